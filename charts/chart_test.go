@@ -161,6 +161,11 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"a taint where not all pods of a node are seen", []string{"watchNamespaces={team-a}", "node.loadTaint.enabled=true"}, "node.loadTaint.enabled goes with all namespaces alone"},
 		{"sources of policies that are not watched", []string{"watchNamespaces={team-a}", "usage.policySources.namespaces={team-b}"}, "usage.policySources.namespaces has team-b, which watchNamespaces has not"},
 		{"a watched namespace that is none", []string{"watchNamespaces={A_b}"}, "watchNamespaces"},
+		{"all kinds of a group", []string{"scaledKinds={*.v1.example.com}"}, "scaledKinds"},
+		{"a kind of Kubernetes", []string{"scaledKinds={secrets.v1.}"}, "scaledKinds"},
+		{"a kind without a version", []string{"scaledKinds={clonesets.apps}"}, "scaledKinds"},
+		{"Rollouts, which are sized without it", []string{"scaledKinds={rollouts.v1alpha1.argoproj.io}"}, "scaledKinds"},
+		{"a kind's subresource", []string{"scaledKinds={clonesets/scale.v1alpha1.apps.kruise.io}"}, "scaledKinds"},
 		{"a user name that ends the expression", []string{"rbac.recommendationWriters={x'] || true || '' in ['}"}, "recommendationWriters"},
 		{"no replicas", []string{"webhook.replicas=0"}, "webhook/replicas"},
 		{"a label that is a number", []string{"dashboards.labels.grafana_dashboard=1"}, "dashboards/labels/grafana_dashboard"},
@@ -385,6 +390,28 @@ func TestRightsOfTheBridge(t *testing.T) {
 	some, bridged := rights(t, render(t, "watchNamespaces={team-a}")), rights(t, render(t, "watchNamespaces={team-a}", "bridge.vpa=true"))
 	assert.ElementsMatch(t, reads, more(flat(bridged["attune"][""]), flat(some["attune"][""])))
 	assert.ElementsMatch(t, writes, more(flat(bridged["attune"]["team-a"]), flat(some["attune"]["team-a"])))
+}
+
+// TestRightsOfScaledKinds: the controller alone lists and watches the resources that scaledKinds names, where it has its
+// other rights in namespaces, and writes nothing to them.
+func TestRightsOfScaledKinds(t *testing.T) {
+	more := func(on, off []string) []string {
+		return slices.DeleteFunc(on, func(word string) bool { return slices.Contains(off, word) })
+	}
+	const kinds = "scaledKinds={clonesets.v1alpha1.apps.kruise.io,strimzipodsets.v1.core.strimzi.io}"
+	want := []string{"list clonesets", "watch clonesets", "list strimzipodsets", "watch strimzipodsets"}
+	off, on := rights(t, render(t)), rights(t, render(t, kinds))
+	assert.ElementsMatch(t, want, more(flat(on["attune"][""]), flat(off["attune"][""])))
+	assert.Contains(t, on["attune"][""], rbacv1.PolicyRule{APIGroups: []string{"apps.kruise.io"}, Resources: []string{"clonesets"}, Verbs: []string{"list", "watch"}})
+	assert.Equal(t, off["attune"]["attune-system"], on["attune"]["attune-system"])
+	assert.Equal(t, off["attune-webhook"], on["attune-webhook"])
+	const flag = "--scaled-kinds=clonesets.v1alpha1.apps.kruise.io,strimzipodsets.v1.core.strimzi.io"
+	assert.Contains(t, deployment(t, render(t, kinds), "attune").Spec.Template.Spec.Containers[0].Args, flag)
+	assert.NotContains(t, deployment(t, render(t, kinds), "attune-webhook").Spec.Template.Spec.Containers[0].Args, flag, "it finds what there are recommendations for")
+
+	some, added := rights(t, render(t, "watchNamespaces={team-a}")), rights(t, render(t, "watchNamespaces={team-a}", kinds))
+	assert.Equal(t, flat(some["attune"][""]), flat(added["attune"][""]))
+	assert.ElementsMatch(t, want, more(flat(added["attune"]["team-a"]), flat(some["attune"]["team-a"])))
 }
 
 // watchedPrograms are the ways to run the operator in two namespaces.

@@ -15,6 +15,7 @@ const (
 type ClusterTargetRef struct {
 	// Kind of the workloads; absent: all kinds.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Deployment', 'StatefulSet', 'DaemonSet', 'ReplicaSet', 'Job', 'CronJob', 'Rollout'] || self.matches('^[A-Za-z][A-Za-z0-9]*[.][a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$')",message="targetRef.kind must be Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Rollout, or KIND.GROUP of a kind that the chart's value scaledKinds adds, such as CloneSet.apps.kruise.io"
 	Kind WorkloadKind `json:"kind,omitempty"`
 
 	// Selector on the labels of workloads. An empty one is refused: leave it out to mean all.

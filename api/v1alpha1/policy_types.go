@@ -5,8 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WorkloadKind is a kind of workload that a policy can target. A Rollout is that of Argo Rollouts (argoproj.io).
-// +kubebuilder:validation:Enum=Deployment;StatefulSet;DaemonSet;ReplicaSet;Job;CronJob;Rollout
+// WorkloadKind is a kind of workload that a policy can target: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job,
+// CronJob, Rollout (of Argo Rollouts, argoproj.io), or KIND.GROUP of a kind that the operator's owner adds, such as
+// CloneSet.apps.kruise.io. It is the value of a label.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
 type WorkloadKind string
 
 const (
@@ -24,6 +27,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.selector))",message="targetRef takes at most one of name and selector"
 type TargetRef struct {
 	// Kind of the workloads.
+	// +kubebuilder:validation:XValidation:rule="self in ['Deployment', 'StatefulSet', 'DaemonSet', 'ReplicaSet', 'Job', 'CronJob', 'Rollout'] || self.matches('^[A-Za-z][A-Za-z0-9]*[.][a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$')",message="targetRef.kind must be Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Rollout, or KIND.GROUP of a kind that the chart's value scaledKinds adds, such as CloneSet.apps.kruise.io"
 	Kind WorkloadKind `json:"kind"`
 
 	// Name of one workload.

@@ -83,9 +83,9 @@ func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecomme
 	}
 	view := bridge.View{Seeded: w.seeded[rec.Namespace], Limits: w.limits[rec.Namespace], Owner: w.owner, Now: w.now}
 	if workload.NewObject(rec.Spec.Workload.Kind) == nil {
-		return nil, nil // of a newer version
+		return nil, nil // of a newer version, or one that the operator's owner adds: readers know the version of none of these
 	}
-	known, _, err := owners.Workload(ctx, l.Client, workload.IdentityOf(rec), client.UnsafeDisableDeepCopy)
+	known, _, err := owners.Workload(ctx, l.Client, workload.Sized{}, workload.IdentityOf(rec), client.UnsafeDisableDeepCopy)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}

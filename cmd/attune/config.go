@@ -20,8 +20,8 @@ type Config struct {
 	watched namespaces
 	// leftOut are the namespaces of the flags that may not be watched. A runnable waits until one of them may be.
 	leftOut leftOut
-	// rollouts is whether Argo Rollouts are watched.
-	rollouts bool
+	// kinds are the workloads that are watched.
+	kinds kinds
 	// historyBytes bounds what histories take in memory; 0: history.DefaultMaxBytes. reviewBytes bounds the
 	// reviews that are handled at the same time.
 	historyBytes, reviewBytes int64
@@ -29,18 +29,18 @@ type Config struct {
 	traces *traces.Store
 }
 
-// Complete makes the Config of valid Options. It asks the API server whether it serves Argo Rollouts, and which
+// Complete makes the Config of valid Options. It asks the API server which kinds of workloads it serves, and which
 // namespaces may be watched, where the flags name any. An error means that the API server does not answer, or that none of them may be watched.
 func (o *Options) Complete(ctx context.Context, api *rest.Config) (Config, error) {
 	c := Config{Options: *o, api: api, historyBytes: historyBytes(), reviewBytes: reviewBytes(), traces: newTraces(o)}
 	var err error
-	if c.rollouts, err = o.program.watchesRollouts(ctx, api, o.process.watched); err != nil {
+	if c.kinds, err = o.askKinds(ctx, api); err != nil {
 		return Config{}, err
 	}
 	if len(o.process.watched) == 0 {
 		return c, nil
 	}
-	may, err := askMayWatch(api, o.program.watchedKinds(c.rollouts))
+	may, err := askMayWatch(api, o.program.watchedKinds(c.kinds))
 	if err != nil {
 		return Config{}, err
 	}

@@ -135,7 +135,7 @@ func newRecent(mgr ctrl.Manager, c Config, usages *sources) *recent.Store {
 func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
 	return &policyloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator, Rollouts: c.rollouts,
+		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator, Sized: c.kinds.Sized,
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 	}
 }
@@ -175,7 +175,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		Live: mgr.GetAPIReader(), Gauges: m.gauge, Climbs: m.climbs, RecentCPU: m.recentCPU,
-		Access: workloadloop.Access{Operator: of.operator, Rollouts: c.rollouts, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
+		Access: workloadloop.Access{Operator: of.operator, Sized: c.kinds.Sized, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}
 	return loop.Register(mgr, b.look)

@@ -65,18 +65,19 @@ type mayWatch func(ctx context.Context, namespace string) (bool, error)
 
 // watchedKinds returns the namespaced kinds in the caches of a program. They must match the informers: one kind
 // that may not be watched keeps the whole cache from being filled.
-func (p program) watchedKinds(rollouts bool) (kinds []schema.GroupResource) {
-	kinds = []schema.GroupResource{
+func (p program) watchedKinds(workloads kinds) (all []schema.GroupResource) {
+	all = []schema.GroupResource{
 		{Resource: "limitranges"}, {Resource: "resourcequotas"},
 		{Group: v1alpha1.GroupVersion.Group, Resource: "attunerecommendations"}, {Group: v1alpha1.GroupVersion.Group, Resource: "attunenamespacedefaults"},
 	}
 	if !p.controls {
-		return kinds
+		return all
 	}
-	if rollouts {
-		kinds = append(kinds, schema.GroupResource{Group: argo.GroupVersion.Group, Resource: argo.Resource})
+	all = append(all, workloads.resources...)
+	if workloads.Rollouts {
+		all = append(all, schema.GroupResource{Group: argo.GroupVersion.Group, Resource: argo.Resource})
 	}
-	return append(kinds,
+	return append(all,
 		schema.GroupResource{Resource: "pods"},
 		schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "attunepolicies"},
 		schema.GroupResource{Group: "apps", Resource: "deployments"}, schema.GroupResource{Group: "apps", Resource: "statefulsets"},

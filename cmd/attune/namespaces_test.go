@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -35,6 +36,8 @@ import (
 
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/scaled"
+	"attune.io/attune/internal/workload"
 )
 
 // allowing lets some namespaces be watched.
@@ -128,6 +131,12 @@ func TestRightsInOneOfTheNamespaces(t *testing.T) {
 func TestEveryWatchedKindIsAskedAbout(t *testing.T) {
 	scheme, err := newScheme()
 	require.NoError(t, err)
+	cloneSet := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+	scaled.AddToScheme(scheme, cloneSet)
+	workloads := kinds{
+		Sized:     workload.Sized{Rollouts: true, Scaled: []schema.GroupVersionKind{cloneSet}},
+		resources: []schema.GroupResource{{Group: "apps.kruise.io", Resource: "clonesets"}},
+	}
 	everywhere := []string{"nodes", "namespaces", "attunedefaults"}
 	of := func(objects ...client.Object) (kinds []string) {
 		for _, o := range objects {
@@ -142,13 +151,13 @@ func TestEveryWatchedKindIsAskedAbout(t *testing.T) {
 		return kinds
 	}
 	asked := func(p program) (kinds []string) {
-		for _, kind := range p.watchedKinds(true) {
+		for _, kind := range p.watchedKinds(workloads) {
 			kinds = append(kinds, kind.String())
 		}
 		return kinds
 	}
 	var watched []client.Object
-	for _, w := range slices.Concat((&policyloop.Controller{}).Watches(), (&workloadloop.Controller{}).Watches()) {
+	for _, w := range slices.Concat((&policyloop.Controller{Sized: workloads.Sized}).Watches(), (&workloadloop.Controller{Access: workloadloop.Access{Sized: workloads.Sized}}).Watches()) {
 		watched = append(watched, w.Object)
 	}
 	assert.Subset(t, asked(program{controls: true}), of(watched...))
@@ -179,7 +188,7 @@ func TestAPartOfTheRightsIsNotEnough(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			assert.NoError(t, json.NewEncoder(w).Encode(review))
 		}))
-		may, err := askMayWatch(&rest.Config{Host: server.URL}, program{controls: true}.watchedKinds(false))
+		may, err := askMayWatch(&rest.Config{Host: server.URL}, program{controls: true}.watchedKinds(kinds{}))
 		require.NoError(t, err)
 		ok, err := may(t.Context(), "team-a")
 		assert.NoError(t, err)

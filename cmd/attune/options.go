@@ -106,6 +106,8 @@ type loopOptions struct {
 	nodeLoadTaint bool
 	// vpaRole is the ClusterRole by which VerticalPodAutoscalers are written; empty: none is.
 	vpaRole string
+	// scaled are the resources of the kinds of workloads that are sized beside those that always are.
+	scaled []string
 }
 
 // usageOptions configure where usage comes from, and how often it is read.
@@ -216,6 +218,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "time between two looks at a node where nothing happens (strategy Node)")
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
 	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants to write VerticalPodAutoscalers and owns those that are written: one for each recommendation, for other programs to read; empty: none")
+	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "kinds with a /scale subresource and a pod template whose objects are sized too, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator must have been granted to list and watch them")
 }
 
 // register adds the flags of the usage sources. Those of a source that is not chosen have no effect.

@@ -39,6 +39,12 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--watch-namespaces=a,b"}, ""},
 		{[]string{"--watch-namespaces=a", "--eviction"}, "--eviction goes with all namespaces alone"},
 		{[]string{"--watch-namespaces=a", "--node-load-taint"}, "--node-load-taint goes with all namespaces alone"},
+		{[]string{"--scaled-kinds=clonesets.v1alpha1.apps.kruise.io"}, ""},
+		{[]string{"--scaled-kinds=CloneSet.apps"}, `--scaled-kinds "CloneSet.apps" is no RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io`},
+		{[]string{"--scaled-kinds=deployments.v1.apps"}, `--scaled-kinds "deployments.v1.apps" is no RESOURCE.VERSION.GROUP`},
+		{[]string{"--scaled-kinds=.v1.example.org"}, `--scaled-kinds ".v1.example.org" is no RESOURCE.VERSION.GROUP`},
+		{[]string{"--scaled-kinds=rollouts.v1alpha1.argoproj.io"}, "Argo Rollouts are sized without it"},
+		{[]string{"--scaled-kinds=" + strings.Repeat("a.v1.b.c,", 16) + "a.v1.b.c"}, "--scaled-kinds has 17 resources: at most 16 are added"},
 		{[]string{"--certs-provider=acme"}, "use cert-manager or self-signed"},
 		{[]string{"--log-level=loud"}, `--log-level "loud" is unknown: use debug, info or error`},
 	} {

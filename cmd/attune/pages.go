@@ -51,11 +51,13 @@ type pages struct {
 	// decided returns the node loop's last decision about a node; nil: the loop does not run.
 	decided func(node string) (decision.Node, bool)
 	clock   clock.PassiveClock
+	// sized are the kinds of workloads in the caches.
+	sized workload.Sized
 }
 
 // newPages makes the pages of the leader.
 func newPages(mgr ctrl.Manager, c Config, of shared, histories *history.Store) pages {
-	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, kept: of.kept, clock: clock.RealClock{}}
+	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, kept: of.kept, clock: clock.RealClock{}, sized: c.kinds.Sized}
 }
 
 // All implements ui.Caches. The objects are the caches' own.
@@ -90,7 +92,10 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	if !traced {
 		notes = append(notes, "The steps up to bounds are not kept here: kubectl attune explain shows them.")
 	}
-	live.Template = explain.TemplateSizes(p.workload(ctx, id).Template)
+	of := p.workload(ctx, id)
+	if live.Template = explain.TemplateSizes(of.Template); of.Unreadable != "" {
+		notes = append(notes, fmt.Sprintf("The workload is left alone: its pod template cannot be read: %s.", of.Unreadable))
+	}
 	pods, err := owners.Pods(ctx, p.client, id)
 	if err != nil {
 		return ui.Explained{Problem: "The pods of the workload could not be read from the cache."}

@@ -76,7 +76,7 @@ func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation)
 
 // workload returns the zero value where it is not in the cache.
 func (p pages) workload(ctx context.Context, id workload.Identity) workload.Workload {
-	w, _, err := owners.Workload(ctx, p.client, id, client.UnsafeDisableDeepCopy)
+	w, _, err := owners.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return workload.Workload{}
 	}

@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/certs"
 	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/traces"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
@@ -60,8 +61,14 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 		}
 	}
 	// It ends the process when Argo Rollouts are served that were not when it began.
-	if c.program.controls && !c.rollouts {
+	if c.program.controls && !c.kinds.Rollouts {
 		if err := mgr.Add(noRollouts(c.program, c.api, c.watched)); err != nil {
+			return nil, err
+		}
+	}
+	// The same for the kinds that its owner adds.
+	if len(c.kinds.Left) > 0 {
+		if err := mgr.Add(noScaled(c)); err != nil {
 			return nil, err
 		}
 	}
@@ -123,6 +130,9 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
+	}
+	for _, kind := range c.kinds.Scaled {
+		scaled.AddToScheme(scheme, kind)
 	}
 	lock, err := newLock(&c.Options, c.api)
 	if err != nil {

@@ -38,6 +38,7 @@ import (
 	"attune.io/attune/internal/autoscale/lookup"
 	events "attune.io/attune/internal/event"
 	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
 )
@@ -156,7 +157,7 @@ func TestWhatRunsWhere(t *testing.T) {
 // operators end their turns at a workload.
 func TestThePolicyLoopKnowsEverything(t *testing.T) {
 	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--namespace=attune-system")
-	c := Config{Options: *o, api: apiServer(t), rollouts: true}
+	c := Config{Options: *o, api: apiServer(t), kinds: kinds{Sized: workload.Sized{Rollouts: true}}}
 	mgr, err := newManager(c, nil, meters{})
 	require.NoError(t, err)
 	of := shared{

@@ -77,7 +77,8 @@ func (o *loopOptions) validate(watched namespaces) error {
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
 	}
-	return nil
+	_, err := parseScaled(o.scaled)
+	return err
 }
 
 // longestInterval is below the 15 minutes after which the alert AttuneUsageStale misses samples, and below the 20 minutes

@@ -41,7 +41,7 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 		var names []string
 		for _, rec := range list.Items {
 			full := spelled + "/" + rec.Spec.Workload.Name
-			if rec.Spec.Workload.Kind == id.Kind && strings.HasPrefix(rec.Spec.Workload.Name, name) && !slices.Contains(args, full) {
+			if strings.EqualFold(string(rec.Spec.Workload.Kind), string(id.Kind)) && strings.HasPrefix(rec.Spec.Workload.Name, name) && !slices.Contains(args, full) {
 				names = append(names, full)
 			}
 		}

@@ -29,7 +29,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"explain", "web"}, `"web" names no workload: write KIND/NAME, e.g. deployment/web`},
 		{[]string{"explain", "deploy/"}, `"deploy/" names no workload: write KIND/NAME, e.g. deployment/web`},
 		{[]string{"explain", "deploy/web/app"}, `"deploy/web/app" names no workload: write KIND/NAME, e.g. deployment/web`},
-		{[]string{"explain", "pod/web"}, `"pod" in "pod/web" is no kind that attune sizes: use deployment, statefulset, daemonset, replicaset, job, cronjob or rollout`},
+		{[]string{"explain", "pod/web"}, `"pod" in "pod/web" is no kind that attune sizes: use deployment, statefulset, daemonset, replicaset, job, cronjob or rollout, or KIND.GROUP of the chart's value scaledKinds`},
 		{[]string{"explain", "deploy/web", "--at", "2026-03-02T12:00:00Z"}, "name a workload or give files (--usage, --policy, --current), not both"},
 		{[]string{"explain", "deploy/new"}, "Deployment/new does not exist in namespace shop: check the name, or choose the namespace with -n"},
 		{[]string{"explain", "rs/web-7c9"}, "ReplicaSet/web-7c9 belongs to Deployment/web, which is sized as a whole: name that one"},

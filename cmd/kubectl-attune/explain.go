@@ -74,7 +74,8 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
-	live.Template = explain.TemplateSizes(templates[workload.IdentityOf(live.Recommendation)].Template)
+	found := templates[workload.IdentityOf(live.Recommendation)]
+	live.Template, live.Unreadable = explain.TemplateSizes(found.Template), found.Unreadable
 	if live.Pods, err = env.livePods(ctx, c, live.Recommendation); err != nil {
 		return err
 	}

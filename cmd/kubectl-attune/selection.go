@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/anykind"
 	"attune.io/attune/cmd/kubectl-attune/nearest"
 	"attune.io/attune/internal/workload"
 )
@@ -73,6 +74,8 @@ func (e *environment) namedRecommendations(ctx context.Context, c client.Client,
 
 // getRecommendation reads one recommendation. Its name is derived from the workload's identity.
 func getRecommendation(ctx context.Context, c client.Client, id workload.Identity, rec *v1alpha1.AttuneRecommendation) error {
+	// A kind that is not served is said where there is no recommendation.
+	id.Kind, _, _ = anykind.Of(c, id.Kind)
 	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec)
 	if apierrors.IsNotFound(err) {
 		return withoutRecommendation(ctx, c, id)

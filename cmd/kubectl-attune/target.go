@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/anykind"
 	"attune.io/attune/cmd/kubectl-attune/workloadname"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
@@ -96,7 +97,12 @@ func where(namespace string) string {
 // getWorkload reads one workload, and returns its object too, for a patch.
 // A workload that does not exist is an error with advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
-	found, object, err := owners.Workload(ctx, c, id)
+	kind, sized, err := anykind.Of(c, id.Kind)
+	if err != nil {
+		return workload.Workload{}, nil, err
+	}
+	id.Kind = kind
+	found, object, err := owners.Workload(ctx, c, sized, id)
 	if apierrors.IsNotFound(err) {
 		return workload.Workload{}, nil, fmt.Errorf("%s does not exist in namespace %s: check the name, or choose the namespace with -n", id, id.Namespace)
 	}
@@ -107,7 +113,11 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 // any labels.
 // Parts of other workloads, such as a Deployment's ReplicaSets, are among them.
 func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
-	list := workload.NewList(kind)
+	kind, sized, err := anykind.Of(c, kind)
+	if err != nil {
+		return nil, err
+	}
+	list := sized.NewList(kind)
 	if err := c.List(ctx, list, within(namespace, selector)...); err != nil {
 		return nil, fmt.Errorf("listing the %ss: %w", kind, err)
 	}

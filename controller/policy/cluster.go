@@ -211,7 +211,7 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 	if !complete {
 		return nil
 	}
-	return c.write(ctx, p, summary{p, settings, selected, found}.status())
+	return c.write(ctx, p, summary{p, settings, selected, found, c.Sized}.status())
 }
 
 // selected returns the namespaces of a scope, by name.

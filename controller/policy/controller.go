@@ -127,8 +127,8 @@ type Controller struct {
 	// Operator is the namespace of this operator, which distinguishes it from a second one; empty: not
 	// known.
 	Operator string
-	// Rollouts is true where the API server serves Argo Rollouts.
-	Rollouts bool
+	// Sized are the kinds of workloads that are watched.
+	Sized workload.Sized
 	// Autoscalers finds holds of HPAs and VPAs; nil: the cluster has none.
 	Autoscalers Autoscalers
 	// Clock is the source of the time of a look; tests set a fake one.
@@ -147,7 +147,7 @@ type Controller struct {
 
 // matcher is made anew for each use; its memory is the Controller's.
 func (c *Controller) matcher() matcher {
-	return matcher{c.Client, c.Settings, workload.Served(c.Rollouts), &c.memories}
+	return matcher{c.Client, c.Settings, c.Sized, &c.memories}
 }
 
 // reporter writes the policy's status and finalizer.
@@ -237,7 +237,7 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 	return report{
 		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
-		unserved: p.Spec.TargetRef.Kind == v1alpha1.KindRollout && !c.Rollouts,
+		sized: c.Sized,
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
 			unanswered: c.History.Unanswered(settings.Source, p.Namespace),

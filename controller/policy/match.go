@@ -76,9 +76,8 @@ func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
 type matcher struct {
 	client   client.Reader
 	policies lookup.Reader
-	// kinds are those of workloads that the API server serves.
-	kinds  []v1alpha1.WorkloadKind
-	memory *memories
+	sized    workload.Sized
+	memory   *memories
 }
 
 // policiesOf returns the policies of a namespace: those that are used, and those beyond the bound
@@ -120,8 +119,8 @@ func (m matcher) forget(ctx context.Context, namespace string) error {
 // only read.
 func (m matcher) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
 	var all []workload.Object
-	for _, kind := range m.kinds {
-		list := workload.NewList(kind)
+	for _, kind := range m.sized.Kinds() {
+		list := m.sized.NewList(kind)
 		if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing %ss: %w", kind, err)
 		}

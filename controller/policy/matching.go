@@ -189,7 +189,7 @@ func read(objects []workload.Object) []workload.Workload {
 	workload.Join(out)
 	kind := func(w workload.Workload) int { return slices.Index(workload.Kinds, w.Kind) }
 	slices.SortFunc(out, func(a, b workload.Workload) int {
-		return cmp.Or(cmp.Compare(kind(a), kind(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(kind(a), kind(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }

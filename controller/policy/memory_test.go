@@ -19,6 +19,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 )
 
@@ -44,7 +45,11 @@ func newMemory(objects ...client.Object) *memory {
 }
 
 func shelf(o runtime.Object, namespace string) string {
-	return strings.TrimSuffix(reflect.TypeOf(o).Elem().Name(), "List") + "/" + namespace
+	name := reflect.TypeOf(o).Elem().Name()
+	if _, ok := o.(*scaled.List); ok {
+		name = "ObjectList"
+	}
+	return strings.TrimSuffix(name, "List") + "/" + namespace
 }
 
 func (m *memory) put(o client.Object) {

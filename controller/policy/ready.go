@@ -36,7 +36,7 @@ func (r readiness) condition() metav1.Condition {
 	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
 		return no(v1alpha1.ReasonConflict, conflict(r.matched))
 	case len(r.matched.won) == 0:
-		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", cmp.Or(r.policy.Spec.TargetRef.Kind, "workload"))+remarks.notServed()+remarks.tooLarge())
+		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", cmp.Or(r.policy.Spec.TargetRef.Kind, "workload"))+notSized(r.sized, r.policy.Spec.TargetRef.Kind)+remarks.tooLarge())
 	case r.usage.Err != nil:
 		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.usage.Err)+"; nothing is applied until it answers")
 	case len(r.refused) > 0:
@@ -162,14 +162,6 @@ func (r remarks) tooLarge() string {
 		return ""
 	}
 	return fmt.Sprintf("; %s is left alone: it %s", r.matched.large[first], workload.WhatIsTooLarge)
-}
-
-// notServed remarks that the kind was not installed when the operator started.
-func (r remarks) notServed() string {
-	if !r.unserved {
-		return ""
-	}
-	return fmt.Sprintf("; the API server does not serve %s: the operator looks again every few minutes", workload.GroupKindOf(r.policy.Spec.TargetRef.Kind))
 }
 
 // complaint is the first warning of the source's newest answer, such as a kubelet that does not answer.

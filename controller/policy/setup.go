@@ -87,8 +87,8 @@ func (c *Controller) Watches() []loop.Watch {
 			loop.Watch{Object: owners.Namespace(), Map: c.selecting, When: predicate.LabelChangedPredicate{}})
 	}
 	changed := predicate.And(workloadChanged(), whole())
-	for _, kind := range workload.Served(c.Rollouts) {
-		watches = append(watches, loop.Watch{Object: workload.NewObject(kind), Map: policiesIn, When: changed, After: debounce})
+	for _, kind := range c.Sized.Kinds() {
+		watches = append(watches, loop.Watch{Object: c.Sized.NewObject(kind), Map: policiesIn, When: changed, After: debounce})
 	}
 	return watches
 }

@@ -39,8 +39,8 @@ type report struct {
 	refused []refusal
 	// usage is the state of the policy's source and histories.
 	usage usageState
-	// unserved reports that the API server does not serve the kind of targetRef.
-	unserved bool
+	// sized are the kinds of workloads that the operator watches.
+	sized workload.Sized
 }
 
 // usageState is how the policy's source and histories are doing.

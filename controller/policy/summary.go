@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -27,6 +28,8 @@ type summary struct {
 	// namespaces are the selected ones by name, parts what was found in each.
 	namespaces []string
 	parts      []part
+	// sized are the kinds of workloads that the operator watches.
+	sized workload.Sized
 }
 
 // status adds up the parts. It is pure.
@@ -98,10 +101,18 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	case of.Selected == 0:
 		return no(v1alpha1.ReasonNoWorkloadsFound, "no namespace is selected")
 	case unready == 0:
-		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("there is nothing to size in %d namespaces: no workload matches, or policies of the namespaces size them", of.Selected))
+		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("there is nothing to size in %d namespaces: no workload matches, or policies of the namespaces size them", of.Selected)+x.notSized())
 	}
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(reasons)), func(a, b string) int { return cmp.Compare(reasons[a], reasons[b]) })
 	return no(most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))
+}
+
+// notSized is a clause about the policy's kind, or empty.
+func (x summary) notSized() string {
+	if x.policy.Spec.TargetRef == nil {
+		return ""
+	}
+	return notSized(x.sized, x.policy.Spec.TargetRef.Kind)
 }
 
 // first returns the condition of the first namespace that has it True, with the namespace's name; otherwise a False one

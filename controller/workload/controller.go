@@ -107,8 +107,8 @@ type Access struct {
 	Evictions bool
 	// Rights are the operator's rights to resize pods; nil: they are assumed.
 	Rights *Rights
-	// Rollouts is true where the API server serves Argo Rollouts.
-	Rollouts bool
+	// Sized are the kinds of workloads that are watched.
+	Sized workload.Sized
 	// Served knows whether the API server serves pods/resize; nil: it does if its version may.
 	Served *Served
 }

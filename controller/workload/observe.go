@@ -87,10 +87,10 @@ func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 // observeWorkload reads the workload; one that is gone, or of a kind that this version does not know or the
 // API server does not serve, stays nil.
 func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id workload.Identity) error {
-	if !slices.Contains(workload.Served(c.Access.Rollouts), id.Kind) {
+	if !c.Access.Sized.Has(id.Kind) {
 		return nil
 	}
-	found, _, err := owners.Workload(ctx, c.Client, id)
+	found, _, err := owners.Workload(ctx, c.Client, c.Access.Sized, id)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

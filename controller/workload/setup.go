@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	helpers "k8s.io/component-helpers/resource"
@@ -94,8 +95,8 @@ func (c *Controller) Watches() []loop.Watch {
 	if c.Settings.Clusterwide {
 		watches = append(watches, loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: wake.recommendationsOfClusterPolicy, When: spec})
 	}
-	for _, kind := range workload.Served(c.Access.Rollouts) {
-		watches = append(watches, loop.Watch{Object: workload.NewObject(kind).(client.Object), Map: itself, When: workloadChanged()})
+	for _, kind := range c.Access.Sized.Kinds() {
+		watches = append(watches, loop.Watch{Object: c.Access.Sized.NewObject(kind).(client.Object), Map: itself, When: workloadChanged()})
 	}
 	return watches
 }
@@ -122,7 +123,7 @@ type wakers struct{ *Controller }
 // recommendationOf returns the recommendation of a pod's workload; nil: the pod has none.
 func (c wakers) recommendationOf(_ context.Context, o client.Object) []reconcile.Request {
 	id, ok := workload.OwnerOf(o, o.GetNamespace(), owners.Jobs{Reader: c.Client})
-	if !ok {
+	if !ok || !c.Access.Sized.Has(id.Kind) {
 		return nil
 	}
 	return requestFor(id)
@@ -144,7 +145,11 @@ func itself(_ context.Context, o client.Object) []reconcile.Request {
 // scaled returns the recommendation of the workload that an HPA scales.
 func scaled(_ context.Context, o client.Object) []reconcile.Request {
 	of := o.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
-	return requestFor(workload.Identity{Kind: v1alpha1.WorkloadKind(of.Kind), Namespace: o.GetNamespace(), Name: of.Name})
+	kind, known := workload.KindOf(schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).GroupKind())
+	if !known {
+		kind = v1alpha1.WorkloadKind(of.Kind)
+	}
+	return requestFor(workload.Identity{Kind: kind, Namespace: o.GetNamespace(), Name: of.Name})
 }
 
 func (c wakers) waitingForRoom(_ context.Context, o client.Object) []reconcile.Request {

@@ -1,22 +1,17 @@
 // Package argo has the part of an Argo Rollout (argoproj.io/v1alpha1) that attune reads: the project itself would
 // bring its whole controller with it.
 //
-// The API server checks little of a Rollout's pod template: sizes may be any text. A list with one Rollout that could
-// not be decoded would be no list at all, and its cache would wait for ever. So a part that cannot be read is left
-// empty, and says why (Unreadable): one object's trouble stays its own.
+// The API server checks little of a Rollout's pod template, so that a part that cannot be read is left empty, and says
+// why (Unreadable); see package foreign.
 package argo
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"regexp"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"attune.io/attune/internal/foreign"
 )
 
 // GroupVersion of Rollouts.
@@ -76,77 +71,14 @@ type RolloutStatus struct {
 	Abort bool `json:"abort,omitempty"`
 }
 
-// most is how many bytes are kept of a text that somebody else wrote.
-const most = 200
-
 // UnmarshalJSON reads a spec. It never returns an error, see the package.
 func (s *RolloutSpec) UnmarshalJSON(data []byte) error {
 	type plain RolloutSpec
 	var read plain
-	err := shortAmounts(data)
-	if err == nil {
-		err = json.Unmarshal(data, &read)
-	}
-	if err != nil {
-		read = plain{Unreadable: cut(err.Error())}
+	if err := foreign.Unmarshal(data, &read); err != nil {
+		read = plain{Unreadable: err.Error()}
 	}
 	*s = RolloutSpec(read)
-	return nil
-}
-
-// longest is how many bytes an amount may have. The longest that makes sense has some twenty digits.
-const longest = 64
-
-// amounts are the fields of a pod template whose values are amounts, or have amounts alone below them.
-var amounts = map[string]bool{"requests": true, "limits": true, "overhead": true, "sizeLimit": true, "divisor": true}
-
-// shortAmounts refuses a spec with an amount that is too long, before it is read: the time to read one grows with the
-// square of its length, seconds for a megabyte, in which no other Rollout would be read.
-func shortAmounts(data []byte) error {
-	var whole any
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber() // a number stays as it was written
-	if err := decoder.Decode(&whole); err != nil {
-		return err
-	}
-	return shortIn(whole, false)
-}
-
-// shortIn looks at a value and what is below it. within is true below a field of amounts.
-func shortIn(value any, within bool) error {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, below := range v {
-			if err := shortIn(below, within || amounts[name]); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for _, below := range v {
-			if err := shortIn(below, within); err != nil {
-				return err
-			}
-		}
-	case json.Number:
-		return shortAmount(v.String())
-	case string:
-		if within {
-			return shortAmount(v)
-		}
-	}
-	return nil
-}
-
-// greatExponent is one of three digits or more: comparing such an amount takes as long as writing it out.
-var greatExponent = regexp.MustCompile(`[eE][-+]?[0-9]{3}`)
-
-func shortAmount(text string) error {
-	switch {
-	case len(text) > longest:
-		return fmt.Errorf("an amount of it has %d characters; at most %d are read", len(text), longest)
-	case greatExponent.MatchString(text):
-		return fmt.Errorf("the amount %s of it has too great an exponent", text)
-	}
 	return nil
 }
 
@@ -156,18 +88,11 @@ func (s *RolloutStatus) UnmarshalJSON(data []byte) error {
 	type plain RolloutStatus
 	var read plain
 	*s = RolloutStatus{}
-	if json.Unmarshal(data, &read) == nil {
-		read.Message = cut(read.Message)
+	if foreign.Unmarshal(data, &read) == nil {
+		read.Message = foreign.Cut(read.Message)
 		*s = RolloutStatus(read)
 	}
 	return nil
-}
-
-func cut(text string) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -69,6 +69,7 @@ func TestWhichWorkloadAnHPAScales(t *testing.T) {
 	owned.Name = "web-inner"
 	owned.OwnedBy = workload.Owner{GroupKind: schema.GroupKind{Group: "example.org", Kind: "Shop"}, Name: "web"}
 	job := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindJob, Name: "web"}}
+	cloneSet := workload.Workload{Identity: workload.Identity{Kind: "CloneSet.apps.kruise.io", Name: "web"}}
 	ref := func(apiVersion, kind, name string) autoscalingv2.CrossVersionObjectReference {
 		return autoscalingv2.CrossVersionObjectReference{APIVersion: apiVersion, Kind: kind, Name: name}
 	}
@@ -87,6 +88,8 @@ func TestWhichWorkloadAnHPAScales(t *testing.T) {
 		{"another group", ref("apps.kruise.io/v1", "Deployment", "web"), web(), false},
 		{"a Job", ref("batch/v1", "Job", "web"), job, true},
 		{"a Job of another group", ref("apps/v1", "Job", "web"), job, false},
+		{"of a kind that is added", ref("apps.kruise.io/v1alpha1", "CloneSet", "web"), cloneSet, true},
+		{"of a kind that is added, by another group", ref("apps/v1", "CloneSet", "web"), cloneSet, false},
 		{"the object that owns it", ref("example.org/v1", "Shop", "web"), owned, true},
 		{"another object of that kind", ref("example.org/v1", "Shop", "web-2"), owned, false},
 		{"nothing, where nothing owns it", ref("", "", ""), web(), false},
@@ -95,6 +98,9 @@ func TestWhichWorkloadAnHPAScales(t *testing.T) {
 			of := hpa("web", ofPods("cpu", utilization(70)))
 			of.Spec.ScaleTargetRef = tc.ref
 			assert.Equal(t, tc.want, len(autoscale.Bindings(&of, tc.of)) > 0)
+			if tc.want {
+				assert.Contains(t, autoscale.TargetKeys(tc.of), autoscale.TargetKey(&of), "it is found by its key")
+			}
 		})
 	}
 }

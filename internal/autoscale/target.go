@@ -29,7 +29,7 @@ func TargetKey(o runtime.Object) string {
 
 // TargetKeys returns the keys that an autoscaler of the workload may have.
 func TargetKeys(w workload.Workload) []string {
-	keys := []string{target{kind: string(w.Kind), name: w.Name}.key()}
+	keys := []string{target{kind: workload.GroupKindOf(w.Kind).Kind, name: w.Name}.key()}
 	if w.OwnedBy.Name != "" {
 		keys = append(keys, target{kind: w.OwnedBy.Kind, name: w.OwnedBy.Name}.key())
 	}

@@ -45,6 +45,8 @@ type Workload struct {
 	// Policy is the name of the AttunePolicy that sizes it, or AttuneClusterPolicy/NAME, and Mode that policy's mode, such as Auto.
 	Policy string `json:"policy"`
 	Mode   string `json:"mode"`
+	// Unreadable is why its pod template cannot be read, so that it is left alone; empty: it can.
+	Unreadable string `json:"unreadable,omitempty"`
 }
 
 // Container is one container's recommendation, and how it was computed.

@@ -75,8 +75,11 @@ func (w *writer) settings(settings []Setting, wide bool) {
 	}
 }
 
-// Sentence names the workload and what sizes it.
+// Sentence names the workload and what sizes it, or why nothing does.
 func (of *Workload) Sentence() string {
+	if of.Unreadable != "" {
+		return fmt.Sprintf("%s/%s in namespace %s, selected by policy %s, is left alone: its pod template cannot be read: %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Unreadable)
+	}
 	return fmt.Sprintf("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
 }
 

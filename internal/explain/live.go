@@ -27,6 +27,8 @@ type Live struct {
 	Fields []policy.Field
 	// Template holds the sizes of the pod template by container; nil: it is not known.
 	Template map[string]recommender.Size
+	// Unreadable is why there is no pod template to read; empty: there is one, or it is not known.
+	Unreadable string
 	// Pods are the running pods; nil: none are shown.
 	Pods []LivePod
 	// Now is the time of the next step. Floors that were learned from harm decay until then.
@@ -89,6 +91,8 @@ func (l Live) Explain() (Explanation, error) {
 			Name:      rec.Spec.Workload.Name,
 			Policy:    policy.NameOf(rec.Spec.Policy),
 			Mode:      string(rec.Spec.Mode),
+
+			Unreadable: l.Unreadable,
 		},
 		Containers: []Container{},
 		Settings:   SettingsOf(l.Fields, rec),

@@ -63,12 +63,12 @@ func cronJobOf(job *batchv1.Job) string {
 
 // Workload reads a workload, with its template where another workload has that, and returns its object too. The error
 // says which object could not be read.
-func Workload(ctx context.Context, reader client.Reader, id workload.Identity, options ...client.GetOption) (workload.Workload, client.Object, error) {
-	found, object, err := get(ctx, reader, id, options)
+func Workload(ctx context.Context, reader client.Reader, sized workload.Sized, id workload.Identity, options ...client.GetOption) (workload.Workload, client.Object, error) {
+	found, object, err := get(ctx, reader, sized, id, options)
 	if err != nil || found.TemplateOf == (workload.Identity{}) {
 		return found, object, err
 	}
-	of, _, err := get(ctx, reader, found.TemplateOf, options)
+	of, _, err := get(ctx, reader, sized, found.TemplateOf, options)
 	switch {
 	case apierrors.IsNotFound(err):
 		return found, object, nil
@@ -78,8 +78,8 @@ func Workload(ctx context.Context, reader client.Reader, id workload.Identity, o
 	return found.With(of), object, nil
 }
 
-func get(ctx context.Context, reader client.Reader, id workload.Identity, options []client.GetOption) (workload.Workload, client.Object, error) {
-	object, ok := workload.NewObject(id.Kind).(client.Object)
+func get(ctx context.Context, reader client.Reader, sized workload.Sized, id workload.Identity, options []client.GetOption) (workload.Workload, client.Object, error) {
+	object, ok := sized.NewObject(id.Kind).(client.Object)
 	if !ok {
 		return workload.Workload{}, nil, fmt.Errorf("%s is of no kind that is sized", id)
 	}

@@ -21,7 +21,8 @@ func problems(t *testing.T, err error) []policy.Problem {
 // TestOneField: settings also come from files that no API server has checked.
 func TestOneField(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
-		"kind":          {`targetRef: {kind: Pod}`, `targetRef.kind "Pod" is not one of Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Rollout`},
+		"kind":          {`targetRef: {kind: Pod}`, `targetRef.kind "Pod" is not one of Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Rollout, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io`},
+		"kind.group":    {`targetRef: {kind: Deployment.apps}`, `targetRef.kind "Deployment.apps" is not one of Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Rollout, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io`},
 		"name+selector": {`targetRef: {kind: Job, name: a, selector: {matchLabels: {a: b}}}`, `targetRef takes at most one of name and selector: leave out either`},
 		"selector {}":   {`targetRef: {kind: Job, selector: {}}`, `targetRef.selector {} is empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}`},
 		"selector":      {`targetRef: {kind: Job, selector: {matchExpressions: [{key: a, operator: Is}]}}`, `targetRef.selector cannot be read ("Is" is not a valid label selector operator): use matchLabels, e.g. {tier: api}`},

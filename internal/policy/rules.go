@@ -124,8 +124,8 @@ func (o *overlay) checkTarget() {
 // about what is wrong. An empty selector is refused: in Kubernetes it would select everything, which is more
 // likely a mistake. anyKind allows that it names no kind.
 func targetOf(ref v1alpha1.TargetRef, anyKind bool) (labels.Selector, error) {
-	if !slices.Contains(workload.Kinds, ref.Kind) && (ref.Kind != "" || !anyKind) {
-		return nil, fmt.Errorf("targetRef.kind %q is not one of %s", ref.Kind, join(workload.Kinds))
+	if !slices.Contains(workload.Kinds, ref.Kind) && !workload.IsScaled(ref.Kind) && (ref.Kind != "" || !anyKind) {
+		return nil, fmt.Errorf("targetRef.kind %q is not one of %s, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io", ref.Kind, join(workload.Kinds))
 	}
 	switch {
 	case ref.Name != "" && ref.Selector != nil:

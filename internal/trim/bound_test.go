@@ -24,6 +24,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -147,10 +148,13 @@ func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
 	node.Spec.Taints = nil // kubelets may not write them
 	job := filled(&batchv1.Job{})
 	job.OwnerReferences[60].Kind, job.OwnerReferences[60].APIVersion = "CronJob", "batch/v1"
+	added := filled(&scaled.Object{})
+	added.APIVersion, added.Kind, added.Spec.Unreadable = "apps.kruise.io/v1alpha1", "CloneSet", ""
 	for name, c := range map[string]struct {
 		object any
 		most   int
 	}{
+		"a kind that is added":       {added, 4 << 10},
 		"Pod":                        {pod, 8 << 10},
 		"Pod of few containers":      {text, 8 << 10},
 		"Deployment":                 {filled(&appsv1.Deployment{}), 4 << 10},

@@ -28,6 +28,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/program"
+	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 )
@@ -408,6 +409,8 @@ func status(w workload.Object) {
 		}
 	case *batchv1.CronJob:
 		o.Status = batchv1.CronJobStatus{}
+	case *scaled.Object:
+		o.Status.CurrentRevision, o.Status.UpdateRevision = cut(o.Status.CurrentRevision), cut(o.Status.UpdateRevision)
 	case *argo.Rollout:
 		of := &o.Status
 		of.ObservedGeneration, of.CurrentPodHash, of.StableRS, of.Phase = cut(of.ObservedGeneration), cut(of.CurrentPodHash), cut(of.StableRS), cut(of.Phase)

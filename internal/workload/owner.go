@@ -42,7 +42,8 @@ func Whole() labels.Selector {
 
 // OwnerOf returns the workload to which a pod belongs, from the pod's controller reference and labels alone. It
 // works at admission, where the pod has neither name nor namespace yet: the namespace is that of the request. It
-// returns false for a pod without a controller, or with one of a kind that attune does not size.
+// returns false for a pod without a controller, or with one of a kind that attune does not size. The controller of
+// any other kind of a custom resource counts as a workload.
 //
 // lookup may be nil. A Job that it does not know counts as a CronJob's if its name has the form that the CronJob
 // controller gives (ofJob).
@@ -59,7 +60,11 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 	case GroupKindOf(v1alpha1.KindJob):
 		kind, name = ofJob(namespace, name, lookup)
 	default:
-		return Identity{}, false
+		// Whether the operator sizes the kind, only it knows: others have no recommendations.
+		var ok bool
+		if kind, ok = KindOf(groupKind(owner)); !ok || !IsScaled(kind) {
+			return Identity{}, false
+		}
 	}
 	return Identity{Kind: kind, Namespace: namespace, Name: name}, name != ""
 }

@@ -51,7 +51,7 @@ func TestOwnerOf(t *testing.T) {
 		"a Rollout's adopted ReplicaSet":       {ownedBy("apps/v1", "ReplicaSet", "adopted", argoHash, "7d4b9c6f5"), "ReplicaSet/adopted"},
 		"StatefulSet":                          {ownedBy("apps/v1", "StatefulSet", "db", hash, "x"), "StatefulSet/db"},
 		"DaemonSet":                            {ownedBy("apps/v1", "DaemonSet", "agent"), "DaemonSet/agent"},
-		"another group's StatefulSet":          {ownedBy("apps.kruise.io/v1beta1", "StatefulSet", "db"), ""},
+		"another group's StatefulSet":          {ownedBy("apps.kruise.io/v1beta1", "StatefulSet", "db"), "StatefulSet.apps.kruise.io/db"},
 		"another version of apps":              {ownedBy("apps/v2", "StatefulSet", "db"), "StatefulSet/db"},
 		"a group that cannot be read":          {ownedBy("a/b/c", "StatefulSet", "db"), ""},
 		"Job":                                  {ownedBy("batch/v1", "Job", "import"), "Job/import"},
@@ -66,7 +66,11 @@ func TestOwnerOf(t *testing.T) {
 		"a Job named only by a number":         {ownedBy("batch/v1", "Job", "29384756"), "Job/29384756"},
 		"a node's static pod":                  {ownedBy("v1", "Node", "worker-1"), ""},
 		"ReplicationController":                {ownedBy("v1", "ReplicationController", "old"), ""},
-		"a custom kind":                        {ownedBy("example.com/v1", "Database", "db"), ""},
+		"a custom kind":                        {ownedBy("example.com/v1", "Database", "db"), "Database.example.com/db"},
+		"a Rollout itself":                     {ownedBy("argoproj.io/v1alpha1", "Rollout", "db"), ""},
+		"a kind of a group without a dot":      {ownedBy("policy/v1", "Database", "db"), ""},
+		"a kind that is no label's value":      {ownedBy("example.com/v1", "Database"+strings.Repeat("e", 44), "db"), ""},
+		"a kind that is none":                  {ownedBy("example.com/v1", "Data/base", "db"), ""},
 		"an owner without a name":              {ownedBy("apps/v1", "StatefulSet", ""), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,13 +37,16 @@ const (
 // read it.
 type PodIndex struct {
 	kinds map[string]kindSet
+	// scaled holds the kind of each name in kinds that is of a workload whose kind the operator's owner adds; empty:
+	// of several.
+	scaled map[string]v1alpha1.WorkloadKind
 	// cut holds the workloads whose names do not fit into a generated name, by the part that does.
 	cut map[string][]KindName
 }
 
 // NewPodIndex returns an index of the workloads; duplicates count once.
 func NewPodIndex(workloads []KindName) PodIndex {
-	index := PodIndex{kinds: make(map[string]kindSet, len(workloads)), cut: map[string][]KindName{}}
+	index := PodIndex{kinds: make(map[string]kindSet, len(workloads)), scaled: map[string]v1alpha1.WorkloadKind{}, cut: map[string][]KindName{}}
 	for _, w := range workloads {
 		index.add(w)
 	}
@@ -53,8 +56,15 @@ func NewPodIndex(workloads []KindName) PodIndex {
 // add ignores kinds that are not sized.
 func (x PodIndex) add(w KindName) {
 	bit := bitOf(w.Kind)
-	if bit == 0 || x.kinds[w.Name]&bit != 0 {
+	known := x.kinds[w.Name]&bit != 0
+	if bit == 0 || known && (bit != added || x.scaled[w.Name] == w.Kind) {
 		return
+	}
+	switch {
+	case bit == added && known:
+		x.scaled[w.Name] = ""
+	case bit == added:
+		x.scaled[w.Name] = w.Kind
 	}
 	x.kinds[w.Name] |= bit
 	if len(w.Name) >= maxGenerated {
@@ -70,16 +80,22 @@ func (x PodIndex) Of(pod string) (KindName, Match) {
 		if candidate.kinds == 0 {
 			continue
 		}
-		if found := x.kinds[candidate.name] & candidate.kinds; found != 0 {
-			return only(candidate.name, found)
+		// Kinds that are added may name their pods in any of these ways.
+		if found := x.kinds[candidate.name] & (candidate.kinds | added); found != 0 {
+			return x.only(candidate, found)
 		}
 	}
 	return x.ofCut(pod)
 }
 
 // only returns the workload if exactly one kind is left.
-func only(name string, found kindSet) (KindName, Match) {
+func (x PodIndex) only(of candidate, found kindSet) (KindName, Match) {
+	name := of.name
 	kind, one := found.kind()
+	if found == added {
+		kind = x.scaled[name]
+		one = kind != "" && of.kinds&added != 0
+	}
 	if !one {
 		return KindName{}, MatchAmbiguous
 	}
@@ -136,10 +152,10 @@ func candidates(pod string) [3]candidate {
 func afterOne(last string) kindSet {
 	var kinds kindSet
 	if isNumber(last) {
-		kinds |= statefulSet
+		kinds |= statefulSet | added
 	}
 	if isRandom(last) {
-		kinds |= daemonSet | replicaSet | job
+		kinds |= daemonSet | replicaSet | job | added
 	}
 	return kinds
 }
@@ -222,6 +238,8 @@ const (
 	job
 	cronJob
 	rollout
+	// added is any kind that the operator's owner adds.
+	added
 )
 
 // bitOf is a kind's bit, 0 for a kind that is not known.
@@ -231,12 +249,15 @@ func bitOf(kind v1alpha1.WorkloadKind) kindSet {
 			return 1 << i
 		}
 	}
+	if IsScaled(kind) {
+		return added
+	}
 	return 0
 }
 
 // kind is the one kind of the set; false if there are several or none.
 func (s kindSet) kind() (v1alpha1.WorkloadKind, bool) {
-	if bits.OnesCount8(uint8(s)) != 1 {
+	if bits.OnesCount8(uint8(s)) != 1 || s == added {
 		return "", false
 	}
 	return Kinds[bits.TrailingZeros8(uint8(s))], true

@@ -31,6 +31,14 @@ func job(name string) workload.KindName {
 	return workload.KindName{Kind: v1alpha1.KindJob, Name: name}
 }
 
+func cloneSet(name string) workload.KindName {
+	return workload.KindName{Kind: "CloneSet.apps.kruise.io", Name: name}
+}
+
+func database(name string) workload.KindName {
+	return workload.KindName{Kind: "Database.example.org", Name: name}
+}
+
 func rollout(name string) workload.KindName { return workload.KindName{Kind: "Rollout", Name: name} }
 
 func cronJob(name string) workload.KindName {
@@ -57,6 +65,15 @@ func TestOf(t *testing.T) {
 		{"deployment, capital letters", list(deployment("web")), "web-7D4f8c9b6-x2x5k", none, workload.MatchNone},
 		{"deployment with dashes and dots", list(deployment("my-app.v2")), "my-app.v2-7d4f8c9b6-x2x5k", deployment("my-app.v2"), workload.MatchFound},
 		{"stateful set", list(statefulSet("db")), "db-0", statefulSet("db"), workload.MatchFound},
+		{"a kind that is added", list(cloneSet("web")), "web-x2x5k", cloneSet("web"), workload.MatchFound},
+		{"a kind that is added, twice in the list", list(cloneSet("web"), cloneSet("web")), "web-x2x5k", cloneSet("web"), workload.MatchFound},
+		{"a kind that is added, with numbers", list(database("db")), "db-3", database("db"), workload.MatchFound},
+		{"a kind that is added, in another way", list(database("db")), "db-7d4f8c9b6-x2x5k", none, workload.MatchAmbiguous},
+		{"two kinds that are added", list(cloneSet("web"), database("web")), "web-x2x5k", none, workload.MatchAmbiguous},
+		{"a kind that is added and a replica set", list(cloneSet("web"), replicaSet("web")), "web-x2x5k", none, workload.MatchAmbiguous},
+		{"a kind that is added and a deployment", list(deployment("web"), cloneSet("web")), "web-7d4f8c9b6-x2x5k", none, workload.MatchAmbiguous},
+		{"a kind that is added, shorter than a deployment", list(deployment("web-shop"), cloneSet("web")), "web-shop-7d4f8c9b6-x2x5k", deployment("web-shop"), workload.MatchFound},
+		{"no kind", list(workload.KindName{Kind: "Pod", Name: "web"}), "web-x2x5k", none, workload.MatchNone},
 		{"stateful set, large ordinal", list(statefulSet("db")), "db-1204", statefulSet("db"), workload.MatchFound},
 		{"stateful set, no ordinal", list(statefulSet("db")), "db-a", none, workload.MatchNone},
 		{"daemon set", list(daemonSet("agent")), "agent-x2x5k", daemonSet("agent"), workload.MatchFound},

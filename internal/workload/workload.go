@@ -2,6 +2,7 @@ package workload
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,9 +16,10 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/scaled"
 )
 
-// Workload is what decisions need to know of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Rollout.
+// Workload is what decisions need to know of a workload of any kind.
 // From makes it. Its maps and its template belong to the object, which may be in a shared cache: do not change
 // them.
 type Workload struct {
@@ -79,6 +81,8 @@ func From(object runtime.Object) (Workload, bool) {
 		return read(v1alpha1.KindCronJob, o, &job.Template, ptr.Deref(job.Parallelism, 1), Rollout{}), true
 	case *argo.Rollout:
 		return ofRollout(o), true
+	case *scaled.Object:
+		return ofScaled(o)
 	}
 	return Workload{}, false
 }
@@ -140,23 +144,17 @@ type List interface {
 	runtime.Object
 }
 
-// Kinds of workloads that are sized.
+// Kinds of workloads that are sized without being added by the operator's owner (Sized).
 var Kinds = []v1alpha1.WorkloadKind{
 	v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
 	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob, v1alpha1.KindRollout,
 }
 
-// Served returns the kinds that an API server serves: all of Kubernetes itself, and Rollouts where their CRD is
-// installed.
-func Served(rollouts bool) []v1alpha1.WorkloadKind {
-	if rollouts {
-		return Kinds
-	}
-	return slices.DeleteFunc(slices.Clone(Kinds), func(k v1alpha1.WorkloadKind) bool { return k == v1alpha1.KindRollout })
-}
-
 // GroupKindOf returns a kind with its API group, as owner references and autoscalers name it.
 func GroupKindOf(kind v1alpha1.WorkloadKind) schema.GroupKind {
+	if strings.Contains(string(kind), ".") {
+		return schema.ParseGroupKind(string(kind))
+	}
 	switch kind {
 	case v1alpha1.KindJob, v1alpha1.KindCronJob:
 		return schema.GroupKind{Group: batchv1.GroupName, Kind: string(kind)}
@@ -166,7 +164,7 @@ func GroupKindOf(kind v1alpha1.WorkloadKind) schema.GroupKind {
 	return schema.GroupKind{Group: appsv1.GroupName, Kind: string(kind)}
 }
 
-// NewObject returns an empty object of a kind; nil for a kind that is not sized.
+// NewObject returns an empty object of a kind of Kinds; nil for any other.
 func NewObject(kind v1alpha1.WorkloadKind) Object {
 	switch kind {
 	case v1alpha1.KindDeployment:
@@ -187,7 +185,7 @@ func NewObject(kind v1alpha1.WorkloadKind) Object {
 	return nil
 }
 
-// NewList returns an empty list of a kind; nil for a kind that is not sized.
+// NewList returns an empty list of a kind of Kinds; nil for any other.
 func NewList(kind v1alpha1.WorkloadKind) List {
 	switch kind {
 	case v1alpha1.KindDeployment:

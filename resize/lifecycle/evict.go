@@ -6,11 +6,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -114,10 +111,11 @@ func notEvictable(pod *corev1.Pod, _ Eviction) *resize.Refusal {
 	if owner == nil {
 		return resize.Refuse(resize.ReasonNoController, "the pod has no controller that would make another one")
 	}
-	switch of, _ := schema.ParseGroupVersion(owner.APIVersion); (schema.GroupKind{Group: of.Group, Kind: owner.Kind}) {
-	case schema.GroupKind{Group: appsv1.GroupName, Kind: string(v1alpha1.KindDaemonSet)}:
+	// The group does not matter: others have kinds of these names, which make pods in the same way.
+	switch v1alpha1.WorkloadKind(owner.Kind) {
+	case v1alpha1.KindDaemonSet:
 		return resize.Refuse(resize.ReasonDaemonPod, "the pod of a DaemonSet would come back to the same node")
-	case schema.GroupKind{Group: batchv1.GroupName, Kind: string(v1alpha1.KindJob)}:
+	case v1alpha1.KindJob:
 		return resize.Refuse(resize.ReasonBatchPod, "what the pod of a Job has done would be lost")
 	}
 	return nil

@@ -68,12 +68,18 @@ func TestMayEvict(t *testing.T) {
 		"no controller":                  {pod: func(p *corev1.Pod) { p.OwnerReferences = nil }, reason: ReasonNoController},
 		"an owner that is no controller": {pod: func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, reason: ReasonNoController},
 		"85 a DaemonSet's":               {pod: func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "DaemonSet" }, reason: ReasonDaemonPod},
-		"a Job's":                        {pod: func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "batch/v1", "Job" }, reason: ReasonBatchPod},
-		"3 it is being deleted":          {pod: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }, reason: ReasonPodDeleted},
-		"4 it has ended":                 {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, reason: ReasonPodFinished},
-		"Karpenter may not":              {pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"} }, reason: ReasonDoNotDisrupt},
-		"Karpenter may not for a while":  {pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "30m"} }, reason: ReasonDoNotDisrupt},
-		"the old Karpenter may not":      {pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"karpenter.sh/do-not-evict": "true"} }, reason: ReasonDoNotDisrupt},
+		"another group's DaemonSet's": {pod: func(p *corev1.Pod) {
+			p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "apps.kruise.io/v1alpha1", "DaemonSet"
+		}, reason: ReasonDaemonPod},
+		"another group's Job's": {pod: func(p *corev1.Pod) {
+			p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "batch.volcano.sh/v1alpha1", "Job"
+		}, reason: ReasonBatchPod},
+		"a Job's":                       {pod: func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "batch/v1", "Job" }, reason: ReasonBatchPod},
+		"3 it is being deleted":         {pod: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }, reason: ReasonPodDeleted},
+		"4 it has ended":                {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, reason: ReasonPodFinished},
+		"Karpenter may not":             {pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"} }, reason: ReasonDoNotDisrupt},
+		"Karpenter may not for a while": {pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "30m"} }, reason: ReasonDoNotDisrupt},
+		"the old Karpenter may not":     {pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"karpenter.sh/do-not-evict": "true"} }, reason: ReasonDoNotDisrupt},
 		"the Cluster Autoscaler may not": {pod: func(p *corev1.Pod) {
 			p.Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 		}, reason: ReasonDoNotDisrupt},

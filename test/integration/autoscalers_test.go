@@ -37,6 +37,7 @@ import (
 	"attune.io/attune/internal/autoscale/lookup"
 	"attune.io/attune/internal/event"
 	policylookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
@@ -103,11 +104,11 @@ func (a *autoscaled) startLoops() {
 	settings := policylookup.Reader{Client: mgr.GetClient()}
 	policies := &policyloop.Controller{
 		Client: mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,
-		Rollouts: a.rollouts,
+		Sized: workload.Sized{Rollouts: a.rollouts},
 	}
 	require.NoError(a.t, policies.Register(mgr, fresh))
 	workloads := &workloadloop.Controller{
-		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Access: workloadloop.Access{ServerVersion: "v1.37.1", Rollouts: a.rollouts},
+		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: workload.Sized{Rollouts: a.rollouts}},
 		Events: event.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
 	require.NoError(a.t, workloads.Register(mgr, make(chan genericevent.TypedGenericEvent[types.NamespacedName])))

@@ -49,11 +49,17 @@ func decimals(field, spec, sentence string, good, bad []string) rule {
 	return r
 }
 
+// kindRule is about the kinds that always are sized, and about those that the operator's owner may add.
+var kindRule = rule{"spec.targetRef.kind", []string{`targetRef: {kind: Rollout}`, `targetRef: {kind: CloneSet.apps.kruise.io}`, `targetRef: {kind: StatefulSet.apps.kruise.io}`, `targetRef: {kind: Kafka2.a-b.example}`},
+	[]string{`targetRef: {kind: Pod}`, `targetRef: {kind: deployment}`, `targetRef: {kind: Deployment.apps}`, `targetRef: {kind: CloneSet.Apps.kruise.io}`, `targetRef: {kind: "*.apps.kruise.io"}`, `targetRef: {kind: CloneSet.apps.kruise.io.}`, `targetRef: {kind: CloneSet.apps..io}`, `targetRef: {kind: clone-sets.apps.kruise.io}`},
+	"targetRef.kind must be Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Rollout, or KIND.GROUP of a kind that the chart's value scaledKinds adds, such as CloneSet.apps.kruise.io"}
+
 func policyRules() []rule {
 	return []rule{
 		{"spec.targetRef", []string{`targetRef: {kind: Job, name: a}`, `targetRef: {kind: Job, selector: {matchLabels: {a: b}}}`, `targetRef: {kind: Job}`},
 			[]string{`targetRef: {kind: Job, name: a, selector: {matchLabels: {a: b}}}`},
 			"targetRef takes at most one of name and selector"},
+		kindRule,
 		{"spec.targetRef.selector", []string{`targetRef: {kind: Job, selector: {matchExpressions: [{key: a, operator: Exists}]}}`},
 			[]string{`targetRef: {kind: Job, selector: {}}`, `targetRef: {kind: Job, selector: {matchLabels: {}}}`, `targetRef: {kind: Job, selector: {matchLabels: {}, matchExpressions: []}}`},
 			"targetRef.selector must not be empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}"},
@@ -168,6 +174,7 @@ func TestRulesOfDefaults(t *testing.T) {
 func TestRulesOfClusterPolicies(t *testing.T) {
 	const serverless = "metricsSource.prometheus has no place in an AttuneClusterPolicy"
 	rules := []rule{
+		kindRule,
 		{"spec", []string{`{}`, `metricsSource: {historyWindow: 24h}`},
 			[]string{fmt.Sprintf(prometheus, "http://prometheus.monitoring:9090")},
 			serverless + ", which has no Secrets of its own: set it in the AttuneDefaults"},

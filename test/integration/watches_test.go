@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -48,10 +49,14 @@ import (
 // The parts share AttuneDefaults, of which there is one in a cluster.
 func TestEveryWatchWakesItsLoop(t *testing.T) {
 	t.Parallel()
+	installKinds(t, woken)
 	t.Run("workload", workloadLoopWakes)
 	t.Run("policy", policyLoopWakes)
 	t.Run("node", nodeLoopWakes)
 }
+
+// woken is a kind that the operator's owner adds.
+var woken = schema.GroupVersionKind{Group: "watches.example.org", Version: "v1", Kind: "Woken"}
 
 // waking is a loop in a manager whose looks are counted.
 type waking struct {
@@ -288,6 +293,8 @@ func (w *waking) ofKind(kind v1alpha1.WorkloadKind, name string) client.Object {
 		o = &batchv1.Job{Spec: job}
 	case v1alpha1.KindCronJob:
 		o = &batchv1.CronJob{Spec: batchv1.CronJobSpec{Schedule: "0 0 1 1 *", JobTemplate: batchv1.JobTemplateSpec{Spec: job}}}
+	default:
+		return ofAddedKind(woken, name, map[string]any{"template": templateOf("10m", "16Mi")})
 	}
 	o.SetName(name)
 	return o
@@ -313,9 +320,10 @@ func cpuLimit(amount string) corev1.ResourceList {
 func workloadLoopWakes(t *testing.T) {
 	w := newWaking(t, &v1alpha1.AttuneRecommendation{}, kubelet.Options{CPU: "1"})
 	told := make(chan genericevent.TypedGenericEvent[types.NamespacedName])
+	sized := w.sizes(woken)
 	workloads := &workloadloop.Controller{
 		Client: w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
-		Access: workloadloop.Access{ServerVersion: "v1.37.1"}, Events: event.NewRecorder(w.told, clock.RealClock{}), Grants: &board.Grants{},
+		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(w.told, clock.RealClock{}), Grants: &board.Grants{},
 	}
 	require.NoError(t, workloads.Register(w.mgr, told))
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", ""))
@@ -357,9 +365,9 @@ func workloadLoopWakes(t *testing.T) {
 		{watch: &autoscalingv2.HorizontalPodAutoscaler{}, looks: "deployment-scaled", event: func() { w.create(scalerOf("scaled")) }},
 		{watch: &v1alpha1.AttuneRecommendation{}, looks: "deployment-new", event: func() { w.recommends("new", v1alpha1.StrategyWorkload) }},
 	}
-	for _, kind := range workload.Served(false) {
+	for _, kind := range sized.Kinds() {
 		id := workload.Identity{Kind: kind, Namespace: w.namespace, Name: "woken"}
-		events = append(events, watched{watch: workload.NewObject(kind).(client.Object), looks: id.RecommendationName(), event: func() { w.create(w.ofKind(kind, "woken")) }})
+		events = append(events, watched{watch: sized.NewObject(kind).(client.Object), looks: id.RecommendationName(), event: func() { w.create(w.ofKind(kind, "woken")) }})
 	}
 	events = append(events,
 		watched{watch: &corev1.LimitRange{}, looks: "deployment-web", before: func() {
@@ -398,8 +406,9 @@ func policyLoopWakes(t *testing.T) {
 	w := newWaking(t, &v1alpha1.AttunePolicy{}, kubelet.Options{})
 	w.gathers = 2 * time.Second
 	fresh := make(chan genericevent.TypedGenericEvent[string])
+	sized := w.sizes(woken)
 	policies := &policyloop.Controller{
-		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.looks},
+		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.looks}, Sized: sized,
 	}
 	require.NoError(t, policies.Register(w.mgr, fresh))
 	w.policy("all", "updateStrategy: {type: Recommend}")
@@ -422,8 +431,8 @@ func policyLoopWakes(t *testing.T) {
 		{watch: &autoscalingv2.HorizontalPodAutoscaler{}, looks: "all", event: func() { w.create(scalerOf("scaled")) }},
 	}
 	events = append(events, w.namespaceGoes("all"))
-	for _, kind := range workload.Served(false) {
-		events = append(events, watched{watch: workload.NewObject(kind).(client.Object), looks: "all", event: func() { w.create(w.ofKind(kind, "woken")) }})
+	for _, kind := range sized.Kinds() {
+		events = append(events, watched{watch: sized.NewObject(kind).(client.Object), looks: "all", event: func() { w.create(w.ofKind(kind, "woken")) }})
 	}
 	w.wakes(policies.Watches(), events)
 	w.wakesOnce("fresh usage", "all", 0, func() { fresh <- genericevent.TypedGenericEvent[string]{Object: w.namespace} })

@@ -153,7 +153,9 @@ func evictionRanking(s policy.Settings, w workload.Workload) v1alpha1.EvictionRa
 	case s.EvictionRanking != "":
 		return s.EvictionRanking
 	}
-	return v1alpha1.EvictionRanking(node.DefaultRanking(w.Kind == v1alpha1.KindStatefulSet, w.Replicas).String())
+	// A kind that the operator's owner adds may keep state.
+	stateful := w.Kind == v1alpha1.KindStatefulSet || workload.IsScaled(w.Kind)
+	return v1alpha1.EvictionRanking(node.DefaultRanking(stateful, w.Replicas).String())
 }
 
 // nodeSeed is a container's seed under the strategy Node: its day's peak, with the memory limit as

@@ -87,6 +87,9 @@
 {{- if .Values.node.loadTaint.enabled }}
 - --node-load-taint
 {{- end }}
+{{- with .Values.scaledKinds }}
+- --scaled-kinds={{ join "," . }}
+{{- end }}
 {{- if (.Values.bridge).vpa }}
 - --bridge-vpa-role={{ include "attune.name" . }}-bridge-vpa
 {{- end }}

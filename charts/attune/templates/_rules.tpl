@@ -13,6 +13,10 @@
 - {apiGroups: [apps], resources: [deployments, statefulsets, daemonsets, replicasets], verbs: [list, watch]}
 - {apiGroups: [batch], resources: [jobs, cronjobs], verbs: [list, watch]}
 - {apiGroups: [argoproj.io], resources: [rollouts], verbs: [list, watch]}
+{{- range .root.Values.scaledKinds }}
+{{- $of := splitn "." 3 . }}
+- {apiGroups: [{{ $of._2 }}], resources: [{{ $of._0 }}], verbs: [list, watch]}
+{{- end }}
 - {apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [list, watch]}
 - {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [list, watch]}
 - {apiGroups: [autoscaling.k8s.io], resources: [verticalpodautoscalers], verbs: [list, watch]}

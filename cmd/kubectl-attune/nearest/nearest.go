@@ -22,6 +22,8 @@ func Why(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
 	switch where, skipped := w.Skipped(); {
 	case w.Part():
 		return fmt.Sprintf("%s belongs to %s/%s, which is sized as a whole: name that one", w, w.OwnedBy.Kind, w.OwnedBy.Name)
+	case w.Unreadable != "":
+		return fmt.Sprintf("there is no recommendation for %s in namespace %s: its pod template cannot be read: %s", w, w.Namespace, w.Unreadable)
 	case skipped:
 		return fmt.Sprintf("there is no recommendation for %s in namespace %s, and %s has the annotation %s", w, w.Namespace, where, v1alpha1.SkipAnnotation)
 	case len(policies) == 0:

@@ -52,6 +52,9 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 	skipped := web
 	skipped.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"}
 	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop, and Deployment/web has the annotation attune.io/skip", Why(skipped, nil))
+	unreadable := web
+	unreadable.Unreadable = "it has no spec.template"
+	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop: its pod template cannot be read: it has no spec.template", Why(unreadable, nil))
 	part := workload.Workload{Identity: workload.Identity{Kind: "ReplicaSet", Namespace: "shop", Name: "web-1"}, OwnedBy: workload.Owner{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Name: "web"}}
 	assert.Equal(t, "ReplicaSet/web-1 belongs to Deployment/web, which is sized as a whole: name that one", Why(part, nil))
 }

@@ -135,6 +135,9 @@ func setTarget(spec *v1alpha1.AttunePolicySpec, answer string) error {
 		if err != nil {
 			return err
 		}
+		if _, known := workloadname.Kinds[id.Kind]; !known {
+			return fmt.Errorf("%q: the wizard knows the kinds of Kubernetes and Rollouts alone; write the policy with targetRef.kind KIND.GROUP, such as CloneSet.apps.kruise.io", spelled)
+		}
 		spec.TargetRef = v1alpha1.TargetRef{Kind: id.Kind, Name: id.Name}
 		return nil
 	}

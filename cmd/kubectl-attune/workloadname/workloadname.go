@@ -22,7 +22,7 @@ var Kinds = map[v1alpha1.WorkloadKind][]string{
 }
 
 // Parse parses KIND/NAME, such as deploy/web. Upper and lower case of the kind do not matter.
-// The workload need not exist. Errors say how a workload is written, or which kinds attune sizes.
+// The workload need not exist, nor a kind that is written KIND.GROUP. Errors say how a workload is written, or which kinds attune sizes.
 func Parse(argument, namespace string) (workload.Identity, error) {
 	spelled, name, found := strings.Cut(argument, "/")
 	// A second slash is most likely NAMESPACE/KIND/NAME, which kubectl does not accept either.
@@ -30,13 +30,17 @@ func Parse(argument, namespace string) (workload.Identity, error) {
 		return workload.Identity{}, fmt.Errorf("%q names no workload: write KIND/NAME, e.g. deployment/web", argument)
 	}
 	kind, known := Kind(spelled)
+	// How the objects of a kind that the operator's owner adds spell it, the API server knows (package anykind).
+	if !known && workload.IsScaled(v1alpha1.WorkloadKind(spelled)) {
+		kind, known = v1alpha1.WorkloadKind(spelled), true
+	}
 	if !known {
-		return workload.Identity{}, fmt.Errorf("%q in %q is no kind that attune sizes: use %s", spelled, argument, Sized)
+		return workload.Identity{}, fmt.Errorf("%q in %q is no kind that attune sizes: use %s, or KIND.GROUP of the chart's value scaledKinds", spelled, argument, Sized)
 	}
 	return workload.Identity{Kind: kind, Namespace: namespace, Name: name}, nil
 }
 
-// Sized are the kinds, for sentences.
+// Sized are the kinds that always are sized, for sentences.
 const Sized = "deployment, statefulset, daemonset, replicaset, job, cronjob or rollout"
 
 // Kind returns the kind of a name that kubectl accepts. Upper and lower case do not matter.

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/workload"
+)
+
+// mostScaled is how many kinds --scaled-kinds may add: each is one more cache.
+const mostScaled = 16
+
+// scaledKinds are the resources of --scaled-kinds.
+type scaledKinds []schema.GroupVersionResource
+
+// parseScaled reads RESOURCE.VERSION.GROUP, as kubectl writes a resource in full.
+// An error is one sentence about the flag.
+func parseScaled(flags []string) (scaledKinds, error) {
+	if len(flags) > mostScaled {
+		return nil, fmt.Errorf("--scaled-kinds has %d resources: at most %d are added", len(flags), mostScaled)
+	}
+	var all scaledKinds
+	for _, text := range flags {
+		resource, _ := schema.ParseResourceArg(text)
+		switch {
+		case resource == nil || resource.Resource == "" || resource.Version == "" || !strings.Contains(resource.Group, "."):
+			return nil, fmt.Errorf("--scaled-kinds %q is no RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io", text)
+		case resource.Group == argo.GroupVersion.Group && resource.Resource == argo.Resource:
+			return nil, fmt.Errorf("--scaled-kinds %q: Argo Rollouts are sized without it (targetRef.kind: Rollout); leave it out", text)
+		}
+		all = append(all, *resource)
+	}
+	return all, nil
+}
+
+// kinds are the workloads that a process watches.
+type kinds struct {
+	workload.Sized
+	// resources are those of Sized.Scaled.
+	resources []schema.GroupResource
+}
+
+// askKinds asks the API server which kinds of workloads a program watches. An error means that it does not answer.
+func (o *Options) askKinds(ctx context.Context, api *rest.Config) (kinds, error) {
+	var found kinds
+	var err error
+	if found.Rollouts, err = o.program.watchesRollouts(ctx, api, o.process.watched); err != nil || !o.program.controls {
+		return found, err
+	}
+	wanted, err := parseScaled(o.loops.scaled)
+	if err != nil {
+		return found, err
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(api)
+	if err != nil {
+		return found, err
+	}
+	may := func(ctx context.Context, of schema.GroupResource) (bool, error) {
+		if len(o.process.watched) > 0 {
+			return true, nil // split asks, for each namespace
+		}
+		ask, err := askMayWatch(api, []schema.GroupResource{of})
+		if err != nil {
+			return false, err
+		}
+		return ask(ctx, metav1.NamespaceAll)
+	}
+	return found, found.add(ctx, wanted, asked{client, may, listKind(client, o.process.watched)})
+}
+
+// asked are the questions about a kind that --scaled-kinds adds.
+type asked struct {
+	served coreResources
+	// may returns whether the operator may watch a resource.
+	may func(context.Context, schema.GroupResource) (bool, error)
+	// list returns the kind of a resource's lists; empty: that cannot be told.
+	list func(context.Context, schema.GroupVersionResource) string
+}
+
+// add finds the kinds of the resources. Those that cannot be sized are left, with a reason.
+func (k *kinds) add(ctx context.Context, resources scaledKinds, api asked) error {
+	for _, of := range resources {
+		kind, why, err := api.kindOf(ctx, of)
+		if err != nil {
+			return err
+		}
+		if why == "" {
+			why = k.confused(kind.GroupKind())
+		}
+		if why != "" {
+			named := of.Resource + "." + of.Version + "." + of.Group
+			k.Left = append(k.Left, workload.Left{Resource: named, Group: of.Group, Why: why})
+			continue
+		}
+		k.Scaled, k.resources = append(k.Scaled, kind), append(k.resources, of.GroupResource())
+	}
+	return nil
+}
+
+// kindOf returns the kind of a resource, or why it cannot be sized. An error means that the API server does not answer.
+func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind schema.GroupVersionKind, why string, err error) {
+	list, err := a.served.ServerResourcesForGroupVersion(of.GroupVersion().String())
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsServiceUnavailable(err):
+		return kind, "the API server does not serve it", nil
+	case err != nil:
+		return kind, "", fmt.Errorf("asking the API server for %s: %w", of, err)
+	}
+	at := func(name string) int {
+		return slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
+	}
+	i := at(of.Resource)
+	if i < 0 {
+		return kind, "the API server does not serve it", nil
+	}
+	kind = of.GroupVersion().WithKind(list.APIResources[i].Kind)
+	if _, ok := workload.KindOf(kind.GroupKind()); !ok {
+		return kind, fmt.Sprintf("its kind %s has more than 63 characters, or others than a kind has", kind.GroupKind()), nil
+	}
+	if !list.APIResources[i].Namespaced {
+		return kind, "its objects are in no namespace", nil
+	}
+	if at(of.Resource+"/scale") < 0 {
+		return kind, "it has no subresource /scale, so that its objects may be no workloads", nil
+	}
+	if ok, err := a.may(ctx, of.GroupResource()); err != nil || !ok {
+		return kind, "the operator may not list and watch it: upgrade the release with the value scaledKinds", err
+	}
+	// A list of another kind could not be decoded, and its cache would never be filled.
+	if lists := a.list(ctx, of); lists != "" && lists != kind.Kind+"List" {
+		return kind, fmt.Sprintf("its lists are of kind %.63s; %sList would do", lists, kind.Kind), nil
+	}
+	return kind, "", nil
+}
+
+// confused returns why recommendations of a kind would have the same names as those of one before; empty: they do not.
+func (k *kinds) confused(kind schema.GroupKind) string {
+	name := func(of schema.GroupKind) string {
+		return workload.RecommendationName(v1alpha1.WorkloadKind(of.String()), "")
+	}
+	for _, other := range k.Scaled {
+		one, two := name(kind), name(other.GroupKind())
+		if strings.HasPrefix(one, two) || strings.HasPrefix(two, one) {
+			return fmt.Sprintf("recommendations of %s and of %s could have the same names", kind, other.GroupKind())
+		}
+	}
+	return ""
+}
+
+// listKind asks for a list of one object. What cannot be asked is found when the cache is filled.
+func listKind(client discovery.DiscoveryInterface, watched namespaces) func(context.Context, schema.GroupVersionResource) string {
+	return func(ctx context.Context, of schema.GroupVersionResource) string {
+		path := []string{"/apis", of.Group, of.Version, of.Resource}
+		if len(watched) > 0 {
+			path = []string{"/apis", of.Group, of.Version, "namespaces", watched[0], of.Resource}
+		}
+		text, err := client.RESTClient().Get().AbsPath(path...).Param("limit", "1").Do(ctx).Raw()
+		var list metav1.TypeMeta
+		if err != nil || json.Unmarshal(text, &list) != nil {
+			return ""
+		}
+		return list.Kind
+	}
+}
+
+// errScaled ends a process that began without a kind of --scaled-kinds.
+var errScaled = errors.New("a kind of --scaled-kinds can be sized now: the next process watches it")
+
+// noScaled is for a program that began with kinds that could not be sized.
+func noScaled(c Config) unserved {
+	said := "Kinds of --scaled-kinds are not sized"
+	for _, left := range c.kinds.Left {
+		said += "; " + left.Resource + ": " + left.Why
+	}
+	return unserved{
+		said: said,
+		ask: func(ctx context.Context) (bool, error) {
+			now, err := c.askKinds(ctx, c.api)
+			return err == nil && slices.ContainsFunc(now.Scaled, func(k schema.GroupVersionKind) bool { return !slices.Contains(c.kinds.Scaled, k) }), err
+		},
+		every: 5 * time.Minute, served: errScaled, clock: clock.RealClock{},
+	}
+}

@@ -1,0 +1,41 @@
+package anykind_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/anykind"
+	"attune.io/attune/internal/workload"
+)
+
+func TestOf(t *testing.T) {
+	cloneSet := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	// As client-go makes it of what the API server serves.
+	plural, singular := cloneSet.GroupVersion().WithResource("clonesets"), cloneSet.GroupVersion().WithResource("cloneset")
+	mapper.AddSpecific(cloneSet.GroupVersion().WithKind("cloneset"), plural, singular, meta.RESTScopeNamespace)
+	mapper.AddSpecific(cloneSet, plural, singular, meta.RESTScopeNamespace)
+	c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithRESTMapper(mapper).Build()
+	for _, written := range []v1alpha1.WorkloadKind{"CloneSet.apps.kruise.io", "cloneset.apps.kruise.io", "clonesets.apps.kruise.io"} {
+		kind, sized, err := anykind.Of(c, written)
+		require.NoError(t, err)
+		assert.EqualValues(t, "CloneSet.apps.kruise.io", kind)
+		assert.Equal(t, workload.Sized{Rollouts: true, Scaled: []schema.GroupVersionKind{cloneSet}}, sized)
+		assert.True(t, c.Scheme().Recognizes(cloneSet))
+	}
+	kind, sized, err := anykind.Of(c, v1alpha1.KindRollout)
+	require.NoError(t, err)
+	assert.Equal(t, v1alpha1.KindRollout, kind)
+	assert.Equal(t, workload.Sized{Rollouts: true}, sized)
+	_, _, err = anykind.Of(c, "Queue.example.com")
+	assert.EqualError(t, err, "the API server serves no Queue.example.com: write KIND.GROUP of a kind that it serves")
+	assert.False(t, meta.IsNoMatchError(err), "that would be taken for a kind of attune's own")
+}

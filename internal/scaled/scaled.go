@@ -1,0 +1,163 @@
+// Package scaled has the part that attune reads of workloads whose kinds the operator's owner adds: custom resources
+// with a /scale subresource and a pod template, such as CloneSets. One Go type is for all of them, since the same
+// fields of each are read; an object says of which kind it is.
+//
+// Their CRDs may check little. A spec that cannot be read is left empty and says why (Unreadable); see package foreign.
+package scaled
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"attune.io/attune/internal/foreign"
+)
+
+// AddToScheme adds a kind to a scheme. One that is there already stays.
+func AddToScheme(scheme *runtime.Scheme, kind schema.GroupVersionKind) {
+	scheme.AddKnownTypeWithName(kind, &Object{})
+	scheme.AddKnownTypeWithName(listOf(kind), &List{})
+	metav1.AddToGroupVersion(scheme, kind.GroupVersion())
+}
+
+func listOf(kind schema.GroupVersionKind) schema.GroupVersionKind {
+	return kind.GroupVersion().WithKind(kind.Kind + "List")
+}
+
+// New returns an empty object of a kind.
+func New(kind schema.GroupVersionKind) *Object {
+	o := &Object{}
+	o.APIVersion, o.Kind = kind.ToAPIVersionAndKind()
+	return o
+}
+
+// NewList returns an empty list of a kind.
+func NewList(kind schema.GroupVersionKind) *List {
+	l := &List{}
+	l.APIVersion, l.Kind = listOf(kind).ToAPIVersionAndKind()
+	return l
+}
+
+// Object is a workload.
+type Object struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   Spec   `json:"spec,omitempty"`
+	Status Status `json:"status,omitempty"`
+}
+
+// Spec is what is wanted.
+type Spec struct {
+	// Replicas wanted; nil: the kind does not have the number here.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Template of the pods, with at least one container; nil: there is none that can be read.
+	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
+	// Unreadable is why there is no template.
+	Unreadable string `json:"-"`
+}
+
+// Status is how far the pods are those of the newest template.
+type Status struct {
+	// ObservedGeneration is the newest generation that its controller has seen; nil: the kind does not say.
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// Replicas is how many pods there are, UpdatedReplicas how many of them run the newest template; nil: the kind
+	// does not say.
+	Replicas        *int32 `json:"replicas,omitempty"`
+	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
+	// CurrentRevision and UpdateRevision are the same where all pods run the newest template; empty: the kind does
+	// not say.
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	UpdateRevision  string `json:"updateRevision,omitempty"`
+}
+
+// UnmarshalJSON reads a spec. It never returns an error, see the package.
+func (s *Spec) UnmarshalJSON(data []byte) error {
+	type plain Spec
+	var read plain
+	err := foreign.Unmarshal(data, &read)
+	switch {
+	case err != nil:
+		read = plain{Unreadable: err.Error()}
+	case read.Template == nil:
+		read.Unreadable = "it has no spec.template"
+	case len(read.Template.Spec.Containers) == 0:
+		// Another thing of the same name, such as the template of a virtual machine.
+		read.Template, read.Unreadable = nil, "its spec.template has no containers"
+	}
+	*s = Spec(read)
+	return nil
+}
+
+// UnmarshalJSON reads a status; one that cannot be read stays empty. It never returns an error.
+func (s *Status) UnmarshalJSON(data []byte) error {
+	type plain Status
+	var read plain
+	*s = Status{}
+	if foreign.Unmarshal(data, &read) == nil {
+		*s = Status(read)
+	}
+	return nil
+}
+
+// GetObjectKind implements runtime.Object. Decoders take the kind off what they decoded into a Go type, which of this
+// type would leave nothing that says what it is: an empty kind is not set.
+func (o *Object) GetObjectKind() schema.ObjectKind { return named{&o.TypeMeta} }
+
+// named is a kind that is not taken off.
+type named struct{ *metav1.TypeMeta }
+
+func (n named) SetGroupVersionKind(kind schema.GroupVersionKind) {
+	if !kind.Empty() {
+		n.TypeMeta.SetGroupVersionKind(kind)
+	}
+}
+
+// DeepCopyObject implements runtime.Object.
+func (o *Object) DeepCopyObject() runtime.Object {
+	if o == nil {
+		return nil
+	}
+	return o.DeepCopy()
+}
+
+// DeepCopy returns a copy that shares nothing with the object.
+func (o *Object) DeepCopy() *Object {
+	out := *o
+	out.ObjectMeta = *o.ObjectMeta.DeepCopy()
+	out.Spec.Replicas, out.Spec.Template = copyOf(o.Spec.Replicas), o.Spec.Template.DeepCopy()
+	out.Status.ObservedGeneration = copyOf(o.Status.ObservedGeneration)
+	out.Status.Replicas, out.Status.UpdatedReplicas = copyOf(o.Status.Replicas), copyOf(o.Status.UpdatedReplicas)
+	return &out
+}
+
+func copyOf[T any](of *T) *T {
+	if of == nil {
+		return nil
+	}
+	value := *of
+	return &value
+}
+
+// List is a list of objects of one kind.
+type List struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Object `json:"items"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *List) DeepCopyObject() runtime.Object {
+	if l == nil {
+		return nil
+	}
+	out := &List{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy()}
+	if l.Items != nil {
+		out.Items = make([]Object, len(l.Items))
+		for i := range l.Items {
+			out.Items[i] = *l.Items[i].DeepCopy()
+		}
+	}
+	return out
+}

@@ -1,0 +1,127 @@
+package workload
+
+import (
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/scaled"
+)
+
+// Sized are the kinds of workloads that an operator sizes: all of Kubernetes itself, and these. It never changes once
+// it is made.
+type Sized struct {
+	// Rollouts is true where the API server serves Argo Rollouts.
+	Rollouts bool
+	// Scaled are the kinds that the operator's owner adds, each in the version in which it is read.
+	Scaled []schema.GroupVersionKind
+	// Left are those that cannot be sized.
+	Left []Left
+}
+
+// Left is a kind that the operator's owner adds and that cannot be sized.
+type Left struct {
+	// Resource as its owner wrote it, and its API group.
+	Resource, Group string
+	// Why it cannot be sized, such as "the API server does not serve it".
+	Why string
+}
+
+// Kinds returns all kinds that are sized.
+func (s Sized) Kinds() []v1alpha1.WorkloadKind {
+	kinds := slices.Clone(Kinds)
+	if !s.Rollouts {
+		kinds = slices.DeleteFunc(kinds, func(k v1alpha1.WorkloadKind) bool { return k == v1alpha1.KindRollout })
+	}
+	for _, kind := range s.Scaled {
+		kinds = append(kinds, scaledKind(kind.GroupKind()))
+	}
+	return kinds
+}
+
+// Has reports whether a kind is sized.
+func (s Sized) Has(kind v1alpha1.WorkloadKind) bool {
+	if kind == v1alpha1.KindRollout {
+		return s.Rollouts
+	}
+	return slices.Contains(Kinds, kind) || s.index(kind) >= 0
+}
+
+// NewObject returns an empty object of a kind; nil for a kind that is not sized.
+func (s Sized) NewObject(kind v1alpha1.WorkloadKind) Object {
+	if i := s.index(kind); i >= 0 {
+		return scaled.New(s.Scaled[i])
+	}
+	return NewObject(kind)
+}
+
+// NewList returns an empty list of a kind; nil for a kind that is not sized.
+func (s Sized) NewList(kind v1alpha1.WorkloadKind) List {
+	if i := s.index(kind); i >= 0 {
+		return scaled.NewList(s.Scaled[i])
+	}
+	return NewList(kind)
+}
+
+func (s Sized) index(kind v1alpha1.WorkloadKind) int {
+	return slices.IndexFunc(s.Scaled, func(of schema.GroupVersionKind) bool { return scaledKind(of.GroupKind()) == kind })
+}
+
+// scaledName is a kind that the operator's owner adds, as a policy names it: KIND.GROUP, such as
+// CloneSet.apps.kruise.io. The group has a dot: those without one are of Kubernetes itself.
+var scaledName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
+
+// IsScaled reports whether a kind has the form of one that the operator's owner adds. Its name is the value of a label,
+// so that it has at most 63 characters.
+func IsScaled(kind v1alpha1.WorkloadKind) bool {
+	return len(kind) <= maxLabelValue && kind != scaledKind(GroupKindOf(v1alpha1.KindRollout)) && scaledName.MatchString(string(kind))
+}
+
+// KindOf returns the kind of a group and kind, as owner references and autoscalers name it; false: there can be no
+// workloads of it.
+func KindOf(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
+	kind := v1alpha1.WorkloadKind(of.Kind)
+	if slices.Contains(Kinds, kind) && GroupKindOf(kind) == of {
+		return kind, true
+	}
+	kind = scaledKind(of)
+	return kind, IsScaled(kind)
+}
+
+func scaledKind(of schema.GroupKind) v1alpha1.WorkloadKind { return v1alpha1.WorkloadKind(of.String()) }
+
+// ofScaled reads a workload of a kind that the operator's owner adds; false: its kind cannot be one.
+func ofScaled(o *scaled.Object) (Workload, bool) {
+	kind, ok := KindOf(o.GroupVersionKind().GroupKind())
+	if !ok {
+		return Workload{}, false
+	}
+	// A number of pods that is not known counts as one: such a pod is never evicted.
+	w := read(kind, o, o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), progressOfScaled(o))
+	if w.Unreadable = o.Spec.Unreadable; w.Template == nil && w.Unreadable == "" {
+		w.Unreadable = "it has no spec"
+	}
+	return w, true
+}
+
+// progressOfScaled reads the counts of a status as those of a StatefulSet. Where a kind does not have them, a rollout
+// may be in progress at any time, and so counts as one.
+func progressOfScaled(o *scaled.Object) Rollout {
+	status := o.Status
+	if status.ObservedGeneration == nil {
+		return Rollout{InProgress: true, Reason: "its status has no observedGeneration, so that a rollout cannot be ruled out"}
+	}
+	if r := unobserved(o.Generation, *status.ObservedGeneration); r.InProgress {
+		return r
+	}
+	switch {
+	case status.UpdateRevision != "" && status.UpdateRevision == status.CurrentRevision:
+		return Rollout{}
+	case status.UpdatedReplicas != nil && status.Replicas != nil:
+		return outdated(*status.UpdatedReplicas, *status.Replicas, "")
+	}
+	return Rollout{InProgress: true, Reason: "its status has no updatedReplicas, so that a rollout cannot be ruled out"}
+}
