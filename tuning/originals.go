@@ -95,7 +95,11 @@ func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	for _, c := range podview.Read(pod) {
 		size, known := c.Size, true
 		claimed := claims[c.Name]
-		if template, ok := d.view.templateSize(c.Name); ok && (claimed != nil || pod.Generation > 1) {
+		changed := claimed != nil || pod.Generation > 1
+		if changed && !d.view.hasTemplate() {
+			return nil
+		}
+		if template, ok := d.view.templateSize(c.Name); ok && changed {
 			size, known = d.ofContainer(pod, claimed, template, c.Size)
 		}
 		if !known {

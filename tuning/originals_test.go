@@ -87,6 +87,29 @@ func TestOriginalsOfResizedPodsAreTheirTemplates(t *testing.T) {
 	assert.Equal(t, []recommender.Size{sizeOf(125, 0, 1024, 1024)}, originalsNoted(tuning.Decide(w).Status))
 }
 
+// Where the template is not known, what attune gave a pod is not taken for what it had before.
+func TestOriginalsAreNotNotedWithoutATemplate(t *testing.T) {
+	had, has := sizeOf(1000, 0, 1024, 1024), sizeOf(125, 0, 128, 256)
+	for name, lose := range map[string]func(*tuning.View){
+		"the workload": func(w *tuning.View) { w.Workload = nil },
+		"the template": func(w *tuning.View) { w.Workload.Template = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := running("web-1", has)
+			pod.Generation, pod.Status.ObservedGeneration = 2, 2
+			pod.Labels = nil
+			w := seen(t, had, pod)
+			w.Rec.Status = tuning.Decide(w).Status
+			require.Equal(t, []recommender.Size{had}, originalsNoted(w.Rec.Status))
+			lose(&w)
+			assert.Equal(t, []recommender.Size{had}, originalsNoted(tuning.Decide(w).Status))
+			seeded := seen(t, had, born(t, running("web-1", has), "r", had))
+			lose(&seeded)
+			assert.Empty(t, originalsNoted(tuning.Decide(seeded).Status))
+		})
+	}
+}
+
 // In a rollout, and while the workload is seen older than its pods, nobody knows which template a changed pod is of.
 func TestOriginalsAreNotThoseOfAnotherTemplate(t *testing.T) {
 	before, after, has := sizeOf(1000, 0, 1024, 1024), sizeOf(2000, 0, 2048, 2048), sizeOf(125, 0, 128, 256)

@@ -300,10 +300,13 @@ func (v *View) Close(why *resize.Refusal) {
 	}
 }
 
+// hasTemplate reports that the workload is there, and its template can be read.
+func (v *View) hasTemplate() bool { return v.Workload != nil && v.Workload.Template != nil }
+
 // templateSize returns what the workload's template sets for a container; false: the workload, its
 // template or the container is gone.
 func (v *View) templateSize(container string) (recommender.Size, bool) {
-	if v.Workload == nil || v.Workload.Template == nil {
+	if !v.hasTemplate() {
 		return recommender.Size{}, false
 	}
 	spec := v.Workload.Template.Spec

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -133,28 +132,11 @@ func (p pages) Node(ctx context.Context, name string) (decision.Node, bool, erro
 	}
 	var failed error
 	answer := stored.Node(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
-		rec, err := p.recommendation(ctx, pod)
+		rec, err := owners.Recommendation(ctx, p.client, pod)
 		if err != nil {
 			failed = err
 		}
 		return rec
 	})
 	return answer, failed == nil, failed
-}
-
-// recommendation returns that of a pod's workload; nil: there is none.
-func (p pages) recommendation(ctx context.Context, pod *corev1.Pod) (*v1alpha1.AttuneRecommendation, error) {
-	id, owned := workload.OwnerOf(pod, pod.Namespace, owners.Jobs{Reader: p.client})
-	if !owned {
-		return nil, nil
-	}
-	rec := &v1alpha1.AttuneRecommendation{}
-	err := p.client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the AttuneRecommendation of %s for a page: %w", id, err)
-	}
-	return rec, nil
 }

@@ -87,8 +87,8 @@ type asked struct {
 	served coreResources
 	// may returns whether the operator may watch a resource.
 	may func(context.Context, schema.GroupResource) (bool, error)
-	// list returns the kind of a resource's lists; empty: that cannot be told.
-	list func(context.Context, schema.GroupVersionResource) string
+	// list returns the kind of a resource's lists.
+	list func(context.Context, schema.GroupVersionResource) (string, error)
 }
 
 // add finds the kinds of the resources. Those that cannot be sized are left, with a reason.
@@ -115,8 +115,10 @@ func (k *kinds) add(ctx context.Context, resources scaledKinds, api asked) error
 func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind schema.GroupVersionKind, why string, err error) {
 	list, err := a.served.ServerResourcesForGroupVersion(of.GroupVersion().String())
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsServiceUnavailable(err):
+	case apierrors.IsNotFound(err):
 		return kind, "the API server does not serve it", nil
+	case answered(err):
+		return kind, fmt.Sprintf("what serves its API group does not answer: %.200s", err), nil
 	case err != nil:
 		return kind, "", fmt.Errorf("asking the API server for %s: %w", of, err)
 	}
@@ -140,19 +142,33 @@ func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind
 	if ok, err := a.may(ctx, of.GroupResource()); err != nil || !ok {
 		return kind, "the operator may not list and watch it: upgrade the release with the value scaledKinds", err
 	}
-	// A list of another kind could not be decoded, and its cache would never be filled.
-	if lists := a.list(ctx, of); lists != "" && lists != kind.Kind+"List" {
+	// What cannot be listed, or is a list of another kind, would never fill its cache, and the process would end.
+	switch lists, err := a.list(ctx, of); {
+	case err != nil:
+		return kind, fmt.Sprintf("it cannot be listed: %.200s", err), nil
+	case lists != kind.Kind+"List":
 		return kind, fmt.Sprintf("its lists are of kind %.63s; %sList would do", lists, kind.Kind), nil
 	}
 	return kind, "", nil
 }
 
-// confused returns why recommendations of a kind would have the same names as those of one before; empty: they do not.
+// answered reports an error that is an API server's answer about one group, such as of an aggregated API that is away: it stops
+// no other kind.
+func answered(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status)
+}
+
+// confused returns why a kind cannot be told from one before: their recommendations would have the same names, or it has the
+// name of the other's lists. Empty: it can.
 func (k *kinds) confused(kind schema.GroupKind) string {
 	name := func(of schema.GroupKind) string {
 		return workload.RecommendationName(v1alpha1.WorkloadKind(of.String()), "")
 	}
 	for _, other := range k.Scaled {
+		if kind.Group == other.Group && (kind.Kind == other.Kind+"List" || other.Kind == kind.Kind+"List") {
+			return fmt.Sprintf("%s and %s are a kind and its lists", kind, other.GroupKind())
+		}
 		one, two := name(kind), name(other.GroupKind())
 		if strings.HasPrefix(one, two) || strings.HasPrefix(two, one) {
 			return fmt.Sprintf("recommendations of %s and of %s could have the same names", kind, other.GroupKind())
@@ -161,19 +177,36 @@ func (k *kinds) confused(kind schema.GroupKind) string {
 	return ""
 }
 
-// listKind asks for a list of one object. What cannot be asked is found when the cache is filled.
-func listKind(client discovery.DiscoveryInterface, watched namespaces) func(context.Context, schema.GroupVersionResource) string {
-	return func(ctx context.Context, of schema.GroupVersionResource) string {
-		path := []string{"/apis", of.Group, of.Version, of.Resource}
+// mostListed is how many objects are asked for to see whether a kind can be listed. A conversion that fails for one of them
+// fails for the list.
+const mostListed = "500"
+
+// listKind asks for a list of objects: of the first of the watched namespaces in which that is allowed, where there are some.
+func listKind(client discovery.DiscoveryInterface, watched namespaces) func(context.Context, schema.GroupVersionResource) (string, error) {
+	return func(ctx context.Context, of schema.GroupVersionResource) (string, error) {
+		paths := [][]string{{"/apis", of.Group, of.Version, of.Resource}}
 		if len(watched) > 0 {
-			path = []string{"/apis", of.Group, of.Version, "namespaces", watched[0], of.Resource}
+			paths = nil
 		}
-		text, err := client.RESTClient().Get().AbsPath(path...).Param("limit", "1").Do(ctx).Raw()
-		var list metav1.TypeMeta
-		if err != nil || json.Unmarshal(text, &list) != nil {
-			return ""
+		for _, namespace := range watched {
+			paths = append(paths, []string{"/apis", of.Group, of.Version, "namespaces", namespace, of.Resource})
 		}
-		return list.Kind
+		var failed error
+		for _, path := range paths {
+			var list metav1.TypeMeta
+			text, err := client.RESTClient().Get().AbsPath(path...).Param("limit", mostListed).Do(ctx).Raw()
+			if err == nil {
+				err = json.Unmarshal(text, &list)
+			}
+			if err == nil {
+				return list.Kind, nil
+			}
+			failed = err
+			if !apierrors.IsForbidden(err) {
+				break
+			}
+		}
+		return "", failed
 	}
 }
 

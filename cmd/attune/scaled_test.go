@@ -31,7 +31,7 @@ func (d discovered) ServerResourcesForGroupVersion(groupVersion string) (*metav1
 	case list != nil:
 		return list, nil
 	case groupVersion == "away.example.org/v1":
-		return nil, apierrors.NewServiceUnavailable("")
+		return nil, apierrors.NewServiceUnavailable("away")
 	case groupVersion == "mute.example.org/v1":
 		return nil, errors.New("no answer")
 	}
@@ -60,18 +60,22 @@ func TestKindsThatAreAdded(t *testing.T) {
 			"apps.kruise.io/v1alpha1": served(scalable("clonesets", "CloneSet")),
 			"apps.kruise.io/v1beta1":  served(scalable("clonesets", "CloneSet"), scalable("statefulsets", "StatefulSet")),
 			"example.org/v1": served(scalable("queues", "Queue"), everywhere, []metav1.APIResource{{Name: "certificates", Kind: "Certificate", Namespaced: true}},
-				scalable("longs", "AKindWhoseNameIsLongerThanAnyThatAnybodyWouldWantToWrite"), scalable("odds", "Odd")),
+				scalable("longs", "AKindWhoseNameIsLongerThanAnyThatAnybodyWouldWantToWrite"), scalable("odds", "Odd"), scalable("brokens", "Broken"), scalable("queuelists", "QueueList")),
 			"example.org-b/v1": served(scalable("queues", "Queue")),
 			"b.example.org/v1": served(scalable("locks", "Lock")),
 		},
 		may: func(_ context.Context, of schema.GroupResource) (bool, error) { return of.Resource != "locks", nil },
-		list: func(_ context.Context, of schema.GroupVersionResource) string {
-			return map[string]string{"odds": "ListOfOdds", "queues": "QueueList"}[of.Resource]
+		list: func(_ context.Context, of schema.GroupVersionResource) (string, error) {
+			lists, ok := map[string]string{"odds": "ListOfOdds", "queues": "QueueList", "clonesets": "CloneSetList", "statefulsets": "StatefulSetList", "queuelists": "QueueListList"}[of.Resource]
+			if !ok {
+				return "", errors.New("conversion webhook failed")
+			}
+			return lists, nil
 		},
 	}
 	all, err := parseScaled([]string{
 		"clonesets.v1alpha1.apps.kruise.io", "clonesets.v1beta1.apps.kruise.io", "statefulsets.v1beta1.apps.kruise.io", "daemonsets.v1beta1.apps.kruise.io", "queues.v1.example.org",
-		"machines.v1.example.org", "certificates.v1.example.org", "longs.v1.example.org", "odds.v1.example.org", "queues.v1.example.org-b", "locks.v1.b.example.org", "a.v1.gone.example.org", "a.v1.away.example.org",
+		"machines.v1.example.org", "certificates.v1.example.org", "longs.v1.example.org", "odds.v1.example.org", "brokens.v1.example.org", "queuelists.v1.example.org", "queues.v1.example.org-b", "locks.v1.b.example.org", "a.v1.gone.example.org", "a.v1.away.example.org",
 	})
 	require.NoError(t, err)
 	var found kinds
@@ -87,10 +91,12 @@ func TestKindsThatAreAdded(t *testing.T) {
 		{Resource: "certificates.v1.example.org", Group: "example.org", Why: "it has no subresource /scale, so that its objects may be no workloads"},
 		{Resource: "longs.v1.example.org", Group: "example.org", Why: "its kind AKindWhoseNameIsLongerThanAnyThatAnybodyWouldWantToWrite.example.org has more than 63 characters, or others than a kind has"},
 		{Resource: "odds.v1.example.org", Group: "example.org", Why: "its lists are of kind ListOfOdds; OddList would do"},
+		{Resource: "brokens.v1.example.org", Group: "example.org", Why: "it cannot be listed: conversion webhook failed"},
+		{Resource: "queuelists.v1.example.org", Group: "example.org", Why: "QueueList.example.org and Queue.example.org are a kind and its lists"},
 		{Resource: "queues.v1.example.org-b", Group: "example.org-b", Why: "recommendations of Queue.example.org-b and of Queue.example.org could have the same names"},
 		{Resource: "locks.v1.b.example.org", Group: "b.example.org", Why: "the operator may not list and watch it: upgrade the release with the value scaledKinds"},
 		{Resource: "a.v1.gone.example.org", Group: "gone.example.org", Why: "the API server does not serve it"},
-		{Resource: "a.v1.away.example.org", Group: "away.example.org", Why: "the API server does not serve it"},
+		{Resource: "a.v1.away.example.org", Group: "away.example.org", Why: "what serves its API group does not answer: away"},
 	}, found.Left)
 
 	mute, err := parseScaled([]string{"a.v1.mute.example.org"})
@@ -103,7 +109,7 @@ func TestKindsThatAreAdded(t *testing.T) {
 // TestTheNextProcessWatchesAddedKinds: a process that began before their CRD was there ends once it is, and it watches
 // them with the rights that it asks for.
 func TestTheNextProcessWatchesAddedKinds(t *testing.T) {
-	served, asksLists := false, ""
+	served, asksLists, conversionFails := false, "", true
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review := &authorizationv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{Kind: "SelfSubjectAccessReview", APIVersion: "authorization.k8s.io/v1"}}
 		review.Status.Allowed = true
@@ -118,7 +124,11 @@ func TestTheNextProcessWatchesAddedKinds(t *testing.T) {
 			http.NotFound(w, r)
 			return
 		}
-		if r.URL.Query().Get("limit") == "1" {
+		if r.URL.Query().Has("limit") {
+			if conversionFails {
+				http.Error(w, "conversion webhook failed", http.StatusInternalServerError)
+				return
+			}
 			asksLists = r.URL.Path
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -140,6 +150,15 @@ func TestTheNextProcessWatchesAddedKinds(t *testing.T) {
 	assert.False(t, now)
 
 	served = true
+	now, err = waits.ask(t.Context())
+	require.NoError(t, err)
+	assert.False(t, now)
+	left := of(program{controls: true}, flag)
+	assert.Empty(t, left.kinds.Scaled, "its cache would never be filled, and the process would end")
+	require.Len(t, left.kinds.Left, 1)
+	assert.Contains(t, left.kinds.Left[0].Why, "it cannot be listed: an error on the server (\"conversion webhook failed\")")
+
+	conversionFails = false
 	now, err = waits.ask(t.Context())
 	require.NoError(t, err)
 	assert.True(t, now)

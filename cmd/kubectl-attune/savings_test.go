@@ -75,6 +75,20 @@ func TestSavingsCountRemovableNodes(t *testing.T) {
 	assert.NotContains(t, got.out, "Removable")
 }
 
+// A kind that the API server does not serve any more is left out, with a note, and the others are shown.
+func TestSavingsBesideAKindThatIsGone(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	gone := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset.apps.kruise.io-api"}}
+	gone.Spec.Workload = v1alpha1.WorkloadRef{Kind: "CloneSet.apps.kruise.io", Name: "api"}
+	gone.Spec.Policy, gone.Spec.Mode = v1alpha1.PolicyRef{Name: "api"}, v1alpha1.UpdateAuto
+	require.NoError(t, cli.client.Create(t.Context(), gone))
+	got := cli.run("savings")
+	assert.Equal(t, exitOK, got.code, got.errOut)
+	assert.Contains(t, got.errOut, "what the CloneSet.apps.kruise.ios ask now is not shown: the API server serves no CloneSet.apps.kruise.io")
+	assert.Contains(t, got.out, "Deployment/web")
+	assert.Contains(t, got.out, "CloneSet.apps.kruise.io/api")
+}
+
 func TestSavingsOfNothing(t *testing.T) {
 	got := newCLITest(t, interceptor.Funcs{}).run("savings", "-n", "empty")
 	assert.Equal(t, answer{errOut: "there is no recommendation to compare with: kubectl attune status shows the policies\n"}, got)

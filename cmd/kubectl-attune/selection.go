@@ -145,7 +145,7 @@ func (e *environment) templates(ctx context.Context, c client.Client, recs []v1a
 	found := workloads{}
 	for _, kind := range kindsOf(recs) {
 		listed, err := listWorkloads(ctx, c, kind, namespace, nil)
-		if apierrors.IsForbidden(err) {
+		if apierrors.IsForbidden(err) || errors.As(err, new(anykind.NotServed)) {
 			e.note("what the %ss ask now is not shown: %v", kind, err)
 			continue
 		}

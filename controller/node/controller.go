@@ -140,7 +140,7 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 	for i := range list.Items {
 		pod := &list.Items[i]
 		s.pods = append(s.pods, pod)
-		rec, err := c.recommendation(ctx, pod)
+		rec, err := owners.Recommendation(ctx, c.Client, pod)
 		if err != nil {
 			return nil, err
 		}
@@ -152,23 +152,6 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	return s, c.readQuotas(ctx, s)
-}
-
-// recommendation returns that of a pod's workload; nil: the pod has no workload, or no policy sizes it.
-func (c *Controller) recommendation(ctx context.Context, pod *corev1.Pod) (*v1alpha1.AttuneRecommendation, error) {
-	id, ok := workload.OwnerOf(pod, pod.Namespace, owners.Jobs{Reader: c.Client})
-	if !ok {
-		return nil, nil
-	}
-	rec := &v1alpha1.AttuneRecommendation{}
-	err := c.Client.Get(ctx, types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}, rec, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the AttuneRecommendation of %s: %w", id, err)
-	}
-	return rec, nil
 }
 
 // Decided returns how the pods of a node share it, as of the last look, for kubectl attune node; false: no

@@ -120,13 +120,22 @@ func jobOf(o client.Object) []string { return workload.IndexOfJob(o) }
 // wakers map a changed object to the recommendations that it concerns.
 type wakers struct{ *Controller }
 
-// recommendationOf returns the recommendation of a pod's workload; nil: the pod has none.
-func (c wakers) recommendationOf(_ context.Context, o client.Object) []reconcile.Request {
+// recommendationOf returns the recommendation of a pod's workload; nil: the pod has none. Pods may have owners of any kind,
+// and of those that are not sized only what has a recommendation is looked at: it may have open resizes from when its
+// kind was sized, and harm by them is taken back at once too.
+func (c wakers) recommendationOf(ctx context.Context, o client.Object) []reconcile.Request {
 	id, ok := workload.OwnerOf(o, o.GetNamespace(), owners.Jobs{Reader: c.Client})
-	if !ok || !c.Access.Sized.Has(id.Kind) {
+	if !ok {
 		return nil
 	}
-	return requestFor(id)
+	requests := requestFor(id)
+	if c.Access.Sized.Has(id.Kind) {
+		return requests
+	}
+	if c.Client.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttuneRecommendation{}, client.UnsafeDisableDeepCopy) != nil {
+		return nil
+	}
+	return requests
 }
 
 func requestFor(id workload.Identity) []reconcile.Request {

@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // A resize whose answer is lost, and which never arrived, is decided anew although no event comes.
@@ -31,6 +33,31 @@ func TestALostAnswerIsLookedAfter(t *testing.T) {
 		if len(l.rec().Status.Records) == 0 {
 			return
 		}
+	}
+}
+
+// A pod of a kind that is not sized any more wakes what was recommended to its workload: a resize of it may be open, whose
+// harm is taken back at once. Pods of all other kinds wake nothing.
+func TestPodsOfKindsThatAreNotSizedAnyMore(t *testing.T) {
+	from := sizeOf(500, 0, 512, 0)
+	for _, of := range []struct {
+		kind  v1alpha1.WorkloadKind
+		owner metav1.OwnerReference
+	}{
+		{"CloneSet.apps.kruise.io", metav1.OwnerReference{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet", Name: "web", Controller: ptr.To(true)}},
+		{v1alpha1.KindRollout, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7c9", Controller: ptr.To(true)}},
+	} {
+		pod := running("web-1", from)
+		pod.OwnerReferences = []metav1.OwnerReference{of.owner}
+		pod.Labels = map[string]string{workload.ArgoHashLabel: "7c9"}
+		rec := heading(seen(t, from), from).Rec.DeepCopy()
+		rec.Spec.Workload.Kind = of.kind
+		rec.Name = workload.Identity{Kind: of.kind, Namespace: "shop", Name: "web"}.RecommendationName()
+		l := newLab(t, rec, pod)
+		require.False(t, l.c.Access.Sized.Has(of.kind))
+		assert.Equal(t, []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(rec)}}, wakers{l.c}.recommendationOf(t.Context(), pod), of.kind)
+		require.NoError(t, l.api.Delete(t.Context(), rec))
+		assert.Empty(t, wakers{l.c}.recommendationOf(t.Context(), pod), of.kind)
 	}
 }
 

@@ -90,6 +90,24 @@ func get(ctx context.Context, reader client.Reader, sized workload.Sized, id wor
 	return found, object, nil
 }
 
+// Recommendation returns that of a pod's workload, as a cache keeps it: it is only read. nil: the pod has no workload, or no
+// policy sizes it. Kinds of custom resources may differ in case alone, which the names of recommendations do not tell.
+func Recommendation(ctx context.Context, reader client.Reader, pod *corev1.Pod) (*v1alpha1.AttuneRecommendation, error) {
+	id, owned := workload.OwnerOf(pod, pod.Namespace, Jobs{Reader: reader})
+	if !owned {
+		return nil, nil
+	}
+	rec := &v1alpha1.AttuneRecommendation{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && workload.IdentityOf(rec) != id:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the AttuneRecommendation of %s: %w", id, err)
+	}
+	return rec, nil
+}
+
 // Pods of a workload, by the indexes workload.PodsByWorkload and workload.JobsByCronJob: who makes thousands of Jobs in a
 // namespace must not make each look at each of its CronJobs cost more. They are the cache's own: they are only read.
 func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {

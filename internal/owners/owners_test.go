@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -137,4 +138,27 @@ func TestPodsOfACronJobReadNoOthersJobs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, pods, 4)
 	assert.Equal(t, 4, reader.jobs)
+}
+
+// A pod whose owner has a kind that differs in case alone does not get what is recommended to another workload.
+func TestRecommendationOfAPod(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset.apps.kruise.io-web"}}
+	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: "CloneSet.apps.kruise.io", Name: "web"}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(rec).Build()
+	of := func(kind, name string) *v1alpha1.AttuneRecommendation {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-x2x5k"}}
+		if kind != "" {
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: kind, Name: name, Controller: ptr.To(true)}}
+		}
+		found, err := owners.Recommendation(t.Context(), reader, pod)
+		require.NoError(t, err)
+		return found
+	}
+	assert.NotNil(t, of("CloneSet", "web"))
+	assert.Nil(t, of("cloneset", "web"))
+	assert.Nil(t, of("CloneSet", "api"))
+	assert.Nil(t, of("", ""))
 }

@@ -102,13 +102,18 @@ func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int
 	if text > mostText {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
 	}
-	if size(w.GetLabels()) > mostText {
-		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
-		w.SetLabels(nil)
-	}
+	boundLabels(w)
 	if size(template.Spec.InitContainers, template.Spec.Containers) > mostContainers {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Cut))
 		template.Spec = corev1.PodSpec{}
+	}
+}
+
+// boundLabels drops labels that are too large.
+func boundLabels(w workload.Object) {
+	if size(w.GetLabels()) > mostText {
+		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
+		w.SetLabels(nil)
 	}
 }
 

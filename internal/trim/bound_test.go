@@ -150,10 +150,13 @@ func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
 	job.OwnerReferences[60].Kind, job.OwnerReferences[60].APIVersion = "CronJob", "batch/v1"
 	added := filled(&scaled.Object{})
 	added.APIVersion, added.Kind, added.Spec.Unreadable = "apps.kruise.io/v1alpha1", "CloneSet", ""
+	without := added.DeepCopy()
+	without.Spec.Template, without.Spec.Unreadable = nil, "it has no spec.template"
 	for name, c := range map[string]struct {
 		object any
 		most   int
 	}{
+		"one without a template":     {without, 4 << 10},
 		"a kind that is added":       {added, 4 << 10},
 		"Pod":                        {pod, 8 << 10},
 		"Pod of few containers":      {text, 8 << 10},

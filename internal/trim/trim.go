@@ -337,9 +337,12 @@ func Workload(o any) (any, error) {
 	w.SetAnnotations(flags(w.GetAnnotations()))
 	specOf(w)
 	status(w)
-	if known, ok := workload.From(w); ok && known.Part() {
+	switch known, ok := workload.From(w); {
+	case ok && known.Part():
 		part(w)
-	} else if known.Template != nil {
+	case known.Template == nil:
+		boundLabels(w)
+	default:
 		text := textOf(known.Template.Labels, &known.Template.Spec)
 		known.Template.ObjectMeta = metav1.ObjectMeta{Annotations: flags(known.Template.Annotations)}
 		templateSpec(&known.Template.Spec)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -64,10 +65,16 @@ var indexes = map[string]func(client.Object) string{
 	"attune.policy":    func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
 	"spec.policy.name": func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
 	"attune.node":      func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName },
-	"attune.workload": func(o client.Object) string {
-		id, _ := workload.OwnerOf(o, o.GetNamespace(), nil)
-		return id.String()
-	},
+	workload.PodsByWorkload: func(o client.Object) string { return first(workload.IndexOf(o)) },
+	workload.JobsByCronJob:  func(o client.Object) string { return first(workload.IndexOfJob(o)) },
+}
+
+// first of the values of an object in an index; empty: it has none.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 // get is a cache's: it never fails.
@@ -103,6 +110,8 @@ func (w *world) listByIndex(ctx context.Context, _ client.WithWatch, list client
 				l.Items[i] = w.cached(l.Items[i])
 			}
 		}
+	case *batchv1.JobList:
+		l.Items = slices.DeleteFunc(l.Items, func(j batchv1.Job) bool { return !keep(&j) })
 	case *v1alpha1.AttuneRecommendationList:
 		l.Items = slices.DeleteFunc(l.Items, func(r v1alpha1.AttuneRecommendation) bool { return !keep(&r) })
 	default:

@@ -25,7 +25,7 @@ func Of(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind, wor
 	found, err := find(c.RESTMapper(), workload.GroupKindOf(kind))
 	if meta.IsNoMatchError(err) {
 		// The error itself is of attune's own kinds elsewhere, and says there what to install.
-		return kind, sized, fmt.Errorf("the API server serves no %s: write KIND.GROUP of a kind that it serves", kind)
+		return kind, sized, NotServed{kind}
 	}
 	if err != nil {
 		return kind, sized, fmt.Errorf("asking the API server for %s: %w", kind, err)
@@ -34,9 +34,21 @@ func Of(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind, wor
 	if !ok {
 		return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
 	}
+	if object, err := c.Scheme().New(found); err == nil {
+		if _, added := object.(*scaled.Object); !added { // it has a Go type of its own, as a NetworkPolicy
+			return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
+		}
+	}
 	scaled.AddToScheme(c.Scheme(), found)
 	sized.Scaled = []schema.GroupVersionKind{found}
 	return known, sized, nil
+}
+
+// NotServed says that the API server does not serve a kind.
+type NotServed struct{ Kind v1alpha1.WorkloadKind }
+
+func (n NotServed) Error() string {
+	return fmt.Sprintf("the API server serves no %s: write KIND.GROUP of a kind that it serves", n.Kind)
 }
 
 func find(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupVersionKind, error) {

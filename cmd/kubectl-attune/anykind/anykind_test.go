@@ -36,6 +36,19 @@ func TestOf(t *testing.T) {
 	assert.Equal(t, v1alpha1.KindRollout, kind)
 	assert.Equal(t, workload.Sized{Rollouts: true}, sized)
 	_, _, err = anykind.Of(c, "Queue.example.com")
+	assert.ErrorAs(t, err, new(anykind.NotServed))
 	assert.EqualError(t, err, "the API server serves no Queue.example.com: write KIND.GROUP of a kind that it serves")
 	assert.False(t, meta.IsNoMatchError(err), "that would be taken for a kind of attune's own")
+}
+
+// Kinds that the plugin reads by Go types of their own are none that are added, though they are named alike.
+func TestKindsThatThePluginKnows(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	policy := v1alpha1.GroupVersion.WithKind("AttunePolicy")
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(policy, meta.RESTScopeNamespace)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).Build()
+	_, _, err := anykind.Of(c, "AttunePolicy.attune.io")
+	assert.EqualError(t, err, "AttunePolicy.attune.io is no kind that attune sizes")
 }

@@ -33,6 +33,7 @@ func Nodes(nodes []*corev1.Node, pods []*corev1.Pod, less func(*corev1.Pod) savi
 	})
 	removed, left := 0, slices.Clone(all)
 	slices.Reverse(left)
+	await(pods, less, left)
 	for _, candidate := range all {
 		if candidate.stays || !empty(candidate, left) {
 			continue
@@ -181,6 +182,19 @@ func refusalsOf(pod *corev1.Pod) (refusals []refusal) {
 
 func (r refusal) matches(pod *corev1.Pod) bool {
 	return (len(r.namespaces) == 0 || slices.Contains(r.namespaces, pod.Namespace)) && r.of.Matches(labels.Set(pod.Labels))
+}
+
+// await puts the pods that wait for a node where they have room: such a node stays.
+func await(pods []*corev1.Pod, less func(*corev1.Pod) savings.Pair, to []*node) {
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" || resize.Finished(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		m := moving{pod, needs(pod, less(pod))}
+		if i := slices.IndexFunc(to, func(n *node) bool { return n.takes(m, amounts{}) }); i >= 0 {
+			to[i].free, to[i].stays = to[i].free.minus(m.needs), true
+		}
+	}
 }
 
 // empty moves the pods of a node to the others, each to the first of them that takes it: the fullest. Where one of the pods

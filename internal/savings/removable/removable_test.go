@@ -60,6 +60,16 @@ func TestPodsOfANodeAreCounted(t *testing.T) {
 	assert.Equal(t, 0, Nodes(nodes, pods, asItIs), "a has ten")
 }
 
+// A node on which a pod waits to be started is not removed.
+func TestPodsThatWaitHaveANode(t *testing.T) {
+	nodes := []*corev1.Node{newNode("a"), newNode("b")}
+	pods := []*corev1.Pod{newPod("1", "a", "3500m")}
+	assert.Equal(t, 1, Nodes(nodes, pods, asItIs))
+	waits := newPod("2", "", "1")
+	waits.Status.Phase = corev1.PodPending
+	assert.Equal(t, 0, Nodes(nodes, append(pods, waits), asItIs))
+}
+
 // One small pod on b can go to a, as long as nothing says that it cannot.
 func TestWhatKeepsAPodKeepsItsNode(t *testing.T) {
 	antiAffinity := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{

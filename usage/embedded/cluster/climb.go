@@ -9,7 +9,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/owners"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/usage/embedded"
 )
@@ -68,13 +67,9 @@ func (r Reader) sized(ctx context.Context, pod embedded.Pod) (*corev1.Pod, *v1al
 	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, found, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
-	id, owned := workload.OwnerOf(found, found.Namespace, owners.Jobs{Reader: r.Cache})
-	if !owned {
-		return nil, nil, nil
-	}
-	rec := &v1alpha1.AttuneRecommendation{}
-	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, client.IgnoreNotFound(err)
+	rec, err := owners.Recommendation(ctx, r.Cache, found)
+	if err != nil || rec == nil {
+		return nil, nil, err
 	}
 	return found, rec, nil
 }
