@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -86,6 +87,18 @@ func (p program) watchedKinds(workloads kinds) (all []schema.GroupResource) {
 		schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"},
 		schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}, schema.GroupResource{Group: "autoscaling.k8s.io", Resource: "verticalpodautoscalers"},
 	)
+}
+
+// mayWatchEverywhere returns whether a kind may be watched in all namespaces. Of single namespaces, split asks for the rights.
+func mayWatchEverywhere(ctx context.Context, api *rest.Config, watched namespaces, of schema.GroupResource) (bool, error) {
+	if len(watched) > 0 {
+		return true, nil
+	}
+	may, err := askMayWatch(api, []schema.GroupResource{of})
+	if err != nil {
+		return false, err
+	}
+	return may(ctx, metav1.NamespaceAll)
 }
 
 // askMayWatch returns a mayWatch that asks about each kind, with SelfSubjectAccessReviews. It asks about all of

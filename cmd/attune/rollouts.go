@@ -15,7 +15,7 @@ import (
 )
 
 // watchesRollouts asks the API server whether a program watches Argo Rollouts: their CRD may be missing, and a kind that
-// may not be watched would keep the caches from being filled. Of single namespaces, split asks for the rights.
+// may not be watched would keep the caches from being filled.
 // An error means that the API server does not answer.
 func (p program) watchesRollouts(ctx context.Context, api *rest.Config, watched namespaces) (bool, error) {
 	if !p.controls {
@@ -25,14 +25,10 @@ func (p program) watchesRollouts(ctx context.Context, api *rest.Config, watched 
 	if err != nil {
 		return false, err
 	}
-	if served, err := servesRollouts(client); err != nil || !served || len(watched) > 0 {
-		return served, err
-	}
-	may, err := askMayWatch(api, []schema.GroupResource{{Group: argo.GroupVersion.Group, Resource: argo.Resource}})
-	if err != nil {
+	if served, err := servesRollouts(client); err != nil || !served {
 		return false, err
 	}
-	return may(ctx, metav1.NamespaceAll)
+	return mayWatchEverywhere(ctx, api, watched, schema.GroupResource{Group: argo.GroupVersion.Group, Resource: argo.Resource})
 }
 
 // servesRollouts returns whether the API server serves them.

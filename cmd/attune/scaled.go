@@ -70,14 +70,7 @@ func (o *Options) askKinds(ctx context.Context, api *rest.Config) (kinds, error)
 		return found, err
 	}
 	may := func(ctx context.Context, of schema.GroupResource) (bool, error) {
-		if len(o.process.watched) > 0 {
-			return true, nil // split asks, for each namespace
-		}
-		ask, err := askMayWatch(api, []schema.GroupResource{of})
-		if err != nil {
-			return false, err
-		}
-		return ask(ctx, metav1.NamespaceAll)
+		return mayWatchEverywhere(ctx, api, o.process.watched, of)
 	}
 	return found, found.add(ctx, wanted, asked{client, may, listKind(client, o.process.watched)})
 }

@@ -81,8 +81,7 @@ func newCluster(nodes []*corev1.Node, pods []*corev1.Pod, less func(*corev1.Pod)
 	for _, of := range nodes {
 		can := board.Allocatable(of)
 		has := amounts{can[0], can[1], recommender.Amount(max(0, of.Status.Allocatable.Pods().Value()))}
-		_, control := of.Labels[ControlPlaneLabel]
-		n := &node{of: of, has: has, free: has, stays: control}
+		n := &node{of: of, has: has, free: has, stays: controls(of)}
 		all, by[of.Name] = append(all, n), n
 	}
 	for _, pod := range pods {
@@ -94,6 +93,11 @@ func newCluster(nodes []*corev1.Node, pods []*corev1.Pod, less func(*corev1.Pod)
 		slices.SortStableFunc(n.moving, func(a, b moving) int { return cmp.Compare(share(b.needs, n.has), share(a.needs, n.has)) })
 	}
 	return all
+}
+
+func controls(of *corev1.Node) bool {
+	_, labelled := of.Labels[ControlPlaneLabel]
+	return labelled
 }
 
 // needs is what a pod takes of a node.
@@ -219,6 +223,5 @@ func (n *node) takes(m moving, given amounts) bool {
 	if !m.needs.plus(given).fitIn(n.free) || slices.ContainsFunc(n.refuses, func(r refusal) bool { return r.matches(m.pod) }) {
 		return false
 	}
-	_, control := n.of.Labels[ControlPlaneLabel]
-	return !control && lifecycle.Takes(n.of, m.pod, [2]recommender.Amount{m.needs[0], m.needs[1]})
+	return !controls(n.of) && lifecycle.Takes(n.of, m.pod, [2]recommender.Amount{m.needs[0], m.needs[1]})
 }
