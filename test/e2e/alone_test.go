@@ -25,6 +25,8 @@ type installation struct {
 	reserved []int
 	// watched are namespaces that are there before the operator is.
 	watched []string
+	// foreign: the kinds of others that attune reads and writes, VerticalPodAutoscalers and Rollouts, are there before it is.
+	foreign bool
 	// settings of the operator.
 	settings []string
 }
@@ -106,7 +108,7 @@ const upheavalsTogether = "upheavals"
 
 // takenAway is the cluster of the upheavals.
 func takenAway() installation {
-	return installation{settings: settings, options: cluster.Options{
+	return installation{settings: bridging, foreign: true, options: cluster.Options{
 		Prometheus: true, CertManager: true, Backfill: past(upheavalHistories, shortPast), NodeCPU: "1900m", NodeMemory: "8Gi",
 	}}
 }

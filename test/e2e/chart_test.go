@@ -138,6 +138,10 @@ func uninstalled(t *testing.T, seeded, tuned *appsv1.Deployment) {
 	ctx := t.Context()
 	eventually(t, "resized", func() error { return allHave(pods(ctx, t, tuned), wanted) })
 	before := append(pods(ctx, t, seeded), pods(ctx, t, tuned)...)
+	eventually(t, "the bridge has written", func() error {
+		_, err := published(ctx, seeded.Namespace, "attune-deployment-"+seeded.Name)
+		return err
+	})
 	require.NoError(t, deploy.Uninstall(ctx, env.cluster, nil))
 
 	assert.NoError(t, bornWith(ctx, seeded, asked), "created as it is")
@@ -164,6 +168,10 @@ func uninstalled(t *testing.T, seeded, tuned *appsv1.Deployment) {
 
 	scale(ctx, t, seeded, 3)
 	assert.Equal(t, 2, countOf(pods(ctx, t, seeded), asked), "born after it had gone")
+	eventually(t, "what the bridge wrote is garbage-collected with the release", func() error {
+		_, err := published(ctx, seeded.Namespace, "attune-deployment-"+seeded.Name)
+		return isGone(err)
+	})
 }
 
 func allHave(pods []corev1.Pod, want size) error {

@@ -138,31 +138,14 @@ func pods(ctx context.Context, t *testing.T, d *appsv1.Deployment) []corev1.Pod 
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// policyFor makes a policy for one Deployment that decides fast: a history of one day.
+// policyFor makes a policy for one Deployment, with the settings of decidingFast.
 func policyFor(ctx context.Context, t *testing.T, d *appsv1.Deployment, mode v1alpha1.UpdateType, change func(*v1alpha1.AttunePolicySpec)) *v1alpha1.AttunePolicy {
 	t.Helper()
 	p := &v1alpha1.AttunePolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name},
 		Spec: v1alpha1.AttunePolicySpec{
-			TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: d.Name},
-			PolicySettings: v1alpha1.PolicySettings{
-				// A short rate window: a watch lasts at least as long, since throttling is judged over it.
-				MetricsSource: &v1alpha1.MetricsSource{HistoryWindow: duration(24 * time.Hour), RateWindow: duration(time.Minute)},
-				CPU: &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{
-					MaxChangePercent: ptr.To(int32(1000)), MaxAllowed: ptr.To(resource.MustParse(wanted.cpu)),
-				}},
-				Memory: &v1alpha1.MemorySettings{
-					ResourceSettings: v1alpha1.ResourceSettings{
-						MaxChangePercent: ptr.To(int32(1000)), MaxAllowed: ptr.To(resource.MustParse(wanted.memory)),
-					},
-					AllowDecrease: ptr.To(true),
-				},
-				UpdateStrategy: &v1alpha1.UpdateStrategy{
-					Type:                    ptr.To(mode),
-					Cooldown:                duration(time.Minute),
-					SafetyObservationPeriod: duration(time.Minute),
-				},
-			},
+			TargetRef:      v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: d.Name},
+			PolicySettings: decidingFast(mode),
 		},
 	}
 	if change != nil {
@@ -170,6 +153,28 @@ func policyFor(ctx context.Context, t *testing.T, d *appsv1.Deployment, mode v1a
 	}
 	require.NoError(t, env.client.Create(ctx, p))
 	return p
+}
+
+// decidingFast are the settings of policies: a history of one day, and a minute between changes.
+func decidingFast(mode v1alpha1.UpdateType) v1alpha1.PolicySettings {
+	return v1alpha1.PolicySettings{
+		// A short rate window: a watch lasts at least as long, since throttling is judged over it.
+		MetricsSource: &v1alpha1.MetricsSource{HistoryWindow: duration(24 * time.Hour), RateWindow: duration(time.Minute)},
+		CPU: &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{
+			MaxChangePercent: ptr.To(int32(1000)), MaxAllowed: ptr.To(resource.MustParse(wanted.cpu)),
+		}},
+		Memory: &v1alpha1.MemorySettings{
+			ResourceSettings: v1alpha1.ResourceSettings{
+				MaxChangePercent: ptr.To(int32(1000)), MaxAllowed: ptr.To(resource.MustParse(wanted.memory)),
+			},
+			AllowDecrease: ptr.To(true),
+		},
+		UpdateStrategy: &v1alpha1.UpdateStrategy{
+			Type:                    ptr.To(mode),
+			Cooldown:                duration(time.Minute),
+			SafetyObservationPeriod: duration(time.Minute),
+		},
+	}
 }
 
 // recommendation is the one of a Deployment.

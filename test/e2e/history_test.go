@@ -23,6 +23,8 @@ var histories = []history{
 	{"auto", "db-0", "app", 0.100, 100},
 	{"auto", "agent-x2x7k", "app", 0.100, 100},
 	{"adaptive", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{onePolicy, "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{onePolicy, "canary-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"initial", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"unlabelled", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"untouched", "skipped-6d4f8c7b9d-x2x7k", "app", 0.100, 100},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/test/cluster"
 	"attune.io/attune/test/deploy"
 )
@@ -37,6 +39,9 @@ var env struct {
 // settings of the operator: its source is asked every 2 s, since tests wait for what follows. It may evict pods,
 // which no policy asks for but those of TestEviction.
 var settings = []string{"usage.interval=2s", "logLevel=debug", "node.eviction.enabled=true"}
+
+// bridging are these with the bridge to what reads VerticalPodAutoscalers.
+var bridging = append(slices.Clone(settings), "bridge.vpa=true")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -98,6 +103,11 @@ func withCluster(m *testing.M) (int, error) {
 	if err := reserveNodes(ctx, install.reserved...); err != nil {
 		return 1, err
 	}
+	if install.foreign {
+		if err := installForeign(ctx, c); err != nil {
+			return 1, err
+		}
+	}
 	for _, name := range install.watched {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}}}
 		if err := env.client.Create(ctx, ns); err != nil {
@@ -120,7 +130,7 @@ func withCluster(m *testing.M) (int, error) {
 
 // together is for all tests but those that want a cluster for themselves.
 func together() installation {
-	install := installation{settings: settings, options: cluster.Options{
+	install := installation{settings: bridging, foreign: true, options: cluster.Options{
 		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
 		KubeletConfig: configureKubelet,
 	}}
@@ -139,7 +149,7 @@ func newClient(c *cluster.Cluster) (client.Client, error) {
 	}
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, argo.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

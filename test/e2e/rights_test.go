@@ -24,11 +24,9 @@ const rightsVariable = "ATTUNE_E2E_RIGHTS"
 
 // unusedFor are rights that no story needs, each with its reason.
 var unusedFor = map[string]string{
-	operatorsAccount + " delete attunerecommendations.attune.io":          "a workload is forgotten an hour after it is gone",
-	operatorsAccount + " watch verticalpodautoscalers.autoscaling.k8s.io": "no cluster of these tests has the kind",
-	operatorsAccount + " list verticalpodautoscalers.autoscaling.k8s.io":  "no cluster of these tests has the kind",
-	operatorsAccount + " patch events.events.k8s.io":                      "an event is counted up where it is told again within minutes",
-	operatorsAccount + "-scraper get nodes/metrics":                       "kubelets ask whether it may; nobody asks the API server for it",
+	operatorsAccount + " delete attunerecommendations.attune.io": "a workload is forgotten seven days after it is gone",
+	operatorsAccount + " patch events.events.k8s.io":             "an event is counted up where it is told again within minutes",
+	operatorsAccount + "-scraper get nodes/metrics":              "kubelets ask whether it may; nobody asks the API server for it",
 }
 
 const operatorsAccount = "system:serviceaccount:" + deploy.Namespace + ":attune"

@@ -39,6 +39,7 @@ import (
 	policylookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/test/othercrd"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )
@@ -226,26 +227,6 @@ func (a *autoscaled) change(o client.Object, change func()) {
 	require.NoError(a.t, a.client.Update(a.t.Context(), o))
 }
 
-// vpaDefinition is as much of the kind as attune looks at.
-func vpaDefinition() *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        "verticalpodautoscalers.autoscaling.k8s.io",
-			Annotations: map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, a test's own"},
-		},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: autoscale.VPAKind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "verticalpodautoscalers", Singular: "verticalpodautoscaler", Kind: autoscale.VPAKind.Kind, ListKind: autoscale.VPAKind.Kind + "List"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: autoscale.VPAKind.Version, Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: ptr.To(true),
-				}},
-			}},
-		},
-	}
-}
-
 func (a *autoscaled) vpa(mode string) *unstructured.Unstructured {
 	a.t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -270,11 +251,11 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 	a := newAutoscaled(t)
 	a.until("there is no such kind")
 	uninstall := func() {
-		require.NoError(t, envtest.UninstallCRDs(server, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpaDefinition()}, MaxTime: patience}))
+		require.NoError(t, envtest.UninstallCRDs(server, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{othercrd.Open(autoscale.VPAKind)}, MaxTime: patience}))
 	}
 	t.Cleanup(uninstall)
 	for round := range 2 {
-		_, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpaDefinition()}, MaxTime: patience})
+		_, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{othercrd.Open(autoscale.VPAKind)}, MaxTime: patience})
 		require.NoError(t, err)
 		vpa := a.vpa("Auto")
 		about := fmt.Sprintf("round %d", round+1)

@@ -1,14 +1,9 @@
 package integration
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,39 +24,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/bridge/publish"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/othercrd"
 )
 
 // realVPADefinition is VPA's own CustomResourceDefinition, from its module.
 func realVPADefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	project, err := cluster.ProjectDir()
+	crd, err := othercrd.VPA(t.Context())
 	require.NoError(t, err)
-	const module = "k8s.io/autoscaler/vertical-pod-autoscaler"
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
-	cmd.Dir = filepath.Join(project, "test", "peers")
-	out, err := cmd.Output()
-	require.NoError(t, err, string(out))
-	found := struct{ Dir string }{}
-	require.NoError(t, json.Unmarshal(out, &found))
-	text, err := os.ReadFile(filepath.Join(found.Dir, "deploy", "vpa-v1-crd-gen.yaml"))
-	require.NoError(t, err)
-	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		require.NoError(t, yaml.Unmarshal(document, crd))
-		if crd.Spec.Names.Kind == autoscale.VPAKind.Kind {
-			return crd
-		}
-	}
-	require.Fail(t, "VPA's module has no CustomResourceDefinition of its kind")
-	return nil
+	return crd
 }
 
 // bridged is a namespace with Deployment web, its recommendation, the chart's rights with bridge.vpa, and the loop that has no

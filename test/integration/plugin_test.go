@@ -20,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/othercrd"
 )
 
 // plugin is kubectl attune, as a user runs it.
@@ -212,7 +214,7 @@ func TestThePluginAsAUserRunsIt(t *testing.T) {
 		assert.Equal(t, 1, code)
 		assert.Equal(t, "error: this cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): choose another one with --context\n", errOut)
 
-		definitions := []*apiextensionsv1.CustomResourceDefinition{vpaDefinition()}
+		definitions := []*apiextensionsv1.CustomResourceDefinition{othercrd.Open(autoscale.VPAKind)}
 		t.Cleanup(func() {
 			require.NoError(t, envtest.UninstallCRDs(server, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: patience}))
 		})

@@ -20,17 +20,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
+	"attune.io/attune/test/othercrd"
 )
-
-// rolloutDefinition lets all through that the kind's own CRD does, such as sizes that are none.
-func rolloutDefinition() *apiextensionsv1.CustomResourceDefinition {
-	of := vpaDefinition()
-	of.ObjectMeta = metav1.ObjectMeta{Name: argo.Resource + "." + argo.GroupVersion.Group}
-	of.Spec.Group = argo.GroupVersion.Group
-	of.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: argo.Resource, Singular: "rollout", Kind: "Rollout", ListKind: "RolloutList"}
-	of.Spec.Versions[0].Name = argo.GroupVersion.Version
-	return of
-}
 
 func rollout(name string, spec map[string]any) *unstructured.Unstructured {
 	of := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
@@ -49,7 +40,7 @@ func templateOf(cpu, memory string) map[string]any {
 // TestRollouts: Argo Rollouts are sized as Deployments are, also where a Deployment has their template; one that cannot
 // be read, which the CRD lets through, is left alone and does not stop the others.
 func TestRollouts(t *testing.T) {
-	install := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{rolloutDefinition()}, MaxTime: patience}
+	install := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{othercrd.Open(argo.GroupVersion.WithKind("Rollout"))}, MaxTime: patience}
 	_, err := envtest.InstallCRDs(server, install)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, envtest.UninstallCRDs(server, install)) })

@@ -31,6 +31,7 @@ import (
 	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/kubelet"
+	"attune.io/attune/test/othercrd"
 )
 
 // Kinds that the operator's owner adds.
@@ -44,12 +45,7 @@ func installKinds(t *testing.T, kinds ...schema.GroupVersionKind) {
 	t.Helper()
 	install := envtest.CRDInstallOptions{MaxTime: patience}
 	for _, kind := range kinds {
-		of := vpaDefinition()
-		plural := strings.ToLower(kind.Kind) + "s"
-		of.ObjectMeta = metav1.ObjectMeta{Name: plural + "." + kind.Group}
-		of.Spec.Group = kind.Group
-		of.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind.Kind), Kind: kind.Kind, ListKind: kind.Kind + "List"}
-		of.Spec.Versions[0].Name = kind.Version
+		of := othercrd.Open(kind)
 		of.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{
 			Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
 			Scale:  &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"},
