@@ -22,11 +22,12 @@ const rowsWithin = 3 * time.Second
 type handler struct {
 	caches Caches
 	failed func(path string, err error)
+	adding *additions
 }
 
 // NewHandler answers GET and HEAD at Path and below it. failed is told why a page could not be made.
 func NewHandler(caches Caches, failed func(path string, err error)) http.Handler {
-	h, mux := handler{caches, failed}, http.NewServeMux()
+	h, mux := handler{caches, failed, newAdditions()}, http.NewServeMux()
 	mux.HandleFunc("GET "+Path+"{$}", h.fleet)
 	mux.HandleFunc("GET "+Path+"ns/{namespace}", h.namespace)
 	mux.HandleFunc("GET "+Path+"ns/{namespace}/{kind}/{name}", h.workload)

@@ -45,24 +45,40 @@ func (h handler) node(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h handler) savings(w http.ResponseWriter, r *http.Request) {
-	namespace := r.PathValue("namespace")
-	cluster, err := h.caches.All(r.Context(), namespace)
-	switch {
-	case err != nil:
-		h.fail(w, r, err)
-		return
-	case namespace != "" && len(cluster.Recommendations) == 0:
-		h.missing(w, r, fmt.Sprintf("Namespace %s has no AttuneRecommendation.", namespace))
-		return
-	}
 	ctx, stop := context.WithTimeout(r.Context(), addedWithin)
 	defer stop()
-	page, whole := savedOf(ctx, cluster, namespace, pageOf(r), h.caches.Savings(ctx))
-	if !whole {
-		h.send(w, r, http.StatusServiceUnavailable, "late", fmt.Sprintf("%d workloads could not be added up in time: kubectl attune savings adds up a namespace with -n.", len(cluster.Recommendations)))
+	status, name, model, err := h.saved(ctx, r.PathValue("namespace"), pageOf(r))
+	if err != nil {
+		h.fail(w, r, err)
 		return
 	}
-	h.send(w, r, http.StatusOK, "savings", page)
+	h.send(w, r, status, name, model)
+}
+
+// saved returns the model of a page of savings and the name of its template. The turn has ended when it is sent: a slow reader
+// keeps nobody waiting.
+func (h handler) saved(ctx context.Context, namespace string, page int) (status int, name string, model any, err error) {
+	if !h.adding.begin(ctx) {
+		return http.StatusServiceUnavailable, "late", "Other savings are being added up: try again in some seconds.", nil
+	}
+	defer h.adding.end()
+	path := savingsPath(namespace)
+	if last, known := h.adding.known(path, page); known {
+		return http.StatusOK, "savings", last, nil
+	}
+	cluster, err := h.caches.All(ctx, namespace)
+	switch {
+	case err != nil:
+		return 0, "", nil, err
+	case namespace != "" && len(cluster.Recommendations) == 0:
+		return http.StatusNotFound, "problem", fmt.Sprintf("Namespace %s has no AttuneRecommendation.", namespace), nil
+	}
+	made, whole := savedOf(ctx, cluster, namespace, page, h.caches.Savings(ctx))
+	if !whole {
+		return http.StatusServiceUnavailable, "late", fmt.Sprintf("%d workloads could not be added up in time: kubectl attune savings adds up a namespace with -n.", len(cluster.Recommendations)), nil
+	}
+	h.adding.keep(path, page, made)
+	return http.StatusOK, "savings", made, nil
 }
 
 func (h handler) search(w http.ResponseWriter, r *http.Request) {

@@ -14,9 +14,6 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// addedWithin is how long the savings of all workloads may take to be added up. A workload of three pods takes some 25 µs beside reading it.
-const addedWithin = 6 * time.Second
-
 // savedPage is the model of the pages of savings: of all namespaces, or of one.
 type savedPage struct {
 	At time.Time

@@ -3,7 +3,7 @@
 //
 //   - loop.go: a pass, and what keeps it from writing.
 //   - world.go: what a pass reads.
-//   - write.go: what a pass writes.
+//   - write.go: what a pass writes; rest.go: what it leaves for a later one.
 //
 // Start reading with Loop.Pass.
 package publish
@@ -67,6 +67,8 @@ type Loop struct {
 	// last is the name of the object that was written last. The next pass begins behind it, so that objects that cannot be
 	// written, such as for want of quota, keep no others waiting.
 	last string
+	// refused are the objects that the API server refused to write or delete.
+	refused refusals
 }
 
 // New returns a loop with the defaults of the options.
@@ -77,7 +79,7 @@ func New(o Options) *Loop {
 	if o.MostWrites == 0 {
 		o.MostWrites = mostWrites
 	}
-	return &Loop{Options: o}
+	return &Loop{Options: o, refused: refusals{}}
 }
 
 // NeedLeaderElection is true: two replicas would write the same objects.
@@ -106,7 +108,7 @@ func (l *Loop) Pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refused, err := l.refused(ctx)
+	refused, err := l.besideVPA(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,9 +135,9 @@ func (l *Loop) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	return metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
 }
 
-// refused reports whether VPA's admission controller would act on what is published. VPA's updater acts on neither of the
+// besideVPA reports whether VPA's admission controller would act on what is published. VPA's updater acts on neither of the
 // modes that are written, and without the admission controller it does nothing at all.
-func (l *Loop) refused(ctx context.Context) (bool, error) {
+func (l *Loop) besideVPA(ctx context.Context) (bool, error) {
 	err := l.Live.Get(ctx, client.ObjectKey{Name: autoscale.VPAWebhook}, &admissionv1.MutatingWebhookConfiguration{})
 	if apierrors.IsNotFound(err) {
 		return false, nil

@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -10,13 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -38,6 +41,10 @@ type room struct {
 	loop    *publish.Loop
 	// meanwhile is done by somebody else when a pass has listed the VPAs.
 	meanwhile func()
+	// refuses says whether the API server refuses to make or delete an object of this name; nil: none. asked counts these by name.
+	refuses func(name string) bool
+	asked   map[string]int
+	clock   *clocktesting.FakeClock
 }
 
 func newRoom(t *testing.T, most int) *room {
@@ -47,9 +54,21 @@ func newRoom(t *testing.T, most int) *room {
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(autoscale.VPAKind)
-	r := &room{t: t, objects: fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kind).
+	r := &room{t: t, asked: map[string]int{}, clock: clocktesting.NewFakeClock(time.Unix(2e9, 0)), objects: fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kind).
 		WithObjects(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role, UID: "role-uid"}}).Build()}
 	cached := interceptor.NewClient(r.objects, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			if err := r.ask(o); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, options...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if err := r.ask(o); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, options...)
+		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if err := c.List(ctx, list, options...); err != nil {
 				return err
@@ -69,9 +88,17 @@ func newRoom(t *testing.T, most int) *room {
 	})
 	r.loop = publish.New(publish.Options{
 		Client: cached, VPAs: cached, Live: r.objects, HasVPAs: func() bool { return true }, Role: role, Operator: "attune-system",
-		Clock: clock.RealClock{}, MostWrites: most,
+		Clock: r.clock, MostWrites: most,
 	})
 	return r
+}
+
+func (r *room) ask(o client.Object) error {
+	r.asked[o.GetName()]++
+	if r.refuses != nil && r.refuses(o.GetName()) {
+		return apierrors.NewForbidden(schema.GroupResource{Group: autoscale.VPAKind.Group, Resource: "verticalpodautoscalers"}, o.GetName(), errors.New("not here"))
+	}
+	return nil
 }
 
 func (r *room) pass() {
@@ -192,6 +219,44 @@ func TestDeletionsHaveWhatWritesDoNotNeed(t *testing.T) {
 	r.pass()
 	left = r.vpas()
 	assert.Len(t, left, 3+1, "two writes, two deletions")
+}
+
+// What the API server refuses is asked ever less often, and keeps nothing else waiting; it is written soon after it may be.
+func TestWhatIsRefusedIsAskedLessOften(t *testing.T) {
+	for name, refused := range map[string]func(r *room){
+		"made":    func(r *room) { r.recommend("refused") },
+		"deleted": func(r *room) { r.publish("refused", "Off") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t, 0)
+			refused(r)
+			const object = "attune-deployment-refused"
+			r.refuses = func(name string) bool { return name == object }
+			pass := func() error {
+				r.clock.Step(time.Minute)
+				return r.loop.Pass(t.Context())
+			}
+			require.ErrorContains(t, pass(), "not here")
+			require.NoError(t, pass(), "it is not asked again yet")
+			r.recommend("late")
+			require.ErrorContains(t, pass(), "not here", "it is asked again")
+			assert.Contains(t, r.vpas(), "attune-deployment-late", "what is new does not wait")
+			for range 24 * 60 {
+				_ = pass() // an error each time that it is asked
+			}
+			assert.Less(t, r.asked[object], 60)
+			assert.Greater(t, r.asked[object], 40)
+			assert.Equal(t, 1, counted(t)["behind"])
+
+			r.refuses = nil
+			for range 31 {
+				require.NoError(t, pass())
+			}
+			_, there := r.vpas()[object]
+			assert.Equal(t, name == "made", there)
+			assert.Zero(t, counted(t)["behind"])
+		})
+	}
 }
 
 // What is counted as published is in the cluster as it is wanted.

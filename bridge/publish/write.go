@@ -76,6 +76,7 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 	gone, taken := w.leaving(kept)
 	c.behind = len(todo) + len(gone)
 	show(c)
+	todo, gone, taken = l.due(todo, gone, taken)
 	b := budget{left: l.MostWrites}
 	if w.refused {
 		b.left *= hurry
@@ -83,6 +84,20 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 	l.leaveAll(ctx, gone, taken, b.left-min(len(todo), b.left/2), &b)
 	l.writeAll(ctx, todo, &b)
 	return errors.Join(append(unread, b.failures...)...)
+}
+
+// due leaves out what rests, and forgets what is not behind any more.
+func (l *Loop) due(todo []differs, gone, taken []*unstructured.Unstructured) ([]differs, []*unstructured.Unstructured, []*unstructured.Unstructured) {
+	behind, now := map[client.ObjectKey]bool{}, l.Clock.Now()
+	rests := func(key client.ObjectKey) bool {
+		behind[key] = true
+		return l.refused.rests(key, now)
+	}
+	of := func(vpa *unstructured.Unstructured) bool { return rests(client.ObjectKeyFromObject(vpa)) }
+	todo = slices.DeleteFunc(todo, func(d differs) bool { return rests(d.key) })
+	gone, taken = slices.DeleteFunc(gone, of), slices.DeleteFunc(taken, of)
+	l.refused.forget(behind)
+	return todo, gone, taken
 }
 
 // says reports whether one of the operator's own is there as it is wanted, as far as the cache keeps it: the digest tells what
@@ -128,10 +143,15 @@ type budget struct {
 const mostFailures = 3
 
 // spend counts a write. What has changed since it was seen is looked at again in the next pass, and is no failure.
-func (b *budget) spend(err error) {
+func (l *Loop) spend(b *budget, key client.ObjectKey, err error) {
 	b.left--
-	b.ended = b.left <= 0 || meta.IsNoMatchError(err) || apierrors.IsTooManyRequests(err) || errors.Is(err, context.DeadlineExceeded)
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && len(b.failures) < mostFailures {
+	stop := meta.IsNoMatchError(err) || apierrors.IsTooManyRequests(err) || errors.Is(err, context.DeadlineExceeded)
+	b.ended = b.left <= 0 || stop
+	changed := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	if !stop && !changed {
+		l.refused.note(key, err, l.Clock.Now(), l.Every)
+	}
+	if err != nil && !changed && len(b.failures) < mostFailures {
 		b.failures = append(b.failures, err)
 	}
 }
@@ -140,10 +160,10 @@ func (b *budget) spend(err error) {
 // budget, and at least half of it.
 func (l *Loop) leaveAll(ctx context.Context, gone, taken []*unstructured.Unstructured, most int, b *budget) {
 	for i := 0; i < min(len(gone), most) && !b.ended; i++ {
-		b.spend(l.remove(ctx, gone[i]))
+		l.spend(b, client.ObjectKeyFromObject(gone[i]), l.remove(ctx, gone[i]))
 	}
 	for i := 0; i < min(len(taken), most-len(gone)) && !b.ended; i++ {
-		b.spend(l.letGo(ctx, taken[i]))
+		l.spend(b, client.ObjectKeyFromObject(taken[i]), l.letGo(ctx, taken[i]))
 	}
 }
 
@@ -182,11 +202,11 @@ func (l *Loop) writeAll(ctx context.Context, todo []differs, b *budget) {
 		}
 		d := todo[(max(first, 0)+i)%len(todo)]
 		l.last = d.key.String()
-		if err := l.write(ctx, d); err != nil {
-			b.spend(fmt.Errorf("writing VerticalPodAutoscaler %s: %w", d.key, err))
-			continue
+		err := l.write(ctx, d)
+		if err != nil {
+			err = fmt.Errorf("writing VerticalPodAutoscaler %s: %w", d.key, err)
 		}
-		b.spend(nil)
+		l.spend(b, d.key, err)
 	}
 }
 

@@ -1,0 +1,39 @@
+package publish
+
+import (
+	"maps"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// mostPasses is how many passes an object rests at most that the API server refused: half an hour.
+const mostPasses = 30
+
+// refusal is how often in a row an object could not be written or deleted, and until when it rests.
+type refusal struct {
+	times int
+	until time.Time
+}
+
+// refusals are those of the objects that are behind. What is refused for long, such as by a quota, is asked ever less often.
+type refusals map[client.ObjectKey]refusal
+
+// note what became of an object; nil: it was written.
+func (r refusals) note(key client.ObjectKey, err error, now time.Time, every time.Duration) {
+	if err == nil {
+		delete(r, key)
+		return
+	}
+	times := r[key].times + 1
+	rest := time.Duration(min(1<<min(times, 10), mostPasses)) * every
+	r[key] = refusal{times, now.Add(rest - every/2)} // the pass that is due then may be a little early
+}
+
+// rests reports whether an object is left for a later pass.
+func (r refusals) rests(key client.ObjectKey, now time.Time) bool { return now.Before(r[key].until) }
+
+// forget all but those that are still behind.
+func (r refusals) forget(behind map[client.ObjectKey]bool) {
+	maps.DeleteFunc(r, func(key client.ObjectKey, _ refusal) bool { return !behind[key] })
+}
