@@ -41,7 +41,7 @@ type room struct {
 	loop    *publish.Loop
 	// meanwhile is done by somebody else when a pass has listed the VPAs.
 	meanwhile func()
-	// refuses says whether the API server refuses to make or delete an object of this name; nil: none. asked counts these by name.
+	// refuses says whether the API server refuses to make, change or delete an object of this name; nil: none. asked counts these by name.
 	refuses func(name string) bool
 	asked   map[string]int
 	clock   *clocktesting.FakeClock
@@ -68,6 +68,12 @@ func newRoom(t *testing.T, most int) *room {
 				return err
 			}
 			return c.Delete(ctx, o, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			if err := r.ask(o); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, options...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if err := c.List(ctx, list, options...); err != nil {
@@ -257,6 +263,41 @@ func TestWhatIsRefusedIsAskedLessOften(t *testing.T) {
 			assert.Zero(t, counted(t)["behind"])
 		})
 	}
+}
+
+// What could not be written is deleted all the same as soon as it is to go: one says nothing of the other.
+func TestWhatCannotBeWrittenIsDeletedAtOnce(t *testing.T) {
+	r := newRoom(t, 0)
+	r.publish("web", "Off")
+	r.recommend("web")
+	r.refuses = func(string) bool { return true }
+	for range 45 {
+		_ = r.loop.Pass(t.Context()) // an error each time that it is asked
+		r.clock.Step(time.Minute)
+	}
+	require.Contains(t, r.vpas(), "attune-deployment-web")
+	r.refuses = nil
+	require.NoError(t, r.objects.DeleteAllOf(t.Context(), &v1alpha1.AttuneRecommendation{}, client.InNamespace("shop")))
+	r.pass()
+	assert.Empty(t, r.vpas())
+}
+
+// VPA's admission controller sizes pods by what it acts on as long as it is there: that is asked in every pass.
+func TestBesideVPAWhatItActsOnDoesNotRest(t *testing.T) {
+	r := newRoom(t, 0)
+	r.publish("initial", "Initial")
+	r.publish("off", "Off")
+	require.NoError(t, r.objects.Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: autoscale.VPAWebhook}}))
+	r.refuses = func(string) bool { return true }
+	for range 60 {
+		require.Error(t, r.loop.Pass(t.Context()))
+		r.clock.Step(time.Minute)
+	}
+	assert.Equal(t, 60, r.asked["attune-deployment-initial"])
+	assert.Less(t, r.asked["attune-deployment-off"], 10)
+	r.refuses = nil
+	r.pass()
+	assert.NotContains(t, r.vpas(), "attune-deployment-initial")
 }
 
 // What is counted as published is in the cluster as it is wanted.

@@ -16,24 +16,30 @@ type refusal struct {
 	until time.Time
 }
 
+// request is what is asked for an object. That one is refused says nothing of the other.
+type request struct {
+	client.ObjectKey
+	leaves bool
+}
+
 // refusals are those of the objects that are behind. What is refused for long, such as by a quota, is asked ever less often.
-type refusals map[client.ObjectKey]refusal
+type refusals map[request]refusal
 
 // note what became of an object; nil: it was written.
-func (r refusals) note(key client.ObjectKey, err error, now time.Time, every time.Duration) {
+func (r refusals) note(of request, err error, now time.Time, every time.Duration) {
 	if err == nil {
-		delete(r, key)
+		delete(r, of)
 		return
 	}
-	times := r[key].times + 1
+	times := r[of].times + 1
 	rest := time.Duration(min(1<<min(times, 10), mostPasses)) * every
-	r[key] = refusal{times, now.Add(rest - every/2)} // the pass that is due then may be a little early
+	r[of] = refusal{times, now.Add(rest - every/2)} // the pass that is due then may be a little early
 }
 
 // rests reports whether an object is left for a later pass.
-func (r refusals) rests(key client.ObjectKey, now time.Time) bool { return now.Before(r[key].until) }
+func (r refusals) rests(of request, now time.Time) bool { return now.Before(r[of].until) }
 
 // forget all but those that are still behind.
-func (r refusals) forget(behind map[client.ObjectKey]bool) {
-	maps.DeleteFunc(r, func(key client.ObjectKey, _ refusal) bool { return !behind[key] })
+func (r refusals) forget(behind map[request]bool) {
+	maps.DeleteFunc(r, func(of request, _ refusal) bool { return !behind[of] })
 }

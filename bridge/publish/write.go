@@ -76,7 +76,7 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 	gone, taken := w.leaving(kept)
 	c.behind = len(todo) + len(gone)
 	show(c)
-	todo, gone, taken = l.due(todo, gone, taken)
+	todo, gone, taken = l.due(todo, gone, taken, w.refused)
 	b := budget{left: l.MostWrites}
 	if w.refused {
 		b.left *= hurry
@@ -86,16 +86,20 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 	return errors.Join(append(unread, b.failures...)...)
 }
 
-// due leaves out what rests, and forgets what is not behind any more.
-func (l *Loop) due(todo []differs, gone, taken []*unstructured.Unstructured) ([]differs, []*unstructured.Unstructured, []*unstructured.Unstructured) {
-	behind, now := map[client.ObjectKey]bool{}, l.Clock.Now()
-	rests := func(key client.ObjectKey) bool {
-		behind[key] = true
-		return l.refused.rests(key, now)
+// due leaves out what rests, and forgets what is not behind any more. What VPA's admission controller acts on never rests
+// beside it.
+func (l *Loop) due(todo []differs, gone, taken []*unstructured.Unstructured, urgent bool) ([]differs, []*unstructured.Unstructured, []*unstructured.Unstructured) {
+	behind, now := map[request]bool{}, l.Clock.Now()
+	rests := func(of request) bool {
+		behind[of] = true
+		return l.refused.rests(of, now)
 	}
-	of := func(vpa *unstructured.Unstructured) bool { return rests(client.ObjectKeyFromObject(vpa)) }
-	todo = slices.DeleteFunc(todo, func(d differs) bool { return rests(d.key) })
-	gone, taken = slices.DeleteFunc(gone, of), slices.DeleteFunc(taken, of)
+	leaves := func(vpa *unstructured.Unstructured) bool {
+		return rests(request{client.ObjectKeyFromObject(vpa), true})
+	}
+	of := func(vpa *unstructured.Unstructured) bool { return leaves(vpa) && (!urgent || autoscale.Off(vpa)) }
+	todo = slices.DeleteFunc(todo, func(d differs) bool { return rests(request{d.key, false}) })
+	gone, taken = slices.DeleteFunc(gone, of), slices.DeleteFunc(taken, leaves)
 	l.refused.forget(behind)
 	return todo, gone, taken
 }
@@ -143,13 +147,13 @@ type budget struct {
 const mostFailures = 3
 
 // spend counts a write. What has changed since it was seen is looked at again in the next pass, and is no failure.
-func (l *Loop) spend(b *budget, key client.ObjectKey, err error) {
+func (l *Loop) spend(b *budget, of request, err error) {
 	b.left--
 	stop := meta.IsNoMatchError(err) || apierrors.IsTooManyRequests(err) || errors.Is(err, context.DeadlineExceeded)
 	b.ended = b.left <= 0 || stop
 	changed := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 	if !stop && !changed {
-		l.refused.note(key, err, l.Clock.Now(), l.Every)
+		l.refused.note(of, err, l.Clock.Now(), l.Every)
 	}
 	if err != nil && !changed && len(b.failures) < mostFailures {
 		b.failures = append(b.failures, err)
@@ -160,10 +164,10 @@ func (l *Loop) spend(b *budget, key client.ObjectKey, err error) {
 // budget, and at least half of it.
 func (l *Loop) leaveAll(ctx context.Context, gone, taken []*unstructured.Unstructured, most int, b *budget) {
 	for i := 0; i < min(len(gone), most) && !b.ended; i++ {
-		l.spend(b, client.ObjectKeyFromObject(gone[i]), l.remove(ctx, gone[i]))
+		l.spend(b, request{client.ObjectKeyFromObject(gone[i]), true}, l.remove(ctx, gone[i]))
 	}
 	for i := 0; i < min(len(taken), most-len(gone)) && !b.ended; i++ {
-		l.spend(b, client.ObjectKeyFromObject(taken[i]), l.letGo(ctx, taken[i]))
+		l.spend(b, request{client.ObjectKeyFromObject(taken[i]), true}, l.letGo(ctx, taken[i]))
 	}
 }
 
@@ -206,7 +210,7 @@ func (l *Loop) writeAll(ctx context.Context, todo []differs, b *budget) {
 		if err != nil {
 			err = fmt.Errorf("writing VerticalPodAutoscaler %s: %w", d.key, err)
 		}
-		l.spend(b, d.key, err)
+		l.spend(b, request{d.key, false}, err)
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
@@ -80,4 +83,41 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	_, err := f.end(t.Context(), f.policy())
 	assert.NoError(t, err)
 	assert.Empty(t, f.decided.by, "it is forgotten with its policy")
+}
+
+// What was decided about a Rollout rests on the template of the Deployment that it names.
+func TestADecisionEndsWithTheTemplateOfAnother(t *testing.T) {
+	const workloads = 5
+	f := newFleet(t, workloads)
+	f.Sized = workload.Sized{Rollouts: true}
+	p := f.policy()
+	p.Spec.TargetRef.Kind = v1alpha1.KindRollout
+	assert.NoError(t, f.memory.Update(t.Context(), p))
+	for i := range workloads {
+		f.memory.put(&argo.Rollout{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fleetName(i), UID: "uid", Generation: 1},
+			Spec:       argo.RolloutSpec{WorkloadRef: &argo.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "template"}},
+		})
+		delete(f.memory.objects["Deployment/shop"], fleetName(i))
+	}
+	f.memory.put(deployment("template"))
+	source := newUsual(workloads)
+	history := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil }})
+	f.History = history
+	taken := 0
+	f.Doubt = func(context.Context, string, bool) { taken++ }
+	passes := func(n int) int {
+		for range n {
+			taken = 0
+			f.pass(t)
+		}
+		return taken
+	}
+	passes(1)
+	for history.Refresh(t.Context(), f.clock.Now()) {
+	}
+	assert.Equal(t, workloads, passes(3), "nothing is new")
+	f.deployment("template", func(d *appsv1.Deployment) { d.Spec.Template.Spec.PriorityClassName = "system-cluster-critical" })
+	assert.Zero(t, passes(1), "its template has changed")
+	assert.Equal(t, workloads, passes(3))
 }

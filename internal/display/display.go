@@ -1,7 +1,11 @@
 // Package display is how amounts and the steps of a computation are written for people and scripts; its JSON is a contract.
 package display
 
-import "attune.io/attune/recommender"
+import (
+	"strings"
+
+	"attune.io/attune/recommender"
+)
 
 // Amounts are requests and limits as Kubernetes quantities; nil (null) is none, or not known.
 type Amounts struct {
@@ -43,4 +47,15 @@ func StepOf(s recommender.Step) Step {
 	return Step{
 		Resource: s.Resource.String(), Name: s.Name, Before: recommender.Format(s.Resource, s.Before), After: recommender.Format(s.Resource, s.After), Reason: s.Reason,
 	}
+}
+
+// InLine puts spaces in the place of what would end a line or a cell of a table, in a text that others may have written: it
+// makes no lines.
+func InLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("\t\n\v\f\r", r) {
+			return ' '
+		}
+		return r
+	}, text)
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 )
 
@@ -38,7 +39,13 @@ type writer struct {
 	err error
 }
 
+// line writes one line: texts have been written by others.
 func (w *writer) line(format string, args ...any) {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = display.InLine(text)
+		}
+	}
 	if w.err == nil {
 		_, w.err = fmt.Fprintf(w.to, format+"\n", args...)
 	}
@@ -68,7 +75,7 @@ func (w *writer) settings(settings []Setting, wide bool) {
 	w.line("\nSettings")
 	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
 	for _, s := range shown {
-		fmt.Fprintf(out, "  %s\t%s\t%s\n", s.Field, cmp.Or(s.Value, "-"), s.SetBy)
+		fmt.Fprintf(out, "  %s\t%s\t%s\n", s.Field, display.InLine(cmp.Or(s.Value, "-")), display.InLine(s.SetBy))
 	}
 	if err := out.Flush(); w.err == nil {
 		w.err = err
@@ -163,7 +170,7 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
 	for _, step := range c.Steps {
 		if step.Resource == r.String() {
-			fmt.Fprintf(out, "    %s\t%s\t%s\n", step.Name, Became(step, r), step.Reason)
+			fmt.Fprintf(out, "    %s\t%s\t%s\n", display.InLine(step.Name), Became(step, r), display.InLine(step.Reason))
 		}
 	}
 	if err := out.Flush(); w.err == nil {

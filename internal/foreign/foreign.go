@@ -30,12 +30,12 @@ func Unmarshal(data []byte, into any) error {
 // most is how many bytes are kept of a text that somebody else wrote.
 const most = 200
 
-// Cut returns the first 200 bytes of a text that somebody else wrote.
+// Cut returns the first 200 bytes of a text that somebody else wrote. It copies those, so that the long text can be freed.
 func Cut(text string) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "")
+	return strings.Clone(strings.ToValidUTF8(text[:most], ""))
 }
 
 // longest is how many bytes an amount may have. The longest that makes sense has some twenty digits.

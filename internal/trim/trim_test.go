@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -333,6 +334,22 @@ func heap() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+// A Rollout's message is whatever its namespace's people write: its cut end is freed.
+func TestLongMessagesAreFreed(t *testing.T) {
+	const rollouts, long = 20, 1 << 20
+	raw := []byte(`{"status":{"message":"` + strings.Repeat("m", long) + `"}}`)
+	before := heap()
+	var all []any
+	for range rollouts {
+		rollout := &argo.Rollout{}
+		require.NoError(t, json.Unmarshal(raw, rollout))
+		all = append(all, trimmed[any](t, trim.Object, rollout))
+	}
+	assert.Less(t, heap()-before, int64(rollouts*long/4))
+	runtime.KeepAlive(all)
+	runtime.KeepAlive(raw)
 }
 
 // Cluster policies select namespaces by their labels. Of too many, the one that decides about seeds is left.

@@ -29,8 +29,14 @@ func ofRollout(o *argo.Rollout) Workload {
 	return w
 }
 
-// With returns the workload with the template of other, which is the workload that TemplateOf names.
+// With returns the workload with the template of other, which is the workload that TemplateOf names. Its version is that of
+// both: what was decided by the template is decided again when that has changed.
 func (w Workload) With(other Workload) Workload {
+	if w.Version != "" && other.Version != "" {
+		w.Version += "," + other.Version
+	} else {
+		w.Version = ""
+	}
 	if other.TooLarge() {
 		w.Unreadable = other.String() + " of spec.workloadRef is too large"
 		return w

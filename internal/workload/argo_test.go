@@ -98,6 +98,25 @@ func TestARolloutWithTheTemplateOfADeployment(t *testing.T) {
 	assert.Nil(t, alone[0].Template)
 }
 
+// What is decided about a workload stands for one version of all that it was read from.
+func TestTheVersionOfARolloutWithTheTemplateOfADeployment(t *testing.T) {
+	rollout := rolloutOf(t, `{"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}`, `{}`)
+	version := func(of, template string) string {
+		w, _ := workload.From(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ResourceVersion: template}})
+		rollout.Version = of
+		all := []workload.Workload{rollout, w}
+		workload.Join(all)
+		return all[0].Version
+	}
+	assert.Equal(t, version("1", "2"), version("1", "2"))
+	assert.NotEqual(t, version("1", "2"), version("1", "3"), "the template may have changed")
+	assert.NotEqual(t, version("1", "2"), version("2", "2"))
+	assert.NotEqual(t, version("1", "21"), version("12", "1"))
+	assert.NotEqual(t, "1", version("1", "2"), "there was no Deployment before")
+	assert.Empty(t, version("", "2"), "not known")
+	assert.Empty(t, version("1", ""), "not known")
+}
+
 func TestTheProgressOfARollout(t *testing.T) {
 	for name, c := range map[string]struct{ status, want string }{
 		"done":                      {`{"observedGeneration": "3", "currentPodHash": "a", "stableRS": "a", "phase": "Healthy"}`, ""},

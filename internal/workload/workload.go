@@ -26,7 +26,7 @@ type Workload struct {
 	Identity
 	// UID of the object.
 	UID types.UID
-	// Version is the object's resource version, which changes with every change of the object.
+	// Version is the object's resource version, which changes with every change of the object; With adds that of the template's.
 	Version string
 	// Labels and Annotations are the object's, not those of its pods.
 	Labels      map[string]string

@@ -48,7 +48,7 @@ func installForeign(ctx context.Context, c *cluster.Cluster) error {
 }
 
 // TestClusterPolicy: under one policy of the whole cluster a Deployment and a Rollout are resized in place. Each has a
-// VerticalPodAutoscaler with its target, which goes with its workload. A policy that is deleted lets them go.
+// VerticalPodAutoscaler with its target, which goes with its workload and with the policy. A policy that is deleted lets them go.
 func TestClusterPolicy(t *testing.T) {
 	ctx := need(t)
 	namespace(ctx, t, onePolicy, true)
@@ -72,7 +72,11 @@ func TestClusterPolicy(t *testing.T) {
 		if !slices.Contains(policy.Finalizers, v1alpha1.CleanupFinalizer) {
 			return fmt.Errorf("finalizers %v", policy.Finalizers)
 		}
-		return allHave(slices.Concat(pods(ctx, t, web), pods(ctx, t, canary)), wanted)
+		now := slices.Concat(pods(ctx, t, web), pods(ctx, t, canary))
+		if len(now) != len(before) {
+			return fmt.Errorf("%d pods, before %d", len(now), len(before))
+		}
+		return allHave(now, wanted)
 	})
 	for i, pod := range slices.Concat(pods(ctx, t, web), pods(ctx, t, canary)) {
 		assert.Equal(t, before[i].UID, pod.UID)
@@ -85,6 +89,15 @@ func TestClusterPolicy(t *testing.T) {
 		eventually(t, "the VerticalPodAutoscaler "+name, func() error { return tells(ctx, name, mode, wanted) })
 	}
 
+	// While the policy and the other workload are there: it goes with its workload, and with nothing else.
+	rollout := &argo.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: onePolicy, Name: canary.Name}}
+	require.NoError(t, env.client.Delete(ctx, rollout, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	eventually(t, "a VerticalPodAutoscaler goes with its workload", func() error {
+		_, err := published(ctx, onePolicy, "attune-rollout-canary")
+		return isGone(err)
+	})
+	require.NoError(t, tells(ctx, "attune-deployment-web", "Initial", wanted), "the other stays")
+
 	require.NoError(t, env.client.Delete(ctx, policy))
 	eventually(t, "the policy has gone, and what it began has ended", func() error {
 		if err := isGone(env.client.Get(ctx, client.ObjectKeyFromObject(policy), policy)); err != nil {
@@ -96,9 +109,10 @@ func TestClusterPolicy(t *testing.T) {
 		}
 		return err
 	})
-	assert.NoError(t, allHave(slices.Concat(pods(ctx, t, web), pods(ctx, t, canary)), wanted), "they keep their sizes")
-	require.NoError(t, env.client.Delete(ctx, web, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	eventually(t, "the VerticalPodAutoscaler goes with its workload", func() error {
+	left := pods(ctx, t, web)
+	require.Len(t, left, 1)
+	assert.NoError(t, allHave(left, wanted), "it keeps its size")
+	eventually(t, "the VerticalPodAutoscaler goes with the policy", func() error {
 		_, err := published(ctx, onePolicy, "attune-deployment-web")
 		return isGone(err)
 	})
@@ -116,7 +130,7 @@ func rolledOut(t *testing.T, like *appsv1.Deployment) *appsv1.Deployment {
 	require.NoError(t, env.client.Create(ctx, rollout))
 	t.Cleanup(func() {
 		if !t.Failed() {
-			require.NoError(t, env.client.Delete(context.WithoutCancel(ctx), rollout, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			require.NoError(t, client.IgnoreNotFound(env.client.Delete(context.WithoutCancel(ctx), rollout, client.PropagationPolicy(metav1.DeletePropagationBackground))))
 		}
 	})
 	labels := map[string]string{"app": like.Name, workload.ArgoHashLabel: hash}

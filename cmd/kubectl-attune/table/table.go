@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/recommender"
 )
@@ -44,11 +45,12 @@ func (t Table) WriteBelow(w io.Writer) error {
 	return t.Write(w)
 }
 
-// dashed returns the row with a dash in the place of empty cells.
+// dashed returns the row with a dash in the place of empty cells. A cell stays in its line and its column: what others wrote
+// makes no rows.
 func dashed(row []string) []string {
 	cells := make([]string, len(row))
 	for i, cell := range row {
-		cells[i] = cell
+		cells[i] = display.InLine(cell)
 		if cell == "" {
 			cells[i] = "-"
 		}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+	"unicode"
 )
 
 // Escaping is a writer that escapes control characters, except line breaks and tabs. Messages of objects and
@@ -22,8 +23,7 @@ func (e Escaping) Write(p []byte) (int, error) {
 	safe := make([]byte, 0, len(p)+16)
 	for _, r := range string(p) {
 		if isControl(r) {
-			quoted := strconv.QuoteRuneToASCII(r)
-			safe = append(safe, quoted[1:len(quoted)-1]...)
+			safe = append(safe, escaped(r)...)
 			continue
 		}
 		safe = append(safe, string(r)...)
@@ -34,7 +34,17 @@ func (e Escaping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isControl recognises the C0 and C1 controls, DEL, and the Unicode marks that change the direction of text.
+// escaped is as JSON has it where JSON's own encoder leaves the character as it is: JSON stays JSON.
+func escaped(r rune) string {
+	if r == 0x7f {
+		return `\u007f`
+	}
+	quoted := strconv.QuoteRuneToASCII(r)
+	return quoted[1 : len(quoted)-1]
+}
+
+// isControl recognises the C0 and C1 controls, DEL, the Unicode marks that change the direction of text, and its separators
+// of lines.
 func isControl(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
@@ -42,5 +52,5 @@ func isControl(r rune) bool {
 	case r < 0x20, 0x7f <= r && r < 0xa0:
 		return true
 	}
-	return 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069
+	return unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }

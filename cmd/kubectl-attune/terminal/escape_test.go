@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,8 +16,10 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		"a\x1b[2Jb":                   `a\x1b[2Jb`,
 		"all is well\r":               `all is well\r`,
 		"a\u009b2Jb":                  `a\u009b2Jb`,
-		"a\x7f\x08":                   `a\x7f\b`,
+		"a\x7f\x08":                   `a\u007f\b`,
 		"\u202eevil":                  `\u202eevil`,
+		"a\u200fb\u200ec\u061c":       `a\u200fb\u200ec\u061c`,
+		"a\u2028problem  b\u2029":     `a\u2028problem  b\u2029`,
 		"not UTF-8: \xff, \x1b]0;x\a": `not UTF-8: \ufffd, \x1b]0;x\a`,
 	} {
 		var out bytes.Buffer
@@ -28,4 +31,20 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		}
 		assert.Equal(t, want, out.String())
 	}
+}
+
+// What is escaped in JSON says the same as before.
+func TestEscapedJSONIsJSON(t *testing.T) {
+	text := ""
+	for r := rune(1); r < 0x2100; r++ {
+		text += string(r)
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(Escaping{&out})
+	encoder.SetEscapeHTML(false)
+	require.NoError(t, encoder.Encode(text))
+	var got string
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
+	assert.Equal(t, text, got)
+	assert.NotContains(t, out.String(), "\x7f")
 }

@@ -168,8 +168,15 @@ func (l *Lookup) Start(ctx context.Context) error {
 // follow begins or ends the watch where the kind has come or gone, and says whether there is one now.
 func (l *Lookup) follow(ctx context.Context, watching bool) (bool, error) {
 	served, err := l.served()
-	if err != nil || served == watching && served == l.vpas.Load() {
+	if err != nil {
 		return watching, err
+	}
+	if served == watching && served == l.vpas.Load() {
+		if served {
+			return true, nil
+		}
+		// Who was about to list VPAs when they went may have begun a watch again, that would fail for ever.
+		return false, l.Cache.RemoveInformer(ctx, kind())
 	}
 	if served {
 		// Before VPAs are looked for by it.

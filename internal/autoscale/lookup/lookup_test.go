@@ -121,7 +121,7 @@ func TestFollowingTheKind(t *testing.T) {
 		assert.Equal(t, changed, *changes, why)
 		assert.Equal(t, did, s.did, why)
 	}
-	look("there is none", false, 0)
+	look("there is none, and no watch of a late reader", false, 0, "end the watch")
 	*a = answers{kinds: []string{"VerticalPodAutoscaler"}}
 	s.err["watch"] = down
 	look("it came, and cannot be watched yet", false, 1, "index VPAs", "watch")
@@ -134,6 +134,7 @@ func TestFollowingTheKind(t *testing.T) {
 	*a = answers{err: missing}
 	look("it went", false, 3, "end the watch")
 	assert.False(t, l.vpas.Load())
+	look("what a late reader has begun ends", false, 3, "end the watch")
 	*a = answers{kinds: []string{"VerticalPodAutoscaler"}}
 	look("it came back, to a new informer", true, 4, "index VPAs", "watch")
 }
