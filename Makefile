@@ -118,6 +118,9 @@ test-faults: programs bin/gotestsum ## Tests with container runtimes that refuse
 test-faults-vpa: programs bin/gotestsum ## The same container runtimes with the Vertical Pod Autoscaler, which is built at first
 	cd test && $(call gotest-v,faults-vpa) -count=1 -timeout 40m -run 'TestVPAWithHostileRuntimes' ./e2e -vpa
 
+test-argo: programs bin/gotestsum ## Argo Rollouts before Argo's own controller, which is built at first
+	cd test && $(call gotest-v,argo) -count=1 -timeout 40m -run 'TestArgoRollouts' ./e2e -argo
+
 test-upstream: programs bin/gotestsum ## Kubernetes' own tests of in-place resize, with the operator and without it
 	@$(CLUSTER) build --upstream
 	cd test && $(call gotest-v,upstream) -count=1 -timeout 180m -run 'TestUpstream' ./e2e -upstream
@@ -226,4 +229,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

@@ -26,8 +26,13 @@ type additions struct {
 
 func newAdditions() *additions { return &additions{turn: make(chan struct{}, 1)} }
 
-// begin waits for the turn. false: the context ended before.
+// begin waits for the turn, which is had at once where nobody else has it. false: the context ended before.
 func (a *additions) begin(ctx context.Context) bool {
+	select {
+	case a.turn <- struct{}{}:
+		return true
+	default:
+	}
 	select {
 	case a.turn <- struct{}{}:
 		return true

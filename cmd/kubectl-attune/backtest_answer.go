@@ -122,7 +122,7 @@ func (a backtestAnswer) Human(w io.Writer, wide bool) error {
 
 // backtestTable is an empty table of results, whose first column says what they are of.
 func backtestTable(of string, wide bool) table.Table {
-	t := table.Table{Header: []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}}
+	t := table.Table{Header: []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}, Wide: wide}
 	if wide {
 		t.Header = append(t.Header, "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY")
 	}

@@ -3,15 +3,19 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/cmd/kubectl-attune/table"
 )
 
 // written are commands of a text: from "kubectl attune" to what ends one in a shell, in a sentence or on a line.
@@ -124,4 +128,21 @@ func TestCommandsThatAreWrittenDown(t *testing.T) {
 	assert.Greater(t, found, 20)
 	assert.Error(t, parses(t, []string{"status", "--colour"}))
 	assert.Error(t, parses(t, []string{"stats"}))
+}
+
+// The tables of answers fit a terminal of 100 columns, but those of -o wide. Sentences beside tables are as long as they are.
+func TestTablesFitATerminal(t *testing.T) {
+	cells := regexp.MustCompile(`\S {2,}\S`)
+	for _, name := range []string{"backtest", "backtest-sweep", "history-all", "node", "node-decided", "node-live", "node-too-many", "recommendations", "savings", "savings-priced", "status"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+		require.NoError(t, err)
+		rows := 0
+		for line := range strings.Lines(string(text)) {
+			if cells.MatchString(line) {
+				rows++
+				assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), table.MostColumns, "%s: %s", name, line)
+			}
+		}
+		assert.Greater(t, rows, 1, "%s has no table", name)
+	}
 }

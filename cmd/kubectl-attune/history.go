@@ -91,8 +91,9 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 	if len(r.History) == 0 {
 		return nil
 	}
-	t := table.Table{Header: []string{"AGE", "NAMESPACE", "WORKLOAD", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "METHOD", "RESULT", "REASON"}}
+	t := table.Table{Header: []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON"}, Wide: wide}
 	if wide {
+		t.Header = append(t.Header, "METHOD", "WORKLOAD")
 		t.Header[0] = "TIME"
 	}
 	for _, e := range r.History {
@@ -101,7 +102,11 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 		if wide {
 			when = e.Timestamp.UTC().Format(time.RFC3339)
 		}
-		t.Add(when, e.Namespace, string(e.Kind)+"/"+e.Workload, e.Pod, e.Container, e.Resource, e.From, e.To, e.Method, e.Result, e.Reason)
+		row := []string{when, e.Namespace, e.Pod, e.Container, e.Resource, e.From, e.To, e.Result, e.Reason}
+		if wide {
+			row = append(row, e.Method, string(e.Kind)+"/"+e.Workload)
+		}
+		t.Add(row...)
 	}
 	return t.Write(w)
 }

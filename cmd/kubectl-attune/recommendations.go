@@ -153,9 +153,9 @@ func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	if len(r.Recommendations) == 0 {
 		return nil
 	}
-	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "HELD"}}
+	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD"}, Wide: wide}
 	if wide {
-		t.Header = append(t.Header, "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
+		t.Header = append(t.Header, "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
 	}
 	for _, rec := range r.Recommendations {
 		t.Add(rec.cells(wide)...)
@@ -169,13 +169,14 @@ func (r recommendation) cells(wide bool) []string {
 	cells := []string{
 		r.Namespace, string(r.Kind) + "/" + r.Workload, r.Container,
 		table.Cell(cpu, r.Current.CPURequest), table.Cell(cpu, r.Target.CPURequest), table.Cell(memory, r.Current.MemoryRequest), table.Cell(memory, r.Target.MemoryRequest),
-		strconv.FormatFloat(r.Confidence, 'f', 2, 64), table.Cell(cpu, r.Savings.CPU), table.Cell(memory, r.Savings.Memory), heldWords(r.Holds),
+		heldWords(r.Holds),
 	}
-	// The limits and the origin are for -o wide alone: with them a row is wider than most terminals.
+	// The others are for -o wide alone: with them a row is wider than most terminals.
 	if !wide {
 		return cells
 	}
 	return append(cells,
+		strconv.FormatFloat(r.Confidence, 'f', 2, 64), table.Cell(cpu, r.Savings.CPU), table.Cell(memory, r.Savings.Memory),
 		table.Cell(cpu, r.Current.CPULimit), table.Cell(cpu, r.Target.CPULimit), table.Cell(memory, r.Current.MemoryLimit), table.Cell(memory, r.Target.MemoryLimit),
 		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
 }

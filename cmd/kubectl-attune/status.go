@@ -187,7 +187,7 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 		return err
 	}
 	// The second table is left out where nothing is held.
-	second := r.held()
+	second := r.held(wide)
 	if len(second.Rows) == 0 {
 		return nil
 	}
@@ -197,7 +197,7 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 
 // policies is the table of the policies.
 func (r statusReport) policies(wide bool) table.Table {
-	t := table.Table{Header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}}
+	t := table.Table{Header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}, Wide: wide}
 	if wide {
 		t.Header = append(t.Header, "CPU SAVED", "MEM SAVED", "MESSAGE")
 	}
@@ -216,8 +216,8 @@ func (r statusReport) policies(wide bool) table.Table {
 }
 
 // held is the table of what is held.
-func (r statusReport) held() table.Table {
-	t := table.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
+func (r statusReport) held(wide bool) table.Table {
+	t := table.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}, Wide: wide}
 	for _, s := range r.Policies {
 		for _, h := range s.Held {
 			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), h.Workload, h.Container, h.Resource, h.Reason, h.Message)

@@ -45,6 +45,8 @@ type Options struct {
 	Upstream bool
 	// VPA gets the Vertical Pod Autoscaler's programs ready, but for its recommender.
 	VPA bool
+	// Argo gets the controller of Argo Rollouts ready.
+	Argo bool
 
 	// CRIProxy puts a proxy between kubelets and their container runtimes (but on VM nodes), for [Cluster.SpoilResizes].
 	CRIProxy bool
@@ -93,7 +95,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // wanted are the programs of such a cluster.
 func (o Options) wanted() tools.Wanted {
-	return tools.Wanted{Version: o.Version, KubeletVersion: o.KubeletVersion, CertManager: o.CertManager, CRIProxy: o.CRIProxy, Upstream: o.Upstream, VPA: o.VPA, VM: o.VMNodes > 0}
+	return tools.Wanted{Version: o.Version, KubeletVersion: o.KubeletVersion, CertManager: o.CertManager, CRIProxy: o.CRIProxy, Upstream: o.Upstream, VPA: o.VPA, Argo: o.Argo, VM: o.VMNodes > 0}
 }
 
 func orDefault(s, otherwise string) string {

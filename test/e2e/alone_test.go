@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"io"
 	"os"
@@ -25,8 +26,8 @@ type installation struct {
 	reserved []int
 	// watched are namespaces that are there before the operator is.
 	watched []string
-	// foreign: the kinds of others that attune reads and writes, VerticalPodAutoscalers and Rollouts, are there before it is.
-	foreign bool
+	// before is done before the operator is installed; nil: nothing is.
+	before func(context.Context, *cluster.Cluster) error
 	// settings of the operator.
 	settings []string
 }
@@ -52,6 +53,8 @@ func installationOf(name string) installation {
 		return shared()
 	case overloadTest:
 		return overload()
+	case argoTest:
+		return rolledOutByArgo()
 	case climbTest:
 		return climbed()
 	case upheavalsTogether:
@@ -66,6 +69,8 @@ const aloneVariable = "ATTUNE_E2E_ALONE"
 // only is what this process has its cluster for; empty: all those that have none for themselves.
 func only() string {
 	switch {
+	case *onArgo:
+		return argoTest
 	case *onOverload:
 		return overloadTest
 	case *onUpstream:
@@ -108,7 +113,7 @@ const upheavalsTogether = "upheavals"
 
 // takenAway is the cluster of the upheavals.
 func takenAway() installation {
-	return installation{settings: bridging, foreign: true, options: cluster.Options{
+	return installation{settings: bridging, before: installForeign, options: cluster.Options{
 		Prometheus: true, CertManager: true, Backfill: past(upheavalHistories, shortPast), NodeCPU: "1900m", NodeMemory: "8Gi",
 	}}
 }

@@ -103,8 +103,8 @@ func withCluster(m *testing.M) (int, error) {
 	if err := reserveNodes(ctx, install.reserved...); err != nil {
 		return 1, err
 	}
-	if install.foreign {
-		if err := installForeign(ctx, c); err != nil {
+	if install.before != nil {
+		if err := install.before(ctx, c); err != nil {
 			return 1, err
 		}
 	}
@@ -130,7 +130,7 @@ func withCluster(m *testing.M) (int, error) {
 
 // together is for all tests but those that want a cluster for themselves.
 func together() installation {
-	install := installation{settings: bridging, foreign: true, options: cluster.Options{
+	install := installation{settings: bridging, before: installForeign, options: cluster.Options{
 		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
 		KubeletConfig: configureKubelet,
 	}}

@@ -120,7 +120,7 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 // It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
 // follow where there are any.
 func (a File) Human(w io.Writer, wide bool) error {
-	if err := a.table().Write(w); err != nil {
+	if err := a.table(wide).Write(w); err != nil {
 		return err
 	}
 	if wide {
@@ -128,7 +128,7 @@ func (a File) Human(w io.Writer, wide bool) error {
 			return err
 		}
 	}
-	if err := a.evictions().WriteBelow(w); err != nil {
+	if err := a.evictions(wide).WriteBelow(w); err != nil {
 		return err
 	}
 	if a.Overcommitted {
@@ -139,8 +139,8 @@ func (a File) Human(w io.Writer, wide bool) error {
 }
 
 // table has one row for each container: what it holds, its demand and its grant.
-func (a File) table() table.Table {
-	t := table.Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
+func (a File) table(wide bool) table.Table {
+	t := table.Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}, Wide: wide}
 	const cpu, memory = recommender.CPU, recommender.Memory
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
@@ -170,7 +170,7 @@ func orDash(r recommender.Resource, amount recommender.Amount) string {
 
 // computation has one row for each step by which a grant was computed.
 func (a File) computation() table.Table {
-	t := table.Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
+	t := table.Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}, Wide: true}
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			for _, s := range c.steps {
@@ -182,8 +182,8 @@ func (a File) computation() table.Table {
 }
 
 // evictions has one row for each pod that would be evicted, in their order.
-func (a File) evictions() table.Table {
-	t := table.Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
+func (a File) evictions(wide bool) table.Table {
+	t := table.Table{Header: []string{"EVICTED", "RANKING", "WHY"}, Wide: wide}
 	for _, v := range a.Evictions {
 		t.Add(v.Name, v.as, v.Reason)
 	}

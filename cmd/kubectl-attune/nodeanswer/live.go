@@ -29,18 +29,23 @@ func (a Live) Human(w io.Writer, wide bool) error {
 	if _, err := fmt.Fprintf(w, "%s\n\n", said.Sentence(a.Now)); err != nil {
 		return err
 	}
-	if err := table.Table(said.Containers(wide)).Write(w); err != nil {
+	if err := tableOf(said.Containers(wide), wide).Write(w); err != nil {
 		return err
 	}
 	if a.Decided != nil && wide {
-		if err := table.Table(said.Computation()).WriteBelow(w); err != nil {
+		if err := tableOf(said.Computation(), wide).WriteBelow(w); err != nil {
 			return err
 		}
 	}
-	if err := table.Table(said.Leaving()).WriteBelow(w); err != nil {
+	if err := tableOf(said.Leaving(), wide).WriteBelow(w); err != nil {
 		return err
 	}
 	return shortness(w, said)
+}
+
+// tableOf writes a table of words.
+func tableOf(t words.Table, wide bool) table.Table {
+	return table.Table{Header: t.Header, Rows: t.Rows, Wide: wide}
 }
 
 // shortness writes that the pods do not fit, and which pods keep more than their share.

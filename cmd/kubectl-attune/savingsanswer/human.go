@@ -68,7 +68,7 @@ func (r Report) Human(w io.Writer, wide bool) error {
 
 // workloads has two rows for each workload: what is realised and what is potential.
 func (r Report) workloads(wide bool) table.Table {
-	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED"}}
+	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED"}, Wide: wide}
 	if wide {
 		t.Header = append(t.Header, "PODS", "REPLICAS", "MODE", "POLICY")
 	}
@@ -115,7 +115,7 @@ func (r Report) sums() table.Table {
 
 // left has a row for everything that is not counted.
 func (r Report) left() table.Table {
-	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}}
+	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}, Wide: true}
 	for _, of := range r.Workloads {
 		for _, n := range of.NotCounted {
 			t.Add(of.Namespace, string(of.Kind)+"/"+of.Workload, n.Container, n.Resource, n.Reason, n.Message)

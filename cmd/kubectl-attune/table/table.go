@@ -2,10 +2,7 @@
 package table
 
 import (
-	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
@@ -18,6 +15,8 @@ type Table struct {
 	Header []string
 	// Rows are in the order in which they are written.
 	Rows [][]string
+	// Wide: the table may be as wide as it is; else it is made to fit MostColumns, where it can be.
+	Wide bool
 }
 
 // Add appends a row. It must have as many cells as the header.
@@ -27,11 +26,10 @@ func (t *Table) Add(cells ...string) {
 
 // Write writes the table with aligned columns.
 func (t Table) Write(w io.Writer) error {
-	out := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	for _, row := range append([][]string{t.Header}, t.Rows...) {
-		fmt.Fprintln(out, strings.Join(dashed(row), "\t"))
+	if t.Wide {
+		return t.layout().write(w)
 	}
-	return out.Flush()
+	return t.fitted().write(w)
 }
 
 // WriteBelow writes an empty line and the table; nothing where the table has no rows.

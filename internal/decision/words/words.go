@@ -4,6 +4,7 @@ package words
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,7 +99,25 @@ func (a Node) Containers(wide bool) Table {
 			t.add(row...)
 		}
 	}
+	if !wide {
+		return t.without("CPU BASE", "MEMORY SHARE") // with them it is wider than most terminals
+	}
 	return t
+}
+
+// without returns the table without some columns.
+func (t Table) without(names ...string) Table {
+	out := Table{Rows: make([][]string, len(t.Rows))}
+	for i, name := range t.Header {
+		if slices.Contains(names, name) {
+			continue
+		}
+		out.Header = append(out.Header, name)
+		for r, row := range t.Rows {
+			out.Rows[r] = append(out.Rows[r], row[i])
+		}
+	}
+	return out
 }
 
 // cells are the amounts of one row, in the order of the header.

@@ -23,8 +23,8 @@ import (
 // Tools says where the programs are.
 type Tools struct {
 	Kubernetes, Etcd, Helm, CNI, Debian, Images string
-	// CertManager, CRIProxy, Kernel, Upstream and VPA are there only where they were asked for.
-	CertManager, CRIProxy, Kernel, Upstream, VPA string
+	// Argo, CertManager, CRIProxy, Kernel, Upstream and VPA are there only where they were asked for.
+	Argo, CertManager, CRIProxy, Kernel, Upstream, VPA string
 	// Kubelet is there only where the kubelets are of another version than the rest.
 	Kubelet string
 }
@@ -95,6 +95,8 @@ type Wanted struct {
 	Upstream bool
 	// VPA is the Vertical Pod Autoscaler, but for its recommender.
 	VPA bool
+	// Argo is the controller of Argo Rollouts.
+	Argo bool
 }
 
 // Build gets whatever is missing and says on progress what takes how long.
@@ -165,6 +167,9 @@ func (b *builder) steps(wanted Wanted, t *Tools) ([]step, error) {
 	}
 	if wanted.VPA {
 		steps = append(steps, step{&t.VPA, b.fromModule("vpa", b.vpa)})
+	}
+	if wanted.Argo {
+		steps = append(steps, step{&t.Argo, b.fromModule("argo", b.argo)})
 	}
 	if wanted.VM {
 		steps = append(steps, step{&t.Kernel, b.kernel})
