@@ -133,4 +133,9 @@ var mutants = []mutant{
 		[]edit{{"tuning/pass.go", "lifecycle.Named(lifecycle.InOurTime(record, d.view.Now))", "lifecycle.InOurTime(record, d.view.Now)"}},
 		"TestWorlds/a_denied_eviction_is_taken_over", "a denial is told",
 	},
+	{
+		"The bridge foretold pods of a template that leaves requests out", "the template is read as it is written",
+		[]edit{{"webhook/pod/born.go", "json.Marshal(arriving(template, limits))", "json.Marshal(template)"}},
+		"TestWorlds/templates_leave_requests_out", "foretold",
+	},
 }
