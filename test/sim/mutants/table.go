@@ -105,7 +105,7 @@ var mutants = []mutant{
 	},
 	{
 		"P2: originals are lost with the object", "what a resized pod has is what it had before",
-		[]edit{{"tuning/originals.go", "ok && (claimed != nil || pod.Generation > 1)", "ok && claimed != nil"}},
+		[]edit{{"tuning/originals.go", "changed := claimed != nil || pod.Generation > 1", "changed := claimed != nil"}},
 		"TestWorlds/recommendations_are_deleted", "originals",
 	},
 	{
