@@ -36,12 +36,15 @@ type View struct {
 	Now time.Time
 }
 
-// Of returns the VPA of a workload; false: none of its containers has a target. Its annotation PublishedAnnotation is a digest
+// Of returns the VPA of a workload; false: none of its containers has a target, or the workload or its recommendation is gone. Its annotation PublishedAnnotation is a digest
 // of all else, so that two of them are equal if and only if these are.
 //
 // The mode is Initial where new pods are given other requests than their template has, and Off where attune only recommends.
 // VPA's updater acts on neither.
 func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
+	if rec.DeletionTimestamp != nil || rec.Status.GoneSince != nil {
+		return nil, false
+	}
 	id := workload.IdentityOf(rec)
 	born := next(rec, v)
 	out := &VPA{

@@ -183,6 +183,18 @@ func TestWithoutATargetThereIsNone(t *testing.T) {
 	assert.False(t, ok)
 }
 
+func TestOfWhatIsGoneThereIsNone(t *testing.T) {
+	for name, goes := range map[string]func(*v1alpha1.AttuneRecommendation){
+		"the workload":       func(r *v1alpha1.AttuneRecommendation) { r.Status.GoneSince = ptr.To(metav1.NewTime(now)) },
+		"the recommendation": func(r *v1alpha1.AttuneRecommendation) { r.DeletionTimestamp = ptr.To(metav1.NewTime(now)) },
+	} {
+		rec := web()
+		goes(rec)
+		_, ok := bridge.Of(rec, view())
+		assert.False(t, ok, name)
+	}
+}
+
 func TestTheDigestTellsOfEveryChange(t *testing.T) {
 	digest := func(change func(*v1alpha1.AttuneRecommendation, *bridge.View)) string {
 		rec, v := web(), view()

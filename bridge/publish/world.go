@@ -78,9 +78,6 @@ func (l *Loop) readNamespaces(ctx context.Context, w *world) error {
 
 // wanted returns the VPA of a recommendation; nil: there is to be none.
 func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecommendation) (*bridge.VPA, error) {
-	if rec.DeletionTimestamp != nil || rec.Status.GoneSince != nil {
-		return nil, nil
-	}
 	view := bridge.View{Seeded: w.seeded[rec.Namespace], Limits: w.limits[rec.Namespace], Owner: w.owner, Now: w.now}
 	if workload.NewObject(rec.Spec.Workload.Kind) == nil {
 		return nil, nil // of a newer version, or one that the operator's owner adds: readers know the version of none of these

@@ -71,7 +71,7 @@ func play(t *testing.T, seed uint64, p plan) *world {
 		t.Errorf("seed %d: %s\nagain: cd test && go test ./sim %s -sim.v", seed, v, again)
 	}
 	if *tells {
-		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, met %v, raises %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.met, w.watching.raises)
+		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, met %v, raises %v, told %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.met, w.watching.raises, w.watching.spoken)
 	}
 	return w
 }

@@ -74,6 +74,8 @@ type watching struct {
 	writes, passes map[string]int
 	// raises before a kill, and what became of them.
 	raises map[string]int
+	// spoken counts what was told.
+	spoken map[string]int
 }
 
 func newWatching(w *world) *watching {
@@ -81,10 +83,12 @@ func newWatching(w *world) *watching {
 	s := &scene{now: func() time.Time { return w.time.now }, workloadOf: v.workloadOf, excused: v.excused, violate: v.violate}
 	raises := newRaises(s, w.mostMemory, w.memoryOf)
 	w.told.heard, v.raises = raises.told, raises.count
+	spoken := newSpoken(s, w.words)
+	v.spoken = spoken.seen
 	v.invariants = []invariant{raises, newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newBirths(s), newOneWave(s), newRecommended(s, w.selected),
 		newRest(s), newReached(s, w.podsOf), newStarts(s),
 		newFreshUsage(s, w.wantedUsage, w.sourceIsWell, w.sourceReaches),
-		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newLetGo(s), &originals{scene: s, template: w.template},
+		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newLetGo(s), spoken, &originals{scene: s, template: w.template},
 		&unasked{scene: s, asks: w.evicts}, &blameless{scene: s, nothingHarms: w.plan.NothingHarms},
 		&bounded{scene: s, objects: w.ours, remembers: w.remembers, there: w.there},
 	}

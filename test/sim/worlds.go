@@ -36,25 +36,26 @@ func worlds() map[string]plan {
 
 func wentWrong() map[string]plan {
 	return map[string]plan{
-		"page cache":                  pageCache(),
-		"a limit range comes":         limitRangeComes(),
-		"six jobs are kept":           sixJobs(),
-		"no resizes are served":       notServed(),
-		"no resize is valid":          neverValid(),
-		"a container was not tried":   untried(),
-		"1.33 and a full node":        fullNode(),
-		"a recommendation is refused": poison(),
-		"a wave is harmed":            harmedWave(),
-		"one of a wave is harmed":     oneHarmed(),
-		"a node dies":                 nodeDies(),
-		"a namespace is denied":       deniedNamespace(),
-		"recommendations are deleted": deletedRecommendation(),
-		"a start needs more":          startNeedsMore(),
-		"autoscalers are not listed":  unlistedAutoscalers(),
-		"a person was faster":         personWasFaster(),
-		"nodes come and go":           spotNodes(),
-		"boosts of many pods":         manyBoosts(),
-		"pods of fifteen containers":  manyContainers(),
+		"page cache":                   pageCache(),
+		"a limit range comes":          limitRangeComes(),
+		"six jobs are kept":            sixJobs(),
+		"no resizes are served":        notServed(),
+		"no resize is valid":           neverValid(),
+		"a container was not tried":    untried(),
+		"1.33 and a full node":         fullNode(),
+		"a recommendation is refused":  poison(),
+		"a wave is harmed":             harmedWave(),
+		"one of a wave is harmed":      oneHarmed(),
+		"a node dies":                  nodeDies(),
+		"a namespace is denied":        deniedNamespace(),
+		"recommendations are deleted":  deletedRecommendation(),
+		"a start needs more":           startNeedsMore(),
+		"autoscalers are not listed":   unlistedAutoscalers(),
+		"a person was faster":          personWasFaster(),
+		"nodes come and go":            spotNodes(),
+		"boosts of many pods":          manyBoosts(),
+		"pods of fifteen containers":   manyContainers(),
+		"templates leave requests out": requestsLeftOut(),
 	}
 }
 
@@ -108,6 +109,19 @@ func pageCache() plan {
 	w.Demand.cache = 4 * gib
 	p := roomy(14*time.Hour, w)
 	p.Policies = []policyPlan{readme(v1alpha1.KindDeployment)}
+	return p
+}
+
+// requestsLeftOut: a template has limits alone, another one no memory at all, and the API server and a LimitRange fill in
+// what pods request.
+func requestsLeftOut() plan {
+	limits, nothing := web(2), web(2)
+	limits.Containers = []corev1.Container{container(nil, amounts("1", "1Gi"))}
+	nothing.Name, nothing.Containers = "api", []corev1.Container{container(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, nil)}
+	p := roomy(12*time.Hour, limits, nothing)
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
+	item.Default, item.DefaultRequest = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}, corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")}
+	p.Objects = append(p.Objects, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "defaults"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}})
 	return p
 }
 

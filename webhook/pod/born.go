@@ -3,6 +3,7 @@ package pod
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ type Born struct {
 // the same steps as SeedPod. It returns none where the pod would stay as it is. Whether a quota has room for the pod is not
 // foretold: it depends on the moment. An error: the template cannot be read as a pod.
 func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*corev1.LimitRange, now time.Time) ([]Born, error) {
-	text, err := json.Marshal(template)
+	text, err := json.Marshal(arriving(template, limits))
 	if err != nil {
 		return nil, fmt.Errorf("writing the template: %w", err)
 	}
@@ -51,4 +52,26 @@ func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*c
 		born = append(born, b)
 	}
 	return born, nil
+}
+
+// arriving returns a template as a pod of it comes to admission: the API server has given its containers the requests that
+// follow from their limits, and then LimitRanger what they do not say. The template itself is only read.
+func arriving(template *corev1.PodTemplateSpec, limits []*corev1.LimitRange) *corev1.PodTemplateSpec {
+	var items []corev1.LimitRangeItem
+	for _, of := range limits {
+		items = append(items, constraint.Items([]corev1.LimitRange{*of}, corev1.LimitTypeContainer)...)
+	}
+	out := *template
+	for _, list := range []*[]corev1.Container{&out.Spec.InitContainers, &out.Spec.Containers} {
+		*list = slices.Clone(*list)
+		for i := range *list {
+			c := (*list)[i].Resources.DeepCopy()
+			c.Requests = constraint.AddMissing(c.Requests, c.Limits)
+			for _, item := range items {
+				c.Limits, c.Requests = constraint.AddMissing(c.Limits, item.Default), constraint.AddMissing(c.Requests, item.DefaultRequest)
+			}
+			(*list)[i].Resources = *c
+		}
+	}
+	return &out
 }

@@ -15,16 +15,24 @@ var namespaceType = reflect.TypeFor[corev1.Namespace]()
 // sizable are the resources that can be resized.
 var sizable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// preparePod does what defaults and admission do with a new one.
-func (s *Server) preparePod(pod *corev1.Pod) error {
+// Default gives a new pod what it comes to the webhook with. It changes the pod alone.
+func (s *Server) Default(pod *corev1.Pod) {
 	if pod.Spec.RestartPolicy == "" {
 		pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	}
+	for _, c := range containers(pod) {
+		requestsFromLimits(c)
 	}
 	s.defaultLimits(pod)
 	for _, c := range containers(pod) {
 		requestsFromLimits(c)
 		c.ResizePolicy = policies(c)
 	}
+}
+
+// preparePod does what defaults and admission do with a new one.
+func (s *Server) preparePod(pod *corev1.Pod) error {
+	s.Default(pod)
 	if s.Admit != nil {
 		s.Admit(pod)
 	}

@@ -105,7 +105,7 @@ var mutants = []mutant{
 	},
 	{
 		"P2: originals are lost with the object", "what a resized pod has is what it had before",
-		[]edit{{"tuning/originals.go", "ok && (claimed != nil || pod.Generation > 1)", "ok && claimed != nil"}},
+		[]edit{{"tuning/originals.go", "changed := claimed != nil || pod.Generation > 1", "changed := claimed != nil"}},
 		"TestWorlds/recommendations_are_deleted", "originals",
 	},
 	{
@@ -132,5 +132,10 @@ var mutants = []mutant{
 		"Phases have names of their own: a denied eviction of the version before", "records keep the phase that the version before stored",
 		[]edit{{"tuning/pass.go", "lifecycle.Named(lifecycle.InOurTime(record, d.view.Now))", "lifecycle.InOurTime(record, d.view.Now)"}},
 		"TestWorlds/a_denied_eviction_is_taken_over", "a denial is told",
+	},
+	{
+		"The bridge foretold pods of a template that leaves requests out", "the template is read as it is written",
+		[]edit{{"webhook/pod/born.go", "json.Marshal(arriving(template, limits))", "json.Marshal(template)"}},
+		"TestWorlds/templates_leave_requests_out", "foretold",
 	},
 }

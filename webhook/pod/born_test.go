@@ -1,0 +1,59 @@
+package pod
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// What is foretold of a template is what the webhook gives the pod that the API server makes of it: with the requests that
+// follow from limits, and with what a LimitRange gives containers that say nothing.
+func TestForetoldAsThePodArrives(t *testing.T) {
+	defaults := func(limits, requests string) []*corev1.LimitRange {
+		return []*corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Default: res(t, limits).Requests, DefaultRequest: res(t, requests).Requests,
+		}}}}}
+	}
+	for name, tc := range map[string]struct {
+		template, arrives string
+		limits            []*corev1.LimitRange
+	}{
+		"limits alone":                        {"cpu=/1 memory=/1Gi", "cpu=1/1 memory=1Gi/1Gi", nil},
+		"a memory limit alone":                {"cpu=1 memory=/1Gi", "cpu=1 memory=1Gi/1Gi", nil},
+		"default requests":                    {"", "cpu=500m memory=1Gi", defaults("", "cpu=500m memory=1Gi")},
+		"default limits":                      {"cpu=1 memory=1Gi", "cpu=1/2 memory=1Gi/2Gi", defaults("cpu=2 memory=2Gi", "")},
+		"both":                                {"cpu=100m", "cpu=100m/2 memory=1Gi/2Gi", defaults("cpu=2 memory=2Gi", "cpu=1 memory=1Gi")},
+		"a limit before a default request":    {"memory=/3Gi", "cpu=1 memory=3Gi/3Gi", defaults("", "cpu=1 memory=1Gi")},
+		"defaults that make a pod Guaranteed": {"", "cpu=1/1 memory=1Gi/1Gi", defaults("cpu=1 memory=1Gi", "cpu=1 memory=1Gi")},
+		"what is said is left as it is":       {"cpu=1/2 memory=1Gi/2Gi", "cpu=1/2 memory=1Gi/2Gi", defaults("cpu=4 memory=4Gi", "cpu=2 memory=2Gi")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cpu, memory := resource.MustParse("200m"), resource.MustParse("300Mi")
+			for _, lowered := range []bool{false, true} {
+				rec := &v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{Seed: &v1alpha1.Seed{
+					ValidUntil: metav1.NewTime(now.Add(time.Hour)),
+					Containers: []v1alpha1.ContainerSeed{{
+						Name: "app", CPURequest: &cpu, MemoryRequest: &memory, CPULimitFollows: true, AllowMemoryDecrease: lowered, RaiseOnly: !lowered,
+					}},
+				}}}
+				template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: res(t, tc.template)}}}}
+				arrives := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: res(t, tc.arrives)}}}}
+				said, err := Foretell(template, Read(rec), tc.limits, now)
+				require.NoError(t, err)
+				// Of a pod that has all of it nothing is left to default.
+				want, err := Foretell(arrives, Read(rec), tc.limits, now)
+				require.NoError(t, err)
+				assert.Equal(t, want, said, "lowered: %v", lowered)
+				assert.NotEmpty(t, said)
+				assert.Equal(t, tc.template, text(template.Spec.Containers[0].Resources), "the template is only read")
+			}
+		})
+	}
+}
