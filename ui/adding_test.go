@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -73,36 +74,61 @@ func TestSavingsAreAddedUpOnceForAWhile(t *testing.T) {
 	})
 }
 
-// Who waits longer for the additions of others than a page may take is told so.
+// One request adds up and one waits; others are answered at once, so that the pages beside savings are not kept waiting, and so
+// is the page that was made last.
+func TestFewWaitForSavings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		caches := &counting{Caches: made.Small()}
+		handler := ui.NewHandler(caches, func(_ string, err error) { t.Error(err) })
+		ask := func(path string) (string, time.Duration) {
+			w, begun := httptest.NewRecorder(), time.Now()
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			return words(t, w.Body.String()), time.Since(begun)
+		}
+		ask("/ui/savings")
+		const late = "Other savings are being added up: try again in some seconds."
+		var wait sync.WaitGroup
+		told := make([]string, 9)
+		for i := range told {
+			wait.Go(func() { told[i], _ = ask(fmt.Sprintf("/ui/savings/shop?page=%d", i)) })
+		}
+		synctest.Wait()
+		said, took := ask("/ui/savings")
+		assert.NotContains(t, said, late)
+		assert.Zero(t, took)
+		wait.Wait()
+		turned := 0
+		for _, said := range told {
+			if strings.Contains(said, late) {
+				turned++
+			}
+		}
+		assert.Equal(t, 7, turned)
+		assert.Equal(t, 1, caches.most)
+		said, _ = ask("/ui/savings/shop?page=9")
+		assert.NotContains(t, said, late, "the places were given back")
+	})
+}
+
+// Who waits longer for another's addition than a page may take is told so.
 func TestSavingsThatWaitTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caches := &counting{Caches: made.Small()}
 		handler := ui.NewHandler(caches, func(_ string, err error) { t.Error(err) })
+		ask := func(path string, within time.Duration) string {
+			ctx, stop := context.WithTimeout(t.Context(), within)
+			defer stop()
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
+			return words(t, w.Body.String())
+		}
 		var wait sync.WaitGroup
-		answers := make([]*httptest.ResponseRecorder, 9)
-		for i := range answers {
-			answers[i] = httptest.NewRecorder()
-			path := "/ui/savings"
-			if i%2 == 0 {
-				path += "/shop"
-			}
-			wait.Go(func() {
-				handler.ServeHTTP(answers[i], httptest.NewRequest(http.MethodGet, path+"?page="+string(rune('1'+i)), nil))
-			})
-		}
+		wait.Go(func() {
+			assert.NotContains(t, ask("/ui/savings", time.Minute), "Not in time")
+		})
+		synctest.Wait()
+		assert.Contains(t, ask("/ui/savings/shop", time.Second), "Other savings are being added up")
 		wait.Wait()
-		told := map[string]int{}
-		for _, a := range answers {
-			switch said := words(t, a.Body.String()); {
-			case a.Code == http.StatusOK:
-				told["added up"]++
-			case strings.Contains(said, "Other savings are being added up: try again in some seconds."):
-				told["waited"]++
-			case strings.Contains(said, "workloads could not be added up in time"):
-				told["late"]++
-			}
-		}
-		assert.Equal(t, map[string]int{"added up": 5, "late": 1, "waited": 3}, told, "6 s for 1.1 s each")
-		assert.Equal(t, 1, caches.most)
+		assert.NotContains(t, ask("/ui/savings/shop", time.Minute), "Not in time", "the place was given back")
 	})
 }

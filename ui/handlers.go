@@ -58,12 +58,15 @@ func (h handler) savings(w http.ResponseWriter, r *http.Request) {
 // saved returns the model of a page of savings and the name of its template. The turn has ended when it is sent: a slow reader
 // keeps nobody waiting.
 func (h handler) saved(ctx context.Context, namespace string, page int) (status int, name string, model any, err error) {
+	path := savingsPath(namespace)
+	if last, known := h.adding.known(path, page); known {
+		return http.StatusOK, "savings", last, nil
+	}
 	if !h.adding.begin(ctx) {
 		return http.StatusServiceUnavailable, "late", "Other savings are being added up: try again in some seconds.", nil
 	}
 	defer h.adding.end()
-	path := savingsPath(namespace)
-	if last, known := h.adding.known(path, page); known {
+	if last, known := h.adding.known(path, page); known { // it was made meanwhile
 		return http.StatusOK, "savings", last, nil
 	}
 	cluster, err := h.caches.All(ctx, namespace)
