@@ -42,7 +42,7 @@ func TestFiguresOfTheFleet(t *testing.T) {
 	w := resized(t, v1alpha1.RecordWatching, has)
 	w.Rec.Status.Records = nil
 	w.Pods[0].Spec.Containers[0].Resources = podview.ToRequirements(has)
-	w.Pods[0].Status.Phase = corev1.PodRunning
+	w.Pods[0].Status.Phase, w.Pods[0].Generation, w.Pods[0].Status.ObservedGeneration = corev1.PodRunning, 2, 2
 	paused := deploymentOf(template, 1)
 	paused.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"}
 	l := newLab(t, w.Rec, paused, w.Pods[0])
@@ -89,7 +89,7 @@ func TestPodsOfAnUnusablePolicyStillSave(t *testing.T) {
 				Name: "app", Resources: podview.ToResources(sizeOf(500, 0, 512, 0)),
 			}}}}
 			w.Pods[0].Spec.Containers[0].Resources = podview.ToRequirements(has)
-			w.Pods[0].Status.Phase = corev1.PodRunning
+			w.Pods[0].Status.Phase, w.Pods[0].Generation, w.Pods[0].Status.ObservedGeneration = corev1.PodRunning, 2, 2
 			paused := deploymentOf(sizeOf(500, 0, 512, 0), 1)
 			paused.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"}
 			l := newLab(t, w.Rec, paused, w.Pods[0])

@@ -93,6 +93,20 @@ func TestWhatPodsOfAnotherTemplateHadBefore(t *testing.T) {
 	assert.Equal(t, Pair{750, 0}, v.Compute().Realised, "during a rollout the template may be another one")
 }
 
+// A pod that nobody has sized has saved nothing: the template may ask for more since, such as that of a ReplicaSet, whose pods stay.
+func TestWhatNobodySizedHasSavedNothing(t *testing.T) {
+	v := view(t, 1, size(500, 2<<30), size(200, 1<<30))
+	v.running("1", size(300, 1<<30))
+	pod := v.Pods[0]
+	pod.Generation = 1
+	assert.Zero(t, v.Compute().Realised)
+	assert.Equal(t, Pair{100, 0}, v.Compute().Potential)
+	pod.Annotations = map[string]string{v1alpha1.SeededAnnotation: "{}"}
+	assert.Equal(t, Pair{200, 1 << 30}, v.Compute().Realised, "it was born with another size")
+	pod.Annotations, pod.Generation = nil, 2
+	assert.Equal(t, Pair{200, 1 << 30}, v.Compute().Realised, "it was resized")
+}
+
 func TestWhatIsNotCounted(t *testing.T) {
 	hold := func(resource, reason string) func(*View) {
 		return func(v *View) {

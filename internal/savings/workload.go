@@ -58,7 +58,8 @@ type NotCounted struct {
 	Message string `json:"message"`
 }
 
-// Compute returns the figures. Realised and potential savings of a pod add up to its original less the target.
+// Compute returns the figures. Realised and potential savings of a pod that was
+// sized add up to its original less the target.
 func (v View) Compute() Figures {
 	x := &counter{View: v, template: templateSizes(v.Workload.Template)}
 	if why := v.leftOut(); why != nil {
@@ -121,6 +122,9 @@ func (x *counter) pods() {
 			x.leaveOut(NotCounted{Reason: Skipped, Message: "pod " + pod.Name + " and maybe more are to be left alone"})
 			continue
 		}
+		if untouched(pod) {
+			continue
+		}
 		has, original := podview.ByName(podview.Read(pod)), x.original(pod)
 		for i := range x.Recommendation.Spec.Containers {
 			t := &x.Recommendation.Spec.Containers[i]
@@ -131,6 +135,12 @@ func (x *counter) pods() {
 
 // skips reports whether a pod opts out.
 func skips(pod *corev1.Pod) bool { return pod.Annotations[v1alpha1.SkipAnnotation] == "true" }
+
+// untouched reports whether nobody has sized a pod: nothing was saved by it, whatever the template asks by now. Pods that do not
+// say of which template they are, such as those of a ReplicaSet that stands alone, may be of an older one.
+func untouched(pod *corev1.Pod) bool {
+	return pod.Generation == 1 && pod.Annotations[v1alpha1.SeededAnnotation] == ""
+}
 
 // realised counts one container of a running pod. What a VPA sizes is its doing.
 func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommender.Size) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -114,7 +116,7 @@ metadata:
   name: web-7c9-a
   labels: {pod-template-hash: 7c9}
   ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-7c9, uid: "1", controller: true}]
-spec: {containers: [{name: app, image: none, resources: {requests: {cpu: 250m, memory: 1Gi}}}]}
+spec: {containers: [{name: app, image: none, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}
 ---
 apiVersion: v1
 kind: Pod
@@ -141,6 +143,9 @@ func newPluginWorld(t *testing.T, c client.Client) plugin {
 		pods.Items[i].Status.Phase = corev1.PodRunning
 		require.NoError(t, c.Status().Update(t.Context(), &pods.Items[i]))
 	}
+	resized := &pods.Items[slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == "web-7c9-a" })]
+	resized.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("250m")
+	require.NoError(t, c.SubResource("resize").Update(t.Context(), resized))
 	var web appsv1.Deployment
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, &web))
 	web.Status = appsv1.DeploymentStatus{ObservedGeneration: web.Generation, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 3, AvailableReplicas: 3}
