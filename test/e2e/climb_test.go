@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -72,9 +75,10 @@ func raisesBeforeKills(t *testing.T) {
 		ready(ctx, t, of.d)
 		of.pod = pods(ctx, t, of.d)[0]
 	}
-	// What rests has its policy once it holds what it holds: on a busy machine a container takes so long to fill its memory when
-	// it starts that this is a climb.
+	// What rests has its policy once the kubelet has seen for a while that it holds what it holds: on a busy machine a container
+	// takes so long to fill its memory when it starts that this is a climb.
 	for _, of := range []*trial{still, noisy} {
+		of.rests(t)
 		of.follow(t, true)
 	}
 	quiet, stop := context.WithCancel(ctx)
@@ -144,6 +148,35 @@ func (of *trial) follow(t *testing.T, raises bool) {
 		if !raises {
 			s.Memory.RaiseBeforeKill = ptr.To(v1alpha1.RaiseOff)
 		}
+	})
+}
+
+// rests waits until the kubelet has measured three times in a row that a container holds what it begins with.
+func (of *trial) rests(t *testing.T) {
+	t.Helper()
+	line := regexp.MustCompile(`(?m)^container_memory_working_set_bytes\{[^}]*pod="` + of.pod.Name + `"[^}]*\} (\S+) (\d+)$`)
+	seen := map[string]bool{}
+	eventually(t, of.d.Name+" rests", func() error {
+		out, err := env.cluster.Command(t.Context(), "kubectl", "get", "--raw", "/api/v1/nodes/"+of.pod.Spec.NodeName+"/proxy/metrics/resource").Output()
+		if err != nil {
+			return err
+		}
+		measured := line.FindSubmatch(out)
+		if measured == nil {
+			return errors.New("it is not measured")
+		}
+		holds, err := strconv.ParseFloat(string(measured[1]), 64)
+		if err != nil {
+			return err
+		}
+		if holds < (of.base()-5)*mebibyte {
+			clear(seen)
+			return fmt.Errorf("it holds %.0f MiB", holds/mebibyte)
+		}
+		if seen[string(measured[2])] = true; len(seen) < 3 {
+			return fmt.Errorf("measured %d times", len(seen))
+		}
+		return nil
 	})
 }
 
