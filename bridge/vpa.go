@@ -36,8 +36,8 @@ type View struct {
 	Now time.Time
 }
 
-// Of returns the VPA of a workload; false: none of its containers has a target, or the workload or its recommendation is gone. Its annotation PublishedAnnotation is a digest
-// of all else, so that two of them are equal if and only if these are.
+// Of returns the VPA of a workload; false: none of its containers has a target, or the workload or its recommendation is gone.
+// Its annotation PublishedAnnotation is a digest of all else, so that two of them are equal if and only if these are.
 //
 // The mode is Initial where new pods are given other requests than their template has, and Off where attune only recommends.
 // VPA's updater acts on neither.

@@ -58,8 +58,7 @@ type NotCounted struct {
 	Message string `json:"message"`
 }
 
-// Compute returns the figures. Realised and potential savings of a pod that was
-// sized add up to its original less the target.
+// Compute returns the figures. Realised and potential savings of a pod that was sized add up to its original less the target.
 func (v View) Compute() Figures {
 	x := &counter{View: v, template: templateSizes(v.Workload.Template)}
 	if why := v.leftOut(); why != nil {

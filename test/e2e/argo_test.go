@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -91,7 +92,7 @@ func argoRollouts(t *testing.T) {
 	}
 	eventually(t, "both are kept, and healthy", func() error {
 		for _, d := range []*appsv1.Deployment{web, shared} {
-			rec, err := rolloutsRecommendation(ctx, d)
+			rec, err := owner{d, v1alpha1.KindRollout, nil}.recommendation(ctx)
 			if err != nil {
 				return err
 			}
@@ -112,7 +113,8 @@ func argoRollouts(t *testing.T) {
 func canary(t *testing.T, web *appsv1.Deployment) {
 	ctx := t.Context()
 	policy := &v1alpha1.AttunePolicy{}
-	patchRollout(t, web, `{"spec":{"template":{"metadata":{"annotations":{"round":"2"}}}}}`)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"round":"2"}}}}}`))
+	require.NoError(t, env.client.Patch(ctx, rolloutOf(t, web), patch))
 	eventually(t, "it waits with a new pod", func() error {
 		r := rolloutOf(t, web)
 		if r.Status.Phase != "Paused" || r.Status.CurrentPodHash == r.Status.StableRS || len(ofHash(pods(ctx, t, web), r.Status.CurrentPodHash)) != 1 {
@@ -131,7 +133,7 @@ func canary(t *testing.T, web *appsv1.Deployment) {
 		return env.client.Update(ctx, policy)
 	})
 	eventually(t, "running pods wait for the rollout", func() error {
-		rec, err := rolloutsRecommendation(ctx, web)
+		rec, err := owner{web, v1alpha1.KindRollout, nil}.recommendation(ctx)
 		if err != nil {
 			return err
 		}
@@ -182,9 +184,7 @@ func makeRollout(t *testing.T, like *appsv1.Deployment, template map[string]any)
 		"replicas": int64(*like.Spec.Replicas), "selector": asMap(t, like.Spec.Selector),
 		"strategy": map[string]any{"canary": map[string]any{"steps": []any{map[string]any{"setWeight": int64(50)}, map[string]any{"pause": map[string]any{}}}}},
 	}
-	for field, value := range template {
-		spec[field] = value
-	}
+	maps.Copy(spec, template)
 	rollout := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	rollout.SetGroupVersionKind(argo.GroupVersion.WithKind("Rollout"))
 	rollout.SetNamespace(like.Namespace)
@@ -210,16 +210,6 @@ func rolloutOf(t *testing.T, like *appsv1.Deployment) *argo.Rollout {
 	r := &argo.Rollout{}
 	require.NoError(t, env.client.Get(t.Context(), client.ObjectKeyFromObject(like), r))
 	return r
-}
-
-func patchRollout(t *testing.T, like *appsv1.Deployment, patch string) {
-	t.Helper()
-	require.NoError(t, env.client.Patch(t.Context(), rolloutOf(t, like), client.RawPatch(types.MergePatchType, []byte(patch))))
-}
-
-func rolloutsRecommendation(ctx context.Context, like *appsv1.Deployment) (*v1alpha1.AttuneRecommendation, error) {
-	rec := &v1alpha1.AttuneRecommendation{}
-	return rec, env.client.Get(ctx, client.ObjectKey{Namespace: like.Namespace, Name: "rollout-" + like.Name}, rec)
 }
 
 // ofHash are the pods of one template.
