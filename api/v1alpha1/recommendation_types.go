@@ -71,6 +71,24 @@ type AttuneRecommendationSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`
+
+	// LargestNode is the largest node on which the pods may run, of those seen within the history window. It is stored so
+	// that a node pool that scaled to zero is remembered after a restart. Absent: not known.
+	// +optional
+	LargestNode *LargestNode `json:"largestNode,omitempty"`
+}
+
+// LargestNode holds the greatest allocatable CPU and memory of the nodes on which a workload's pods may run. Of a
+// DaemonSet it is the smallest node, less the requests of its other DaemonSet pods.
+type LargestNode struct {
+	// CPU that is allocatable; absent: not known.
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+	// Memory that is allocatable; absent: not known.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+	// SeenAt is when such a node was last seen. While it exists, the time lags by up to an hour and a step.
+	SeenAt metav1.Time `json:"seenAt"`
 }
 
 // Checkpoint is one container's usage history in a compact form.
@@ -214,6 +232,11 @@ type Seed struct {
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerSeed `json:"containers"`
+	// LargestPod is what a created pod may request at most, and what its containers' limits are raised to at most: the allocatable
+	// resources of the largest node on which the pod may run; of a DaemonSet those of the smallest, less its other
+	// DaemonSet pods. Requests and limits of the template that are larger stay. Absent: not known.
+	// +optional
+	LargestPod Resources `json:"largestPod,omitempty,omitzero"`
 }
 
 // ContainerSeed is the seed of one container. An absent request leaves that resource alone.
