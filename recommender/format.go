@@ -80,6 +80,15 @@ func (s sentence) usage(r Resource, u Usage) sentence {
 	}
 }
 
+// greatest writes a usage that may be absurd: CPU in cores, and nothing above MaxAmount.
+func (s sentence) greatest(r Resource, u Usage) sentence {
+	u = min(u, Usage(MaxAmount))
+	if r == CPU {
+		return s.number(float64(u)/1000, 1).text(" cores")
+	}
+	return s.usage(r, u)
+}
+
 func (s sentence) roundedBytes(x float64) sentence {
 	suffix := 0
 	for x >= 1024 && suffix < len(binarySuffixes)-1 {

@@ -7,7 +7,7 @@ func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.M
 
 // appendHolds adds the reasons why the resource has no target, or why its target is not applied.
 func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
-	for _, hold := range [...]*Hold{c.tooLittle(), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.heldBy(in)} {
+	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.heldBy(in)} {
 		if hold != nil {
 			holds = append(holds, *hold)
 		}
@@ -52,10 +52,23 @@ func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > 
 // silent reports whether pods ran and the source has nothing new about them.
 func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.notRunning }
 
+// implausible is the hold of a resource most of whose samples cannot be true, or nil.
+func (c *chain) implausible(in *Input) *Hold {
+	i := in.Implausible[c.resource]
+	if !i.Blocks() {
+		return nil
+	}
+	return c.hold(UsageImplausible, sentence(nil).count(i.Dropped).text(" of ").count(i.Of).text(" ").text(c.resource.String()).
+		text(" samples of the last day were dropped, up to ").text(i.Told(c.resource)).
+		text(". Lifted when half of a day's samples are plausible: correct the usage source, or name a larger node (nodes.largest, --node)"))
+}
+
 // tooLittle is the hold of a resource that was not measured often enough to say anything, or nil.
-func (c *chain) tooLittle() *Hold {
+func (c *chain) tooLittle(in *Input) *Hold {
 	points, needed := c.history.Points, c.pointsNeeded()
 	switch {
+	case in.Implausible[c.resource].Blocks():
+		return nil // see implausible
 	case points == 0:
 		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured in the history window"))
 	case c.enough():

@@ -21,11 +21,29 @@ type Input struct {
 	// NotRunning is true where no pod has run for so long since the last step that one would have been measured.
 	// An old history is then not a sign of a silent source.
 	NotRunning bool
+	// Implausible are the samples of the last day that were dropped, indexed by Resource; the zero value: none was.
+	Implausible [2]Implausible
 	// CountRuns is true for workloads that run now and then (Jobs), for which a few whole runs count as much as
 	// many steps.
 	CountRuns bool
 	// Now is the time of the decision.
 	Now time.Time
+}
+
+// Implausible counts the samples of a resource that were dropped in the last day because no node has so much.
+type Implausible struct {
+	// Dropped samples of all that there were (Of).
+	Dropped, Of int
+	// Highest dropped sample, and the Most that a sample may be, in millicores or bytes.
+	Highest, Most Usage
+}
+
+// Blocks reports whether more than half of the samples were dropped: what is left says nothing about the container.
+func (i Implausible) Blocks() bool { return 2*i.Dropped > i.Of }
+
+// Told is the highest dropped sample and the bound in words, such as "1602 cores: no container can use more than 96 cores".
+func (i Implausible) Told(r Resource) string {
+	return string(sentence(nil).greatest(r, i.Highest).text(": no container can use more than ").greatest(r, i.Most))
 }
 
 // Reason is the word by which a hold is known in objects and metrics.
@@ -41,6 +59,8 @@ const (
 	SmallChange        Reason = "SmallChange"
 	DecreaseNotAllowed Reason = "AllowDecrease"
 	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
+	// UsageImplausible: most samples of the last day cannot be true.
+	UsageImplausible Reason = "UsageImplausible"
 )
 
 // Hold is the reason why a resource has no target or is not changed. NoData and InsufficientData come without a

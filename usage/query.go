@@ -18,6 +18,8 @@ type Query struct {
 	// Waited: CPU usage counts the time spent waiting for CPU where that is measured, usage × (1 + waiting
 	// rate), as recommender/node.Waited does.
 	Waited bool
+	// Most is what a container can use at most; samples above it are dropped. The zero value: no node is known.
+	Most Most
 }
 
 // Asked tells what a query is about.

@@ -7,6 +7,7 @@ import (
 
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/csvfile"
 )
 
@@ -39,6 +40,8 @@ type traceFile struct {
 	path string
 	// settings that are judged; a sweep looks at none.
 	settings recommender.Settings
+	// bounds of plausible samples, of the flag --node.
+	bounds usage.Most
 	// told: what is unusual in the file has been said.
 	told bool
 }
@@ -50,6 +53,9 @@ func (t *traceFile) each(_ context.Context, want func(string) bool, yield func(c
 	report, err := csvfile.EachTold(t.path, func(read float64) { part = read }, func(of csvfile.Series) error {
 		if !want(of.ID) {
 			return nil
+		}
+		if dropped := of.DropImplausible(t.bounds); !t.told {
+			t.env.noteDropped(of.ID, dropped)
 		}
 		return yield(container{Series: of.Replayed(), settings: t.settings, part: part})
 	})

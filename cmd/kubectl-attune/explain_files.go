@@ -45,15 +45,21 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			env.note("container %s is left out: the policy excludes it (excludedContainers)", s.ID)
 			continue
 		}
+		dropped := s.DropImplausible(flags.node.bounds())
+		env.noteDropped(s.ID, dropped)
 		steps := stepsOf(s, settings.Recommender, at)
-		answer.Containers = append(answer.Containers, explain.Offline(recommender.Input{
+		input := recommender.Input{
 			Container: s.ID,
 			Profile:   recommender.NewProfile(steps, settings.Recommender.QueryStep),
 			Estimates: adaptive.Of(history.AsStored(steps, settings.Recommender.QueryStep), settings.Recommender),
 			Settings:  settings.Recommender,
 			Original:  size,
 			Now:       at,
-		}))
+		}
+		for r := range dropped {
+			input.Implausible[r] = dropped[r].InDay(s, recommender.Resource(r), at)
+		}
+		answer.Containers = append(answer.Containers, explain.Offline(input))
 	}
 	return env.print(answer)
 }
@@ -116,6 +122,19 @@ func oddities(report csvfile.Report) string {
 		}
 	}
 	return strings.Join(told, ", ")
+}
+
+// noteDropped notes the samples of a series that cannot be true.
+func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
+	for _, r := range recommender.Resources {
+		d := dropped[r]
+		if d.Implausible > 0 {
+			e.note("%s: %d %s samples were dropped, up to %s", series, d.Implausible, r, d.Bound(r).Told(r))
+		}
+		if d.Zero > 0 {
+			e.note("%s: %d memory samples of 0 bytes were dropped: a running container holds memory", series, d.Zero)
+		}
+	}
 }
 
 // lastSample returns the time at which the file ends. It is the present for the explanation, so that an old

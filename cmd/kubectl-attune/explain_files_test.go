@@ -301,3 +301,45 @@ func TestExplainFilesTellsWhatTheirReadersSay(t *testing.T) {
 		})
 	}
 }
+
+func TestExplainDropsSamplesThatCannotBeTrue(t *testing.T) {
+	const policy = "apiVersion: attune.io/v1alpha1\nkind: AttunePolicy\nmetadata: {name: p, namespace: shop}\nspec:\n  targetRef: {kind: Deployment, name: web}\n" +
+		"  memory: {allowDecrease: true}\n"
+	const size = "cpu=500m,memory=512Mi"
+	reasons := func(c explain.Container) (out []string) {
+		for _, h := range c.Holds {
+			out = append(out, h.Resource+" "+h.Reason)
+		}
+		return out
+	}
+	t.Run("1,600 cores", func(t *testing.T) {
+		f := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "1600,300000000"), policy)
+		c := f.containers("--current", size, "--limits", "cpu=2,memory=1Gi")[0]
+		assert.Nil(t, c.Target.CPURequest)
+		assert.Equal(t, []string{"cpu UsageImplausible"}, reasons(c)[:1])
+		assert.Contains(t, c.Holds[0].Message, "288 of 288 cpu samples of the last day were dropped, up to 1600 cores: no container can use more than 1024 cores.")
+		got := f.explain("--current", size)
+		assert.Contains(t, got.errOut, "app: 2016 cpu samples were dropped, up to 1600 cores: no container can use more than 1024 cores")
+	})
+	t.Run("10 TiB once", func(t *testing.T) {
+		rows := steadyCSV("app", 2016, 5*time.Minute, "0.1,300000000")
+		at := fmt.Sprintf("app,%d,", testNow.Add(-time.Hour).Unix())
+		rows = strings.Replace(rows, at+"0.1,300000000", at+"0.1,10995116277760", 1)
+		f := newFiles(t, rows, policy)
+		c := f.containers("--current", size, "--limits", "memory=1Gi")[0]
+		require.NotNil(t, c.Target.MemoryRequest)
+		assert.Equal(t, "372Mi", *c.Target.MemoryRequest)
+		got := f.explain("--current", size)
+		assert.Contains(t, got.errOut, "app: 1 memory samples were dropped, up to 10Ti")
+	})
+	t.Run("memory of 0", func(t *testing.T) {
+		c := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "0.01,0"), policy).containers("--current", size)[0]
+		assert.Nil(t, c.Target.MemoryRequest)
+		assert.Contains(t, reasons(c), "memory NoData")
+	})
+	t.Run("40 cores on a node of 8", func(t *testing.T) {
+		f := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "40,300000000"), policy)
+		assert.NotNil(t, f.containers("--current", size)[0].Target.CPURequest, "no node is known")
+		assert.Nil(t, f.containers("--current", size, "--node", "cpu=8,memory=32Gi")[0].Target.CPURequest)
+	})
+}

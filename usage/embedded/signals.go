@@ -83,7 +83,7 @@ func (s *signals) Busy(ctx context.Context, node string, since, now time.Time) (
 // measured cores; false: they were not, or they are more than there can be.
 func (s *signals) measured(ctx context.Context, expression string, at time.Time, most float64) (float64, bool) {
 	cores, err := s.evaluator.Value(ctx, expression, at)
-	return cores, err == nil && cores >= 0 && cores <= most*clockError
+	return cores, err == nil && cores >= 0 && cores <= usage.MostOn(most, 0).Cores
 }
 
 // note records a question about a pod, and returns for how long the pod has been asked about.

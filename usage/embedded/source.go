@@ -29,7 +29,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -168,8 +167,8 @@ func (s *Source) Since(ctx context.Context) (time.Time, error) {
 
 // Read implements usage.Source with the expressions that Prometheus servers are asked with. A rate needs two
 // scrapes, so the rate window is raised to two and a half intervals. An answer is partial while a kubelet does not
-// answer, or while the disk is needed and cannot be read. Samples above the capacity of the biggest node are
-// dropped.
+// answer, or while the disk is needed and cannot be read. Samples above query.Most
+// are dropped; where that is not known, those above 1.5 times the biggest node that was scraped.
 func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	if err := s.wait(ctx); err != nil {
 		return usage.Report{}, err
@@ -178,36 +177,11 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	query.RateWindow = max(query.RateWindow, s.options.Interval*5/2)
 	s.recent.keepFor(4*max(query.Step, query.RateWindow)+2*time.Minute, s.options.Clock.Now())
 	began := s.options.Clock.Now()
-	implausible := 0
-	cores, bytes := s.scraper.targets.most()
-	report, err := prometheus.Read(ctx, prometheus.Everything, query, s.askRange, func(series usage.Series) {
-		implausible += cut(&series, cores, bytes)
-		yield(series)
-	})
+	if query.Most == (usage.Most{}) {
+		query.Most = usage.MostOn(s.scraper.targets.most())
+	}
+	report, err := prometheus.Read(ctx, prometheus.Everything, query, s.askRange, yield)
 	s.options.Metrics.asked(s.options.Clock.Since(began))
-	report.Samples -= implausible
-	report.Drop(usage.DropImplausible, implausible)
 	s.monitor.warn(&report)
 	return report, err
-}
-
-// cut removes the samples that are more than any node has, in place, and returns their number.
-func cut(series *usage.Series, cores, bytes float64) int {
-	before := len(series.CPU) + len(series.CPUPeak) + len(series.Memory)
-	series.CPU = atMost(series.CPU, cores*clockError)
-	series.CPUPeak = atMost(series.CPUPeak, cores*clockError)
-	series.Memory = atMost(series.Memory, bytes)
-	return before - len(series.CPU) - len(series.CPUPeak) - len(series.Memory)
-}
-
-// clockError is the factor by which a rate may exceed the capacity of a node: a kubelet reads counter and clock at
-// slightly different moments, so a counter may seem to run faster than it does.
-const clockError = 1.5
-
-// atMost removes the samples above a limit; 0 is no limit, for clusters whose nodes report no capacity.
-func atMost(samples []usage.Sample, most float64) []usage.Sample {
-	if most <= 0 {
-		return samples
-	}
-	return slices.DeleteFunc(samples, func(s usage.Sample) bool { return s.Value > most })
 }

@@ -98,20 +98,22 @@ func (p *picker) element(e Element) {
 	if !p.asked.Pod(of.Pod) {
 		return // the names were too many for one expression
 	}
-	samples := p.usable(e.Samples)
-	if len(samples) == 0 {
+	samples, implausible := p.usable(e.Samples)
+	if len(samples)+len(implausible) == 0 {
 		return
 	}
-	p.report.Series++
-	p.report.Samples += len(samples)
+	if len(samples) > 0 {
+		p.report.Series++
+		p.report.Samples += len(samples)
+	}
 	out := usage.Series{Namespace: of.Namespace, Pod: of.Pod, Container: of.Container}
 	switch {
 	case p.memory:
-		out.Memory = samples
+		out.Memory, out.MemoryImplausible = samples, implausible
 	case of.Peak == peakValue:
-		out.CPUPeak = samples
+		out.CPUPeak, out.CPUImplausible = samples, implausible
 	default:
-		out.CPU = samples
+		out.CPU, out.CPUImplausible = samples, implausible
 	}
 	p.yield(out)
 }
@@ -130,39 +132,24 @@ func (e envelope) said() Said {
 	return said
 }
 
-// usable keeps the samples that are amounts and lie within the query, in place.
-func (p *picker) usable(samples []usage.Sample) []usage.Sample {
+// usable keeps the samples that are amounts and lie within the query, in place. It also returns those that are more than
+// any node has.
+func (p *picker) usable(samples []usage.Sample) (kept, implausible []usage.Sample) {
 	start, end := p.query.Start.UnixMilli(), p.query.End.UnixMilli()
-	kept := samples[:0]
+	kept = samples[:0]
 	for _, sample := range samples {
-		if drop := p.dropOf(sample, start, end); drop != "" {
-			p.report.Drop(drop, 1)
-			continue
+		drop := p.query.Most.DropOf(sample.Value, p.memory)
+		if sample.At < start || sample.At > end {
+			drop = usage.DropOutside
 		}
-		kept = append(kept, sample)
+		switch drop {
+		case "":
+			kept = append(kept, sample)
+			continue
+		case usage.DropImplausible:
+			implausible = append(implausible, sample)
+		}
+		p.report.Drop(drop, 1)
 	}
-	return kept
+	return kept, implausible
 }
-
-// dropOf is why a sample is of no use, or empty.
-func (p *picker) dropOf(sample usage.Sample, start, end int64) usage.Drop {
-	most := float64(mostCores)
-	if p.memory {
-		most = mostBytes
-	}
-	switch drop := usage.DropOf(sample.Value); {
-	case sample.At < start || sample.At > end:
-		return usage.DropOutside
-	case drop == "" && sample.Value > most:
-		return usage.DropImplausible
-	default:
-		return drop
-	}
-}
-
-// Several times what the largest nodes to be had are made of (some 2,000 CPUs and 32 TiB): a server may count wrong,
-// and one such value would be a container's peak for as long as the history goes back.
-const (
-	mostCores = 10_000
-	mostBytes = 256 << 40
-)

@@ -1,0 +1,118 @@
+package csvfile
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+)
+
+// mostInFiles is what a container of a file can use at most where its node is not known: 1,024 cores and 64 TiB.
+var mostInFiles = usage.Most{Cores: 1024, Bytes: 64 << 40}
+
+// A sample above this many times the median of the others is implausible. An idle container has a median of almost
+// nothing: its bursts are compared with 10m or 1 MiB.
+const (
+	mostOfMedian = 1000
+	leastMedian  = 0.010
+	leastBytes   = 1 << 20
+)
+
+// Dropped is what was dropped of one resource of a series.
+type Dropped struct {
+	// Zero counts samples of memory of 0 bytes, which are no measurement. Implausible counts those that no container can use.
+	Zero, Implausible int
+	// Value is the highest implausible sample and Most what it was compared with, in cores or bytes.
+	Value, Most float64
+	// times of the implausible samples, in Unix milliseconds.
+	times []int64
+}
+
+// DropImplausible makes gaps of the samples that cannot be true, in place: memory of 0 bytes, and what is above the bounds of
+// its node (0: not known). Where no bound is known, 1,024 cores or 64 TiB, and 1,000 times the median of the series' other
+// samples, are too much.
+func (s Series) DropImplausible(bounds usage.Most) (dropped [2]Dropped) {
+	for _, r := range recommender.Resources {
+		memory := r == recommender.Memory
+		bound := bounds.Cores
+		if memory {
+			bound = bounds.Bytes
+		}
+		if bound == 0 {
+			bound = min(mostInFiles.Of(memory), s.mostByMedian(r))
+		}
+		for i := range s.Samples {
+			value := s.Samples[i].of(r)
+			switch drop := (usage.Most{Cores: bound, Bytes: bound}).DropOf(*value, memory); {
+			case math.IsNaN(*value) || drop == "":
+				continue
+			case drop == usage.DropZero:
+				dropped[r].Zero++
+			default:
+				dropped[r].Implausible++
+				dropped[r].Value, dropped[r].Most = max(dropped[r].Value, *value), bound
+				dropped[r].times = append(dropped[r].times, s.Samples[i].At)
+			}
+			*value = math.NaN()
+		}
+	}
+	return dropped
+}
+
+// of is where the sample keeps its usage of a resource.
+func (s *Sample) of(r recommender.Resource) *float64 {
+	if r == recommender.Memory {
+		return &s.MemoryBytes
+	}
+	return &s.CPUCores
+}
+
+// mostByMedian is what a sample may be by the median of the samples that no other rule drops. One sample does not move the
+// median of the others by more than one place, so that all are compared with the same one.
+func (s Series) mostByMedian(r recommender.Resource) float64 {
+	least := leastMedian
+	if r == recommender.Memory {
+		least = leastBytes
+	}
+	values := make([]float64, 0, len(s.Samples))
+	for i := range s.Samples {
+		if value := *s.Samples[i].of(r); mostInFiles.DropOf(value, r == recommender.Memory) == "" {
+			values = append(values, value)
+		}
+	}
+	// The lower one of two: of two samples neither is the other's measure, so that fewer than three are not compared.
+	if len(values) < 3 {
+		return math.Inf(1)
+	}
+	slices.Sort(values)
+	return max(values[(len(values)-1)/2], least) * mostOfMedian
+}
+
+// Bound is the highest implausible sample and its bound, in the recommender's units, without a day's counts.
+func (d Dropped) Bound(r recommender.Resource) recommender.Implausible {
+	unit := recommender.Usage(1)
+	if r == recommender.CPU {
+		unit = 1000 // millicores
+	}
+	return recommender.Implausible{Highest: recommender.Usage(d.Value) * unit, Most: recommender.Usage(d.Most) * unit}
+}
+
+// InDay is what a day that ends at a time has of implausible samples, for the recommender. s is the series without them.
+func (d Dropped) InDay(s Series, r recommender.Resource, end time.Time) recommender.Implausible {
+	from, to := end.Add(-24*time.Hour).UnixMilli(), end.UnixMilli()
+	out := d.Bound(r)
+	for _, at := range d.times {
+		if at > from && at <= to {
+			out.Dropped++
+		}
+	}
+	out.Of = out.Dropped
+	for i := range s.Samples {
+		if at := s.Samples[i].At; at > from && at <= to && !math.IsNaN(*s.Samples[i].of(r)) {
+			out.Of++
+		}
+	}
+	return out
+}
