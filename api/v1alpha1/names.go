@@ -55,9 +55,11 @@ const (
 
 // Reasons of conditions.
 const (
-	ReasonMonitoring              = "Monitoring"
-	ReasonInsufficientData        = "InsufficientData"
-	ReasonStaleData               = "StaleData"
+	ReasonMonitoring       = "Monitoring"
+	ReasonInsufficientData = "InsufficientData"
+	ReasonStaleData        = "StaleData"
+	// ReasonUsageImplausible: most usage samples of the last day cannot be true.
+	ReasonUsageImplausible        = "UsageImplausible"
 	ReasonNoWorkloadsFound        = "NoWorkloadsFound"
 	ReasonPrometheusUnavailable   = "PrometheusUnavailable"
 	ReasonInvalidConfig           = "InvalidConfig"

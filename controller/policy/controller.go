@@ -22,6 +22,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -68,6 +69,9 @@ type History interface {
 	// Unanswered returns why the source does not answer about the namespace while it answers about others;
 	// nil: it answers.
 	Unanswered(settings usage.SourceSettings, namespace string) error
+	// Implausible returns how many steps of a container had samples in the last day that cannot be true,
+	// indexed by resource.
+	Implausible(key history.Key, now time.Time) [2]recommender.Implausible
 	// News returns a number that changes whenever the usage of the workload's containers does.
 	News(history.Key) uint64
 	// Read reports whether the whole past of a container's workload has been read.
@@ -237,13 +241,32 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 	return report{
 		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
-		sized: c.Sized,
+		sized: c.Sized, implausible: c.implausible(settings, matched),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
 			unanswered: c.History.Unanswered(settings.Source, p.Namespace),
 			unfollowed: c.Recent != nil && settings.Strategy == v1alpha1.StrategyNode && c.Recent.Refused(p.Namespace),
 		},
 	}
+}
+
+// implausible returns the first container of the policy of which samples were dropped in the last day because they cannot
+// be true, in words; empty: there is none.
+func (c *Controller) implausible(settings policy.Settings, m matched) string {
+	now, source := c.Clock.Now(), settings.Source.Digest()
+	for _, w := range m.won {
+		for _, container := range targets.Sized(w.Template, settings) {
+			key := history.Key{Source: source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container.Name}
+			for r, dropped := range c.History.Implausible(key, now) {
+				if dropped.Dropped > 0 {
+					of := recommender.Resource(r)
+					return fmt.Sprintf("container %s of %s: %d of %d %s samples of the last day were dropped, up to %s",
+						container.Name, w.Identity, dropped.Dropped, dropped.Of, of, dropped.Told(of))
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // follow asks for what the pods of a policy of the strategy Node use themselves, because their nodes share

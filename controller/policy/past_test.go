@@ -12,6 +12,9 @@ import (
 
 // past is a history that is the same for each 16th workload and moves with the clock.
 type past struct {
+	// implausible is of every container.
+	implausible [2]recommender.Implausible
+
 	profiles [16]recommender.Profile
 	steps    [16][]recommender.StepUsage
 }
@@ -45,6 +48,8 @@ func (*past) News(history.Key) uint64 { return news.Add(1) }
 func (*past) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (*past) Lost(usage.SourceSettings, string) int { return 0 }
+
+func (p *past) Implausible(history.Key, time.Time) [2]recommender.Implausible { return p.implausible }
 
 func (p *past) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {
 	profile := p.profiles[int(key.Workload[len(key.Workload)-1])%len(p.profiles)]

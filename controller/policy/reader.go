@@ -35,7 +35,7 @@ type reader struct {
 func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) targets.View {
 	v := targets.View{
 		Workload: w, Policy: pass.policy, Settings: pass.settings, Digest: pass.digest,
-		History: targets.History{Profiles: r.profiles(pass, w)},
+		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w)},
 		Stored:  targets.Stored{Containers: rec.Spec.Containers, Seed: rec.Spec.Seed},
 		Status:  rec.Status, Blocked: holds.On, Now: pass.now,
 	}
@@ -87,6 +87,19 @@ func (r reader) profiles(pass pass, w workload.Workload) map[string]recommender.
 	for _, container := range targets.Sized(w.Template, pass.settings) {
 		if profile, ok := r.history.Profile(pass.key(w, container.Name), pass.now); ok {
 			out[container.Name] = profile
+		}
+	}
+	return out
+}
+
+// implausible returns what was dropped of the usage of a workload's containers in the last day, by name; nil: nothing was.
+func (r reader) implausible(pass pass, w workload.Workload) (out map[string][2]recommender.Implausible) {
+	for _, container := range targets.Sized(w.Template, pass.settings) {
+		if dropped := r.history.Implausible(pass.key(w, container.Name), pass.now); dropped != ([2]recommender.Implausible{}) {
+			if out == nil {
+				out = map[string][2]recommender.Implausible{}
+			}
+			out[container.Name] = dropped
 		}
 	}
 	return out

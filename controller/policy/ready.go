@@ -45,12 +45,12 @@ func (r readiness) condition() metav1.Condition {
 		return no(reason, message)
 	}
 	if hold := r.unanimousHold(); hold != nil {
-		return no(hold.Reason, hold.Message+remarks.tooLarge()+remarks.leftOut()+remarks.tooMuch()+remarks.crowded()+remarks.complaint())
+		return no(hold.Reason, hold.Message+remarks.tooLarge()+remarks.leftOut()+remarks.tooMuch()+remarks.crowded()+remarks.implausible()+remarks.complaint())
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
 		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
-			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.complaint(),
+			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.complaint(),
 	}
 }
 
@@ -139,6 +139,8 @@ func dataHold(c v1alpha1.ContainerTarget, r recommender.Resource) *v1alpha1.Hold
 		switch recommender.Reason(h.Reason) {
 		case recommender.InsufficientData, recommender.NoData:
 			return &v1alpha1.Hold{Reason: v1alpha1.ReasonInsufficientData, Message: c.Name + ": " + h.Message}
+		case recommender.UsageImplausible:
+			return &v1alpha1.Hold{Reason: v1alpha1.ReasonUsageImplausible, Message: c.Name + ": " + h.Message}
 		case recommender.StaleData:
 			return &v1alpha1.Hold{Reason: v1alpha1.ReasonStaleData, Message: c.Name + ": " + h.Message}
 		}
@@ -213,6 +215,14 @@ func (r remarks) leftOut() string {
 		return ""
 	}
 	return "; the source's newest answer had values that were left out: " + strings.Join(parts, ", ")
+}
+
+// implausible remarks that samples were dropped because no node has so much.
+func (r remarks) implausible() string {
+	if r.report.implausible == "" {
+		return ""
+	}
+	return "; " + r.report.implausible
 }
 
 // tooMuch remarks that the source refuses questions about this namespace because the answer is too large.

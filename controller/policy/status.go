@@ -30,6 +30,8 @@ const (
 
 // report is everything that a policy's status is computed from. It is only read.
 type report struct {
+	// implausible is the first container of which samples were dropped, in words; empty: none was.
+	implausible string
 	policy   *v1alpha1.AttunePolicy
 	settings policy.Settings
 	matched  matched

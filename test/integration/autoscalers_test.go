@@ -301,6 +301,10 @@ func (steady) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (steady) Lost(usage.SourceSettings, string) int { return 0 }
 
+func (steady) Implausible(history.Key, time.Time) [2]recommender.Implausible {
+	return [2]recommender.Implausible{}
+}
+
 const step = 5 * time.Minute
 
 func (steady) Profile(_ history.Key, now time.Time) (recommender.Profile, bool) {

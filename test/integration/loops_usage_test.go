@@ -64,6 +64,10 @@ func (*usages) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (*usages) Lost(usage.SourceSettings, string) int { return 0 }
 
+func (*usages) Implausible(history.Key, time.Time) [2]recommender.Implausible {
+	return [2]recommender.Implausible{}
+}
+
 // Base is what the containers of a pod used lately.
 func (u *usages) Base(_, pod, _ string, r recommender.Resource, _ time.Time) (recommender.Usage, bool) {
 	for prefix, of := range u.own {

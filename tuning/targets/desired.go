@@ -96,6 +96,8 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		Floors:    harm.FloorsOf(v.Status.Floors, c.Name, v.Now),
 		Now:       v.Now,
 
+		Implausible: v.History.Implausible[c.Name],
+
 		NotRunning: !v.History.Silent,
 		CountRuns:  v.batch(),
 	}

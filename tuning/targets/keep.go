@@ -59,9 +59,11 @@ func newlyHeld(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
 	return false
 }
 
-// outside returns the holds that do not come from the history, as a comparable value.
-func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa bool }) {
+// outside returns the holds that do not come from a short history, as a comparable value.
+func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capacity, implausible bool }) {
 	held.vpa = slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == resize.ReasonVPA })
+	held.capacity = slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == resize.ReasonNodeCapacity })
+	held.implausible = slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == string(recommender.UsageImplausible) })
 	held.hpaCPU = HeldFor(holds, recommender.CPU, resize.ReasonHPA)
 	held.hpaMemory = HeldFor(holds, recommender.Memory, resize.ReasonHPA)
 	return held

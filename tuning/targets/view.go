@@ -60,6 +60,8 @@ type View struct {
 type History struct {
 	// Profiles are by the container's name. A container without one has no usage yet.
 	Profiles map[string]recommender.Profile
+	// Implausible are the samples of the last day that were dropped, by the container's name and resource; nil: none was.
+	Implausible map[string][2]recommender.Implausible
 	// Estimates are by the container's name (strategy Adaptive only, otherwise nil); adaptive.Of makes them.
 	Estimates map[string]*[2]recommender.Estimate
 	// Highest returns the highest usage of a container's resource over all replicas in a span of time

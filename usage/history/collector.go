@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/codec"
 )
@@ -42,7 +43,9 @@ type gathered struct {
 type answer struct {
 	container         string
 	cpu, peak, memory []float64
-	next              *answer
+	// implausible are the samples that were dropped because no node has so much, indexed by resource.
+	implausible [2][]float64
+	next        *answer
 }
 
 const (
@@ -85,6 +88,8 @@ func (s *collector) take(series usage.Series) {
 	s.raise(&to.cpu, series.CPU)
 	s.raise(&to.peak, series.CPUPeak)
 	s.raise(&to.memory, series.Memory)
+	s.raise(&to.implausible[recommender.CPU], series.CPUImplausible)
+	s.raise(&to.implausible[recommender.Memory], series.MemoryImplausible)
 }
 
 // find the workload of a pod.
@@ -165,7 +170,9 @@ type merge struct {
 	namespace *namespace
 	// first step of the answer, and the last one of the window.
 	first, last int64
-	report      usage.Report
+	// most is what a sample was allowed to be.
+	most   usage.Most
+	report usage.Report
 }
 
 // all of an answer; it returns whether anything is different now.
@@ -204,6 +211,7 @@ func (m *merge) container(track *track, a *answer) bool {
 		different = m.replace(known.peaks(), a.peak) || different
 	}
 	different = m.replace(&known.memory, a.memory) || different
+	different = known.countImplausible(a, m) || different
 	if different {
 		known.version++
 	}

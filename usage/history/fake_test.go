@@ -34,6 +34,8 @@ type fakePod struct {
 	namespace, pod, container string
 	// cpu, peak and memory of the step that ends at a time; a nil function or false: no sample.
 	cpu, peak, memory func(time.Time) (float64, bool)
+	// implausible are samples of CPU that were dropped.
+	implausible func(time.Time) (float64, bool)
 }
 
 func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
@@ -45,7 +47,7 @@ func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 			continue
 		}
 		// One piece for each measure, as a Prometheus server answers.
-		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, CPU: samples(query, pod.cpu)})
+		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, CPU: samples(query, pod.cpu), CPUImplausible: samples(query, pod.implausible)})
 		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, CPUPeak: samples(query, pod.peak)})
 		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Memory: samples(query, pod.memory)})
 	}

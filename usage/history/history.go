@@ -22,6 +22,8 @@ type history struct {
 	restored bool
 	// packed describes the last checkpoint that was made of the history; see Store.Checkpoint.
 	packed packed
+	// implausible counts what was dropped in the last day; nil: nothing was. It takes less than 1 KiB.
+	implausible *implausible
 	// version changes with every change of the values. digested is the version that digest was made of: a digest
 	// with digested != version is stale and is made again.
 	version, digested uint64

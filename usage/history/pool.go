@@ -167,7 +167,7 @@ func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed ma
 		if n == nil {
 			continue
 		}
-		m := merge{pool: p, namespace: n, first: c.first, last: last, report: usage.Report{Partial: report.Partial}}
+		m := merge{pool: p, namespace: n, first: c.first, last: last, most: c.query.Most, report: usage.Report{Partial: report.Partial}}
 		if m.all(gathered) {
 			changed[name] = true
 		}

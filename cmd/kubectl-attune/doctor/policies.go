@@ -13,7 +13,7 @@ import (
 )
 
 // usageReasons are those of a policy that is not ready because of its usage; every other one is the policy's.
-var usageReasons = []string{v1alpha1.ReasonStaleData, v1alpha1.ReasonPrometheusUnavailable, v1alpha1.ReasonInsufficientData}
+var usageReasons = []string{v1alpha1.ReasonStaleData, v1alpha1.ReasonPrometheusUnavailable, v1alpha1.ReasonInsufficientData, v1alpha1.ReasonUsageImplausible}
 
 // policies looks at what needs a person (held.ReadinessOf), but for what concerns usage.
 func policies(seen *Seen, f *findings) {

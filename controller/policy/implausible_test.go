@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+func readyOf(t *testing.T, f *fleet) string {
+	t.Helper()
+	p := &v1alpha1.AttunePolicy{}
+	require.NoError(t, f.memory.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "all"}, p))
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	require.NotNil(t, c)
+	return c.Reason + ": " + c.Message
+}
+
+func TestReadyNamesSamplesThatCannotBeTrue(t *testing.T) {
+	f := newFleet(t, 2)
+	past := newPast()
+	past.implausible[recommender.Memory] = recommender.Implausible{Dropped: 1, Of: 277, Highest: 10 << 40, Most: 96 << 30}
+	f.History = past
+	f.pass(t)
+	assert.Contains(t, readyOf(t, f), "Monitoring: ")
+	assert.Contains(t, readyOf(t, f), "; container app of Deployment/app-000000: 1 of 277 memory samples of the last day were dropped, up to 10Ti: no container can use more than 96Gi")
+	for _, rec := range f.memory.recommendations("shop") {
+		assert.Empty(t, rec.Spec.Containers[0].Holds, "one sample blocks nothing")
+	}
+}
+
+func TestMostSamplesImplausibleBlocksTheResource(t *testing.T) {
+	f := newFleet(t, 1)
+	past := newPast()
+	past.implausible[recommender.CPU] = recommender.Implausible{Dropped: 139, Of: 277, Highest: 1_600_000, Most: 96_000}
+	f.History = past
+	f.pass(t)
+	rec := f.memory.recommendations("shop")[0]
+	assert.Equal(t, []string{"cpu UsageImplausible"}, reasons(rec.Spec.Containers[0]))
+	assert.Contains(t, rec.Spec.Containers[0].Holds[0].Message, "139 of 277 cpu samples of the last day were dropped, up to 1600 cores: no container can use more than 96 cores")
+	require.NotNil(t, rec.Spec.Seed)
+	assert.Nil(t, rec.Spec.Seed.Containers[0].CPURequest)
+	assert.NotNil(t, rec.Spec.Seed.Containers[0].MemoryRequest, "memory is measured")
+
+	past.implausible[recommender.Memory] = recommender.Implausible{Dropped: 277, Of: 277, Highest: 10 << 40, Most: 96 << 30}
+	f.pass(t)
+	assert.Contains(t, readyOf(t, f), "UsageImplausible: app: ")
+	assert.Nil(t, f.memory.recommendations("shop")[0].Spec.Seed)
+
+	past.implausible = [2]recommender.Implausible{}
+	f.pass(t)
+	assert.Empty(t, f.memory.recommendations("shop")[0].Spec.Containers[0].Holds, "it is lifted by plausible samples")
+}

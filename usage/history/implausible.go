@@ -1,0 +1,99 @@
+package history
+
+import (
+	"math"
+	"time"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+)
+
+// implausible counts the steps of the last day of which samples were dropped, indexed by resource.
+type implausible [2]struct {
+	// first and last are the steps that have been counted: a step that is read again counts once. last 0: none.
+	first, last int64
+	// hours are the counts by the hour since the epoch, modulo 24.
+	hours [24]struct {
+		hour  int64
+		steps int
+	}
+	// highest dropped sample of the newest answer that had any, and the bound that it was judged by, in cores or bytes.
+	highest, most float64
+}
+
+// countImplausible counts what was dropped of an answer; it returns whether there was anything new.
+func (h *history) countImplausible(a *answer, m *merge) (different bool) {
+	for _, r := range recommender.Resources {
+		values := a.implausible[r]
+		if len(values) == 0 {
+			continue
+		}
+		if h.implausible == nil {
+			h.implausible = &implausible{}
+		}
+		of, highest := &h.implausible[r], math.NaN()
+		for i, value := range values {
+			step := m.first + int64(i)
+			if math.IsNaN(value) {
+				continue
+			}
+			highest = recommender.Highest(highest, value)
+			if step >= of.first && step <= of.last {
+				continue
+			}
+			hour := step * m.pool.settings.QueryStep.Milliseconds() / time.Hour.Milliseconds()
+			at := &of.hours[hour%24]
+			if at.hour > hour {
+				continue // more than a day ago
+			}
+			if at.hour < hour {
+				at.hour, at.steps = hour, 0
+			}
+			at.steps++
+			different = true
+		}
+		end := m.first + int64(len(values)) - 1
+		if of.last == 0 {
+			of.first, of.last = m.first, end
+		}
+		of.first, of.last = min(of.first, m.first), max(of.last, end)
+		of.highest, of.most = highest, m.most.Of(r == recommender.Memory)
+	}
+	return different
+}
+
+// Implausible is how many steps of a container had samples in the 24 hours before now that were dropped because no node has
+// so much, indexed by resource. The zero value: none had.
+func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausible) {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool, history := s.find(key)
+	if history == nil || history.implausible == nil {
+		return out
+	}
+	last := usage.StepOf(now, pool.settings.QueryStep)
+	// Both are counted over the same whole hours: those that ended a day ago are left out.
+	oldest := now.Add(-24*time.Hour).Unix() / 3600
+	first := usage.StepHolding(time.Unix((oldest+1)*3600, 0), pool.settings.QueryStep)
+	for _, r := range recommender.Resources {
+		of := &history.implausible[r]
+		dropped := 0
+		for _, at := range of.hours {
+			if at.hour > oldest {
+				dropped += at.steps
+			}
+		}
+		if dropped == 0 {
+			continue
+		}
+		values, unit := &history.cpu, recommender.Usage(1000)
+		if r == recommender.Memory {
+			values, unit = &history.memory, 1
+		}
+		out[r] = recommender.Implausible{
+			Dropped: dropped, Of: dropped + measured(values.values(first, last)),
+			Highest: recommender.Usage(of.highest) * unit, Most: recommender.Usage(of.most) * unit,
+		}
+	}
+	return out
+}

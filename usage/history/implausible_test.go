@@ -1,0 +1,56 @@
+package history_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"attune.io/attune/recommender"
+)
+
+func TestStepsOfTheLastDayThatCannotBeTrueAreCounted(t *testing.T) {
+	const day = 277 // of whole hours
+	for name, tc := range map[string]struct {
+		pod    fakePod
+		want   recommender.Implausible
+		blocks bool
+	}{
+		"none":              {pod: web("aaaaa", always(0.2))},
+		"all":               {pod: fakePod{implausible: always(1600)}, want: recommender.Implausible{Dropped: day, Of: day, Highest: 1_600_000, Most: 10_000_000}, blocks: true},
+		"one":               {pod: fakePod{cpu: always(0.2), implausible: between(now.Add(-time.Hour), now.Add(-time.Hour), 166)}, want: recommender.Implausible{Dropped: 1, Of: day + 1, Highest: 166_000, Most: 10_000_000}},
+		"as many as others": {pod: fakePod{cpu: always(0.2), implausible: always(1600)}, want: recommender.Implausible{Dropped: day, Of: 2 * day, Highest: 1_600_000, Most: 10_000_000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := tc.pod
+			pod.namespace, pod.pod, pod.container = "shop", "web-7d4f8c9b6-aaaaa", "app"
+			s := newStore(&fake{pods: []fakePod{pod}})
+			s.Want(deployment("web"))
+			fill(t, s, now)
+			// What is read again counts once.
+			s.Refresh(context.Background(), now.Add(time.Second))
+			got := s.Implausible(key("web"), now)[recommender.CPU]
+			assert.Equal(t, tc.want, got)
+			assert.Equal(t, tc.blocks, got.Blocks())
+			assert.Zero(t, s.Implausible(key("web"), now.Add(26*time.Hour)), "a day later nothing of it is left")
+			assert.Zero(t, s.Implausible(key("api"), now))
+		})
+	}
+}
+
+func TestDroppedStepsThatAreReadAgainCountOnce(t *testing.T) {
+	source := &fake{pods: []fakePod{{namespace: "shop", pod: "web-7d4f8c9b6-aaaaa", container: "app", implausible: always(1600)}}}
+	s := newStore(source)
+	s.Want(deployment("web"))
+	fill(t, s, now)
+	before := s.News(key("web"))
+	for i := 1; i <= 3; i++ {
+		s.Refresh(context.Background(), now.Add(time.Duration(i)*step))
+	}
+	assert.NotEqual(t, before, s.News(key("web")), "what was dropped is news")
+	// Full hours are counted: three steps came, and up to an hour has left.
+	got := s.Implausible(key("web"), now.Add(3*step))[recommender.CPU]
+	assert.LessOrEqual(t, got.Dropped, 288)
+	assert.Greater(t, got.Dropped, 288-12)
+}
