@@ -105,6 +105,17 @@ func FromResources(stored v1alpha1.Resources) recommender.Size {
 	}
 }
 
+// LargestNode reads a stored bound, in millicores and bytes, indexed by resource; nil or 0: not known.
+func LargestNode(stored *v1alpha1.LargestNode) [2]recommender.Amount {
+	if stored == nil {
+		return [2]recommender.Amount{}
+	}
+	return [2]recommender.Amount{
+		recommender.CPU:    FromPointer(recommender.CPU, stored.CPU),
+		recommender.Memory: FromPointer(recommender.Memory, stored.Memory),
+	}
+}
+
 // ToResources is the stored form of a size; absent amounts stay absent.
 func ToResources(size recommender.Size) v1alpha1.Resources {
 	return v1alpha1.Resources{

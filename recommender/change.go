@@ -42,6 +42,8 @@ type step struct {
 	settings       *ResourceSettings
 	target         Amount
 	live, original Allocation
+	// largest is what a limit is raised to at most; 0: not known.
+	largest Amount
 	// raisedPast is the dead band of a raise, in percent of the live request.
 	raisedPast Amount
 	// limitFloor is what a memory limit must not be below, in bytes; 0 for CPU and for limits that are left alone.
@@ -65,10 +67,21 @@ func newStep(m *Move, resource Resource) *step {
 		why:        make(sentence, 0, 128),
 	}
 	s.next = s.live
+	if largest := m.Largest[resource]; largest > 0 {
+		s.largest = max(largest, s.original.Limit)
+	}
 	if resource == Memory && s.limitFollows() {
-		s.limitFloor = resource.Whole(m.MemoryLimitFloor)
+		s.limitFloor = s.withinNode(resource.Whole(m.MemoryLimitFloor))
 	}
 	return s
+}
+
+// withinNode is a limit, or as much of it as the largest node has.
+func (s *step) withinNode(limit Amount) Amount {
+	if s.largest == 0 {
+		return limit
+	}
+	return min(limit, s.largest)
 }
 
 // needed reports whether there is a target, or a limit that is too low.
@@ -193,7 +206,7 @@ func (s *step) limit() Amount {
 	if !s.limitFollows() {
 		return s.live.Limit
 	}
-	limit := LimitFor(s.resource, s.original, s.next.Request, 0)
+	limit := max(s.next.Request, s.withinNode(LimitFor(s.resource, s.original, s.next.Request, 0)))
 	if s.next.Request == s.live.Request {
 		limit = s.caughtUp(max(limit, s.limitFloor))
 	}

@@ -266,3 +266,23 @@ func TestALimitThatWasLeftBehindCatchesUp(t *testing.T) {
 	held.Settings.Of[Memory].AllowDecrease = false
 	assert.Equal(t, inMi(Allocation{130, 1024}), NextStep(held).Next[Memory], "not without allowDecrease")
 }
+
+func TestNoStepRaisesALimitAboveTheLargestNode(t *testing.T) {
+	move := func(original, live Size, target Size, floor Amount) Move {
+		return Move{Live: live, Original: original, Target: target, MemoryLimitFloor: floor, Settings: builtIn(), Largest: [2]Amount{64_000, 256 * 1024 * mi}}
+	}
+	small := Size{CPU: {Request: 20, Limit: 1000}, Memory: {Request: 512 * mi, Limit: 1024 * mi}}
+	for name, c := range map[string]struct {
+		move        Move
+		cpu, memory Amount
+	}{
+		"a floor of 11 TiB":          {move(small, small, Size{}, 11*1024*1024*mi), 1000, 256 * 1024 * mi},
+		"a placeholder request":      {move(small, Size{CPU: {Request: 9000, Limit: 64_000}, Memory: small[Memory]}, Size{CPU: {Request: 9900}}, 0), 64_000, 1024 * mi},
+		"an original limit above it": {move(Size{CPU: {Request: 20, Limit: 100_000}, Memory: small[Memory]}, Size{CPU: {Request: 20, Limit: 100_000}, Memory: small[Memory]}, Size{CPU: {Request: 30}}, 0), 100_000, 1024 * mi},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := NextStep(c.move).Next
+			assert.Equal(t, []Amount{c.cpu, c.memory}, []Amount{next[CPU].Limit, next[Memory].Limit})
+		})
+	}
+}

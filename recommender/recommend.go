@@ -157,6 +157,9 @@ type Move struct {
 	Target Size
 	// MemoryLimitFloor is what no memory limit may be below.
 	MemoryLimitFloor Amount
+	// Largest is what a limit is raised to at most, indexed by Resource: that of the largest node. 0: not known. A greater
+	// limit of Original stays.
+	Largest [2]Amount
 	// Live is what the pod has now, never its template.
 	Live Size
 	// Original is what the container had before attune: its limit-to-request ratio is kept.

@@ -70,7 +70,7 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 		}
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
-			MemoryLimitFloor: limitFloor(t), Settings: d.view.Policy.Settings.Recommender,
+			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: limitFloor(t), Settings: d.view.Policy.Settings.Recommender,
 		})
 		if d.view.Policy.Settings.Spared.Spares(&pod.Spec) {
 			change.Next = atLeast(change.Next, live[i].Size)

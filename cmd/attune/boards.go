@@ -14,6 +14,8 @@ type boards struct {
 	grants *board.Grants
 	// confirmed is written by the policy loop: until when stored targets hold. The workload loop reads it.
 	confirmed *board.Confirmed
+	// largest is written by the policy loop: the largest node that is known. Samples are judged by it.
+	largest *board.Largest
 	// newData wakes the policy loop for a namespace; "" means every namespace.
 	newData news[string]
 	// look wakes the workload loop for a recommendation, held wakes the node loop for the nodes of a
@@ -24,7 +26,7 @@ type boards struct {
 // newBoards makes the boards of one operator. Each is used by the loops that are added with it.
 func newBoards() boards {
 	return boards{
-		grants: &board.Grants{}, confirmed: &board.Confirmed{},
+		grants: &board.Grants{}, confirmed: &board.Confirmed{}, largest: &board.Largest{},
 		newData: newNews[string](), look: newNews[types.NamespacedName](), held: newNews[types.NamespacedName](),
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 	"attune.io/attune/webhook/server"
 )
 
@@ -102,6 +104,8 @@ type loopOptions struct {
 	eviction bool
 	// nodeInterval is the time between two passes over a node where nothing happens.
 	nodeInterval time.Duration
+	// largestNode is that of node pools that may be empty; zero quantities: not set.
+	largestNode struct{ cpu, memory resource.QuantityValue }
 	// nodeLoadTaint switches the taint of overloaded nodes on.
 	nodeLoadTaint bool
 	// vpaRole is the ClusterRole by which VerticalPodAutoscalers are written; empty: none is.
@@ -216,9 +220,19 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.decisionsAddress, "decisions-bind-address", fmt.Sprintf("127.0.0.1:%d", decision.Port), "loopback address where the leader says what it decided about a node, for kubectl attune node; empty switches it off")
 	f.BoolVar(&o.eviction, "eviction", false, "evict pods for policies that ask for it; the operator must have been granted to create pods/eviction")
 	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "time between two looks at a node where nothing happens (strategy Node)")
+	f.Var(&o.largestNode.cpu, "largest-node-cpu", "allocatable CPU of the largest node that node pools can add, for pools that scale from zero; 0: that of the nodes seen within the history window")
+	f.Var(&o.largestNode.memory, "largest-node-memory", "allocatable memory of the largest node that node pools can add; 0: that of the nodes seen within the history window")
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
 	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants to write VerticalPodAutoscalers and owns those that are written: one for each recommendation, for other programs to read; empty: none")
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "kinds with a /scale subresource and a pod template whose objects are sized too, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator must have been granted to list and watch them")
+}
+
+// largest node that node pools can add, in millicores and bytes; 0: not set.
+func (o *loopOptions) largest() [2]recommender.Amount {
+	return [2]recommender.Amount{
+		recommender.CPU:    podview.AmountOf(recommender.CPU, o.largestNode.cpu.Quantity),
+		recommender.Memory: podview.AmountOf(recommender.Memory, o.largestNode.memory.Quantity),
+	}
 }
 
 // register adds the flags of the usage sources. Those of a source that is not chosen have no effect.

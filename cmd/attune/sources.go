@@ -19,6 +19,7 @@ import (
 	nodeloop "attune.io/attune/controller/node"
 	usageloop "attune.io/attune/controller/usage"
 	"attune.io/attune/controller/workload"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/usage"
@@ -45,11 +46,13 @@ type sources struct {
 	near *prometheus.Near
 	// clients keeps the connections to the servers that are asked about watched pods and nodes.
 	clients prometheus.Clients
+	// largest node that is known: samples of more are dropped.
+	largest *board.Largest
 }
 
 // newSources makes the sources. Where the flags choose the embedded source, the manager runs it on the leader.
 func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error) {
-	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage}
+	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest}
 	told := tellers{cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}, b.look}
 	if c.usage.source != sourceEmbedded {
 		s.near = &prometheus.Near{
@@ -113,6 +116,15 @@ func (s *sources) embeds(settings usage.SourceSettings) bool {
 // dial is a usage.Dialer. Where the operator has both the embedded source and a server, the server answers for the
 // time before the first scrape.
 func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
+	source, err := s.dialled(settings)
+	if err != nil {
+		return nil, err
+	}
+	return usage.Bounded{Source: source, Most: func() usage.Most { return usage.MostOn(s.largest.Node()) }}, nil
+}
+
+// dialled is the source of these settings.
+func (s *sources) dialled(settings usage.SourceSettings) (usage.Source, error) {
 	switch {
 	case !s.embeds(settings):
 		return s.metered(settings)

@@ -133,6 +133,14 @@ type Controller struct {
 	Operator string
 	// Sized are the kinds of workloads that are watched.
 	Sized workload.Sized
+	// Nodes lists nodes, the pods of a node (index workload.PodsByNode) and recommendations from the cache; nil: no
+	// node is known, and no size is bounded by one.
+	Nodes client.Reader
+	// LargestNode is that of node pools that may be empty now (value nodes.largest), in millicores and bytes,
+	// indexed by resource; 0: not set.
+	LargestNode [2]recommender.Amount
+	// Largest publishes the largest node to those who judge samples; nil: nobody reads it.
+	Largest *board.Largest
 	// Autoscalers finds holds of HPAs and VPAs; nil: the cluster has none.
 	Autoscalers Autoscalers
 	// Clock is the source of the time of a look; tests set a fake one.
@@ -205,6 +213,10 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 // operators do not overwrite one status in turns.
 func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched) (reconcile.Result, error) {
 	now, to := c.Clock.Now(), c.reporter()
+	// Before the history is asked for: its samples are judged by the nodes.
+	if err := c.listNodes(ctx); err != nil {
+		return c.unfinished(p, err)
+	}
 	unread := c.History.Want(interest(p, settings, matched))
 	follow(c.Recent, p, settings, matched, unread)
 	out, err := c.recommend(ctx, p, settings, matched, now)

@@ -26,6 +26,8 @@ type memories struct {
 	refused table[types.NamespacedName, []refusal]
 	// decided is what a policy's last look decided, forgotten with the policy. If it is lost, the next look decides anew.
 	decided table[types.NamespacedName, decided]
+	// nodes are the largest nodes for each placement. If they are lost, the next look lists the nodes.
+	nodes nodeIndex
 	// parts are of cluster policies, forgotten with their namespaces. If they are lost, the status of a cluster policy stays
 	// until each of its namespaces has been looked at.
 	parts parts

@@ -29,6 +29,8 @@ type reader struct {
 	client      client.Reader
 	history     History
 	autoscalers Autoscalers
+	// largest returns what pods may request by the nodes that exist (Controller.largestNow).
+	largest func(context.Context, workload.Workload) [2]recommender.Amount
 }
 
 // view builds the input of targets.Wanted for a workload.
@@ -36,9 +38,10 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	v := targets.View{
 		Workload: w, Policy: pass.policy, Settings: pass.settings, Digest: pass.digest,
 		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w)},
-		Stored:  targets.Stored{Containers: rec.Spec.Containers, Seed: rec.Spec.Seed},
+		Stored:  targets.Stored{Containers: rec.Spec.Containers, Seed: rec.Spec.Seed, LargestNode: rec.Spec.LargestNode},
 		Status:  rec.Status, Blocked: holds.On, Now: pass.now,
 	}
+	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
 	switch pass.settings.Strategy {
 	case v1alpha1.StrategyNode:
@@ -60,11 +63,21 @@ func (r reader) estimates(pass pass, w workload.Workload, profiles map[string]re
 
 // facts returns what a decision about the workload depends on now. false: it depends on the time as well,
 // so that it cannot be taken over by the next pass.
-func (r reader) facts(pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) (targets.Decision, bool) {
+func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) (targets.Decision, bool) {
+	largest, _ := r.bound(ctx, pass, rec, w)
 	return targets.Decision{Holds: holds, Facts: targets.Facts{
+		Largest:        largest,
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
 		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")),
 	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind)
+}
+
+// bound returns what the workload's pods may request at most (targets.LargestOf), and whether the node that it rests on is
+// gone.
+func (r reader) bound(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) (bound [2]recommender.Amount, gone bool) {
+	known := r.largest(ctx, w)
+	bound = targets.LargestOf(known, rec.Spec.LargestNode, w.Kind, pass.settings.Source.HistoryWindow, pass.now)
+	return bound, bound != known
 }
 
 // continued reports whether restored histories have been continued by new samples. Before that, a restored

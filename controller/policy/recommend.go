@@ -124,7 +124,7 @@ type sizer struct {
 // sizer returns one without a pass; recommend sets the pass.
 func (c *Controller) sizer() sizer {
 	return sizer{
-		reader:      reader{c.Client, c.History, c.Autoscalers},
+		reader:      reader{c.Client, c.History, c.Autoscalers, c.largestNow},
 		checkpoints: checkpoints{c.Checkpoints}, recommendations: recommendations{c.Client},
 		operator: c.Operator, confirmed: c.Confirmed, reconfirmed: c.Reconfirmed, doubt: c.Doubt,
 	}
@@ -149,7 +149,7 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 		return nil, err
 	}
 	complete := s.complete(s.pass, w)
-	facing, timeless := s.facts(s.pass, rec, w, holds)
+	facing, timeless := s.facts(ctx, s.pass, rec, w, holds)
 	if known, ok := s.before[rec.Name]; ok && timeless && complete && s.stillDecided(ctx, rec, w, known, facing) {
 		s.made[rec.Name] = known
 		s.confirm(rec, known.DataUntil)

@@ -32,9 +32,9 @@ const (
 type report struct {
 	// implausible is the first container of which samples were dropped, in words; empty: none was.
 	implausible string
-	policy   *v1alpha1.AttunePolicy
-	settings policy.Settings
-	matched  matched
+	policy      *v1alpha1.AttunePolicy
+	settings    policy.Settings
+	matched     matched
 	// recommendations are those of the won workloads, in the order of matched.won.
 	recommendations []v1alpha1.AttuneRecommendation
 	// refused are the recommendations that the API server refused.

@@ -140,6 +140,7 @@ func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
 		target:    podview.FromResources(stored.Target),
 		holds:     storedHolds(stored.Holds),
 		settings:  *l.Settings,
+		largest:   podview.LargestNode(l.Recommendation.Spec.LargestNode),
 	}
 	if stored.MemoryLimitFloor != nil {
 		to.memoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
@@ -236,8 +237,10 @@ type heading struct {
 	// target is the recommended size; memoryLimitFloor is the lowest memory limit, in bytes, or 0.
 	target           recommender.Size
 	memoryLimitFloor recommender.Amount
-	holds            []Hold
-	settings         recommender.Settings
+	// largest is what a limit is raised to at most, or 0.
+	largest  [2]recommender.Amount
+	holds    []Hold
+	settings recommender.Settings
 }
 
 // from returns the next step from the size live. A resource with a hold stays as it is.
@@ -258,6 +261,7 @@ func (h heading) toward(target, live, original recommender.Size) recommender.Cha
 		Container:        h.container,
 		Target:           target,
 		MemoryLimitFloor: h.memoryLimitFloor,
+		Largest:          h.largest,
 		Live:             live,
 		Original:         original,
 		Settings:         h.settings,

@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/recommender"
 )
 
 // DecisionLifetime is how long a decision is used again at most, whatever it depends on: time alone
@@ -30,6 +31,8 @@ type Facts struct {
 	Generation int64
 	// News is a number of the history that changes whenever the usage of the workload's containers does.
 	News uint64
+	// Largest is what the pods may request at most.
+	Largest [2]recommender.Amount
 	// Silent is History.Silent.
 	Silent bool
 }
@@ -108,6 +111,9 @@ func WorthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 // expire and new pods would be born with the template's size.
 func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
 	stored := rec.Spec
+	if (stored.LargestNode == nil) != (wanted.LargestNode == nil) {
+		return true
+	}
 	if stored.Seed != nil && wanted.Seed != nil && stored.Seed.ValidUntil.Time.Before(now.Add(seedLifetime/2)) &&
 		wanted.Seed.ValidUntil.Time.After(stored.Seed.ValidUntil.Time) {
 		return true
@@ -138,9 +144,11 @@ func Turn(recommendation types.NamespacedName, at time.Time, every time.Duration
 // with the argument: neither must be changed afterwards. The argument itself is not changed.
 func withoutVolatile(spec v1alpha1.AttuneRecommendationSpec) v1alpha1.AttuneRecommendationSpec {
 	spec.DataUntil, spec.Checkpoints = nil, nil
+	// Nodes come and go. What their size changes is a hold or a limit, and the rest is written with the next renewal.
+	spec.LargestNode = nil
 	if spec.Seed != nil {
 		seed := *spec.Seed
-		seed.ValidUntil = metav1.Time{}
+		seed.ValidUntil, seed.LargestPod = metav1.Time{}, v1alpha1.Resources{}
 		spec.Seed = &seed
 	}
 	spec.Containers = slices.Clone(spec.Containers)

@@ -50,6 +50,7 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	for _, c := range Sized(v.Workload.Template, v.Settings) {
 		spec.Containers = append(spec.Containers, v.target(c))
 	}
+	spec.Containers, spec.LargestNode = v.withinNodes(spec.Containers), v.largestNode()
 	if last := Newest(v.History.Profiles); !last.IsZero() {
 		spec.DataUntil = &metav1.Time{Time: last.UTC().Truncate(time.Second)}
 	}

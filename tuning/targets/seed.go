@@ -65,6 +65,8 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 		RaiseOnly  bool
 		Containers []v1alpha1.ContainerSeed
 	}{out.RaiseOnly, out.Containers})
+	// No part of the revision: nodes come and go, and the seed stays the same.
+	out.LargestPod = v.largestPod()
 	if slices.Contains(v.Status.BadSeeds, out.Revision) {
 		return nil, "SeedMarkedBad"
 	}

@@ -49,6 +49,10 @@ type View struct {
 	// Blocked returns a reason outside of the history not to change a container's resource (an HPA, a
 	// VPA); nil: there is none.
 	Blocked func(container string, r recommender.Resource) *recommender.Hold
+	// Largest is what the pods may request at most, in millicores and bytes, indexed by resource: see LargestOf. 0: not known.
+	Largest [2]recommender.Amount
+	// Gone: Largest is that of a node that is gone.
+	Gone bool
 	// Now is the time of the whole pass.
 	Now time.Time
 	// Explained adds to every target the steps that led to it. They cost more to compute than the target,
@@ -78,6 +82,8 @@ type Stored struct {
 	Containers []v1alpha1.ContainerTarget
 	// Seed is the stored seed; nil: new pods are not sized.
 	Seed *v1alpha1.Seed
+	// LargestNode is the stored bound; nil: none is known.
+	LargestNode *v1alpha1.LargestNode
 }
 
 // batch reports whether the workload is a Job or a CronJob: it runs now and then, and its past counts in

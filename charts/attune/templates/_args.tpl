@@ -84,6 +84,12 @@
 {{- if ne .Values.node.interval "5m" }}
 - --node-interval={{ .Values.node.interval }}
 {{- end }}
+{{- with .Values.nodes.largest.cpu }}
+- --largest-node-cpu={{ . }}
+{{- end }}
+{{- with .Values.nodes.largest.memory }}
+- --largest-node-memory={{ . }}
+{{- end }}
 {{- if .Values.node.loadTaint.enabled }}
 - --node-load-taint
 {{- end }}

@@ -1,0 +1,270 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// nodeIndex knows the largest node for each placement: node selector, required affinity and tolerations. The nodes are
+// listed again after one has changed, and searched once for each placement, so that a pass over workloads that did not
+// change costs one look-up for each. It is safe for concurrent use. It may be lost.
+type nodeIndex struct {
+	mutex sync.Mutex
+	// current is false before the nodes are listed, and after one has changed.
+	current bool
+	// read is true once the stored bounds have been read.
+	read bool
+	// bySize are the nodes, the largest first, indexed by resource. They are the cache's own.
+	bySize [2][]sizedNode
+	// found are the nodes that placements were answered with, indexed by resource; nil: no node will do.
+	found map[string][2]*sizedNode
+}
+
+type sizedNode struct {
+	*corev1.Node
+	allocatable [2]recommender.Amount
+	virtual     bool
+}
+
+// nodesChanged passes nodes that are another answer to where a pod may run, but not their heartbeats.
+func nodesChanged() predicate.Predicate {
+	return loop.Updated(func(before, after *corev1.Node) bool {
+		return !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) ||
+			!equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints)
+	})
+}
+
+// forgetNodes makes the next look list the nodes again. It wakes no policy: their resync is soon enough.
+func (c *Controller) forgetNodes(context.Context, client.Object) []reconcile.Request {
+	c.nodes.mutex.Lock()
+	defer c.nodes.mutex.Unlock()
+	c.nodes.current = false
+	return nil
+}
+
+// listNodes brings the index up to date, and publishes the largest node that is known to those who judge samples.
+func (c *Controller) listNodes(ctx context.Context) error {
+	if c.Nodes == nil {
+		return nil
+	}
+	x := &c.nodes
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if x.current {
+		return nil
+	}
+	list := &corev1.NodeList{}
+	if err := c.Nodes.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	if !x.read {
+		if err := c.readLargest(ctx); err != nil {
+			return err
+		}
+		x.read = true
+	}
+	x.set(list.Items)
+	largest := c.LargestNode
+	for _, r := range recommender.Resources {
+		for _, node := range x.bySize[r] {
+			if !node.virtual {
+				largest[r] = max(largest[r], node.allocatable[r])
+				break
+			}
+		}
+	}
+	c.Largest.Raise(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
+	return nil
+}
+
+// readLargest publishes the largest nodes that recommendations remember: they may be of pools that scaled to zero before
+// this process began.
+func (c *Controller) readLargest(ctx context.Context) error {
+	list := &v1alpha1.AttuneRecommendationList{}
+	if err := c.Nodes.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	oldest := c.Clock.Now().Add(-mostRemembered)
+	for i := range list.Items {
+		if stored := list.Items[i].Spec.LargestNode; stored != nil && stored.SeenAt.After(oldest) {
+			of := podview.LargestNode(stored)
+			c.Largest.Raise(float64(of[recommender.CPU])/1000, float64(of[recommender.Memory]))
+		}
+	}
+	return nil
+}
+
+// mostRemembered is the longest history window: an older node says nothing about samples that are kept.
+const mostRemembered = 90 * 24 * time.Hour
+
+// set replaces the nodes.
+func (x *nodeIndex) set(nodes []corev1.Node) {
+	all := make([]sizedNode, 0, len(nodes))
+	for i := range nodes {
+		of := sizedNode{Node: &nodes[i], virtual: virtual(&nodes[i])}
+		for _, r := range recommender.Resources {
+			of.allocatable[r] = podview.AmountIn(r, nodes[i].Status.Allocatable)
+		}
+		all = append(all, of)
+	}
+	for _, r := range recommender.Resources {
+		x.bySize[r] = slices.Clone(all)
+		slices.SortFunc(x.bySize[r], func(a, b sizedNode) int {
+			return cmp.Or(cmp.Compare(b.allocatable[r], a.allocatable[r]), strings.Compare(a.Name, b.Name))
+		})
+	}
+	x.found, x.current = map[string][2]*sizedNode{}, true
+}
+
+// of returns the largest nodes on which pods of a template may run, indexed by resource, or the smallest; nil: there is none.
+func (x *nodeIndex) of(template *corev1.PodTemplateSpec, smallest bool) [2]*sizedNode {
+	key := placementOf(&template.Spec, smallest)
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if found, ok := x.found[key]; ok {
+		return found
+	}
+	var found [2]*sizedNode
+	pod := &corev1.Pod{Spec: template.Spec}
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	for _, r := range recommender.Resources {
+		for i := range x.bySize[r] {
+			if smallest {
+				i = len(x.bySize[r]) - 1 - i
+			}
+			node := &x.bySize[r][i]
+			if node.allocatable[r] > 0 && node.takes(pod, affinity) {
+				found[r] = node
+				break
+			}
+		}
+	}
+	if x.found != nil {
+		x.found[key] = found
+	}
+	return found
+}
+
+// placementOf is equal for templates whose pods may run on the same nodes.
+func placementOf(spec *corev1.PodSpec, smallest bool) string {
+	key := "largest"
+	if smallest {
+		key = "smallest"
+	}
+	if len(spec.NodeSelector)+len(spec.Tolerations) == 0 && spec.Affinity == nil {
+		return key
+	}
+	placement := struct {
+		Selector    map[string]string
+		Affinity    *corev1.NodeAffinity
+		Tolerations []corev1.Toleration
+	}{Selector: spec.NodeSelector, Tolerations: spec.Tolerations}
+	if spec.Affinity != nil {
+		placement.Affinity = spec.Affinity.NodeAffinity
+	}
+	raw, err := json.Marshal(placement)
+	if err != nil {
+		panic("marshalling plain data: " + err.Error())
+	}
+	return key + string(raw)
+}
+
+// What a virtual kubelet's node is known by. It reports what its provider sells, such as 10,000 CPUs, and no single pod gets
+// that.
+const (
+	virtualLabel, virtualType = "type", "virtual-kubelet"
+	virtualTaint              = "virtual-kubelet.io/provider"
+)
+
+func virtual(node *corev1.Node) bool {
+	return node.Labels[virtualLabel] == virtualType ||
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == virtualTaint })
+}
+
+// takes reports whether pods may run on the node, by required affinity and taints. Taints that come and go by themselves
+// (cordoned, not ready, under pressure, new, about to be removed) do not count.
+func (n *sizedNode) takes(pod *corev1.Pod, affinity nodeaffinity.RequiredNodeAffinity) bool {
+	if n.virtual && pod.Spec.NodeSelector[virtualLabel] != virtualType &&
+		!slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == virtualTaint }) {
+		return false
+	}
+	if _, tainted := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), n.Spec.Taints, pod.Spec.Tolerations, lasting, true); tainted {
+		return false
+	}
+	matches, err := affinity.Match(n.Node)
+	return err == nil && matches
+}
+
+// passing are the prefixes of taints that controllers set for a while.
+var passing = []string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/", v1alpha1.GroupVersion.Group + "/"}
+
+func lasting(t *corev1.Taint) bool {
+	return t.Effect != corev1.TaintEffectPreferNoSchedule &&
+		!slices.ContainsFunc(passing, func(prefix string) bool { return strings.HasPrefix(t.Key, prefix) })
+}
+
+// largestNow returns what the pods of a workload may request at most by the nodes that exist, in millicores and bytes; 0: no
+// node is known. Of a DaemonSet it is what the smallest node has left beside the pods of other DaemonSets.
+func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [2]recommender.Amount) {
+	if c.Nodes == nil || w.Template == nil {
+		return out
+	}
+	of := w.Kind == v1alpha1.KindDaemonSet
+	found := c.nodes.of(w.Template, of)
+	for _, r := range recommender.Resources {
+		if found[r] != nil {
+			out[r] = found[r].allocatable[r]
+		}
+		switch {
+		case !of:
+			out[r] = max(out[r], c.LargestNode[r])
+		case found[r] != nil:
+			out[r] = max(1, out[r]-c.daemons(ctx, found[r].Name, w)[r])
+		}
+	}
+	return out
+}
+
+// daemons is what the pods of other DaemonSets request on a node. Pods that cannot be listed count as none.
+func (c *Controller) daemons(ctx context.Context, node string, but workload.Workload) (sum [2]recommender.Amount) {
+	pods := &corev1.PodList{}
+	if err := c.Nodes.List(ctx, pods, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return sum
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		owner := metav1.GetControllerOf(pod)
+		if owner == nil || owner.Kind != string(v1alpha1.KindDaemonSet) || owner.Name == but.Name && pod.Namespace == but.Namespace || finished(pod) {
+			continue
+		}
+		for r, amount := range podview.Requests(pod) {
+			sum[r] += amount
+		}
+	}
+	return sum
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

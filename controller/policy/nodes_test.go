@@ -1,0 +1,241 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+)
+
+const gi = 1 << 30
+
+func aNode(name, cpu, memory string, edit ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelArchStable: "amd64"}},
+		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}},
+	}
+	for _, e := range edit {
+		e(n)
+	}
+	return n
+}
+
+func tainted(key, value string, effect corev1.TaintEffect) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: effect})
+	}
+}
+
+func labelled(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Labels[key] = value }
+}
+
+// clusterOf is a reader of a cluster with the index that the loops share.
+func clusterOf(t testing.TB, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, workload.PodsByNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+}
+
+func ofTemplate(kind v1alpha1.WorkloadKind, spec corev1.PodSpec) workload.Workload {
+	return workload.Workload{Identity: workload.Identity{Kind: kind, Namespace: "shop", Name: "web"}, Template: &corev1.PodTemplateSpec{Spec: spec}}
+}
+
+func daemonPod(name, owner, node, cpu string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: owner, Controller: ptr.To(true)}}},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi")},
+		}}}},
+	}
+}
+
+func TestTheLargestNodeOnWhichAPodMayRun(t *testing.T) {
+	const deployment, daemonSet = v1alpha1.KindDeployment, v1alpha1.KindDaemonSet
+	toleration := func(key string) []corev1.Toleration {
+		return []corev1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}
+	}
+	pools := []client.Object{
+		aNode("small", "2", "4Gi"), aNode("middle", "16", "64Gi"),
+		aNode("arm", "32", "128Gi", labelled(corev1.LabelArchStable, "arm64")),
+		aNode("gpu", "96", "1Ti", tainted("nvidia.com/gpu", "", corev1.TaintEffectNoSchedule)),
+		aNode("virtual", "10000", "100Ti", labelled("type", "virtual-kubelet"), tainted("virtual-kubelet.io/provider", "azure", corev1.TaintEffectNoSchedule)),
+		aNode("virtual-untainted", "10000", "100Ti", labelled("type", "virtual-kubelet")),
+		aNode("new", "0", "0"),
+		daemonPod("logs-1", "logs", "small", "250m"), daemonPod("web-1", "web", "small", "1"), daemonPod("logs-2", "logs", "middle", "4"),
+	}
+	arm := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"arm64"}}},
+	}}}}}
+	for name, tc := range map[string]struct {
+		w          workload.Workload
+		configured [2]recommender.Amount
+		extra      []client.Object
+		want       [2]recommender.Amount
+	}{
+		"any node":            {w: ofTemplate(deployment, corev1.PodSpec{}), want: [2]recommender.Amount{32_000, 128 * gi}},
+		"required affinity":   {w: ofTemplate(deployment, corev1.PodSpec{Affinity: arm}), want: [2]recommender.Amount{16_000, 64 * gi}},
+		"node selector":       {w: ofTemplate(deployment, corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelArchStable: "arm64"}}), want: [2]recommender.Amount{32_000, 128 * gi}},
+		"toleration":          {w: ofTemplate(deployment, corev1.PodSpec{Tolerations: toleration("nvidia.com/gpu")}), want: [2]recommender.Amount{96_000, 1024 * gi}},
+		"tolerates all":       {w: ofTemplate(deployment, corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}), want: [2]recommender.Amount{96_000, 1024 * gi}},
+		"a virtual node":      {w: ofTemplate(deployment, corev1.PodSpec{Tolerations: toleration("virtual-kubelet.io/provider")}), want: [2]recommender.Amount{10_000_000, 102400 * gi}},
+		"no node":             {w: ofTemplate(deployment, corev1.PodSpec{NodeSelector: map[string]string{"pool": "gone"}})},
+		"nodes.largest":       {w: ofTemplate(deployment, corev1.PodSpec{NodeSelector: map[string]string{"pool": "gone"}}), configured: [2]recommender.Amount{63_000, 240 * gi}, want: [2]recommender.Amount{63_000, 240 * gi}},
+		"a DaemonSet":         {w: ofTemplate(daemonSet, corev1.PodSpec{}), want: [2]recommender.Amount{1750, 3 * gi}},
+		"a DaemonSet on arm":  {w: ofTemplate(daemonSet, corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelArchStable: "arm64"}}), want: [2]recommender.Amount{32_000, 128 * gi}},
+		"a DaemonSet nowhere": {w: ofTemplate(daemonSet, corev1.PodSpec{NodeSelector: map[string]string{"pool": "gone"}}), configured: [2]recommender.Amount{63_000, 240 * gi}},
+		"a cordoned node is still a node": {
+			w:     ofTemplate(deployment, corev1.PodSpec{}),
+			extra: []client.Object{aNode("cordoned", "64", "256Gi", tainted(corev1.TaintNodeUnschedulable, "", corev1.TaintEffectNoSchedule))},
+			want:  [2]recommender.Amount{64_000, 256 * gi},
+		},
+		"so is one that is not ready": {
+			w:     ofTemplate(deployment, corev1.PodSpec{}),
+			extra: []client.Object{aNode("unready", "64", "256Gi", tainted(corev1.TaintNodeNotReady, "", corev1.TaintEffectNoExecute))},
+			want:  [2]recommender.Amount{64_000, 256 * gi},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &Controller{Nodes: clusterOf(t, append(tc.extra, pools...)...), LargestNode: tc.configured, Clock: clocktesting.NewFakePassiveClock(today)}
+			require.NoError(t, c.listNodes(t.Context()))
+			for range 2 {
+				assert.Equal(t, tc.want, c.largestNow(t.Context(), tc.w))
+			}
+		})
+	}
+}
+
+func TestNodesAreListedAgainAfterAChange(t *testing.T) {
+	nodes := clusterOf(t, aNode("small", "2", "4Gi"))
+	c := &Controller{Nodes: nodes, Largest: &board.Largest{}, Clock: clocktesting.NewFakePassiveClock(today)}
+	w := ofTemplate(v1alpha1.KindDeployment, corev1.PodSpec{})
+	largest := func() [2]recommender.Amount {
+		require.NoError(t, c.listNodes(t.Context()))
+		return c.largestNow(t.Context(), w)
+	}
+	assert.Equal(t, [2]recommender.Amount{2000, 4 * gi}, largest())
+	big := aNode("big", "64", "256Gi")
+	require.NoError(t, nodes.Create(t.Context(), big))
+	assert.Empty(t, c.forgetNodes(t.Context(), big))
+	assert.Equal(t, [2]recommender.Amount{64_000, 256 * gi}, largest())
+	require.NoError(t, nodes.Delete(t.Context(), big))
+	c.forgetNodes(t.Context(), big)
+	assert.Equal(t, [2]recommender.Amount{2000, 4 * gi}, largest())
+	cores, bytes := c.Largest.Node()
+	assert.Equal(t, []float64{64, 256 * gi}, []float64{cores, bytes}, "samples of a node that is gone stay true")
+
+	heartbeat := big.DeepCopy()
+	heartbeat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
+	assert.False(t, nodesChanged().Update(event.UpdateEvent{ObjectOld: big, ObjectNew: heartbeat}))
+	heartbeat.Labels = map[string]string{"pool": "a"}
+	assert.True(t, nodesChanged().Update(event.UpdateEvent{ObjectOld: big, ObjectNew: heartbeat}))
+}
+
+func TestStoredNodesJudgeSamplesAfterARestart(t *testing.T) {
+	stored := func(name string, age time.Duration, cpu string) client.Object {
+		return &v1alpha1.AttuneRecommendation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+			Spec: v1alpha1.AttuneRecommendationSpec{LargestNode: &v1alpha1.LargestNode{
+				CPU: ptr.To(resource.MustParse(cpu)), Memory: ptr.To(resource.MustParse("256Gi")), SeenAt: metav1.NewTime(today.Add(-age)),
+			}},
+		}
+	}
+	c := &Controller{
+		Nodes: clusterOf(t, aNode("small", "2", "4Gi"), stored("a", 24*time.Hour, "64"), stored("b", 100*24*time.Hour, "128"),
+			aNode("virtual", "10000", "100Ti", labelled("type", "virtual-kubelet"))),
+		Largest: &board.Largest{}, Clock: clocktesting.NewFakePassiveClock(today),
+	}
+	require.NoError(t, c.listNodes(t.Context()))
+	cores, bytes := c.Largest.Node()
+	assert.Equal(t, []float64{64, 256 * gi}, []float64{cores, bytes})
+}
+
+// TestATargetFollowsTheNodes: what is decided is decided anew where the nodes of the workload are others, and only there.
+func TestATargetFollowsTheNodes(t *testing.T) {
+	f := newFleet(t, 3)
+	nodes := clusterOf(t, aNode("node", "64", "256Gi"))
+	f.Nodes = nodes
+	f.pass(t)
+	rec := f.memory.recommendations("shop")[0]
+	assert.Empty(t, rec.Spec.Containers[0].Holds)
+	require.NotNil(t, rec.Spec.LargestNode)
+	assert.Equal(t, "64", rec.Spec.Seed.LargestPod.CPURequest.String())
+
+	// Another node of the same size writes nothing.
+	f.pass(t)
+	f.memory.written()
+	require.NoError(t, nodes.Create(t.Context(), aNode("other", "64", "256Gi")))
+	f.forgetNodes(t.Context(), nil)
+	f.pass(t)
+	assert.Zero(t, f.memory.writes["patch AttuneRecommendation"])
+
+	// A pool that scaled to zero is remembered.
+	for _, name := range []string{"node", "other"} {
+		require.NoError(t, nodes.Delete(t.Context(), aNode(name, "64", "256Gi")))
+	}
+	require.NoError(t, nodes.Create(t.Context(), aNode("tiny", "50m", "64Mi")))
+	f.forgetNodes(t.Context(), nil)
+	f.pass(t)
+	assert.Empty(t, f.memory.recommendations("shop")[0].Spec.Containers[0].Holds)
+}
+
+func BenchmarkLargestNode(b *testing.B) {
+	var objects []client.Object
+	for i := range 5000 {
+		objects = append(objects, aNode(fmt.Sprintf("node-%04d", i), "16", "64Gi", labelled("pool", fmt.Sprint(i%50))))
+	}
+	var workloads []workload.Workload
+	for i := range 10_000 {
+		spec := corev1.PodSpec{}
+		if i%2 == 0 {
+			spec.NodeSelector = map[string]string{"pool": fmt.Sprint(i % 50)}
+		}
+		workloads = append(workloads, ofTemplate(v1alpha1.KindDeployment, spec))
+	}
+	items := make([]corev1.Node, len(objects))
+	for i := range objects {
+		items[i] = *objects[i].(*corev1.Node)
+	}
+	c := &Controller{Nodes: clusterOf(b)}
+	ask := func() {
+		for i := range workloads {
+			c.largestNow(context.Background(), workloads[i])
+		}
+	}
+	b.Run("10000 workloads, nothing changed", func(b *testing.B) {
+		c.nodes.set(items)
+		ask()
+		b.ReportAllocs()
+		for b.Loop() {
+			ask()
+		}
+	})
+	b.Run("10000 workloads, one of 5000 nodes changed", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c.nodes.set(items)
+			ask()
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package targets
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// LargestOf returns the bound of a workload's pods: what is allocatable on the largest node on which they may run now
+// (known; 0: there is none), or on a larger one that was seen within the history window and is gone (stored; nil: none).
+// Of a DaemonSet the nodes of now take precedence, as its bound is that of the smallest. The zero value: not known.
+func LargestOf(known [2]recommender.Amount, stored *v1alpha1.LargestNode, kind v1alpha1.WorkloadKind, window time.Duration, now time.Time) [2]recommender.Amount {
+	if stored == nil || now.Sub(stored.SeenAt.Time) > window {
+		return known
+	}
+	before := podview.LargestNode(stored)
+	for _, r := range recommender.Resources {
+		if known[r] == 0 || kind != v1alpha1.KindDaemonSet {
+			known[r] = max(known[r], before[r])
+		}
+	}
+	return known
+}
+
+// largestNode is the bound as it is stored. It was seen now, unless what exists now is less: then its time stays.
+func (v View) largestNode() *v1alpha1.LargestNode {
+	if v.Largest == ([2]recommender.Amount{}) {
+		return nil
+	}
+	seen := metav1.Time{Time: v.Now.UTC().Truncate(time.Second)}
+	if v.Gone && v.Stored.LargestNode != nil {
+		seen = v.Stored.LargestNode.SeenAt
+	}
+	return &v1alpha1.LargestNode{
+		CPU:    podview.ToPointer(recommender.CPU, v.Largest[recommender.CPU]),
+		Memory: podview.ToPointer(recommender.Memory, v.Largest[recommender.Memory]),
+		SeenAt: seen,
+	}
+}
+
+// largestPod is the bound of created pods, for the webhook, which sees no nodes.
+func (v View) largestPod() v1alpha1.Resources {
+	var size recommender.Size
+	for _, r := range recommender.Resources {
+		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}
+	}
+	return podview.ToResources(size)
+}
+
+// withinNodes blocks a resource of the containers that would be raised, where the pod would then request more than the
+// largest node has and more than its template requests (NodeCapacity). It also caps limits and the floors of memory limits
+// at the largest node, or at the template's limit where that is greater.
+func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.ContainerTarget {
+	if v.Largest == ([2]recommender.Amount{}) || v.Workload.Template == nil {
+		return targets
+	}
+	template := &corev1.Pod{Spec: v.Workload.Template.Spec}
+	before, after := podview.Requests(template), podview.Requests(sized(template, targets))
+	sizedContainers := Sized(v.Workload.Template, v.Settings)
+	for i := range targets {
+		t := &targets[i]
+		original := v.original(sizedContainers[i])
+		size := podview.FromResources(t.Target)
+		for _, r := range recommender.Resources {
+			most := v.Largest[r]
+			if most == 0 {
+				continue
+			}
+			if raised := size[r].Request > original[r].Request; raised && after[r] > max(most, before[r]) && !held(t.Holds, r) {
+				t.Holds = append(slices.Clip(t.Holds), v1alpha1.Hold{Resource: r.String(), Reason: resize.ReasonNodeCapacity, Message: v.whyTooLarge(r, after[r])})
+			}
+			size[r].Limit = min(size[r].Limit, max(most, original[r].Limit, size[r].Request))
+		}
+		t.Target = podview.ToResources(size)
+		if most := v.Largest[recommender.Memory]; most > 0 {
+			floor := min(podview.FromPointer(recommender.Memory, t.MemoryLimitFloor), max(most, original[recommender.Memory].Limit))
+			t.MemoryLimitFloor = podview.ToPointer(recommender.Memory, floor)
+		}
+	}
+	return targets
+}
+
+// sized is a pod with the requests of targets that may be applied; the other containers keep theirs.
+func sized(template *corev1.Pod, targets []v1alpha1.ContainerTarget) *corev1.Pod {
+	pod := &corev1.Pod{Spec: template.Spec}
+	pod.Spec.Containers, pod.Spec.InitContainers = slices.Clone(pod.Spec.Containers), slices.Clone(pod.Spec.InitContainers)
+	for _, c := range podview.ResizableIn(&pod.Spec) {
+		i := slices.IndexFunc(targets, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name })
+		if i < 0 {
+			continue
+		}
+		size, target := podview.ReadSpec(c.Resources), podview.FromResources(targets[i].Target)
+		for _, r := range recommender.Resources {
+			if target[r].Request > 0 && !held(targets[i].Holds, r) {
+				size[r] = recommender.Allocation{Request: target[r].Request, Limit: max(size[r].Limit, target[r].Request)}
+			}
+		}
+		c.Resources = podview.ToRequirements(size)
+	}
+	return pod
+}
+
+func (v View) whyTooLarge(r recommender.Resource, needs recommender.Amount) string {
+	most := recommender.Format(r, v.Largest[r])
+	if v.Workload.Kind == v1alpha1.KindDaemonSet {
+		return fmt.Sprintf("a pod would request %s of %s, and the smallest node on which the DaemonSet runs has %s beside its other DaemonSet pods. "+
+			"Lifted by larger nodes, a node selector that leaves small nodes out, or a lower maxAllowed", recommender.Format(r, needs), r, most)
+	}
+	return fmt.Sprintf("a pod would request %s of %s, and the largest node on which it may run has %s. "+
+		"Lifted by a larger node, the value nodes.largest (for node pools that scale from zero), or a lower maxAllowed", recommender.Format(r, needs), r, most)
+}
