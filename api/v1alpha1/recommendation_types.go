@@ -214,6 +214,11 @@ type Seed struct {
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerSeed `json:"containers"`
+	// LargestPod is what a created pod may request at most, and what its containers' limits are raised to at most: the allocatable
+	// resources of the largest node on which the pod may run; of a DaemonSet those of the smallest, less its other
+	// DaemonSet pods. Requests and limits of the template that are larger stay. Absent: not known.
+	// +optional
+	LargestPod Resources `json:"largestPod,omitempty,omitzero"`
 }
 
 // ContainerSeed is the seed of one container. An absent request leaves that resource alone.
