@@ -106,6 +106,9 @@ func outcome(note string, d *Decision) Reason {
 // mirrorAnnotation marks the API server's copy of a static pod; the kubelet ignores changes of it.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
+// windows is the name of the system, of pods and in the label of nodes.
+const windows = string(corev1.Windows)
+
 // leave returns a decision with a reason where the pod is not to be sized at all, else the zero value.
 func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 	_, mirror := p.Metadata.Annotations[mirrorAnnotation]
@@ -114,7 +117,7 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 		return Decision{Reason: Skipped}
 	case mirror:
 		return Decision{Reason: MirrorPod}
-	case p.Spec.OS != nil && p.Spec.OS.Name == "windows":
+	case p.Spec.OS != nil && p.Spec.OS.Name == windows || p.Spec.NodeSelector.OS == windows:
 		return Decision{Reason: Windows}
 	case p.Spec.Resources != nil:
 		return Decision{Reason: PodLevelResources}

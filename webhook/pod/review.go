@@ -67,10 +67,13 @@ type Spec struct {
 	// the priority in before it asks a webhook.
 	PriorityClassName string `json:"priorityClassName"`
 	Priority          *int32 `json:"priority"`
-	// OS is nil where the pod names none; Windows pods are not sized.
+	// OS is nil where the pod names none; Windows pods are not sized. Most name it in NodeSelector alone.
 	OS *struct {
 		Name string `json:"name"`
 	} `json:"os"`
+	NodeSelector struct {
+		OS string `json:"kubernetes.io/os"`
+	} `json:"nodeSelector"`
 }
 
 // Container is the part of a container that sizing reads.

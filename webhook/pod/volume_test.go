@@ -121,3 +121,11 @@ func TestUnreadableMountsKeepTheLimit(t *testing.T) {
 	d := SeedPod(p, Read(recommendation(seedFor(t, "app", "", "300Mi"))), &Namespace{}, now)
 	assert.Equal(t, MemoryVolume, d.Held[0].Reason)
 }
+
+// What is foretold of the next pod knows its volumes too.
+func TestForetoldWithMemoryVolumes(t *testing.T) {
+	pod := mounting(podOf(container(t, "app", "cpu=1/1 memory=4Gi/4Gi")), shm(t, ""), "app")
+	born, err := Foretell(&corev1.PodTemplateSpec{Spec: pod.Spec}, Read(recommendation(seedFor(t, "app", "500m", "300Mi"))), nil, now)
+	require.NoError(t, err)
+	assert.Equal(t, []Born{{Name: "app", Requests: [2]recommender.Amount{1000, 4 << 30}, Seeded: [2]bool{true, true}}}, born)
+}
