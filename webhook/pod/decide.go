@@ -183,12 +183,13 @@ func fitNode(p *Pod, units []unit, largest *recommender.Size, d *Decision) {
 	for _, r := range recommender.Resources {
 		most := largest[r].Request
 		requests := func(of version) recommender.Amount { return p.withOverhead(r, effective(units, r, of)).Request }
-		beyond := func() bool { return most > 0 && requests(will) > max(most, requests(was)) }
-		if wanted := requests(will); beyond() && !(r == recommender.CPU && unboost(units) && !beyond()) {
-			giveBack(units, r)
-			d.Held = append(d.Held, Held{Resource: r, Reason: NodeCapacity, Message: "the pod would request " + recommender.Format(r, wanted) +
-				" of " + r.String() + ", and the largest node on which it may run has " + recommender.Format(r, most)})
+		allowed, wanted := max(most, requests(was)), requests(will)
+		if most == 0 || wanted <= allowed || r == recommender.CPU && unboost(units) && requests(will) <= allowed {
+			continue
 		}
+		giveBack(units, r)
+		d.Held = append(d.Held, Held{Resource: r, Reason: NodeCapacity, Message: "the pod would request " + recommender.Format(r, wanted) +
+			" of " + r.String() + ", and the largest node on which it may run has " + recommender.Format(r, most)})
 	}
 }
 
