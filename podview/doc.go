@@ -6,6 +6,7 @@
 //   - allocation.go: quantities and amounts, containers and their statuses, Read.
 //   - footprint.go: what the scheduler counts for a pod on its node.
 //   - qos.go, tolerance.go: the class of a pod; how kernels and runtimes round what was asked for.
+//   - least.go, memoryvolume.go: the smallest and largest sizes, and memory-backed volumes, for created and running pods.
 //   - oom.go: OOM kills, and a pod's own memory limit that is behind those of its containers.
 //   - template.go: which template a pod was made from, and a stable order of names.
 //

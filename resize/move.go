@@ -70,27 +70,21 @@ func WithoutMemoryLimitDecrease(m Move) recommender.Size {
 	return m.To
 }
 
-// least are the lowest amounts with an effect of their own. Requests of 1m and 2m give the same CPU weight and
-// quotas below 10m the same as 10m (podview/tolerance.go); with less memory than this a runtime cannot start a
-// container.
-var least = recommender.Size{
-	recommender.CPU:    {Request: podview.LeastCPURequest, Limit: podview.LeastCPULimit},
-	recommender.Memory: {Request: 4 << 20, Limit: 16 << 20},
+// meaningful raises changed amounts to the least sizes, keeps requests at or below their limits, and raises no limit above what
+// the node has. It leaves nothing in LeftOut.
+func meaningful(from, to recommender.Size, node [2]recommender.Amount) recommender.Size {
+	for _, r := range recommender.Resources {
+		to[r] = podview.CapLimit(from[r], podview.RaiseToLeast(r, from[r], to[r]), node[r])
+	}
+	return to
 }
 
-// meaningful raises changed amounts to the least that has an effect, and keeps requests at or below their limits.
-// It leaves nothing in LeftOut.
-func meaningful(from, to recommender.Size) recommender.Size {
+// exact keeps the sizes that a container had as they are, also those below the least sizes. Only a request above a limit that
+// was added since, which no resize can remove, is cut to it.
+func exact(_, to recommender.Size, _ [2]recommender.Amount) recommender.Size {
 	for _, r := range recommender.Resources {
-		together := to[r].Request == to[r].Limit
-		if to[r].Limit != from[r].Limit && to[r].Limit > 0 {
-			to[r].Limit = max(to[r].Limit, least[r].Limit)
-		}
-		if to[r].Request != from[r].Request {
-			to[r].Request = max(to[r].Request, least[r].Request)
-		}
-		if to[r].Limit > 0 && (together || to[r].Request > to[r].Limit) {
-			to[r].Request = to[r].Limit
+		if to[r].Limit > 0 {
+			to[r].Request = min(to[r].Request, to[r].Limit)
 		}
 	}
 	return to

@@ -65,8 +65,19 @@ type Plan struct {
 //  2. moveRules take a resource or a direction out of one container's move; the rest of the move stays.
 //  3. planRules refuse the plan that is left, for instance because the class of the pod would change.
 //
+// Amounts that change are at least podview.RaiseToLeast, and no limit is raised above what the node has.
 // Without a move left, the refusal is the reason for the first thing that was left out, or ReasonNoChange.
 func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
+	return planFor(pod, wished, caps, now, meaningful)
+}
+
+// PlanBack is PlanFor towards sizes that the pod had: they are given back exactly, also those below the least sizes and
+// limits above what the node has.
+func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
+	return planFor(pod, had, caps, now, exact)
+}
+
+func planFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {
 	plan := PlanOf(pod)
 	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: podview.ByName(wished)}
 	for _, rule := range podRules {
@@ -83,7 +94,7 @@ func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now
 		move := Move{
 			Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: from, To: Merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
 		}
-		move.To = meaningful(move.From, move.To)
+		move.To = sized(move.From, move.To, caps.Allocatable)
 		move, left := permitted(s, move)
 		plan.LeftOut = append(plan.LeftOut, left...)
 		if move.To != move.From {

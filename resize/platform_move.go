@@ -141,21 +141,21 @@ func belowUsage(s situation, m Move) *Refusal {
 	return refusal
 }
 
-// tmpfs keeps a memory limit that leaves no room for the container's memory-backed volumes. Their pages count as
-// the container's memory and cannot be reclaimed, and a volume may still fill up to its size limit.
+// tmpfs keeps a memory limit that leaves no room for the container's memory-backed volumes (podview.MemoryVolumes).
 func tmpfs(s situation, m Move) *Refusal {
 	if !m.LowersMemoryLimit() {
 		return nil
 	}
-	size, bounded := tmpfsSize(s.pod, m.Container)
+	volumes, limit := memoryVolumes(s.pod, m.Container), m.To[recommender.Memory].Limit
 	switch {
-	case !bounded:
+	case !volumes.Exceed(limit, headroomOver(s.wished[m.Container].MemoryUsage)):
+		return nil
+	case volumes.Unbounded:
 		return refuseOf(recommender.Memory, ReasonMemoryVolume, "it mounts a memory-backed volume without a size limit, which may fill up to the memory limit; the limit stays")
-	case size > 0 && m.To[recommender.Memory].Limit <= headroomOver(s.wished[m.Container].MemoryUsage)+size:
+	default:
 		return refuseOf(recommender.Memory, ReasonMemoryVolume, "it mounts memory-backed volumes of %s, for which the limit leaves no room; the limit stays",
-			recommender.Format(recommender.Memory, size))
+			recommender.Format(recommender.Memory, volumes.Size))
 	}
-	return nil
 }
 
 // lastRestart is the time of a container's last restart; zero where it never restarted or the time is unknown.
@@ -174,21 +174,15 @@ func lastRestart(status *corev1.ContainerStatus) time.Time {
 // headroomOver is 1.1 times a usage: the least memory limit over what a container holds.
 func headroomOver(usage recommender.Amount) recommender.Amount { return usage + usage/10 }
 
-// tmpfsSize is the sum of the size limits of the memory-backed volumes that a container mounts, in bytes. It
-// returns false where one of them has no limit.
-func tmpfsSize(pod *corev1.Pod, container string) (recommender.Amount, bool) {
+// memoryVolumes are the memory-backed volumes that a container mounts.
+func memoryVolumes(pod *corev1.Pod, container string) (volumes podview.MemoryVolumes) {
 	mounted := mountsOf(pod, container)
-	var sum recommender.Amount
 	for _, v := range pod.Spec.Volumes {
-		if v.EmptyDir == nil || v.EmptyDir.Medium != corev1.StorageMediumMemory || !mounted[v.Name] {
-			continue
+		if v.EmptyDir != nil && mounted[v.Name] {
+			volumes.Add(v.EmptyDir.Medium, v.EmptyDir.SizeLimit)
 		}
-		if v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
-			return 0, false
-		}
-		sum += podview.AmountOf(recommender.Memory, *v.EmptyDir.SizeLimit)
 	}
-	return sum, true
+	return volumes
 }
 
 func mountsOf(pod *corev1.Pod, container string) map[string]bool {

@@ -298,7 +298,7 @@ func TestPlatformRefusesPlans(t *testing.T) {
 		{"QoS: Guaranteed may not become Burstable", running(size(500, 500, 512, 512)), size(250, 500, 512, 512), able(), ReasonQOSClass},
 		{"QoS: Guaranteed moves together", running(size(500, 500, 512, 512)), size(250, 250, 256, 256), able(), ""},
 		{"26 more than the node has", web(), size(2000, 2000, 512, 1024), small, ReasonNodeCapacity},
-		{"26 all that the node has", web(), size(1500, 2000, 512, 1024), small, ""},
+		{"26 all that the node has", web(), size(1500, 1500, 512, 1024), small, ""},
 		{"92 overhead counts", with(web(), func(p *corev1.Pod) {
 			p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}
 		}), size(1500, 2000, 512, 1024), small, ReasonNodeCapacity},
@@ -318,6 +318,52 @@ func TestPlatformRefusesPlans(t *testing.T) {
 			assert.Equal(t, tc.reason, refusal.Reason)
 			assert.True(t, refusal.PodWide)
 		})
+	}
+}
+
+// A limit above what the node has protects nothing: it is raised no further than that. One that is there already stays.
+func TestLimitsAreRaisedNoFurtherThanTheNode(t *testing.T) {
+	small := capable(func(c *Capabilities) { c.Allocatable = [2]recommender.Amount{1500, 2 * gi} })
+	for _, tc := range []struct {
+		name            string
+		was, wish, want recommender.Size
+		caps            Capabilities
+	}{
+		{"CPU", size(500, 1000, 512, 1024), size(1200, 49150, 512, 1024), size(1200, 1500, 512, 1024), small},
+		{"memory", size(500, 1000, 512, 1024), size(500, 1000, 1024, 15936), size(500, 1000, 1024, 2048), small},
+		{"a limit that is above already stays", size(500, 4000, 512, 1024), size(1000, 8000, 512, 1024), size(1000, 4000, 512, 1024), small},
+		{"such a limit may fall to one that is above", size(500, 4000, 512, 1024), size(400, 3200, 512, 1024), size(400, 3200, 512, 1024), small},
+		{"a limit that is added", size(500, 1000, 512, 0), size(500, 1000, 512, 8192), size(500, 1000, 512, 2048), small},
+		{"the node is not known", size(500, 1000, 512, 1024), size(1200, 49150, 512, 1024), size(1200, 49150, 512, 1024),
+			capable(func(c *Capabilities) { c.Allocatable = [2]recommender.Amount{} })},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := running(tc.was)
+			plan, refusal := PlanFor(pod, []podview.Container{{Name: "app", Size: tc.wish, MemoryUsage: 100 * mi}}, tc.caps, noon)
+			require.Nil(t, refusal, "%v", refusal)
+			assert.Equal(t, tc.want, specOf(plan.Apply(pod))["app"])
+			assert.Empty(t, plan.LeftOut, "nothing is reported: the pod has what it can use")
+		})
+	}
+}
+
+// What is below the least sizes already is not lowered further, and not raised to them by itself.
+func TestPlanKeepsSmallerSizes(t *testing.T) {
+	small := func(cpuRequest, cpuLimit, memoryRequest, memoryLimit recommender.Amount) recommender.Size {
+		return recommender.Size{{Request: cpuRequest, Limit: cpuLimit}, {Request: memoryRequest * mi, Limit: memoryLimit * mi}}
+	}
+	for _, tc := range []struct {
+		name            string
+		was, wish, want recommender.Size
+	}{
+		{"lowered further", small(1, 5, 2, 8), recommender.Size{{Request: 1, Limit: 2}, {Request: 1024, Limit: 2048}}, small(1, 5, 2, 8)},
+		{"Guaranteed, lowered further", small(5, 5, 8, 8), small(1, 1, 1, 1), small(5, 5, 8, 8)},
+		{"raised", small(1, 5, 2, 8), small(1, 6, 3, 9), small(1, 10, 4, 16)},
+		{"bounds without a unit", size(500, 1000, 128, 256), recommender.Size{{}, {Request: 512, Limit: 1024}}, size(500, 1000, 4, 16)},
+	} {
+		pod := running(tc.was)
+		plan, _ := PlanFor(pod, wish(tc.wish), able(), noon)
+		assert.Equal(t, tc.want, specOf(plan.Apply(pod))["app"], tc.name)
 	}
 }
 

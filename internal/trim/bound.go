@@ -101,6 +101,8 @@ func oneContainer(pod *corev1.Pod) {
 func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int) {
 	if text > mostText {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
+		template.Spec.OS, template.Spec.NodeSelector = nil, nil
+		oneVolume(&template.Spec)
 	}
 	boundLabels(w)
 	if size(template.Spec.InitContainers, template.Spec.Containers) > mostContainers {

@@ -114,6 +114,10 @@ func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
 	text.Spec.Tolerations, text.Spec.Affinity, text.Spec.NodeSelector, text.Spec.ResourceClaims = whole.Spec.Tolerations, whole.Spec.Affinity, whole.Spec.NodeSelector, whole.Spec.ResourceClaims
 	text.Spec.TopologySpreadConstraints, text.Spec.Volumes = whole.Spec.TopologySpreadConstraints, pod.DeepCopy().Spec.Volumes
 
+	inMemory := filled(&appsv1.Deployment{})
+	manyInMemory(&inMemory.Spec.Template.Spec)
+	inMemory.Spec.Template.Spec.Containers, inMemory.Spec.Template.Spec.InitContainers = runningPod(1).Spec.Containers, nil
+
 	hpa := filled(&autoscalingv2.HorizontalPodAutoscaler{})
 	for i := range hpa.Spec.Metrics {
 		m := &hpa.Spec.Metrics[i]
@@ -161,6 +165,7 @@ func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
 		"Pod":                        {pod, 8 << 10},
 		"Pod of few containers":      {text, 8 << 10},
 		"Deployment":                 {filled(&appsv1.Deployment{}), 4 << 10},
+		"Deployment with volumes":    {inMemory, 4 << 10},
 		"StatefulSet":                {filled(&appsv1.StatefulSet{}), 4 << 10},
 		"DaemonSet":                  {filled(&appsv1.DaemonSet{}), 4 << 10},
 		"ReplicaSet":                 {filled(&appsv1.ReplicaSet{}), 4 << 10},

@@ -155,14 +155,25 @@ func podSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// templateSpec keeps the containers of a template, and its priority, by which cluster policies spare pods. Placement and
-// tolerations are read from pods.
+// templateSpec keeps the containers of a template, its priority, by which cluster policies spare pods, and what the webhook
+// reads of a pod: the bridge foretells its decision. Placement and tolerations are read from pods.
 func templateSpec(spec *corev1.PodSpec) {
-	containers(spec, nil)
+	memory := memoryVolumes(spec.Volumes)
+	containers(spec, memory)
 	*spec = corev1.PodSpec{
-		InitContainers: spec.InitContainers, Containers: spec.Containers,
+		InitContainers: spec.InitContainers, Containers: spec.Containers, Volumes: memory,
 		Priority: spec.Priority, PriorityClassName: cut(spec.PriorityClassName),
+		Overhead: cpuAndMemory(spec.Overhead), Resources: podLevel(spec.Resources),
+		OS: spec.OS, NodeSelector: only(spec.NodeSelector, corev1.LabelOSStable),
 	}
+}
+
+// podLevel keeps CPU and memory of a pod's own resources; nil stays nil.
+func podLevel(resources *corev1.ResourceRequirements) *corev1.ResourceRequirements {
+	if resources == nil {
+		return nil
+	}
+	return &corev1.ResourceRequirements{Requests: cpuAndMemory(resources.Requests), Limits: cpuAndMemory(resources.Limits)}
 }
 
 // containers trims all containers. memory are the volumes that take from their memory; mounts of others are

@@ -130,7 +130,13 @@ func jsonBytes(t *testing.T, o any) int {
 }
 
 func TestWhatIsLeftOfWorkloads(t *testing.T) {
-	template := corev1.PodTemplateSpec{Spec: runningPod(1).Spec}
+	template := corev1.PodTemplateSpec{Spec: *runningPod(1).Spec.DeepCopy()}
+	template.Spec.Volumes = []corev1.Volume{{Name: "config"}, {Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}}
+	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "config"}, {Name: "shm"}}
+	template.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}
+	template.Spec.Resources = &corev1.ResourceRequirements{Requests: template.Spec.Overhead.DeepCopy()}
+	template.Spec.OS = &corev1.PodOS{Name: corev1.Linux}
+	template.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "linux", "pool": "a"}
 	template.Annotations = map[string]string{"attune.io/skip": "true", "checksum/config": strings.Repeat("a", 65)}
 	meta := metav1.ObjectMeta{
 		Name: "web", Namespace: "shop", UID: "u", Generation: 3, Labels: map[string]string{"app": "web"},
@@ -159,6 +165,14 @@ func TestWhatIsLeftOfWorkloads(t *testing.T) {
 			assert.Equal(t, whole.Template.Spec.Containers[i].Resources, c.Resources, name)
 			assert.Empty(t, c.Env, name)
 		}
+		// What the webhook reads of a pod: the bridge foretells its decision from the template.
+		require.Len(t, left.Template.Spec.Volumes, 1, name)
+		assert.Equal(t, corev1.StorageMediumMemory, left.Template.Spec.Volumes[0].EmptyDir.Medium, name)
+		assert.Equal(t, []corev1.VolumeMount{{Name: "shm"}}, left.Template.Spec.Containers[0].VolumeMounts, name)
+		assert.Equal(t, template.Spec.Overhead, left.Template.Spec.Overhead, name)
+		assert.Equal(t, template.Spec.Resources, left.Template.Spec.Resources, name)
+		assert.Equal(t, template.Spec.OS, left.Template.Spec.OS, name)
+		assert.Equal(t, map[string]string{corev1.LabelOSStable: "linux"}, left.Template.Spec.NodeSelector, name)
 		left.Annotations, left.Template = whole.Annotations, whole.Template
 		assert.Equal(t, whole, left, name)
 	}

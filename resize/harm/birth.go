@@ -75,7 +75,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 		}
 		wishes = append(wishes, of)
 	}
-	plan, refusal := resize.PlanFor(pod, wishes, caps, now)
+	plan, refusal := resize.PlanBack(pod, wishes, caps, now)
 	plan.Wave, plan.Reason = resize.WaveBirth, ReasonBirthCrash
 	return plan, refusal
 }

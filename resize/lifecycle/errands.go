@@ -20,9 +20,9 @@ const ResultUndone = "Undone"
 const ReasonUndo = "Undo"
 
 // UndoPlan plans the way back of a pod to its originals, the sizes that its containers had before attune. It is
-// PlanFor with the wave and reason of an undo; the refusal is ReasonNoChange where the pod already has them.
+// PlanBack with the wave and reason of an undo; the refusal is ReasonNoChange where the pod already has them.
 func UndoPlan(pod *corev1.Pod, originals []podview.Container, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
-	plan, refusal := resize.PlanFor(pod, originals, caps, now)
+	plan, refusal := resize.PlanBack(pod, originals, caps, now)
 	plan.Wave, plan.Reason = resize.WaveUndo, ReasonUndo
 	return plan, refusal
 }
@@ -118,10 +118,10 @@ func BoostLeft(pod *corev1.Pod, boosted []podview.Container, duration time.Durat
 	return left, podview.IsReady(pod)
 }
 
-// BoostPlan plans the end of a pod's boost. It is PlanFor with the wave and the reason of a boost; refusals are
-// those of PlanFor.
+// BoostPlan plans the end of a pod's boost. It is PlanBack with the wave and the reason of a boost; refusals are
+// those of PlanBack.
 func BoostPlan(pod *corev1.Pod, boosted []podview.Container, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
-	plan, refusal := resize.PlanFor(pod, boosted, caps, now)
+	plan, refusal := resize.PlanBack(pod, boosted, caps, now)
 	plan.Wave, plan.Reason = resize.WaveBoost, resize.ReasonBoost
 	return plan, refusal
 }

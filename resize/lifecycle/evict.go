@@ -162,7 +162,7 @@ func evictionPaused(_ *corev1.Pod, e Eviction) *resize.Refusal {
 
 // successorNotSized refuses while the successor would be created without the wanted size: it would not fit either,
 // and each eviction would lead to the next.
-func successorNotSized(_ *corev1.Pod, e Eviction) *resize.Refusal {
+func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	switch {
 	case e.Wanted == nil:
 		return nil
@@ -172,8 +172,13 @@ func successorNotSized(_ *corev1.Pod, e Eviction) *resize.Refusal {
 	case e.Seed == nil || !e.Now.Before(e.Seed.ValidUntil.Time):
 		return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor would be born as its template says: there is no seed for new pods now")
 	}
+	largest, needs := podview.FromResources(e.Seed.LargestPod), e.Wanted.Needs(pod)
 	for _, m := range e.Wanted.Moves {
 		for _, r := range recommender.Resources {
+			if most := largest[r].Request; most > 0 && needs[r] > most && m.To[r].Request > m.From[r].Request {
+				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor would be created as its template says: the pod would request %s of %s, and the largest node on which it may run has %s",
+					recommender.Format(r, needs[r]), r, recommender.Format(r, most))
+			}
 			given := seedOf(*e.Seed, m.Container, r)
 			if m.To[r].Request > m.From[r].Request && given < m.To[r].Request {
 				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor's container %s would be born with %s of %s, and it wants %s; new pods get more once another pod has proven it",

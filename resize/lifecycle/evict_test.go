@@ -101,6 +101,10 @@ func TestMayEvict(t *testing.T) {
 			e.Seed = e.Seed.DeepCopy()
 			e.Seed.Containers[0].CPURequest = ptr.To(resource.MustParse("1999m"))
 		}, reason: ReasonSuccessorNotSized, passes: true},
+		"no node on which it may run is large enough": {world: func(e *Eviction) {
+			e.Seed = e.Seed.DeepCopy()
+			e.Seed.LargestPod.CPURequest = ptr.To(resource.MustParse("1900m"))
+		}, reason: ReasonSuccessorNotSized, passes: true},
 		"the seed leaves the CPU alone": {world: func(e *Eviction) { e.Seed = &v1alpha1.Seed{ValidUntil: e.Seed.ValidUntil} }, reason: ReasonSuccessorNotSized, passes: true},
 		"no other node":                 {world: func(e *Eviction) { e.Nodes = e.Nodes[:1] }, reason: ReasonNoOtherNode},
 		"all other nodes are smaller":   {world: func(e *Eviction) { e.Nodes = []*corev1.Node{aNode("node-1", "4"), aNode("node-2", "1900m")} }, reason: ReasonNoOtherNode},

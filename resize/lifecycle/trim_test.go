@@ -36,6 +36,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	world.Node.Room = taken(pod)
 	plan, refusal := PlanFor(pod, wished, caps, noon)
 	out["PlanFor"] = []any{plan, refusal, string(plan.Patch()), specOf(plan.Apply(pod)), plan.Effect(pod)}
+	exact, refusal := PlanBack(pod, wished, caps, noon)
+	out["PlanBack"] = []any{exact, refusal}
 	out["Apply"], out["Effect"] = out["PlanFor"], out["PlanFor"]
 	undo, refusal := UndoPlan(pod, wished, caps, noon)
 	out["UndoPlan"] = []any{undo, refusal}

@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 	. "attune.io/attune/resize"
 	. "attune.io/attune/resize/lifecycle"
 )
@@ -23,6 +24,21 @@ func undoOf(t *testing.T) (pod *corev1.Pod, plan Plan) {
 	plan, refusal := UndoPlan(pod, []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
 	require.Nil(t, refusal, "%v", refusal)
 	return pod, plan
+}
+
+// An undo gives back exactly what the template has: less than the least sizes, and limits above what the node has.
+func TestUndoGivesBackTheExactOriginals(t *testing.T) {
+	small := able()
+	small.Allocatable = [2]recommender.Amount{1500, 2 * gi}
+	for _, original := range []recommender.Size{
+		{{Request: 1, Limit: 5}, {Request: 2 * mi, Limit: 8 * mi}},
+		{{Request: 500, Limit: 64000}, {Request: 512 * mi, Limit: 256 * gi}},
+	} {
+		pod := running(size(200, 400, 256, 512))
+		plan, refusal := UndoPlan(pod, []podview.Container{{Name: "app", Size: original}}, small, noon)
+		require.Nil(t, refusal, "%v", refusal)
+		assert.Equal(t, original, podview.Specs(plan.Apply(pod))["app"])
+	}
 }
 
 // What paces new steps does not hold an undo; what a person or the platform forbids does.

@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // Namespace holds the bounds for every pod of a namespace. The zero value bounds nothing. The index makes it from
@@ -41,6 +42,8 @@ type Held struct {
 	Resource recommender.Resource
 	// Reason why it stays.
 	Reason Reason
+	// Message adds the amounts to the reason where there are any to report; empty: nothing.
+	Message string
 }
 
 // SeedPod fits the seed of a recommendation (nil: none) to a new pod. It is a pure function of its arguments, and
@@ -51,9 +54,9 @@ type Held struct {
 //  1. leave ends with pods that are not sized at all.
 //  2. recall finds the sizes before an earlier call, on which all else is computed.
 //  3. seedUnits fits each container by itself.
-//  4. keepRoom gives a resource back where the pod as a whole would be refused, so it needs the sizes of all
-//     containers.
-//  5. keepClass comes last: what keepRoom gives back can change the class.
+//  4. fitNode gives a resource back where the pod as a whole would fit no node, keepRoom where the namespace would
+//     refuse it. Both need the sizes of all containers.
+//  5. keepClass comes last: what the two give back can change the class.
 func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision {
 	d := Decision{}
 	units := sized(p, rec, ns, now, &d)
@@ -81,6 +84,7 @@ func sized(p *Pod, rec *Recommendation, ns *Namespace, now time.Time, d *Decisio
 	rec = rec.sparing(p)
 	recall(p, units, rec, ns)
 	seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, d)
+	fitNode(p, units, &rec.Seed.Largest, d)
 	keepRoom(p, units, ns, d)
 	keepClass(p, units, ns, d)
 	return units
@@ -102,6 +106,9 @@ func outcome(note string, d *Decision) Reason {
 // mirrorAnnotation marks the API server's copy of a static pod; the kubelet ignores changes of it.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
+// windows is the name of the system, of pods and in the label of nodes.
+const windows = string(corev1.Windows)
+
 // leave returns a decision with a reason where the pod is not to be sized at all, else the zero value.
 func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 	_, mirror := p.Metadata.Annotations[mirrorAnnotation]
@@ -110,7 +117,7 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 		return Decision{Reason: Skipped}
 	case mirror:
 		return Decision{Reason: MirrorPod}
-	case p.Spec.OS != nil && p.Spec.OS.Name == "windows":
+	case p.Spec.OS != nil && p.Spec.OS.Name == windows || p.Spec.NodeSelector.OS == windows:
 		return Decision{Reason: Windows}
 	case p.Spec.Resources != nil:
 		return Decision{Reason: PodLevelResources}
@@ -127,10 +134,10 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 // seedUnits fits the seed to each container that runs as long as the pod, and notes what is held. Init containers
 // that end are never sized.
 func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *Decision) {
-	f := frame{class: classOf(units, was), bounds: &ns.Bounds}
+	f := frame{class: classOf(units, was), bounds: &ns.Bounds, largest: seed.Largest}
 	for i := range units {
 		u := &units[i]
-		u.will, u.plain = u.was, recommender.Allocation{}
+		u.will, u.plain, u.unkept = u.was, recommender.Allocation{}, recommender.Allocation{}
 		s := seed.of(u.Name).forGeneration(generation)
 		if s == nil || !u.runs() {
 			continue
@@ -140,7 +147,10 @@ func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *De
 			if u.tight[r] && s.Of[r].request > 0 {
 				held = FixedLimit
 			} else {
-				u.will[r], held = f.fit(r, s, u.was[r])
+				u.will[r], held = f.fit(r, s, u.was[r], u.volumes)
+			}
+			if held == MemoryVolume {
+				u.unkept, _ = f.fit(r, s, u.was[r], podview.MemoryVolumes{})
 			}
 			if r == recommender.CPU && held == "" && u.boost {
 				f.boostUnit(u, s)
@@ -160,9 +170,36 @@ func (f frame) boostUnit(u *unit, s *ContainerSeed) {
 	}
 	// The frame is a copy (value receiver), so the boost applies to this container alone.
 	f.boost = s.boost
-	boosted, _ := f.fit(recommender.CPU, s, u.was[recommender.CPU])
+	boosted, _ := f.fit(recommender.CPU, s, u.was[recommender.CPU], podview.MemoryVolumes{})
 	if plain := u.will[recommender.CPU]; boosted.Request > plain.Request {
 		u.will[recommender.CPU], u.plain = boosted, plain
+	}
+}
+
+// fitNode gives a resource back in all containers where the pod would request more of it than the largest node has, and more
+// than its template; of CPU first only the boosts. Without that the pod would stay Pending. The containers get what the pod had
+// before attune, also what an earlier call gave them: another webhook may have added a container since.
+func fitNode(p *Pod, units []unit, largest *recommender.Size, d *Decision) {
+	for _, r := range recommender.Resources {
+		most := largest[r].Request
+		requests := func(of version) recommender.Amount { return p.withOverhead(r, effective(units, r, of)).Request }
+		allowed, wanted := max(most, requests(was)), requests(will)
+		if most == 0 || wanted <= allowed || r == recommender.CPU && unboost(units) && requests(will) <= allowed {
+			continue
+		}
+		giveBack(units, r)
+		d.Held = append(d.Held, Held{Resource: r, Reason: NodeCapacity, Message: "the pod would request " + recommender.Format(r, wanted) +
+			" of " + r.String() + ", and the largest node on which it may run has " + recommender.Format(r, most)})
+	}
+}
+
+// giveBack gives all containers what they had of a resource before attune, without boosts.
+func giveBack(units []unit, r recommender.Resource) {
+	for i := range units {
+		units[i].will[r] = units[i].was[r]
+		if r == recommender.CPU {
+			units[i].boost, units[i].claimed = false, false
+		}
 	}
 }
 
@@ -266,21 +303,23 @@ const (
 
 	// The other reasons leave the pod, or one of its resources, as it is.
 
-	NotAPod           Reason = "NotAPod"           // not the creation of a pod
-	Unreadable        Reason = "Unreadable"        // not decodable, or with absurd amounts
-	Failed            Reason = "Failed"            // a defect of ours, recovered
-	NoOwner           Reason = "NoOwner"           // no workload that attune sizes
-	NoRecommendation  Reason = "NoRecommendation"  // nothing is known of the workload
-	NoSeed            Reason = "NoSeed"            // the recommendation has none, or a bad one
-	SeedExpired       Reason = "SeedExpired"       // no fresh data since
-	Skipped           Reason = "Skipped"           // the pod opts out
-	Windows           Reason = "Windows"           // cannot be resized later
-	MirrorPod         Reason = "MirrorPod"         // a static pod's shadow: changing it changes nothing
-	PodLevelResources Reason = "PodLevelResources" // sized as a whole by its author
-	AsSeeded          Reason = "AsSeeded"          // has these values by itself
-	LimitRange        Reason = "LimitRange"        // the seed does not fit the namespace's limit ranges
-	Quota             Reason = "Quota"             // room in the namespace's quotas is not known to suffice
-	TemplateChanged   Reason = "TemplateChanged"   // its author asks for more than the seed was made for
-	QoSClass          Reason = "QoSClass"          // the seed would change the pod's quality of service
-	FixedLimit        Reason = "FixedLimit"        // a Guaranteed pod whose limits the policy leaves alone, or a limit of zero
+	NotAPod           Reason = "NotAPod"                 // not the creation of a pod
+	Unreadable        Reason = "Unreadable"              // not decodable, or with absurd amounts
+	Failed            Reason = "Failed"                  // a defect of ours, recovered
+	NoOwner           Reason = "NoOwner"                 // no workload that attune sizes
+	NoRecommendation  Reason = "NoRecommendation"        // nothing is known of the workload
+	NoSeed            Reason = "NoSeed"                  // the recommendation has none, or a bad one
+	SeedExpired       Reason = "SeedExpired"             // no fresh data since
+	Skipped           Reason = "Skipped"                 // the pod opts out
+	Windows           Reason = "Windows"                 // cannot be resized later
+	MirrorPod         Reason = "MirrorPod"               // a static pod's shadow: changing it changes nothing
+	PodLevelResources Reason = "PodLevelResources"       // sized as a whole by its author
+	AsSeeded          Reason = "AsSeeded"                // has these values by itself
+	LimitRange        Reason = "LimitRange"              // the seed does not fit the namespace's limit ranges
+	Quota             Reason = "Quota"                   // room in the namespace's quotas is not known to suffice
+	TemplateChanged   Reason = "TemplateChanged"         // its author asks for more than the seed was made for
+	QoSClass          Reason = "QoSClass"                // the seed would change the pod's quality of service
+	FixedLimit        Reason = "FixedLimit"              // a Guaranteed pod whose limits the policy leaves alone, or a limit of zero
+	MemoryVolume      Reason = resize.ReasonMemoryVolume // the memory limit stays: a memory-backed volume may fill up to it
+	NodeCapacity      Reason = resize.ReasonNodeCapacity // the pod would fit no node on which it may run
 )

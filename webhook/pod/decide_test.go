@@ -225,6 +225,7 @@ func TestLeavesPodsAlone(t *testing.T) {
 		{name: "mirror", change: func(p *corev1.Pod) {
 			p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 		}, reason: MirrorPod},
+		{name: "windows, by the node selector", change: func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} }, reason: Windows},
 		{name: "windows", change: func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }, reason: Windows},
 		{name: "pod level", change: func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}

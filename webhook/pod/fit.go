@@ -8,7 +8,9 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/constraint"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // frame holds the conditions that apply to all containers of a pod.
@@ -16,6 +18,8 @@ type frame struct {
 	// class is that of the pod as it was created; bounds are those of its namespace.
 	class  corev1.PodQOSClass
 	bounds *constraint.Bounds
+	// largest is what the pod may request at most (requests), and what limits are raised to at most (limits); 0: not known.
+	largest recommender.Size
 	// boost of the CPU that is fitted; the zero value is none.
 	boost boost
 }
@@ -25,10 +29,12 @@ type frame struct {
 // applied, the container keeps what it was created with and the reason is not empty.
 //
 // The result always keeps these rules: a request is at most its limit; nothing that was set becomes unset; request
-// and limit stay equal in a Guaranteed pod; where lowering is not allowed, neither falls below what it was.
+// and limit stay equal in a Guaranteed pod; where lowering is not allowed, neither falls below what it was; what moves is
+// at least podview.RaiseToLeast. A memory limit that leaves no room for the container's memory-backed volumes is not
+// lowered, with the reason MemoryVolume; the request may still move.
 // Where the template asks for more than the seed was made for, its author just changed it, and the pod is not
 // lowered. In a Guaranteed pod the resource moves only if request and limit both may move.
-func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation) (recommender.Allocation, Reason) {
+func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation, volumes podview.MemoryVolumes) (recommender.Allocation, Reason) {
 	s := &c.Of[r]
 	switch {
 	case s.request == 0:
@@ -40,15 +46,31 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	if bound.ViolatedBy(was) {
 		return was, LimitRange // the pod will be refused as it is, and by another
 	}
-	wanted := f.wanted(r, s, was)
-	switch {
-	case f.class != corev1.PodQOSGuaranteed:
-		return bound.Clamp(r, wanted, was), ""
-	case s.bothMove:
-		return bound.ClampEqual(r, wanted.Request, was.Request, granularity(r, was)), ""
-	default:
+	if f.class == corev1.PodQOSGuaranteed && !s.bothMove {
 		return was, FixedLimit
 	}
+	wanted, held := keepLimit(r, was, f.wanted(r, s, was), s.limitFloor, volumes)
+	var fitted recommender.Allocation
+	if f.class == corev1.PodQOSGuaranteed {
+		fitted = bound.ClampEqual(r, wanted.Request, was.Request, granularity(r, was))
+	} else {
+		fitted = bound.Clamp(r, wanted, was)
+	}
+	if podview.RaiseToLeast(r, was, fitted) != fitted {
+		return was, LimitRange // it allows no amount that a container can run with
+	}
+	return fitted, held
+}
+
+// keepLimit keeps the memory limit where it would fall and leave no room for the container's memory-backed volumes. What the
+// container needs beside them is not known before it runs: the limit's floor stands for it, or the request where that is more.
+func keepLimit(r recommender.Resource, was, wanted recommender.Allocation, floor recommender.Amount, volumes podview.MemoryVolumes) (recommender.Allocation, Reason) {
+	m := resize.Move{}
+	m.From[r], m.To[r] = was, wanted
+	if !m.LowersMemoryLimit() || !volumes.Exceed(wanted.Limit, max(floor, wanted.Request)) {
+		return wanted, ""
+	}
+	return resize.WithoutMemoryLimitDecrease(m)[r], MemoryVolume
 }
 
 // wanted is the seed before the bounds of the namespace are applied.
@@ -62,10 +84,11 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	}
 	switch f.class {
 	case corev1.PodQOSBestEffort: // requests only: a limit is more than the pod's author ever accepted
-		return wanted
+		return podview.RaiseToLeast(r, was, wanted)
 	case corev1.PodQOSGuaranteed:
 		wanted.Request = max(wanted.Request, s.limitFloor)
-		return wanted
+		wanted.Limit = wanted.Request
+		return podview.RaiseToLeast(r, was, wanted)
 	}
 	wanted.Limit = s.limitFor(r, was, wanted.Request)
 	if !s.mayLower {
@@ -74,7 +97,7 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	if wanted.Limit > 0 && wanted.Request > wanted.Limit {
 		wanted.Request = r.WholeWithin(wanted.Limit, was.Request, wanted.Limit)
 	}
-	return wanted
+	return podview.CapLimit(was, podview.RaiseToLeast(r, was, wanted), f.largest[r].Limit)
 }
 
 // limitFor is the limit that goes with a request; 0: none.

@@ -30,6 +30,10 @@ type unit struct {
 	// was is the size before attune, is the size in the object that came in, will the size that the object is to
 	// have.
 	was, is, will recommender.Size
+	// volumes are the memory-backed ones that it mounts. unkept is the memory that the seed gives where none of them keeps the
+	// limit; zero: none does.
+	volumes podview.MemoryVolumes
+	unkept  recommender.Allocation
 	// tight is true for resources that stay as they are, because no whole amount fits below the limit.
 	tight [2]bool
 	// boost is true where the container may get a startup boost, and claimed where it already has one from an
@@ -52,6 +56,11 @@ func unitsOf(p *Pod) []unit {
 	}
 	for i := range p.Spec.Containers {
 		units = append(units, unitOf(&p.Spec.Containers[i], false, i))
+	}
+	if len(p.Spec.Volumes) > 0 {
+		for i := range units {
+			units[i].volumes = p.Spec.Volumes.mountedBy(units[i].Container)
+		}
 	}
 	return units
 }

@@ -100,6 +100,11 @@ func (d dice) scene(t *testing.T) *scene {
 	if d.chance(20) {
 		s.pod.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("120Mi")}
 	}
+	if d.chance(30) {
+		source := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
+		source.SizeLimit = d.maybe(recommender.Memory, 50)
+		mounting(s.pod, corev1.VolumeSource{EmptyDir: source}, "app0", "side0", "side1")
+	}
 	d.seed(s)
 	for range d.IntN(3) {
 		s.ranges = append(s.ranges, d.limitRange())
@@ -117,6 +122,10 @@ func (d dice) seed(s *scene) {
 		}
 	}()
 	s.rec.Spec.Seed.RaiseOnly = d.chance(30)
+	s.rec.Spec.Seed.LargestPod = v1alpha1.Resources{
+		CPURequest: d.maybe(recommender.CPU, 30), CPULimit: d.maybe(recommender.CPU, 30),
+		MemoryRequest: d.maybe(recommender.Memory, 30), MemoryLimit: d.maybe(recommender.Memory, 30),
+	}
 	node := d.chance(30)
 	for _, c := range append(s.pod.Spec.InitContainers, s.pod.Spec.Containers...) {
 		if d.chance(15) {
@@ -198,7 +207,7 @@ func TestRandomPods(t *testing.T) {
 		}
 	}
 	// The dice are worth something only if they meet what there is to meet.
-	for _, reason := range []Reason{Seeded, AsSeeded, LimitRange, Quota, QoSClass, FixedLimit} {
+	for _, reason := range []Reason{Seeded, AsSeeded, LimitRange, Quota, QoSClass, FixedLimit, MemoryVolume, NodeCapacity} {
 		assert.Positive(t, reasons[reason], reason)
 	}
 }
@@ -219,6 +228,7 @@ func checkScene(t *testing.T, n uint64) Reason {
 
 	checkAlone(t, s, after)
 	checkContainers(t, s, after)
+	checkSizes(t, s, after)
 	checkClass(t, s.pod, after)
 	checkNamespace(t, s, after)
 	checkNote(t, s.pod, after)
@@ -283,6 +293,36 @@ func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
 			if guaranteed && r == recommender.CPU && w.Request%1000 == 0 {
 				assert.Zero(t, a.Request%1000, "whole cores stay whole")
 			}
+		}
+	}
+}
+
+// checkSizes: what attune changes is neither too small to start with nor too large for a node, and leaves memory-backed
+// volumes their room.
+func checkSizes(t *testing.T, s *scene, after *corev1.Pod) {
+	t.Helper()
+	least := recommender.Size{recommender.CPU: {Request: 2, Limit: 10}, recommender.Memory: {Request: 4 << 20, Limit: 16 << 20}}
+	largest := podview.FromResources(s.rec.Spec.Seed.LargestPod)
+	requested := [2][2]recommender.Amount{podview.Requests(s.pod), podview.Requests(after)}
+	now := all(after)
+	for r := range largest {
+		most := largest[r].Request
+		assert.True(t, most == 0 || requested[1][r] <= max(most, requested[0][r]), "%v requested, the largest node has %v", requested, most)
+	}
+	unbounded := len(s.pod.Spec.Volumes) > 0 && s.pod.Spec.Volumes[1].EmptyDir.SizeLimit == nil
+	for i, c := range all(s.pod) {
+		was, is := podview.ReadSpec(c.Resources), podview.ReadSpec(now[i].Resources)
+		for r := range is {
+			w, a := was[r], is[r]
+			// A request that is cut to a limit of the template, or of a LimitRange, may be less.
+			assert.True(t, a.Request == w.Request || a.Request >= min(least[r].Request, max(w.Request, a.Limit, w.Limit)) || a.Request == a.Limit, "request %+v of %+v", a, w)
+			assert.True(t, a.Limit == w.Limit || a.Limit >= least[r].Limit, "limit %+v of %+v", a, w)
+			if most := largest[r].Limit; most > 0 {
+				assert.LessOrEqual(t, a.Limit, max(most, w.Limit, a.Request), "limit %+v of %+v", a, w)
+			}
+		}
+		if memory := recommender.Memory; unbounded && len(c.VolumeMounts) > 0 && was[memory].Limit > 0 {
+			assert.GreaterOrEqual(t, is[memory].Limit, was[memory].Limit)
 		}
 	}
 }

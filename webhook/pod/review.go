@@ -1,11 +1,16 @@
 package pod
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/internal/quantity"
+	"attune.io/attune/podview"
 )
 
 // review is the part of an AdmissionReview that is read. Decoding only that part takes a fraction of the time and
@@ -52,6 +57,8 @@ type Spec struct {
 	// Containers are the regular ones, InitContainers also hold native sidecars.
 	Containers     []Container `json:"containers"`
 	InitContainers []Container `json:"initContainers"`
+	// Volumes are the memory-backed ones alone.
+	Volumes memoryVolumes `json:"volumes"`
 	// Resources at pod level; nil where the pod has none. Only their presence matters: such pods are not sized.
 	Resources *struct{} `json:"resources"`
 	// Overhead of the runtime class, which quotas count.
@@ -60,10 +67,13 @@ type Spec struct {
 	// the priority in before it asks a webhook.
 	PriorityClassName string `json:"priorityClassName"`
 	Priority          *int32 `json:"priority"`
-	// OS is nil where the pod names none; Windows pods are not sized.
+	// OS is nil where the pod names none; Windows pods are not sized. Most name it in NodeSelector alone.
 	OS *struct {
 		Name string `json:"name"`
 	} `json:"os"`
+	NodeSelector struct {
+		OS string `json:"kubernetes.io/os"`
+	} `json:"nodeSelector"`
 }
 
 // Container is the part of a container that sizing reads.
@@ -74,11 +84,66 @@ type Container struct {
 	RestartPolicy string `json:"restartPolicy"`
 	// Resources is nil where the container has none.
 	Resources *Requirements `json:"resources"`
+	// VolumeMounts are decoded only in a pod with memory-backed volumes (memoryVolumes.mountedBy).
+	VolumeMounts json.RawMessage `json:"volumeMounts"`
 	// ResizePolicy names the changes that restart the container.
 	ResizePolicy []struct {
 		ResourceName  string `json:"resourceName"`
 		RestartPolicy string `json:"restartPolicy"`
 	} `json:"resizePolicy"`
+}
+
+// memoryVolumes are the memory-backed volumes of a pod: few pods have any.
+type memoryVolumes []volume
+
+// volume is the part of a volume that sizing reads.
+type volume struct {
+	Name     string `json:"name"`
+	EmptyDir *struct {
+		Medium    corev1.StorageMedium `json:"medium"`
+		SizeLimit *quantity.Bounded    `json:"sizeLimit"`
+	} `json:"emptyDir"`
+}
+
+// UnmarshalJSON decodes nothing where no volume can be memory-backed, which spares most pods the allocations.
+func (v *memoryVolumes) UnmarshalJSON(text []byte) error {
+	if !bytes.Contains(text, []byte(corev1.StorageMediumMemory)) {
+		return nil
+	}
+	var all []volume
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	*v = slices.DeleteFunc(all, func(v volume) bool { return v.EmptyDir == nil || v.EmptyDir.Medium != corev1.StorageMediumMemory })
+	return nil
+}
+
+// mountedBy returns the volumes that a container mounts. Mounts that cannot be read count as one of a volume without a size
+// limit, which keeps the container's memory limit.
+func (v memoryVolumes) mountedBy(c *Container) (mounted podview.MemoryVolumes) {
+	if len(c.VolumeMounts) == 0 {
+		return mounted
+	}
+	var mounts []struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(c.VolumeMounts, &mounts) != nil {
+		return podview.MemoryVolumes{Unbounded: true}
+	}
+	for i := range v {
+		for j := range mounts {
+			if mounts[j].Name != v[i].Name {
+				continue
+			}
+			if limit := v[i].EmptyDir.SizeLimit; limit != nil {
+				mounted.Add(v[i].EmptyDir.Medium, &limit.Quantity)
+			} else {
+				mounted.Add(v[i].EmptyDir.Medium, nil)
+			}
+			break // a volume that is mounted twice counts once
+		}
+	}
+	return mounted
 }
 
 // Requirements are the requests and limits of a container. A nil list does not exist in the object, which a patch

@@ -51,6 +51,8 @@ type Seed struct {
 	ValidUntil time.Time
 	// Containers are the seeds by container; others stay as they are.
 	Containers []ContainerSeed
+	// Largest bounds the sum of a pod's requests (requests), and what limits are raised to (limits); 0: not known.
+	Largest recommender.Size
 }
 
 // ContainerSeed is the seed of one container.
@@ -128,7 +130,10 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 		r.Withheld = "seed " + seed.Revision + " harmed a pod"
 		return r
 	}
-	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time}
+	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time, Largest: recommender.Size{
+		recommender.CPU:    {Request: amountAt(recommender.CPU, seed.LargestPod.CPURequest), Limit: amountAt(recommender.CPU, seed.LargestPod.CPULimit)},
+		recommender.Memory: {Request: amountAt(recommender.Memory, seed.LargestPod.MemoryRequest), Limit: amountAt(recommender.Memory, seed.LargestPod.MemoryLimit)},
+	}}
 	for i := range seed.Containers {
 		c := readContainer(&seed.Containers[i], rec.Spec.Strategy, seed.RaiseOnly || seed.Containers[i].RaiseOnly)
 		c.originals, c.crashes = originals(rec.Status.Originals, c.Name), rec.Status.BirthCrashes

@@ -46,7 +46,9 @@ func dropClaims(units []unit) (fell bool) {
 	for i := range units {
 		u := &units[i]
 		for _, r := range recommender.Resources {
-			if u.will[r] != u.is[r] && u.was[r] != u.is[r] {
+			// Without the volume that keeps a limit, another webhook may have added that volume since.
+			explained := u.will[r] == u.is[r] || r == recommender.Memory && u.unkept.Request > 0 && u.unkept == u.is[r]
+			if !explained && u.was[r] != u.is[r] {
 				u.was[r], fell = u.is[r], true
 				u.boost, u.claimed = u.mayBoost(), false
 			}

@@ -1,0 +1,67 @@
+package pod
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
+)
+
+// A created pod never gets less than a container needs to start, whatever was measured or configured, or what its template has.
+func TestSeedKeepsLeastSizes(t *testing.T) {
+	stays := func(s *v1alpha1.ContainerSeed) { s.CPULimitFollows, s.MemoryLimitFollows = false, false }
+	node := func(limit string) func(*v1alpha1.ContainerSeed) {
+		return func(s *v1alpha1.ContainerSeed) { stays(s); s.MemoryLimit = amountOf(t, limit) }
+	}
+	boosted := func(s *v1alpha1.ContainerSeed) { s.CPUBoost = &v1alpha1.CPUBoost{Multiplier: "3"} }
+	most := func(amount string) []*corev1.LimitRange {
+		return []*corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"memory": resource.MustParse(amount)},
+		}}}}}
+	}
+	for name, tc := range map[string]struct {
+		has, cpu, memory string
+		edit             func(*v1alpha1.ContainerSeed)
+		limits           []*corev1.LimitRange
+		raiseOnly        bool
+		want             string
+	}{
+		"memory measured as 0":                {has: "cpu=50m memory=128Mi/256Mi", cpu: "12m", memory: "1Ki", want: "cpu=12m memory=4Mi/16Mi"},
+		"memory measured as 0, Guaranteed":    {has: "cpu=50m/50m memory=128Mi/128Mi", memory: "1Ki", want: "cpu=50m/50m memory=16Mi/16Mi"},
+		"maxAllowed without a unit":           {has: "cpu=1 memory=128Mi/256Mi", memory: "512", want: "cpu=1 memory=4Mi/16Mi"},
+		"an idle CPU":                         {has: "cpu=100m/200m memory=1Gi", cpu: "1m", want: "cpu=2m/10m memory=1Gi"},
+		"an idle CPU, Guaranteed":             {has: "cpu=100m/100m memory=1Gi/1Gi", cpu: "1m", want: "cpu=10m/10m memory=1Gi/1Gi"},
+		"Guaranteed with whole cores":         {has: "cpu=2/2 memory=1Gi/1Gi", cpu: "1m", want: "cpu=1/1 memory=1Gi/1Gi"},
+		"no request so far":                   {has: "cpu=1", memory: "1Ki", want: "cpu=1 memory=4Mi"},
+		"BestEffort":                          {has: "", cpu: "1m", memory: "1Ki", want: "cpu=2m memory=4Mi"},
+		"a boost of an idle CPU":              {has: "cpu=100m/200m memory=1Gi", cpu: "1m", edit: boosted, want: "cpu=3m/10m memory=1Gi"},
+		"strategy Node":                       {has: "cpu=1 memory=128Mi/256Mi", memory: "1Ki", edit: node("2Ki"), want: "cpu=1 memory=4Mi/16Mi"},
+		"strategy Node, a limit is added":     {has: "cpu=1 memory=128Mi", memory: "1Ki", edit: node("2Ki"), want: "cpu=1 memory=4Mi/16Mi"},
+		"the template has less":               {has: "cpu=1m/5m memory=2Mi/8Mi", cpu: "1m", memory: "1Ki", want: "cpu=1m/5m memory=2Mi/8Mi"},
+		"the template has less, Guaranteed":   {has: "cpu=5m/5m memory=8Mi/8Mi", cpu: "1m", memory: "1Ki", want: "cpu=5m/5m memory=8Mi/8Mi"},
+		"the template has less and is raised": {has: "cpu=1 memory=2Mi/8Mi", memory: "3Mi", want: "cpu=1 memory=4Mi/16Mi"},
+		"raise only":                          {has: "cpu=1 memory=2Mi/8Mi", memory: "1Ki", raiseOnly: true, want: "cpu=1 memory=2Mi/8Mi"},
+		"a limit that stays is below":         {has: "cpu=1 memory=1Mi/3Mi", memory: "2Mi", edit: stays, want: "cpu=1 memory=3Mi/3Mi"},
+		"a LimitRange that allows less":       {has: "cpu=1 memory=2Mi/8Mi", memory: "3Mi", limits: most("8Mi"), want: "cpu=1 memory=4Mi/8Mi"},
+		"a LimitRange between the two":        {has: "cpu=1 memory=2Mi/8Mi", memory: "3Mi", limits: most("12Mi"), want: "cpu=1 memory=2Mi/8Mi"},
+		"a LimitRange below all of them":      {has: "cpu=1 memory=1Mi/2Mi", memory: "2Mi", limits: most("2Mi"), want: "cpu=1 memory=2Mi/2Mi"},
+		"a LimitRange, Guaranteed":            {has: "cpu=1/1 memory=4Mi/4Mi", memory: "6Mi", limits: most("8Mi"), want: "cpu=1/1 memory=4Mi/4Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed := seedFor(t, "app", tc.cpu, tc.memory)
+			if tc.edit != nil {
+				tc.edit(&seed)
+			}
+			rec := recommendation(seed)
+			rec.Spec.Seed.RaiseOnly = tc.raiseOnly
+			pod, ns := podOf(container(t, "app", tc.has)), &Namespace{Bounds: constraint.BoundsOf(tc.limits)}
+			after := applied(t, pod, SeedPod(view(t, pod), Read(rec), ns, now))
+			assert.Equal(t, []string{tc.want}, resources(after))
+			assertStable(t, after, Read(rec), ns)
+		})
+	}
+}
