@@ -147,6 +147,15 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 	return greatest
 }
 
+// RequestFloorsOf is FloorsOf for the requests of a container with this memory limit in bytes. A container is killed at
+// its limit: where it has one, what OOM kills taught is a floor of the limit (OOMFloorOf), and none of the request.
+func RequestFloorsOf(floors []v1alpha1.Floor, container string, limit recommender.Amount, now time.Time) [2]recommender.Floor {
+	if limit > 0 {
+		floors = slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return resize.Harm(f.Reason) == resize.HarmOOM })
+	}
+	return FloorsOf(floors, container, now)
+}
+
 // OOMFloorOf is FloorsOf for memory, from OOM kills alone; in bytes, 0: none.
 func OOMFloorOf(floors []v1alpha1.Floor, container string, now time.Time) recommender.Amount {
 	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return resize.Harm(f.Reason) != resize.HarmOOM })
