@@ -140,3 +140,52 @@ func TestAKillSeedsWithoutHistory(t *testing.T) {
 		})
 	}
 }
+
+// What an OOM kill leaves of a seed, by the container's own size and by what holds its memory.
+func TestAKillSeedsTheLimit(t *testing.T) {
+	amounts := func(memory string) corev1.ResourceList {
+		list := corev1.ResourceList{"cpu": resource.MustParse("1")}
+		if memory != "" {
+			list["memory"] = resource.MustParse(memory)
+		}
+		return list
+	}
+	for name, tc := range map[string]struct {
+		request, limit, held string
+		floor                int64
+		noHistory            bool
+		want, wantLimit      string
+	}{
+		"not held":                           {request: "256Mi", limit: "1Gi", floor: 1332 * mi, want: "390Mi", wantLimit: "1332Mi"},
+		"an HPA":                             {request: "256Mi", limit: "1Gi", held: "HPA", floor: 1332 * mi, wantLimit: "1332Mi"},
+		"an HPA, request = limit":            {request: "1Gi", limit: "1Gi", held: "HPA", floor: 1332 * mi},
+		"an HPA, no limit":                   {request: "1Gi", held: "HPA", floor: 1332 * mi},
+		"an HPA, no kill":                    {request: "256Mi", limit: "1Gi", held: "HPA"},
+		"no history":                         {request: "256Mi", limit: "1Gi", noHistory: true, floor: 1332 * mi, wantLimit: "1332Mi"},
+		"no history, no limit":               {request: "1Gi", noHistory: true, floor: 1332 * mi, want: "1332Mi"},
+		"no limit: the request is the floor": {request: "1Gi", floor: 1332 * mi, want: "1332Mi"},
+		"a VPA":                              {request: "256Mi", limit: "1Gi", held: "VPA", floor: 1332 * mi},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := sizing(t, map[recommender.Resource]string{recommender.Memory: tc.held})
+			if tc.floor > 0 {
+				v.Status.Floors = []v1alpha1.Floor{kill(tc.floor)}
+			}
+			if tc.noHistory {
+				v.History.Profiles = nil
+			}
+			c := &v.Workload.Template.Spec.Containers[0]
+			c.Resources = corev1.ResourceRequirements{Requests: amounts(tc.request), Limits: amounts(tc.limit)}
+			spec := Desired(v)
+			if spec.Seed == nil {
+				assert.Empty(t, tc.want+tc.wantLimit)
+				return
+			}
+			s := spec.Seed.Containers[0]
+			assert.Equal(t, tc.want, text(s.MemoryRequest))
+			if tc.limit != "" {
+				assert.Equal(t, tc.wantLimit, text(s.MemoryLimitFloor))
+			}
+		})
+	}
+}
