@@ -18,10 +18,12 @@ const OOMKilled = "OOMKilled"
 type OOM struct {
 	// Container is the name of the killed container.
 	Container string
+	// ContainerID is the id of the run that was killed.
+	ContainerID string
 	// At is when the container ended, by the clock of the node.
 	At time.Time
-	// Limit in bytes: the memory limit at which the container was killed, or the pod's own limit where that one is
-	// lower; the request where there is no limit.
+	// Limit in bytes: the memory limit that the container has now, or the pod's own limit where that one is lower; the
+	// request where there is no limit. It is the limit at the kill only where the pod was not resized since (ResizedSince).
 	Limit recommender.Amount
 	// Evidence identifies this kill (container id and time), so that it is counted once.
 	Evidence string
@@ -35,11 +37,35 @@ func OOMKills(pod *corev1.Pod) []OOM {
 	for _, c := range Read(pod) {
 		for _, t := range Terminations(statuses[c.Name]) {
 			if t.Reason == OOMKilled {
-				kills = append(kills, OOM{Container: c.Name, At: t.FinishedAt.Time, Limit: KillingLimit(pod, c.Size), Evidence: Evidence(t)})
+				kills = append(kills, OOM{Container: c.Name, ContainerID: t.ContainerID, At: t.FinishedAt.Time, Limit: KillingLimit(pod, c.Size), Evidence: Evidence(t)})
 			}
 		}
 	}
 	return kills
+}
+
+// ResizedSince reports whether sizes of a pod may have changed since a time that its node noted, such as the end of a
+// container. A container status does not say which limits an ended run had. So the result is false only where the pod
+// was never changed, or where the API server accepted the last resize before that time. Where that is not certain, it
+// is true; so it is for a time that lies in the future.
+func ResizedSince(pod *corev1.Pod, at, now time.Time) bool {
+	if pod.Generation <= 1 {
+		return false
+	}
+	last := lastResize(pod)
+	at = at.Add(-nodeAhead(pod))
+	return last.IsZero() || !at.After(last) || at.After(now.Add(time.Minute))
+}
+
+// nodeAhead is how far the clock of a pod's node was ahead of that of the API server, negative where it was behind: the
+// kubelet notes when it begins with a pod, and the API server when the pod was bound. A kubelet that began late counts
+// as ahead, so that ends of containers count as earlier than they were.
+func nodeAhead(pod *corev1.Pod) time.Duration {
+	bound := Condition(pod, corev1.PodScheduled)
+	if pod.Status.StartTime == nil || bound == nil || bound.LastTransitionTime.IsZero() {
+		return 0
+	}
+	return pod.Status.StartTime.Sub(bound.LastTransitionTime.Time)
 }
 
 // KilledSince returns an OOM kill that happened after the baseline of a resize record was taken, or nil.

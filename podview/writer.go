@@ -25,8 +25,31 @@ func ResizedBy(pod *corev1.Pod) (manager string, at time.Time) {
 	return manager, at
 }
 
-// ResizedEntry is an entry of managedFields for which ResizedBy returns the same. Caches keep it in the place of all
-// others.
+// lastResize is when sizes of the pod were last changed through the subresource resize, by attune or by others, as the
+// API server noted it; zero: never, or the entry is lost.
+func lastResize(pod *corev1.Pod) (at time.Time) {
+	for _, entry := range pod.ManagedFields {
+		if entry.Subresource == resizeSubresource && entry.Time != nil && entry.Time.After(at) {
+			at = entry.Time.Time
+		}
+	}
+	return at
+}
+
+// ResizedEntries are the entries of managedFields that caches keep in the place of all others: ResizedBy and
+// ResizedSince return the same for them. cut shortens the name of a foreign manager.
+func ResizedEntries(pod *corev1.Pod, cut func(string) string) (entries []metav1.ManagedFieldsEntry) {
+	manager, at := ResizedBy(pod)
+	if !at.IsZero() {
+		entries = append(entries, ResizedEntry(cut(manager), at))
+	}
+	if last := lastResize(pod); last.After(at) {
+		entries = append(entries, ResizedEntry(FieldManager, last))
+	}
+	return entries
+}
+
+// ResizedEntry is an entry of managedFields for which ResizedBy returns the same.
 func ResizedEntry(manager string, at time.Time) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: resizeSubresource, Time: &metav1.Time{Time: at}}
 }

@@ -28,7 +28,7 @@ func (c *chain) heldBy(in *Input) *Hold {
 // rests on harm that was seen on a pod and holds whatever the state of the history.
 func (c *chain) provenLimitFloor(now time.Time) Amount {
 	if !c.enough() || c.silent(now) {
-		return Memory.Whole(c.learned.Amount)
+		return Memory.Whole(max(c.learned.Amount, c.killed))
 	}
 	return c.limitFloor
 }

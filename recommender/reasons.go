@@ -75,13 +75,22 @@ func whyConfidence(c *chain, s sentence, _, _ Amount) sentence {
 }
 
 func whyFloor(c *chain, s sentence, before, after Amount) sentence {
-	if c.least() == 0 {
-		return s.text("no floor: nothing was learned from harm")
+	switch {
+	case c.least() == 0:
+		s = s.text("no floor: nothing was learned from harm")
+	case after == before:
+		s = s.text("not below ").floorSource(c)
+	default:
+		s = s.text("raised to ").floorSource(c)
 	}
-	if after == before {
-		return s.text("not below ").floorSource(c)
+	switch {
+	case c.killed == 0 || c.original.Limit == 0 || c.limitRaisesRequest():
+		return s
+	case c.settings.LimitsFollow:
+		return s.text("; OOM kills raise the limit to at least ").amount(c.resource, c.killed).text(", and not the request")
 	}
-	return s.text("raised to ").floorSource(c)
+	return s.text("; OOM kills taught a limit of ").amount(c.resource, c.killed).text(", and controlledValues leaves the limit of ").
+		amount(c.resource, c.original.Limit).text(" alone: raise it in the template")
 }
 
 // floorSource names the highest of the floors.
@@ -90,6 +99,8 @@ func (s sentence) floorSource(c *chain) sentence {
 	switch {
 	case least == c.learned.Amount:
 		return s.text("the floor ").amount(c.resource, least).text(" learned from ").text(c.learned.Reason)
+	case c.limitRaisesRequest() && c.killed > 0 && least == c.resource.Whole(c.killed):
+		return s.text("the floor ").amount(c.resource, least).text(" learned from oomkill: request and limit are equal")
 	case c.limitRaisesRequest() && least == c.limitFloor:
 		return s.text("the limit's floor ").amount(c.resource, least).
 			text(", 1.1 × peak ").usage(c.resource, c.history.Peak).text(": request and limit are equal")

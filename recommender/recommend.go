@@ -12,8 +12,11 @@ type Input struct {
 	Settings Settings
 	// Original is what the container had before attune; its ratio of limit to request is kept.
 	Original Size
-	// Floors that were learned from harm, indexed by Resource; zero amounts are none.
+	// Floors of the request that were learned from harm, indexed by Resource; zero amounts are none.
 	Floors [2]Floor
+	// Killed is what OOM kills taught of the memory limit, in bytes and decayed (OOMFloor); 0: nothing. The request
+	// follows it only where it equals the limit. Of a container without a limit the request counts: that is in Floors.
+	Killed Amount
 	// Estimates are what the strategy Adaptive made of the container's past, indexed by Resource; nil for others.
 	Estimates *[2]Estimate
 	// Held is a reason not to change a resource that only the caller knows (HPA, VPA); nil: none.

@@ -78,12 +78,14 @@ const noHour = -1
 
 // chain is the computation for one resource: what the rules read, and the figures that they leave.
 type chain struct {
-	resource   Resource
-	history    *ResourceProfile
-	all        *Settings
-	settings   *ResourceSettings
-	original   Allocation
-	learned    Floor
+	resource Resource
+	history  *ResourceProfile
+	all      *Settings
+	settings *ResourceSettings
+	original Allocation
+	learned  Floor
+	// killed is what OOM kills taught of the memory limit; limitFloor is what that limit must not be below.
+	killed     Amount
 	limitFloor Amount
 	confidence float64
 	// estimate is zero but with the strategy Adaptive.
@@ -120,7 +122,8 @@ func chainOf(in *Input, resource Resource) chain {
 	}
 	c.confidence = c.history.confidence(c.all)
 	if resource == Memory {
-		c.limitFloor = memoryLimitFloor(c.history.Peak, c.learned.Amount)
+		c.killed = in.Killed
+		c.limitFloor = memoryLimitFloor(c.history.Peak, max(c.learned.Amount, c.killed))
 	}
 	return c
 }
@@ -218,8 +221,8 @@ func (c *chain) burstFactor() float64 { return 1 + c.settings.BurstSensitivity*m
 // confidence widens the answer while history is short.
 func confidence(c *chain, before Amount) Amount { return before.scaled(caution(c.confidence)) }
 
-// floor keeps off what is known to harm: memory below its own peak, and either resource below what an
-// OOM kill, throttling or another revert taught.
+// floor keeps off what is known to harm: memory below its own peak, and either resource below what harm taught. An
+// OOM kill teaches about the memory limit, where there is one: the request follows only where it equals the limit.
 func floor(c *chain, before Amount) Amount { return max(before, c.least()) }
 
 // least is the greatest amount below which the request must not be: the learned floor, the peak of memory, and the

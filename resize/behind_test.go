@@ -110,5 +110,5 @@ func TestTheLowerLimitKills(t *testing.T) {
 
 	podHas("1Gi")(pod)
 	assert.Equal(t, 1024*mi, podview.OOMKills(pod)[0].Limit)
-	assert.Equal(t, recommender.OOMFloor(1024*mi), podview.AmountOf(recommender.Memory, harm.LearnKills(nil, pod, nil, noon)[0].Amount))
+	assert.Equal(t, recommender.OOMFloor(1024*mi), podview.AmountOf(recommender.Memory, harm.LearnKills(nil, pod, nil, nil, noon)[0].Amount))
 }

@@ -16,22 +16,25 @@ import (
 	"attune.io/attune/tuning"
 )
 
-func TestOnlyARaiseToTheOOMFloorPassesAnHPA(t *testing.T) {
+func TestAnOOMFloorIsTheRequestOnlyWithoutALimitAndAnHPA(t *testing.T) {
 	const mi = 1 << 20
-	held := v1alpha1.ContainerTarget{Name: "app", Holds: []v1alpha1.Hold{{Resource: "memory", Reason: "HPA"}}}
 	floors := []v1alpha1.Floor{{
 		Container: "app", Resource: "memory", Reason: "oomkill", LearnedAt: metav1.NewTime(now),
 		Amount: podview.Quantity(recommender.Memory, 700*mi),
 	}}
 	for _, tc := range []struct {
-		name       string
-		live, want recommender.Amount
+		name, held        string
+		live, limit, want recommender.Amount
 	}{
-		{"below it", 512 * mi, 700 * mi},
-		{"at it", 700 * mi, 0},
-		{"above it", 900 * mi, 0},
+		{"no history, below it", "NoData", 512 * mi, 0, 700 * mi},
+		{"no history, at it", "NoData", 700 * mi, 0, 0},
+		{"no history, above it", "NoData", 900 * mi, 0, 0},
+		{"no history, with a limit", "NoData", 512 * mi, 600 * mi, 0},
+		{"an HPA", "HPA", 512 * mi, 0, 0},
+		{"an HPA, with a limit", "HPA", 512 * mi, 600 * mi, 0},
 	} {
-		live := recommender.Size{recommender.Memory: {Request: tc.live}}
+		held := v1alpha1.ContainerTarget{Name: "app", Holds: []v1alpha1.Hold{{Resource: "memory", Reason: tc.held}}}
+		live := recommender.Size{recommender.Memory: {Request: tc.live, Limit: tc.limit}}
 		got := tuning.TargetFrom(held, live, floors, now)
 		assert.Equal(t, recommender.Size{recommender.Memory: {Request: tc.want}}, got, tc.name)
 	}

@@ -85,10 +85,9 @@ func startOf(pod *corev1.Pod, container string) time.Time {
 
 // scaledOn reports whether a HorizontalPodAutoscaler scales the workload on the container's memory.
 func (d *climber) scaledOn(container string) bool {
-	hold := d.view.Autoscalers.On(container, recommender.Memory)
-	return hold != nil && hold.Reason == resize.ReasonHPA || slices.ContainsFunc(d.target(container).Holds, func(h v1alpha1.Hold) bool {
-		return h.Resource == recommender.Memory.String() && h.Reason == resize.ReasonHPA
-	})
+	t := d.target(container)
+	t.Name = container
+	return scaledOnMemory(d.view.Autoscalers, t)
 }
 
 // target is the stored target of a container; the zero value: there is none.

@@ -77,7 +77,7 @@ func TestGrantsRestartNothing(t *testing.T) {
 	d = tuning.Decide(w)
 	require.Len(t, d.Writes, 1)
 	assert.True(t, d.Writes[0].Plan.Urgent)
-	assert.Equal(t, sizeOf(500, 0, 520, 1040), d.Writes[0].Plan.Moves[0].To, "1.3 times the limit that killed, and twice that")
+	assert.Equal(t, sizeOf(500, 0, 200, 1040), d.Writes[0].Plan.Moves[0].To, "twice 1.3 times the limit that killed; the request stays")
 }
 
 // What passes by itself freezes a pod; what does not keeps it from being evicted as well.

@@ -70,8 +70,12 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 		}
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
-			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: limitFloor(t), Settings: d.view.Policy.Settings.Recommender,
+			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: d.memoryLimitFloor(t, live[i].Size),
+			Settings: d.view.Policy.Settings.Recommender,
 		})
+		if scaledOnMemory(d.view.Autoscalers, t) {
+			change.Next = keepRequest(pod, t.Name, change.Next, live[i].Size)
+		}
 		if d.view.Policy.Settings.Spared.Spares(&pod.Spec) {
 			change.Next = atLeast(change.Next, live[i].Size)
 		}
@@ -94,23 +98,59 @@ func atLeast(next, live recommender.Size) recommender.Size {
 // TargetFrom returns the size that a container ends at, starting from live: its stored target t without
 // the resources that are held (zero: leave it as it is). Floors may be newer than the stored target, so
 // that two rules are applied here:
-//   - Memory that an HPA holds is raised as far as an OOM kill taught (autoscale.OOMFloor).
-//   - Nothing is lowered below what harm taught: the target is at least the smaller of the live request and
-//     the floor.
+//   - Without a limit, the request is raised as far as an OOM kill taught, also where the history is too short
+//     (autoscale.OOMFloor), but not where an HPA scales on it.
+//   - No request is lowered below what harm taught about it: the target is at least the smaller of the live request
+//     and the floor.
 //
+// An OOM kill of a container with a limit is answered at the limit (memoryLimitFloor).
 // Any other raise to a floor is decided by the policy loop, within the policy's bounds.
 func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
 	target := unheld(t)
-	if floor := autoscale.OOMFloor(t, floors, now); floor > live[recommender.Memory].Request {
+	limit := live[recommender.Memory].Limit
+	if floor := autoscale.OOMFloor(t, floors, now); limit == 0 && !heldByHPA(t) && floor > live[recommender.Memory].Request {
 		target[recommender.Memory].Request = floor
 	}
-	learned := harm.FloorsOf(floors, t.Name, now)
+	learned := harm.RequestFloorsOf(floors, t.Name, limit, now)
 	for _, r := range recommender.Resources {
 		if target[r].Request > 0 {
 			target[r].Request = max(target[r].Request, min(live[r].Request, learned[r].Amount))
 		}
 	}
 	return target
+}
+
+// memoryLimitFloor returns the amount of bytes that the container's memory limit does not go below; 0: there is none.
+// What OOM kills taught may be newer than the stored target, and no limit is lowered below it.
+func (d *sizes) memoryLimitFloor(t v1alpha1.ContainerTarget, live recommender.Size) recommender.Amount {
+	return max(limitFloor(t), min(live[recommender.Memory].Limit, harm.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now)))
+}
+
+// keepRequest returns the next size of a container whose memory an HPA scales on: the request stays, as another one would
+// change the number of replicas. In a Guaranteed pod the limit stays with it, unless the container itself was killed.
+func keepRequest(pod *corev1.Pod, container string, next, live recommender.Size) recommender.Size {
+	killed := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == container })
+	switch guaranteed := podview.Guaranteed(pod); {
+	case guaranteed && !killed:
+		next[recommender.Memory] = live[recommender.Memory]
+	case !guaranteed:
+		next[recommender.Memory].Request = live[recommender.Memory].Request
+	}
+	return next
+}
+
+// heldByHPA reports whether a target's memory is held because an HPA scales on it.
+func heldByHPA(t v1alpha1.ContainerTarget) bool {
+	return slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool {
+		return h.Resource == recommender.Memory.String() && h.Reason == resize.ReasonHPA
+	})
+}
+
+// scaledOnMemory reports whether an HPA scales the workload on the container's memory, as the autoscalers say now or as
+// the stored target does.
+func scaledOnMemory(now autoscale.Holds, t v1alpha1.ContainerTarget) bool {
+	hold := now.On(t.Name, recommender.Memory)
+	return hold != nil && hold.Reason == resize.ReasonHPA || heldByHPA(t)
 }
 
 // limitFloor returns the amount of bytes that no memory limit goes below; 0: there is none.
@@ -194,7 +234,8 @@ func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []pod
 }
 
 // killAnswer returns the least memory that a container is to have after kills, in bytes; the zero value:
-// it was not killed below the floor. A limit is raised but never added where there is none.
+// it was not killed below the floor. A limit is raised but never added where there is none; the request goes with it
+// in a Guaranteed pod alone, and is raised instead of it where there is no limit.
 func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], harm.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
 	i := slices.IndexFunc(d.view.Rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name && t.Demand != nil })
@@ -203,11 +244,14 @@ func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.All
 		return recommender.Allocation{}
 	}
 	demand := d.view.Rec.Spec.Containers[i].Demand
-	answer := recommender.Allocation{Request: floor}
-	if most := podview.FromResources(demand.Most)[recommender.Memory].Request; most > 0 {
-		answer.Request = min(floor, most)
+	answer := recommender.Allocation{Request: has.Request}
+	if has.Limit == 0 && !scaledOnMemory(d.view.Autoscalers, d.view.Rec.Spec.Containers[i]) || podview.Guaranteed(pod) {
+		answer.Request = floor
+		if most := podview.FromResources(demand.Most)[recommender.Memory].Request; most > 0 {
+			answer.Request = min(floor, most)
+		}
+		answer.Request = max(answer.Request, has.Request)
 	}
-	answer.Request = max(answer.Request, has.Request)
 	if has.Limit > 0 {
 		max7d := podview.FromResources(v1alpha1.Resources{MemoryRequest: demand.MemoryMax7d})[recommender.Memory].Request
 		answer.Limit = max(has.Limit, noderules.MemoryLimit(max7d, floor, answer.Request))

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
@@ -203,12 +205,24 @@ func changedBy(rows []v1alpha1.HistoryEntry) string {
 // resized: siblings and the next seed are raised too, and a size that was killed is not kept.
 func (d *watcher) learn() {
 	for _, pod := range d.view.Pods {
-		if d.tooLarge(pod) {
+		if d.tooLarge(pod) || !Killed(pod) {
 			continue
 		}
-		d.out.Status.Floors = harm.LearnKills(d.out.Status.Floors, pod, d.out.Status.Records, d.view.Now)
+		d.out.Status.Floors = harm.LearnKills(d.out.Status.Floors, pod, d.out.Status.Records, d.before(pod), d.view.Now)
 	}
 	d.out.Status.Kept = harm.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)
+}
+
+// before returns the sizes that a pod's containers had before attune, by name: what is stored of its generation, or
+// what the template sets.
+func (d *watcher) before(pod *corev1.Pod) map[string]recommender.Size {
+	sizes := d.births.originals.of(pod)
+	for _, c := range podview.Resizable(pod) {
+		if size, ok := d.view.templateSize(c.Name); ok && sizes[c.Name] == (recommender.Size{}) {
+			sizes[c.Name] = size
+		}
+	}
+	return sizes
 }
 
 // unsure reports that an action needs the pod as the API server has it, and that it could not be read.

@@ -157,7 +157,7 @@ func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.C
 func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.ContainerDemand, c *node.Container) (known [2]bool) {
 	const memory = recommender.Memory
 	floors := s.recommendations[pod.UID].Status.Floors
-	learned := harm.FloorsOf(floors, live.Name, s.now)
+	learned := harm.RequestFloorsOf(floors, live.Name, live.Size[memory].Limit, s.now)
 	peaks := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
 	has := board.Allocatable(s.node)

@@ -90,7 +90,7 @@ func (h Holds) Refusal() *resize.Refusal {
 }
 
 // Gate returns what the gate of HPAs checks (resize.WorkloadInput.HPA), for the containers of a recommendation. Memory
-// passes where OOMFloor allows it.
+// passes where OOMFloor allows it: what is planned then leaves the request as it is.
 func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) map[string]resize.Held {
 	gate := map[string]resize.Held{}
 	for _, t := range targets {
@@ -108,8 +108,9 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 	return gate
 }
 
-// OOMFloor is the memory, in bytes, to which a container's request is raised although an HPA holds it or its
-// history is too short; 0: no exception. A kill was seen on a pod, so its answer is never held.
+// OOMFloor is the memory, in bytes, to which a container's limit is raised although an HPA holds its memory or its
+// history is too short; 0: no exception. A container is killed at its limit, so the request of a container with a limit
+// stays where an HPA scales on it. Only the request of a Guaranteed pod that was killed itself goes with the limit.
 //
 // It is a least amount and no reason to lower anything. It is rounded up to whole MiB, as its decay would
 // otherwise make a new amount in every pass. It is 0 where the memory is not held, where nothing was learned, and

@@ -120,7 +120,7 @@ func Pod(o any) (any, error) {
 		return o, nil
 	}
 	// Metadata first, then spec and status. The labels stay: budgets and owners are found by them.
-	resized := otherWriter(pod)
+	resized := podview.ResizedEntries(pod, func(manager string) string { return strings.Clone(cut(manager)) })
 	own(pod)
 	pod.ManagedFields = resized
 	pod.Finalizers = nil
@@ -131,15 +131,6 @@ func Pod(o any) (any, error) {
 	boundPod(pod)
 	share(pod)
 	return pod, nil
-}
-
-// otherWriter keeps who else resized the pod last, without the fields; nil: nobody did.
-func otherWriter(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
-	by, at := podview.ResizedBy(pod)
-	if at.IsZero() {
-		return nil
-	}
-	return []metav1.ManagedFieldsEntry{podview.ResizedEntry(strings.Clone(cut(by)), at)}
 }
 
 // podSpec keeps what the resize gates read: where the pod may run, and how it restarts.

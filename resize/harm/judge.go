@@ -94,7 +94,7 @@ func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
 	for _, c := range changes {
 		if t := podview.KilledSince(statuses[c.Container], c.Baseline); t != nil && movesMemory(record, c) {
 			return resize.Verdict{Harm: resize.HarmOOM, Container: c.Container, Evidence: podview.Evidence(t), At: t.FinishedAt.Time,
-				Ceiling: podview.KillingLimit(pod, live[c.Container].Size), Message: killMessage(c, t, record)}
+				Ceiling: ceiling(podview.KillingLimit(pod, live[c.Container].Size), t.ContainerID, record, c), Message: killMessage(c, t, record)}
 		}
 	}
 	for _, c := range changes {
@@ -141,7 +141,8 @@ func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize
 	live := podview.ByName(podview.Read(pod))
 	for _, c := range changes {
 		if n := signals.OOMEvents[c.Container]; n > 0 && movesMemory(record, c) {
-			return resize.Verdict{Harm: resize.HarmOOM, Container: c.Container, Evidence: resizeEvidence(record), Ceiling: podview.LimitOrRequest(live[c.Container].Size[recommender.Memory]),
+			return resize.Verdict{Harm: resize.HarmOOM, Container: c.Container, Evidence: resizeEvidence(record),
+				Ceiling: ceiling(podview.KillingLimit(pod, live[c.Container].Size), c.Baseline.ContainerID, record, c),
 				Message: fmt.Sprintf("%.0f processes of container %s were OOM-killed since the resize of %s", n, c.Container,
 					record.WrittenAt.UTC().Format(time.RFC3339))}
 		}

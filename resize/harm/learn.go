@@ -36,15 +36,18 @@ func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.Resize
 	return addFloors(floors, learned, now)
 }
 
-// LearnKills adds the floors that the OOM kills shown by a pod teach, whether or not it was ever resized. Learning
-// the same kill again changes nothing. records are the open ones, by which kills during a revert are assigned to
-// the right limit.
-func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
+// LearnKills adds the floors that the OOM kills shown by a pod teach, whether or not it was ever resized: 1.3 times the
+// memory limit in force at the kill (limitAtKill). Learning the same kill again changes nothing. records are the open
+// ones; originals are the sizes that the pod's containers had before attune, by name.
+//
+// A kill of a pod that was resized since is not learned while the list is full and has only newer kills: then it was
+// most likely learned before, and its row dropped for a newer one.
+func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.ResizeRecord, originals map[string]recommender.Size, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
 	for _, k := range podview.OOMKills(pod) {
-		limit := k.Limit
-		if low := putBackFrom(pod, records, k.Container); low > 0 {
-			limit = min(limit, low)
+		limit, certain := limitAtKill(pod, k, records, originals[k.Container], now)
+		if !certain && olderThanKept(floors, k.At, now) {
+			continue
 		}
 		learned = append(learned, v1alpha1.Floor{
 			Container: k.Container, Resource: recommender.Memory.String(), Reason: string(resize.HarmOOM),
@@ -55,21 +58,70 @@ func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.Res
 	return addFloors(floors, learned, now)
 }
 
-// putBackFrom is the memory limit from which a harmed container is being put back, in bytes; 0: it is not. A kill
-// that becomes visible during a revert happened at that lower limit, although the pod may show the restored one
-// already.
-func putBackFrom(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container string) recommender.Amount {
+// limitAtKill is the memory limit in bytes that was in force at a kill; the request where there is no limit. In order:
+//   - While the pod is put back, it is at most the limit from which it is put back, although the pod may show the
+//     restored one already.
+//   - Where the pod was not resized since, it is the limit that the pod has.
+//   - Where an open record's resize came before the kill, it is no more than the record's limits.
+//   - Otherwise it is not known: certain is false, and the limit is the smaller of the present and the original one.
+//     0, which teaches nothing: the original is not known either.
+func limitAtKill(pod *corev1.Pod, k podview.OOM, records []v1alpha1.ResizeRecord, original recommender.Size, now time.Time) (limit recommender.Amount, certain bool) {
+	record, change, open := changeOf(pod, records, k.Container)
+	before := podview.LimitOrRequest(original[recommender.Memory])
+	switch {
+	case open && record.Phase == v1alpha1.RecordReverting:
+		return min(k.Limit, podview.LimitOrRequest(change.Desired[recommender.Memory])), true
+	case open && endedSince(pod, k, change.Baseline):
+		return ceiling(k.Limit, k.ContainerID, record, change), true
+	case !podview.ResizedSince(pod, k.At, now):
+		return k.Limit, true
+	}
+	return min(k.Limit, before), false
+}
+
+// changeOf is the open record of a pod that changes a container, and the change; false: there is none.
+func changeOf(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container string) (v1alpha1.ResizeRecord, resize.Change, bool) {
 	for _, record := range records {
-		if record.PodUID != pod.UID || record.Phase != v1alpha1.RecordReverting {
+		if record.PodUID != pod.UID {
 			continue
 		}
 		for _, c := range resize.Changes(record) {
 			if c.Container == container {
-				return podview.LimitOrRequest(c.Desired[recommender.Memory])
+				return record, c, true
 			}
 		}
 	}
-	return 0
+	return v1alpha1.ResizeRecord{}, resize.Change{}, false
+}
+
+// ceiling is the memory limit, in bytes, at which a container was killed after the baseline of a record: what it has,
+// but no more than the record's limits, since somebody may have raised it between the kill and this look. The run of
+// the baseline (killed is the id of the killed one) had the smaller limit until the resize was seen as applied.
+func ceiling(has recommender.Amount, killed string, record v1alpha1.ResizeRecord, c resize.Change) recommender.Amount {
+	prior, desired := c.Prior[recommender.Memory].Limit, podview.LimitOrRequest(c.Desired[recommender.Memory])
+	if prior == 0 {
+		prior = desired
+	}
+	if killed == c.Baseline.ContainerID && record.VerifiedOnce == nil && record.WatchUntil == nil {
+		return min(has, prior, desired)
+	}
+	return min(has, max(prior, desired))
+}
+
+// endedSince reports whether a kill happened after the baseline of a record (podview.EndedSince).
+func endedSince(pod *corev1.Pod, k podview.OOM, baseline v1alpha1.ContainerBaseline) bool {
+	status := podview.Statuses(pod)[k.Container]
+	return slices.ContainsFunc(podview.Terminations(status), func(t *corev1.ContainerStateTerminated) bool {
+		return podview.Evidence(t) == k.Evidence && podview.EndedSince(status, t, baseline)
+	})
+}
+
+// olderThanKept reports whether the list is full, and a time is no later than all floors that are kept for their age.
+func olderThanKept(floors []v1alpha1.Floor, at, now time.Time) bool {
+	great := greatestFloors(floors, now)
+	return len(floors) >= mostFloors && !slices.ContainsFunc(floors, func(f v1alpha1.Floor) bool {
+		return !great[identity(f)] && f.LearnedAt.Time.Before(at)
+	})
 }
 
 // floorGrain is what decayed memory floors are rounded up to (1 MiB). Without it a floor changes by some bytes in
@@ -93,6 +145,15 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 		m.Amount = (m.Amount + floorGrain - 1) / floorGrain * floorGrain
 	}
 	return greatest
+}
+
+// RequestFloorsOf is FloorsOf for the requests of a container with this memory limit in bytes. A container is killed at
+// its limit: where it has one, what OOM kills taught is a floor of the limit (OOMFloorOf), and none of the request.
+func RequestFloorsOf(floors []v1alpha1.Floor, container string, limit recommender.Amount, now time.Time) [2]recommender.Floor {
+	if limit > 0 {
+		floors = slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return resize.Harm(f.Reason) == resize.HarmOOM })
+	}
+	return FloorsOf(floors, container, now)
 }
 
 // OOMFloorOf is FloorsOf for memory, from OOM kills alone; in bytes, 0: none.

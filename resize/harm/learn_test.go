@@ -53,16 +53,16 @@ func TestLearnHarm(t *testing.T) {
 
 func TestLearnKillsCountsEachOnce(t *testing.T) {
 	pod := resized(prior, last(ended("OOMKilled", "app-0", 0, time.Second)))
-	floors := LearnKills(nil, pod, nil, noon)
+	floors := LearnKills(nil, pod, nil, nil, noon)
 	require.Len(t, floors, 1)
 	assert.Equal(t, v1alpha1.Floor{
 		Container: "app", Resource: "memory", Amount: podview.Quantity(recommender.Memory, recommender.OOMFloor(1024*mi)), Reason: "oomkill",
 		LearnedAt: metav1.NewTime(noon.Add(-59 * time.Second)), Evidence: "containerd://app-0@2026-03-04T11:59:01Z",
 	}, floors[0])
 	bigger := resized(size(500, 1000, 1024, 2048), done(size(500, 1000, 1024, 2048)), last(ended("OOMKilled", "app-0", 0, time.Second)))
-	assert.Equal(t, floors, LearnKills(floors, bigger, nil, noon), "the kill that was answered by a raise is not one at the raised limit")
+	assert.Equal(t, floors, LearnKills(floors, bigger, nil, nil, noon), "the kill that was answered by a raise is not one at the raised limit")
 	last(ended("OOMKilled", "app-1", 0, 30*time.Second))(bigger)
-	assert.Len(t, LearnKills(floors, bigger, nil, noon), 2)
+	assert.Len(t, LearnKills(floors, bigger, nil, nil, noon), 2)
 }
 
 // A kill at the low limit may be seen only when the old limit is back: it does not teach more than that.
@@ -70,7 +70,7 @@ func TestAKillWhileAPodIsPutBack(t *testing.T) {
 	pod := resized(prior, done(prior), last(ended("OOMKilled", "app-1", 0, 30*time.Second)))
 	at := func(limit recommender.Amount, records ...v1alpha1.ResizeRecord) {
 		t.Helper()
-		floors := LearnKills(nil, pod, records, noon)
+		floors := LearnKills(nil, pod, records, nil, noon)
 		require.Len(t, floors, 1)
 		assert.Equal(t, recommender.OOMFloor(limit), podview.AmountOf(recommender.Memory, floors[0].Amount))
 	}
@@ -88,7 +88,7 @@ func TestAKillWhileAPodIsPutBack(t *testing.T) {
 func TestAHarmAndTheKillItWasAreOne(t *testing.T) {
 	pod := resized(desired, done(desired), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)))
 	v := Judge(pod, recorded(desired), noon, auto(), Signals{})
-	floors := LearnKills(nil, pod, nil, noon)
+	floors := LearnKills(nil, pod, nil, nil, noon)
 	assert.Equal(t, floors, LearnHarm(floors, v, recorded(desired), noon))
 }
 

@@ -86,6 +86,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
 	by, at := podview.ResizedBy(pod)
 	out["ResizedBy"] = []any{by, at}
+	out["ResizedSince"] = podview.ResizedSince(pod, noon.Add(-500*time.Second), noon)
+	out["ResizedEntries"] = len(podview.ResizedEntries(pod, func(manager string) string { return manager }))
 	catchUp, refusal := CatchUp(pod)
 	out["CatchUp"] = []any{catchUp, refusal}
 	out["Blocked"], out["InitRequests"], out["Overhead"] = Blocked(pod, world), podview.InitRequests(pod), podview.Overhead(pod)
@@ -101,7 +103,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	for _, c := range podview.Resizable(pod) {
 		out["IsSidecar"], out["KillingLimit"] = podview.IsSidecar(pod, c), podview.KillingLimit(pod, podview.ReadSpec(c.Resources))
 	}
-	out["harm.LearnKills"] = harm.LearnKills(nil, pod, nil, noon)
+	out["harm.LearnKills"] = harm.LearnKills(nil, pod, nil, nil, noon)
 	out["harm.SiblingsUnready"] = harm.SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
 	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)

@@ -206,6 +206,7 @@ func Resized(to recommender.Size, edits ...func(*corev1.Pod)) *corev1.Pod {
 	pod := Running(Prior)
 	pod.Spec.Containers[0].Resources = podview.ToRequirements(to)
 	pod.Generation = 2
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{podview.ResizedEntry(podview.FieldManager, Noon.Add(-time.Minute))}
 	for _, edit := range edits {
 		edit(pod)
 	}

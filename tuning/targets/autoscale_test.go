@@ -75,7 +75,7 @@ func TestWhatAnAutoscalerLeavesOfASeed(t *testing.T) {
 		{name: "an HPA on CPU", held: map[recommender.Resource]string{recommender.CPU: "HPA"}, memory: "390Mi", limit: "330Mi"},
 		{name: "an HPA on memory", held: map[recommender.Resource]string{recommender.Memory: "HPA"}, cpu: "240m"},
 		{name: "an HPA on both", held: both("HPA"), reason: "Held"},
-		{name: "an HPA on memory that killed", held: map[recommender.Resource]string{recommender.Memory: "HPA"}, floors: []v1alpha1.Floor{kill(700 * mi)}, cpu: "240m", memory: "700Mi", limit: "700Mi"},
+		{name: "an HPA on memory that killed", held: map[recommender.Resource]string{recommender.Memory: "HPA"}, floors: []v1alpha1.Floor{kill(700 * mi)}, cpu: "240m", limit: "700Mi"},
 		{name: "a VPA", held: both("VPA"), reason: "VPA"},
 		{name: "a VPA where memory killed", held: both("VPA"), floors: []v1alpha1.Floor{kill(700 * mi)}, reason: "VPA"},
 	} {
@@ -134,10 +134,58 @@ func TestAKillSeedsWithoutHistory(t *testing.T) {
 			require.NotNil(t, spec.Seed, spec.SeedWithheld)
 			require.Len(t, spec.Seed.Containers, 1)
 			c := spec.Seed.Containers[0]
-			assert.Equal(t, tc.want, text(c.MemoryRequest))
 			assert.Equal(t, tc.want, text(c.MemoryLimitFloor))
 			assert.False(t, c.AllowMemoryDecrease)
 			assert.Nil(t, c.CPURequest, "CPU is not known")
+		})
+	}
+}
+
+// What an OOM kill leaves of a seed, by the container's own size and by what holds its memory.
+func TestAKillSeedsTheLimit(t *testing.T) {
+	amounts := func(memory string) corev1.ResourceList {
+		list := corev1.ResourceList{"cpu": resource.MustParse("1")}
+		if memory != "" {
+			list["memory"] = resource.MustParse(memory)
+		}
+		return list
+	}
+	for name, tc := range map[string]struct {
+		request, limit, held string
+		floor                int64
+		noHistory            bool
+		want, wantLimit      string
+	}{
+		"not held":                           {request: "256Mi", limit: "1Gi", floor: 1332 * mi, want: "390Mi", wantLimit: "1332Mi"},
+		"an HPA":                             {request: "256Mi", limit: "1Gi", held: "HPA", floor: 1332 * mi, wantLimit: "1332Mi"},
+		"an HPA, request = limit":            {request: "1Gi", limit: "1Gi", held: "HPA", floor: 1332 * mi},
+		"an HPA, no limit":                   {request: "1Gi", held: "HPA", floor: 1332 * mi},
+		"an HPA, no kill":                    {request: "256Mi", limit: "1Gi", held: "HPA"},
+		"no history":                         {request: "256Mi", limit: "1Gi", noHistory: true, floor: 1332 * mi, wantLimit: "1332Mi"},
+		"no history, no limit":               {request: "1Gi", noHistory: true, floor: 1332 * mi, want: "1332Mi"},
+		"no limit: the request is the floor": {request: "1Gi", floor: 1332 * mi, want: "1332Mi"},
+		"a VPA":                              {request: "256Mi", limit: "1Gi", held: "VPA", floor: 1332 * mi},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := sizing(t, map[recommender.Resource]string{recommender.Memory: tc.held})
+			if tc.floor > 0 {
+				v.Status.Floors = []v1alpha1.Floor{kill(tc.floor)}
+			}
+			if tc.noHistory {
+				v.History.Profiles = nil
+			}
+			c := &v.Workload.Template.Spec.Containers[0]
+			c.Resources = corev1.ResourceRequirements{Requests: amounts(tc.request), Limits: amounts(tc.limit)}
+			spec := Desired(v)
+			if spec.Seed == nil {
+				assert.Empty(t, tc.want+tc.wantLimit)
+				return
+			}
+			s := spec.Seed.Containers[0]
+			assert.Equal(t, tc.want, text(s.MemoryRequest))
+			if tc.limit != "" {
+				assert.Equal(t, tc.wantLimit, text(s.MemoryLimitFloor))
+			}
 		})
 	}
 }

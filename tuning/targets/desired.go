@@ -94,7 +94,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		Settings:  v.Settings.Recommender,
 		Estimates: v.History.Estimates[c.Name],
 		Original:  v.original(c),
-		Floors:    harm.FloorsOf(v.Status.Floors, c.Name, v.Now),
+		Killed:    harm.OOMFloorOf(v.Status.Floors, c.Name, v.Now),
 		Now:       v.Now,
 
 		Implausible: v.History.Implausible[c.Name],
@@ -102,6 +102,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		NotRunning: !v.History.Silent,
 		CountRuns:  v.batch(),
 	}
+	input.Floors = harm.RequestFloorsOf(v.Status.Floors, c.Name, input.Original[recommender.Memory].Limit, v.Now)
 	for _, r := range recommender.Resources {
 		input.Held[r] = v.Blocked(c.Name, r)
 		if override := v.templateOverride(c, r); override > input.Floors[r].Amount {
@@ -114,7 +115,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 // limitFloor returns the amount that no memory limit may be below; nil: none. A container that a VPA sizes
 // has none, because attune does not change it. One whose memory an HPA scales on has only what an OOM kill
 // taught: where request and limit are equal the request moves with the limit, and that changes the HPA's
-// result.
+// result. Of such pods only those that were killed are raised (tuning, sizes.wishes).
 func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 	switch {
 	case HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA):
@@ -123,23 +124,6 @@ func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 		return podview.ToPointer(recommender.Memory, autoscale.OOMFloor(t, v.Status.Floors, v.Now))
 	}
 	return t.MemoryLimitFloor
-}
-
-// original returns what the container has without attune: what its template asks for, or, where the
-// template asks for nothing, what pods of the newest stored generation were given by others (a
-// LimitRange).
-func (v View) original(c *corev1.Container) recommender.Size {
-	size := podview.ReadSpec(c.Resources)
-	if size != (recommender.Size{}) || len(v.Status.Originals) == 0 {
-		return size
-	}
-	newest := v.Status.Originals[len(v.Status.Originals)-1]
-	for _, o := range newest.Containers {
-		if o.Name == c.Name {
-			return podview.FromResources(o.Resources)
-		}
-	}
-	return size
 }
 
 // digest is a short stable hash of a value: the first 6 bytes of the SHA-256 of its JSON, in hex. It

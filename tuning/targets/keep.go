@@ -69,10 +69,14 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capaci
 	return held
 }
 
-// floored reports that harm has taught a floor above a stored target.
+// floored reports that harm has taught a floor above a stored target, or above the floor of a stored memory limit.
 func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
 	for _, c := range stored.Containers {
-		target, floors := podview.FromResources(c.Target), harm.FloorsOf(v.Status.Floors, c.Name, v.Now)
+		target := podview.FromResources(c.Target)
+		floors := harm.RequestFloorsOf(v.Status.Floors, c.Name, v.originalOf(c.Name)[recommender.Memory].Limit, v.Now)
+		if harm.OOMFloorOf(v.Status.Floors, c.Name, v.Now) > podview.FromPointer(recommender.Memory, c.MemoryLimitFloor) {
+			return true
+		}
 		for _, r := range recommender.Resources {
 			if floors[r].Amount > target[r].Request {
 				return true

@@ -38,7 +38,7 @@ func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alph
 // replicas says nothing about this pod; its node measures it.
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	settings, learned := v.Settings.Recommender, harm.FloorsOf(v.Status.Floors, container, v.Now)
+	settings, learned := v.Settings.Recommender, harm.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
 	var least, most, peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {
 		most[r] = settings.Of[r].MaxAllowed
@@ -165,7 +165,9 @@ func nodeSeed(t v1alpha1.ContainerTarget) v1alpha1.ContainerSeed {
 	if !barred(t.Holds, recommender.CPU) {
 		s.CPURequest = t.Target.CPURequest
 	}
-	if !barred(t.Holds, recommender.Memory) {
+	if barred(t.Holds, recommender.Memory) {
+		s.MemoryLimitFloor = nil
+	} else {
 		s.MemoryRequest, s.MemoryLimit = t.Target.MemoryRequest, t.Target.MemoryLimit
 	}
 	return s

@@ -62,7 +62,7 @@ func TestMinAllowedIsNoDemand(t *testing.T) {
 	assert.Equal(t, "6", target.Target.CPURequest.String())
 }
 
-// What an OOM kill has taught raises the memory limit; what else has taught something is a demand alone.
+// What an OOM kill has taught raises the memory limit alone; what else has taught something is a demand alone.
 func TestOnlyKillsMoveTheMemoryLimit(t *testing.T) {
 	of := func(reason string) v1alpha1.ContainerTarget {
 		v := byNode(t, func(*v1alpha1.AttunePolicySpec) {})
@@ -70,7 +70,7 @@ func TestOnlyKillsMoveTheMemoryLimit(t *testing.T) {
 		return Desired(v).Containers[0]
 	}
 	killed := of(string(resize.HarmOOM))
-	assert.Equal(t, "400Mi", killed.Demand.MemoryPeak.String())
+	assert.Equal(t, "300Mi", killed.Demand.MemoryPeak.String())
 	assert.Equal(t, "400Mi", killed.Demand.MemoryOOM.String())
 	assert.Equal(t, "800Mi", killed.Target.MemoryLimit.String())
 	other := of(string(resize.HarmNotReady))

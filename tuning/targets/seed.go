@@ -95,9 +95,7 @@ func (v seeder) validUntil() time.Time {
 	return last.Add(settings.HistoryWindow)
 }
 
-// container returns the seed of one container; false: it has none. The OOM floor is applied last and
-// switches AllowMemoryDecrease off, so that nothing before it can lower memory below what a kill has
-// taught.
+// container returns the seed of one container; false: it has none. What OOM kills taught is applied last.
 func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
 	kept := keptSize(v.Status.Kept, t.Name)
 	s, stands := v.stands(t)
@@ -108,10 +106,26 @@ func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, b
 	if v.spared() { // a boost is taken back by lowering
 		s.AllowMemoryDecrease, s.CPUBoost = false, nil
 	}
-	if floor := autoscale.OOMFloor(t, v.Status.Floors, v.Now); floor > podview.FromPointer(recommender.Memory, s.MemoryRequest) {
-		s.MemoryRequest, s.AllowMemoryDecrease = podview.ToPointer(recommender.Memory, floor), false
+	v.answerKills(t, &s)
+	return s, s.CPURequest != nil || s.MemoryRequest != nil || s.MemoryLimitFloor != nil
+}
+
+// answerKills raises what new pods get where memory is held, but not after an OOM kill (autoscale.OOMFloor): the limit,
+// or the request of a container without a limit. A request on which an HPA scales stays, and with it a limit that
+// equals the request. Memory is not lowered then.
+func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSeed) {
+	floor := autoscale.OOMFloor(t, v.Status.Floors, v.Now)
+	if floor == 0 {
+		return
 	}
-	return s, s.CPURequest != nil || s.MemoryRequest != nil
+	s.AllowMemoryDecrease = false
+	original, scaled := v.originalOf(t.Name)[recommender.Memory], HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
+	switch {
+	case original.Limit > 0 && !(scaled && (original.Request == 0 || original.Request == original.Limit)):
+		s.MemoryLimitFloor = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryLimitFloor)))
+	case original.Limit == 0 && !scaled:
+		s.MemoryRequest = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryRequest)))
+	}
 }
 
 // fresh computes a container's seed from its target, or from the size that its pods survived. A kept size
@@ -135,7 +149,9 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
 		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost()
 	}
-	if !barred(t.Holds, recommender.Memory) {
+	if barred(t.Holds, recommender.Memory) {
+		s.MemoryLimitFloor = nil
+	} else {
 		s.MemoryRequest = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
 	}
 	return s
@@ -158,7 +174,7 @@ func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool
 		s.CPURequest, s.CPUBoost = nil, nil
 	}
 	if held(others, recommender.Memory) {
-		s.MemoryRequest, s.MemoryLimit = nil, nil
+		s.MemoryRequest, s.MemoryLimit, s.MemoryLimitFloor = nil, nil, nil
 	}
 	return s, true
 }
@@ -180,7 +196,7 @@ func (v seeder) fewRuns(t v1alpha1.ContainerTarget) bool {
 // aboveFloors raises a size to what harm has taught: while a floor holds, no pod is born with what harmed
 // another, whatever the revision of the seed is.
 func (v seeder) aboveFloors(container string, size recommender.Size) recommender.Size {
-	floors := harm.FloorsOf(v.Status.Floors, container, v.Now)
+	floors := harm.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
 	for _, r := range recommender.Resources {
 		if size[r].Request > 0 {
 			size[r].Request = max(size[r].Request, floors[r].Amount)

@@ -80,7 +80,8 @@ func TestASilentSourceLeavesTheStandingSeed(t *testing.T) {
 
 	v.Status.Floors = []v1alpha1.Floor{kill(600 * mi)}
 	v.Status.Floors[0].LearnedAt = metav1.NewTime(v.Now)
-	assert.Equal(t, "600Mi", Desired(v).Seed.Containers[0].MemoryRequest.String(), "what killed is answered")
+	assert.Equal(t, "600Mi", Desired(v).Seed.Containers[0].MemoryLimitFloor.String(), "what killed is answered")
+	assert.False(t, Desired(v).Seed.Containers[0].AllowMemoryDecrease)
 	v.Status.Floors = nil
 
 	v.Status.BadSeeds = []string{before.Seed.Revision}

@@ -182,3 +182,30 @@ func (v View) atLeastTemplate(container string, size recommender.Size) recommend
 	}
 	return size
 }
+
+// original returns what the container has without attune: what its template asks for, or, where the
+// template asks for nothing, what pods of the newest stored generation were given by others (a
+// LimitRange).
+func (v View) original(c *corev1.Container) recommender.Size {
+	size := podview.ReadSpec(c.Resources)
+	if size != (recommender.Size{}) || len(v.Status.Originals) == 0 {
+		return size
+	}
+	newest := v.Status.Originals[len(v.Status.Originals)-1]
+	for _, o := range newest.Containers {
+		if o.Name == c.Name {
+			return podview.FromResources(o.Resources)
+		}
+	}
+	return size
+}
+
+// originalOf is the original size of a container by its name; the zero value: it is not sized.
+func (v View) originalOf(container string) recommender.Size {
+	for _, c := range Sized(v.Workload.Template, v.Settings) {
+		if c.Name == container {
+			return v.original(c)
+		}
+	}
+	return recommender.Size{}
+}

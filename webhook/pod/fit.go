@@ -38,7 +38,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	s := &c.Of[r]
 	switch {
 	case s.request == 0:
-		return was, ""
+		return f.raisedLimit(r, s, was), ""
 	case s.request < was.Request && !c.made(r, was.Request):
 		return was, TemplateChanged
 	}
@@ -98,6 +98,19 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 		wanted.Request = r.WholeWithin(wanted.Limit, was.Request, wanted.Limit)
 	}
 	return podview.CapLimit(was, podview.RaiseToLeast(r, was, wanted), f.largest[r].Limit)
+}
+
+// raisedLimit raises a limit to its floor where the seed has no request: an OOM kill taught it, and the request is held. In
+// a Guaranteed pod the request goes with it.
+func (f *frame) raisedLimit(r recommender.Resource, s *ask, was recommender.Allocation) recommender.Allocation {
+	bound := &f.bounds.Container[r]
+	switch {
+	case !s.bothMove || was.Limit == 0 || s.limitFloor <= was.Limit || bound.ViolatedBy(was):
+		return was
+	case f.class == corev1.PodQOSGuaranteed:
+		return bound.ClampEqual(r, s.limitFloor, was.Request, granularity(r, was))
+	}
+	return bound.Clamp(r, recommender.Allocation{Request: was.Request, Limit: s.limitFloor}, was)
 }
 
 // limitFor is the limit that goes with a request; 0: none.
