@@ -32,7 +32,7 @@ type Input struct {
 type Reason string
 
 // The reasons of holds: too little or no history, history that ended, a step within the dead band, memory that may
-// not be lowered, and a floor above the policy's maximum.
+// not be lowered, a floor above the policy's maximum, and usage that asks for more than the brake on memory limits.
 const (
 	InsufficientData   Reason = "InsufficientData"
 	StaleData          Reason = "StaleData"
@@ -41,6 +41,7 @@ const (
 	SmallChange        Reason = "SmallChange"
 	DecreaseNotAllowed Reason = "AllowDecrease"
 	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
+	FollowsItsLimit    Reason = "FollowsItsLimit"
 )
 
 // Hold is the reason why a resource has no target or is not changed. NoData and InsufficientData come without a
@@ -79,7 +80,7 @@ type Recommendation struct {
 	// Target is the size after all rules. A resource that is held without a target is zero.
 	Target Size
 	// MemoryLimitFloor is what no memory limit may be below: 1.1 times the peak, and the learned floor;
-	// only the latter where the history is too short or too old to be relied on.
+	// only the latter where the history is too short or too old to be relied on. It is never above MemoryCeiling.
 	MemoryLimitFloor Amount
 	// Holds are the reasons why a resource is not applied.
 	Holds []Hold

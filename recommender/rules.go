@@ -85,6 +85,8 @@ type chain struct {
 	original   Allocation
 	learned    Floor
 	limitFloor Amount
+	// ceiling is what no memory limit is raised above; 0: none.
+	ceiling    Amount
 	confidence float64
 	// estimate is zero but with the strategy Adaptive.
 	estimate Estimate
@@ -120,7 +122,10 @@ func chainOf(in *Input, resource Resource) chain {
 	}
 	c.confidence = c.history.confidence(c.all)
 	if resource == Memory {
-		c.limitFloor = memoryLimitFloor(c.history.Peak, c.learned.Amount)
+		if c.settings.LimitsFollow {
+			c.ceiling = MemoryCeiling(c.original, c.learned, c.settings.MinAllowed)
+		}
+		c.limitFloor = Brake(memoryLimitFloor(c.history.Peak, c.learned.Amount), c.ceiling)
 	}
 	return c
 }
@@ -156,7 +161,7 @@ func (c *chain) limit(request Amount) Amount {
 	case c.original.pinned():
 		return request
 	default:
-		return LimitFor(c.resource, c.original, request, c.limitFloor)
+		return Brake(LimitFor(c.resource, c.original, request, c.limitFloor), c.ceiling)
 	}
 }
 
@@ -259,9 +264,12 @@ func (c *chain) clamped(a Amount) Amount {
 	return a
 }
 
-// highest is the lesser of the policy's maximum and a limit that is left alone, or 0.
+// highest is the lesser of the policy's maximum and the highest limit, or 0.
 func (c *chain) highest() Amount {
 	most, limit := c.settings.MaxAllowed, c.fixedLimit()
+	if c.ceiling > 0 {
+		limit = c.highestRequest()
+	}
 	if most == 0 || limit == 0 {
 		return max(most, limit)
 	}
