@@ -77,7 +77,7 @@ func putBackFrom(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container str
 const floorGrain = 1 << 20
 
 // FloorsOf returns the greatest floor of a container for each resource, decayed to the present; memory in whole
-// MiB. Zero amounts mean that there is none.
+// MiB. Zero amounts mean that there is none. What OOM kills taught is given undecayed too (Floor.Taught).
 func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
 	var greatest [2]recommender.Floor
 	for _, f := range floors {
@@ -86,7 +86,10 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 		}
 		r := resourceOf(f)
 		if left := decayed(f, now); left > greatest[r].Amount {
-			greatest[r] = recommender.Floor{Amount: left, Reason: f.Reason}
+			greatest[r].Amount, greatest[r].Reason = left, f.Reason
+		}
+		if resize.Harm(f.Reason) == resize.HarmOOM && r == recommender.Memory {
+			greatest[r].Taught = max(greatest[r].Taught, podview.AmountOf(r, f.Amount))
 		}
 	}
 	if m := &greatest[recommender.Memory]; m.Amount > 0 {

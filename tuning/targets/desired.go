@@ -102,7 +102,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	for _, r := range recommender.Resources {
 		input.Held[r] = v.Blocked(c.Name, r)
 		if override := v.templateOverride(c, r); override > input.Floors[r].Amount {
-			input.Floors[r] = recommender.Floor{Amount: override, Reason: "the template, whose request a person changed"}
+			input.Floors[r].Amount, input.Floors[r].Reason = override, "the template, whose request a person changed"
 		}
 	}
 	return input
@@ -120,6 +120,18 @@ func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 		return podview.ToPointer(recommender.Memory, autoscale.OOMFloor(t, v.Status.Floors, v.Now))
 	}
 	return t.MemoryLimitFloor
+}
+
+// ceiling returns what no memory limit of a container is raised above without an OOM kill, in bytes; 0: there is none.
+func (v View) ceiling(container string) recommender.Amount {
+	settings := v.Settings.Recommender.Of[recommender.Memory]
+	for _, c := range Sized(v.Workload.Template, v.Settings) {
+		if c.Name == container && settings.LimitsFollow {
+			learned := harm.FloorsOf(v.Status.Floors, container, v.Now)[recommender.Memory]
+			return recommender.MemoryCeiling(v.original(c)[recommender.Memory], learned, settings.MinAllowed)
+		}
+	}
+	return 0
 }
 
 // original returns what the container has without attune: what its template asks for, or, where the

@@ -122,6 +122,7 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 	size := podview.FromResources(t.Target)
 	if v.usesKept && kept != nil {
 		size = v.withinBounds(v.aboveFloors(t.Name, v.atLeastTemplate(t.Name, podview.FromResources(*kept))))
+		size[recommender.Memory].Request = recommender.Brake(size[recommender.Memory].Request, v.ceiling(t.Name))
 	}
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
