@@ -24,27 +24,23 @@ func Brake(limit, ceiling Amount) Amount {
 	return min(limit, ceiling)
 }
 
-// needed is the least memory limit that usage alone asks for: 1.1 times the peak, and the percentile with its margin.
-// Caution about short history is left out: it says nothing about usage.
-func (c *chain) needed() Amount {
-	return Memory.Whole(max((c.history.Peak * limitHeadroom).RoundUp(), margin(c, 0)))
-}
-
-// highestRequest is the highest request under the ceiling. It stays below the limit where the template's does, since the
+// highestRequest is the highest request under a ceiling; 0: no bound. It stays below the limit where the template's does, since the
 // pod's class of quality of service may depend on it.
-func (c *chain) highestRequest() Amount {
-	if c.ceiling == 0 || c.original.pinned() {
-		return c.ceiling
+func highestRequest(template Allocation, ceiling Amount) Amount {
+	if ceiling == 0 || template.pinned() {
+		return ceiling
 	}
-	return max(c.original.Request, c.ceiling-Memory.grain(c.ceiling))
+	return max(template.Request, ceiling-Memory.grain(ceiling))
 }
 
-// braked is the hold of memory whose usage asks for a limit above the ceiling, or nil. New pods still get the target.
+// braked is the hold of memory whose usage asks for a limit above the ceiling, or nil. New pods still get the target. Usage
+// asks for 1.1 times its peak, and for its percentile with the margin; caution about short history is no usage.
 func (c *chain) braked() *Hold {
-	if c.ceiling == 0 || !c.enough() || c.needed() <= c.ceiling {
+	needed := Memory.Whole(max((c.history.Peak * limitHeadroom).RoundUp(), margin(c, 0)))
+	if c.ceiling == 0 || !c.enough() || needed <= c.ceiling {
 		return nil
 	}
-	why := sentence("usage of up to ").usage(Memory, c.history.Peak).text(" asks for a memory limit of ").amount(Memory, c.needed()).
+	why := sentence("usage of up to ").usage(Memory, c.history.Peak).text(" asks for a memory limit of ").amount(Memory, needed).
 		text(", and without an OOM kill the limit is not raised above ").amount(Memory, c.ceiling)
 	if c.ceiling == MemoryCeiling(c.original, Floor{}, 0) {
 		why = why.text(", twice the template's ").amount(Memory, c.original.Limit)

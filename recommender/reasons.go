@@ -131,7 +131,7 @@ func (s sentence) lowered(c *chain, after Amount) sentence {
 	switch after {
 	case c.fixedLimit():
 		s = s.text("lowered to the limit ").amount(c.resource, after).text(", which is left alone")
-	case c.highestRequest():
+	case highestRequest(c.original, c.ceiling):
 		s = s.text("lowered to ").amount(c.resource, after).text(", the most under the highest memory limit without another OOM kill")
 	default:
 		s = s.text("lowered to maxAllowed ").amount(c.resource, after)

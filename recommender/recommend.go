@@ -18,11 +18,9 @@ type Input struct {
 	Estimates *[2]Estimate
 	// Held is a reason not to change a resource that only the caller knows (HPA, VPA); nil: none.
 	Held [2]*Hold
-	// NotRunning is true where no pod has run for so long since the last step that one would have been measured.
-	// An old history is then not a sign of a silent source.
+	// NotRunning: no pod has run since the last step, so that an old history is no sign of a silent source.
 	NotRunning bool
-	// CountRuns is true for workloads that run now and then (Jobs), for which a few whole runs count as much as
-	// many steps.
+	// CountRuns: the workload runs now and then (Jobs); a few whole runs count as much as many steps.
 	CountRuns bool
 	// Now is the time of the decision.
 	Now time.Time

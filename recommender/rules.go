@@ -268,7 +268,7 @@ func (c *chain) clamped(a Amount) Amount {
 func (c *chain) highest() Amount {
 	most, limit := c.settings.MaxAllowed, c.fixedLimit()
 	if c.ceiling > 0 {
-		limit = c.highestRequest()
+		limit = highestRequest(c.original, c.ceiling)
 	}
 	if most == 0 || limit == 0 {
 		return max(most, limit)

@@ -122,18 +122,6 @@ func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 	return t.MemoryLimitFloor
 }
 
-// ceiling returns what no memory limit of a container is raised above without an OOM kill, in bytes; 0: there is none.
-func (v View) ceiling(container string) recommender.Amount {
-	settings := v.Settings.Recommender.Of[recommender.Memory]
-	for _, c := range Sized(v.Workload.Template, v.Settings) {
-		if c.Name == container && settings.LimitsFollow {
-			learned := harm.FloorsOf(v.Status.Floors, container, v.Now)[recommender.Memory]
-			return recommender.MemoryCeiling(v.original(c)[recommender.Memory], learned, settings.MinAllowed)
-		}
-	}
-	return 0
-}
-
 // original returns what the container has without attune: what its template asks for, or, where the
 // template asks for nothing, what pods of the newest stored generation were given by others (a
 // LimitRange).
