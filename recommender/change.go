@@ -48,6 +48,8 @@ type step struct {
 	raisedPast Amount
 	// limitFloor is what a memory limit must not be below, in bytes; 0 for CPU and for limits that are left alone.
 	limitFloor Amount
+	// ceiling is what a memory limit is not raised above, in bytes; 0: none.
+	ceiling Amount
 
 	// next, hold and why are the result; hold is empty where nothing was held.
 	next Allocation
@@ -72,6 +74,8 @@ func newStep(m *Move, resource Resource) *step {
 	}
 	if resource == Memory && s.limitFollows() {
 		s.limitFloor = s.withinNode(resource.Whole(m.MemoryLimitFloor))
+		// Target and floor are within the ceiling of the recommendation, which knows more kills.
+		s.ceiling = max(MemoryCeiling(s.original, Floor{}, s.settings.MinAllowed), s.limitFloor, m.Target[resource].Limit, s.live.Limit)
 	}
 	return s
 }
@@ -206,7 +210,7 @@ func (s *step) limit() Amount {
 	if !s.limitFollows() {
 		return s.live.Limit
 	}
-	limit := max(s.next.Request, s.withinNode(LimitFor(s.resource, s.original, s.next.Request, 0)))
+	limit := max(Brake(s.withinNode(LimitFor(s.resource, s.original, s.next.Request, 0)), s.ceiling), s.next.Request)
 	if s.next.Request == s.live.Request {
 		limit = s.caughtUp(max(limit, s.limitFloor))
 	}

@@ -7,7 +7,7 @@ func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.M
 
 // appendHolds adds the reasons why the resource has no target, or why its target is not applied.
 func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
-	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.heldBy(in)} {
+	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.braked(), c.heldBy(in)} {
 		if hold != nil {
 			holds = append(holds, *hold)
 		}

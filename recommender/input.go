@@ -96,6 +96,9 @@ type ResourceProfile struct {
 type Floor struct {
 	// Amount in millicores or bytes.
 	Amount Amount
+	// Taught is the most memory that OOM kills taught, in bytes, not decayed: a limit that killed once is not enough
+	// after weeks either.
+	Taught Amount
 	// Reason is the harm that taught it: oomkill, throttle, restart, notready or slo.
 	Reason string
 }

@@ -139,9 +139,12 @@ func (s sentence) rounded(r Resource, clamped, after Amount) sentence {
 }
 
 func (s sentence) lowered(c *chain, after Amount) sentence {
-	if after == c.fixedLimit() {
+	switch after {
+	case c.fixedLimit():
 		s = s.text("lowered to the limit ").amount(c.resource, after).text(", which is left alone")
-	} else {
+	case highestRequest(c.original, c.ceiling):
+		s = s.text("lowered to ").amount(c.resource, after).text(", the most under the highest memory limit without another OOM kill")
+	default:
 		s = s.text("lowered to maxAllowed ").amount(c.resource, after)
 	}
 	if c.least() > after {

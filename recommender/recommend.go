@@ -14,20 +14,18 @@ type Input struct {
 	Original Size
 	// Floors of the request that were learned from harm, indexed by Resource; zero amounts are none.
 	Floors [2]Floor
-	// Killed is what OOM kills taught of the memory limit, in bytes and decayed (OOMFloor); 0: nothing. The request
+	// Killed is what OOM kills taught of the memory limit (OOMFloor); the zero value: nothing. The request
 	// follows it only where it equals the limit. Of a container without a limit the request counts: that is in Floors.
-	Killed Amount
+	Killed Floor
 	// Estimates are what the strategy Adaptive made of the container's past, indexed by Resource; nil for others.
 	Estimates *[2]Estimate
 	// Held is a reason not to change a resource that only the caller knows (HPA, VPA); nil: none.
 	Held [2]*Hold
-	// NotRunning is true where no pod has run for so long since the last step that one would have been measured.
-	// An old history is then not a sign of a silent source.
+	// NotRunning: no pod has run since the last step, so that an old history is no sign of a silent source.
 	NotRunning bool
 	// Implausible are the samples of the last day that were dropped, indexed by Resource; the zero value: none was.
 	Implausible [2]Implausible
-	// CountRuns is true for workloads that run now and then (Jobs), for which a few whole runs count as much as
-	// many steps.
+	// CountRuns: the workload runs now and then (Jobs); a few whole runs count as much as many steps.
 	CountRuns bool
 	// Now is the time of the decision.
 	Now time.Time
@@ -53,7 +51,7 @@ func (i Implausible) Told(r Resource) string {
 type Reason string
 
 // The reasons of holds: too little or no history, history that ended, a step within the dead band, memory that may
-// not be lowered, and a floor above the policy's maximum.
+// not be lowered, a floor above the policy's maximum, and usage that asks for more than the brake on memory limits.
 const (
 	InsufficientData   Reason = "InsufficientData"
 	StaleData          Reason = "StaleData"
@@ -62,6 +60,7 @@ const (
 	SmallChange        Reason = "SmallChange"
 	DecreaseNotAllowed Reason = "AllowDecrease"
 	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
+	FollowsItsLimit    Reason = "FollowsItsLimit"
 	// UsageImplausible: most samples of the last day cannot be true.
 	UsageImplausible Reason = "UsageImplausible"
 )
@@ -102,7 +101,7 @@ type Recommendation struct {
 	// Target is the size after all rules. A resource that is held without a target is zero.
 	Target Size
 	// MemoryLimitFloor is what no memory limit may be below: 1.1 times the peak, and the learned floor;
-	// only the latter where the history is too short or too old to be relied on.
+	// only the latter where the history is too short or too old to be relied on. It is never above MemoryCeiling.
 	MemoryLimitFloor Amount
 	// Holds are the reasons why a resource is not applied.
 	Holds []Hold

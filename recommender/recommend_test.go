@@ -211,7 +211,7 @@ func TestTargetLimits(t *testing.T) {
 		want     Size
 	}{
 		"the ratio is kept": {
-			Size{{Request: 500, Limit: 1000}, {Request: 400 * mi, Limit: 600 * mi}}, true,
+			Size{{Request: 500, Limit: 1000}, {Request: 800 * mi, Limit: 1200 * mi}}, true,
 			Size{{Request: 240, Limit: 480}, {Request: 1300 * mi, Limit: 1950 * mi}},
 		},
 		"no limits, none added": {
@@ -219,11 +219,11 @@ func TestTargetLimits(t *testing.T) {
 			Size{{Request: 240}, {Request: 1300 * mi}},
 		},
 		"equal ones stay equal": {
-			Size{{Request: 500, Limit: 500}, {Request: 400 * mi, Limit: 400 * mi}}, true,
+			Size{{Request: 500, Limit: 500}, {Request: 800 * mi, Limit: 800 * mi}}, true,
 			Size{{Request: 240, Limit: 240}, {Request: 1300 * mi, Limit: 1300 * mi}},
 		},
 		"a limit without a request counts as both": {
-			Size{{Limit: 500}, {Limit: 400 * mi}}, true,
+			Size{{Limit: 500}, {Limit: 800 * mi}}, true,
 			Size{{Request: 240, Limit: 240}, {Request: 1300 * mi, Limit: 1300 * mi}},
 		},
 		"limits left alone bound the request": {
@@ -246,10 +246,10 @@ func TestLimitFloorDecides(t *testing.T) {
 	in := input(flat(2016, 0.2, 1000*mi))
 	in.Settings.Of[Memory].OverheadPercent = 5
 
-	in.Original[Memory] = Allocation{Request: 500 * mi, Limit: 501 * mi}
+	in.Original[Memory] = Allocation{Request: 900 * mi, Limit: 901 * mi}
 	assert.Equal(t, Allocation{Request: 1050 * mi, Limit: 1100 * mi}, Recommend(in).Target[Memory])
 
-	in.Original[Memory] = Allocation{Request: 500 * mi, Limit: 500 * mi}
+	in.Original[Memory] = Allocation{Request: 900 * mi, Limit: 900 * mi}
 	assert.Equal(t, Allocation{Request: 1100 * mi, Limit: 1100 * mi}, Recommend(in).Target[Memory])
 
 	in.Settings.Of[Memory].LimitsFollow = false

@@ -87,6 +87,8 @@ type chain struct {
 	// killed is what OOM kills taught of the memory limit; limitFloor is what that limit must not be below.
 	killed     Amount
 	limitFloor Amount
+	// ceiling is what no memory limit is raised above; 0: none.
+	ceiling    Amount
 	confidence float64
 	// estimate is zero but with the strategy Adaptive.
 	estimate Estimate
@@ -122,8 +124,11 @@ func chainOf(in *Input, resource Resource) chain {
 	}
 	c.confidence = c.history.confidence(c.all)
 	if resource == Memory {
-		c.killed = in.Killed
-		c.limitFloor = memoryLimitFloor(c.history.Peak, max(c.learned.Amount, c.killed))
+		c.killed = in.Killed.Amount
+		if c.settings.LimitsFollow {
+			c.ceiling = max(MemoryCeiling(c.original, c.learned, c.settings.MinAllowed), MemoryCeiling(c.original, in.Killed, c.settings.MinAllowed))
+		}
+		c.limitFloor = Brake(memoryLimitFloor(c.history.Peak, max(c.learned.Amount, c.killed)), c.ceiling)
 	}
 	return c
 }
@@ -159,7 +164,7 @@ func (c *chain) limit(request Amount) Amount {
 	case c.original.pinned():
 		return request
 	default:
-		return LimitFor(c.resource, c.original, request, c.limitFloor)
+		return Brake(LimitFor(c.resource, c.original, request, c.limitFloor), c.ceiling)
 	}
 }
 
@@ -262,9 +267,12 @@ func (c *chain) clamped(a Amount) Amount {
 	return a
 }
 
-// highest is the lesser of the policy's maximum and a limit that is left alone, or 0.
+// highest is the lesser of the policy's maximum and the highest limit, or 0.
 func (c *chain) highest() Amount {
 	most, limit := c.settings.MaxAllowed, c.fixedLimit()
+	if c.ceiling > 0 {
+		limit = highestRequest(c.original, c.ceiling)
+	}
 	if most == 0 || limit == 0 {
 		return max(most, limit)
 	}

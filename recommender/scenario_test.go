@@ -159,7 +159,7 @@ func (s *scenario) read(t *testing.T, line string) {
 	case "floor":
 		s.input.Floors[resource(t, words[1])] = Floor{Amount: Amount(amount(t, words[2])), Reason: words[3]}
 	case "killed":
-		s.input.Killed = Amount(amount(t, words[1]))
+		s.input.Killed.Amount = Amount(amount(t, words[1]))
 	case "held":
 		s.input.Held[resource(t, words[1])] = &Hold{Reason: Reason(words[2]), Message: strings.Join(words[3:], " ")}
 	case "walk":

@@ -63,6 +63,14 @@ func TestTargetsAreWhole(t *testing.T) {
 		if fixed := in.Original[Memory].Limit; !s.LimitsFollow && fixed > 0 && (highest == 0 || fixed < highest) {
 			highest = fixed
 		}
+		if ceiling := MemoryCeiling(in.Original[Memory], in.Floors[Memory], 0); s.LimitsFollow && ceiling > 0 {
+			if o := in.Original[Memory]; o.Request > 0 && o.Request != o.Limit {
+				ceiling = max(o.Request, ceiling-mi) // the request stays below the limit
+			}
+			if highest == 0 || ceiling < highest {
+				highest = ceiling
+			}
+		}
 		exact := in.Original[Memory].Limit == target.Request // pinned to a limit that is left alone
 		require.True(t, whole(target.Request) || exact && !s.LimitsFollow, "%+v of %+v", target, in.Original)
 		require.True(t, whole(target.Limit) || !s.LimitsFollow || target.Limit%ki == 0, "%+v of %+v", target, in.Original)

@@ -131,6 +131,8 @@ const (
 	ReasonClimbRestarts = "RaiseRestarts"
 	ReasonClimbBound    = "MaxAllowed"
 	ReasonClimbLimits   = "LimitsLeftAlone"
+	// ReasonFollowsLimit: usage that may follow its limit asks for more than recommender.MemoryCeiling.
+	ReasonFollowsLimit = "FollowsItsLimit"
 )
 
 // ReasonBoost is the reason of plans and records that take a startup boost back.

@@ -32,7 +32,7 @@ func TestEveryReasonSaysWhatLiftsIt(t *testing.T) {
 		"ReasonReplicasNotReady", "ReasonNoRights", "ReasonNotKnown", "ReasonUnsettled", "ReasonEvictionDenied",
 		"ReasonEvictionOff", "ReasonNoController", "ReasonDaemonPod", "ReasonBatchPod", "ReasonDoNotDisrupt",
 		"ReasonSuccessorNotSized", "ReasonNoOtherNode", "ReasonLastReplica", "ReasonNotWanted", "ReasonBoost",
-		"ReasonClimb", "ReasonSpike", "ReasonLeak", "ReasonClimbRestarts", "ReasonClimbBound", "ReasonClimbLimits",
+		"ReasonClimb", "ReasonSpike", "ReasonLeak", "ReasonClimbRestarts", "ReasonClimbBound", "ReasonClimbLimits", "ReasonFollowsLimit",
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, parser.SkipObjectResolution)
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) clim
 	settings := d.view.Policy.Settings.Recommender.Of[recommender.Memory]
 	return climb.Container{
 		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Started: startOf(pod, c.Name), Stalled: of.Stalled, Peak: d.peak(c.Name),
-		Most: settings.MaxAllowed, Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow && !d.view.ByNode(), RequestHeld: d.scaledOn(c.Name),
+		Most: settings.MaxAllowed, Ceiling: d.ceiling(pod, c), Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow && !d.view.ByNode(), RequestHeld: d.scaledOn(c.Name),
 		Restarts: resize.RestartsOn(pod, c.Name)[recommender.Memory],
 		Raises:   climb.OfAll(d.out.Status.Tries, pod, c.Name, d.view.Now, d.view.Live),
 	}
@@ -109,6 +109,20 @@ func (d *climber) peak(container string) recommender.Amount {
 		return podview.AmountOf(recommender.Memory, *t.Demand.MemoryMax7d)
 	}
 	return limitFloor(t) * 10 / 11
+}
+
+// ceiling is what the memory limit of a container is not raised above without a kill, in bytes; 0: there is none. Where it
+// is not known what the container was created with, it counts as created with what it has.
+func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amount {
+	if t := d.target(c.Name); t.Demand != nil && t.Demand.MemoryLimitMost != nil {
+		return max(podview.AmountOf(recommender.Memory, *t.Demand.MemoryLimitMost), c.Size[recommender.Memory].Limit)
+	}
+	original, known := (&originals{d.pass}).of(pod)[c.Name]
+	if !known {
+		original = c.Size
+	}
+	learned := harm.FloorsOf(d.out.Status.Floors, c.Name, d.view.Now)[recommender.Memory]
+	return recommender.MemoryCeiling(original[recommender.Memory], learned, d.view.Policy.Settings.Recommender.Of[recommender.Memory].MinAllowed)
 }
 
 // climbs reports whether a container of the pod is to be raised.

@@ -576,3 +576,42 @@ func TestARaiseThatIsKilledTeachesItsFloor(t *testing.T) {
 		assert.False(t, write.Plan.LowersMemoryLimit())
 	}
 }
+
+// createdWith notes what the pod's container was created with.
+func createdWith(pod *corev1.Pod, original recommender.Size) []v1alpha1.Originals {
+	return []v1alpha1.Originals{{TemplateHash: podview.TemplateHash(pod),
+		Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(original)}}}}
+}
+
+// A raise before a kill ends at twice what the pod was created with; a kill lifts that.
+func TestARaiseBeforeAKillEndsAtTheBrake(t *testing.T) {
+	created := func(w *tuning.View) { w.Rec.Status.Originals = createdWith(w.Pods[0], sizeOf(100, 200, 150, 225)) }
+	w := climbing(t, created)
+	d := tuning.Decide(w)
+	assert.Empty(t, d.Writes)
+	assert.Equal(t, resize.ReasonFollowsLimit, condition(t, d).Reason)
+	assert.Contains(t, condition(t, d).Message, "without an OOM kill its limit is not raised above 450Mi: an OOM kill, a higher limit in the template, or")
+
+	w = climbing(t, created, func(w *tuning.View) {
+		w.Rec.Status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: "oomkill", LearnedAt: metav1.NewTime(now.Add(-40 * 24 * time.Hour)),
+			Amount: podview.Quantity(recommender.Memory, recommender.OOMFloor(450*mi))}}
+	})
+	d = tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "%v", told(d))
+	assert.EqualValues(t, 585*mi, d.Writes[0].Plan.Moves[0].To[recommender.Memory].Limit, "1.3 times the limit at the kill, weeks later as well")
+}
+
+// A kill of a container whose resources are both held is answered: by the bound that no memory limit goes under.
+func TestAKillAtTheBrakeIsAnswered(t *testing.T) {
+	live := sizeOf(100, 200, 300, 450)
+	pod := endedBefore(running("web-1", live), "OOMKilled", 1, time.Minute)
+	w := heading(seen(t, live, pod), sizeOf(100, 200, 400, 585))
+	w.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow = true
+	floor := podview.Quantity(recommender.Memory, 585*mi)
+	w.Rec.Spec.Containers[0].MemoryLimitFloor = &floor
+	w.Rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: resize.ReasonHPA}, {Resource: "memory", Reason: resize.ReasonFollowsLimit}}
+	w.Rec.Status.Originals = createdWith(pod, live)
+	wishes := tuning.NewPass(w, w.Rec.Status).Wishes(pod)
+	require.Len(t, wishes, 1)
+	assert.Equal(t, sizeOf(100, 200, 300, 585), wishes[0].Size)
+}

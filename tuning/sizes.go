@@ -65,7 +65,7 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 			continue
 		}
 		target := TargetFrom(t, live[i].Size, d.out.Status.Floors, d.view.Now)
-		if target == (recommender.Size{}) || d.view.Policy.Settings.Resize.Excluded[t.Name] {
+		if target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
 			continue
 		}
 		change := recommender.NextStep(recommender.Move{
@@ -254,7 +254,11 @@ func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.All
 	}
 	if has.Limit > 0 {
 		max7d := podview.FromResources(v1alpha1.Resources{MemoryRequest: demand.MemoryMax7d})[recommender.Memory].Request
-		answer.Limit = max(has.Limit, noderules.MemoryLimit(max7d, floor, answer.Request))
+		limited := noderules.Container{Max7d: max7d, OOM: floor}
+		if demand.MemoryLimitMost != nil {
+			limited.LimitMost = max(podview.AmountOf(recommender.Memory, *demand.MemoryLimitMost), floor)
+		}
+		answer.Limit = max(has.Limit, limited.MemoryLimit(answer.Request))
 	}
 	return answer
 }

@@ -180,6 +180,11 @@ type ContainerDemand struct {
 	// +optional
 	MemoryOOM *resource.Quantity `json:"memoryOOM,omitempty"`
 
+	// MemoryLimitMost is what no memory limit is raised above without an OOM kill: twice the template's limit, or twice
+	// the first limit that new pods were given where the template has none.
+	// +optional
+	MemoryLimitMost *resource.Quantity `json:"memoryLimitMost,omitempty"`
+
 	// Least holds the requests that no pod is to be lowered under: bounds, floors, what a person meant. What of it was
 	// not measured is not demanded: no neighbour has to make room for it.
 	// +optional

@@ -851,6 +851,11 @@ func (in *ContainerDemand) DeepCopyInto(out *ContainerDemand) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.MemoryLimitMost != nil {
+		in, out := &in.MemoryLimitMost, &out.MemoryLimitMost
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	in.Least.DeepCopyInto(&out.Least)
 	in.Most.DeepCopyInto(&out.Most)
 }

@@ -170,6 +170,9 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	if peaks[memory].Request > 0 {
 		known := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
 		c.Max7d, c.OOM = known.Request, max(known.Limit, harm.OOMFloorOf(floors, live.Name, s.now))
+		if d.MemoryLimitMost != nil { // a kill may be newer than the demand, and the brake lowers no limit
+			c.LimitMost = max(podview.AmountOf(memory, *d.MemoryLimitMost), learned[memory].Taught, c.CurrentLimit)
+		}
 		if !d.AllowMemoryDecrease {
 			c.Least[memory] = max(c.Least[memory], c.Current[memory])
 			keepLimit(c)

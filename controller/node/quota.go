@@ -85,7 +85,7 @@ func newBound(pod *corev1.Pod, demand *node.Pod, room *constraint.QuotaRoom) *bo
 			b.free[r] -= c.Current[r]
 		}
 		if !c.Restarts[recommender.Memory] {
-			limit := node.MemoryLimit(c.Max7d, c.OOM, demand.Asks(c, recommender.Memory).Peak)
+			limit := c.MemoryLimit(demand.Asks(c, recommender.Memory).Peak)
 			limits[recommender.Memory].Limit += max(0, limit-c.CurrentLimit)
 		}
 	}

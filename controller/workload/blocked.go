@@ -35,7 +35,7 @@ var blockedReasons = []string{
 	resize.ReasonEvictionDenied, resize.ReasonEvictionOff, resize.ReasonNoController, resize.ReasonDaemonPod,
 	resize.ReasonBatchPod, resize.ReasonDoNotDisrupt, resize.ReasonSuccessorNotSized, resize.ReasonNoOtherNode,
 	resize.ReasonLastReplica, resize.ReasonNotWanted, resize.ReasonClimb, resize.ReasonSpike, resize.ReasonLeak,
-	resize.ReasonClimbRestarts, resize.ReasonClimbBound, resize.ReasonClimbLimits, resize.ReasonBoost,
+	resize.ReasonClimbRestarts, resize.ReasonClimbBound, resize.ReasonClimbLimits, resize.ReasonFollowsLimit, resize.ReasonBoost,
 }
 
 // blockedReason is the value of the label for a reason. The reason of a refused resize may be a word of whoever refused

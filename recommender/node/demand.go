@@ -147,7 +147,7 @@ func SeedOf(c *Container) Seed {
 		}
 	}
 	if memory := seed.Request[recommender.Memory]; memory > 0 {
-		seed.MemoryLimit = MemoryLimit(c.Max7d, c.OOM, memory)
+		seed.MemoryLimit = c.MemoryLimit(memory)
 	}
 	return seed
 }

@@ -102,8 +102,7 @@ func (x *explanation) memory() {
 	x.overcommitted(memory)
 	if limit := x.grant.MemoryLimit; limit > 0 {
 		x.last = x.c.CurrentLimit
-		x.add(memory, StepLimit, limit, "2 × the greater of the most in 7 days, %s, and what OOM kills taught, %s; at least the request",
-			text(memory, x.c.Max7d), text(memory, x.c.OOM))
+		x.add(memory, StepLimit, limit, "%s", x.c.WhyMemoryLimit())
 	}
 }
 

@@ -173,13 +173,15 @@ func TestMemoryGoesFirst(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	assert.Equal(t, 440*mi, MemoryLimit(220*mi, 0, 220*mi))
-	assert.Equal(t, 600*mi, MemoryLimit(220*mi, 300*mi, 220*mi))
-	assert.Equal(t, 500*mi, MemoryLimit(220*mi, 0, 500*mi), "never below the request")
-	assert.Zero(t, MemoryLimit(0, 0, 220*mi), "none where nothing is known")
-	assert.Equal(t, 2*recommender.MaxAmount, MemoryLimit(1<<62, 1<<62, 1))
-	assert.Zero(t, MemoryLimit(-1, -5, 0))
-	assert.Equal(t, 441*mi, MemoryLimit(220*mi+1, 0, 220*mi), "in whole MiB")
+	assert.Equal(t, 440*mi, (&Container{Max7d: 220 * mi, OOM: 0}).MemoryLimit(220*mi))
+	assert.Equal(t, 600*mi, (&Container{Max7d: 220 * mi, OOM: 300 * mi}).MemoryLimit(220*mi))
+	assert.Equal(t, 500*mi, (&Container{Max7d: 220 * mi, OOM: 0}).MemoryLimit(500*mi), "never below the request")
+	assert.Zero(t, (&Container{Max7d: 0, OOM: 0}).MemoryLimit(220*mi), "none where nothing is known")
+	assert.Equal(t, 2*recommender.MaxAmount, (&Container{Max7d: 1 << 62, OOM: 1 << 62}).MemoryLimit(1))
+	assert.Zero(t, (&Container{Max7d: -1, OOM: -5}).MemoryLimit(0))
+	assert.Equal(t, 441*mi, (&Container{Max7d: 220*mi + 1, OOM: 0}).MemoryLimit(220*mi), "in whole MiB")
+	assert.Equal(t, 400*mi, (&Container{Max7d: 220 * mi, LimitMost: 400 * mi}).MemoryLimit(220*mi), "the brake")
+	assert.Equal(t, 420*mi, (&Container{Max7d: 220 * mi, LimitMost: 400 * mi}).MemoryLimit(420*mi), "never below the request")
 
 	p := pod("a", 100, 100, remembering(100*mi, 220*mi))
 	p.Containers[0].Max7d = 220 * mi

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"math/bits"
 	"slices"
 
@@ -78,7 +79,7 @@ func (g *granter) grant(p *Pod, c *Container, spike recommender.Amount, raise ra
 		out.Rounded[cpu] = rounded
 	}
 	out.Request[memory] = g.demands.of(p, c, memory).Peak
-	out.MemoryLimit = MemoryLimit(c.Max7d, c.OOM, out.Request[memory])
+	out.MemoryLimit = c.MemoryLimit(out.Request[memory])
 	return out
 }
 
@@ -120,7 +121,7 @@ func (g *Grant) limit(c *Container, r recommender.Resource, most recommender.Amo
 	}
 	g.Request[r], g.Rounded[r] = most, true
 	if r == recommender.Memory {
-		g.MemoryLimit = MemoryLimit(c.Max7d, c.OOM, most)
+		g.MemoryLimit = c.MemoryLimit(most)
 	}
 }
 
@@ -186,11 +187,21 @@ func (g *granter) above(i int, r recommender.Resource) recommender.Amount {
 
 // MemoryLimit is 2 × the greater of the most memory in 7 days and what OOM kills taught
 // (recommender.OOMFloor, decayed), in whole MiB, never below the request. It is zero, which sets none, where neither is
-// known: a limit that was guessed too low would kill containers.
-func MemoryLimit(max7d, oom, request recommender.Amount) recommender.Amount {
-	most := bounded(max(max7d, oom), recommender.MaxAmount)
+// known: a limit that was guessed too low would kill containers. It is at most LimitMost, as usage may follow its limit:
+// twice the peak would then be twice the last limit, each time.
+func (c *Container) MemoryLimit(request recommender.Amount) recommender.Amount {
+	most := bounded(max(c.Max7d, c.OOM), recommender.MaxAmount)
 	if most == 0 {
 		return 0
 	}
-	return max(recommender.Memory.Whole(2*most), request)
+	return max(recommender.Brake(recommender.Memory.Whole(2*most), c.LimitMost), request)
+}
+
+// WhyMemoryLimit says how MemoryLimit was computed.
+func (c *Container) WhyMemoryLimit() string {
+	why := fmt.Sprintf("2 × the greater of the most in 7 days, %s, and what OOM kills taught, %s; at least the request", text(recommender.Memory, c.Max7d), text(recommender.Memory, c.OOM))
+	if c.LimitMost > 0 {
+		why += fmt.Sprintf(", and without another OOM kill at most %s", text(recommender.Memory, c.LimitMost))
+	}
+	return why
 }

@@ -89,6 +89,8 @@ type Container struct {
 	// Max7d is the most memory that its workload used in 7 days, OOM what kills taught, already decayed;
 	// zero is not known.
 	Max7d, OOM recommender.Amount
+	// LimitMost is what its memory limit is not raised above without an OOM kill, in bytes; 0: no bound.
+	LimitMost recommender.Amount
 }
 
 // Pod whose containers are sized by its node.

@@ -38,6 +38,8 @@ type Container struct {
 	Peak recommender.Amount
 	// Most is the maxAllowed of the policy.
 	Most recommender.Amount
+	// Ceiling is what its limit is not raised above without a kill, in bytes (recommender.MemoryCeiling); 0: none.
+	Ceiling recommender.Amount
 	// Together: request and limit are one amount, which keeps the pod's class (Guaranteed).
 	Together bool
 	// Restarts: a change of its memory restarts it.
@@ -269,6 +271,12 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 		return recommender.Allocation{}, refuse(c.Name, resize.ReasonClimbBound,
 			"it climbs towards its memory limit of %s, and maxAllowed is %s: a higher maxAllowed lets it be raised before an OOM kill",
 			recommender.Readable(recommender.Memory, g.limit), recommender.Readable(recommender.Memory, c.Most))
+	}
+	if limit = recommender.Brake(limit, c.Ceiling); limit < g.limit+g.limit/20 {
+		return recommender.Allocation{}, refuse(c.Name, resize.ReasonFollowsLimit,
+			"it climbs towards its memory limit of %s, and without an OOM kill its limit is not raised above %s: "+
+				"an OOM kill, a higher limit in the template, or memory.controlledValues RequestsOnly lifts this",
+			recommender.Readable(recommender.Memory, g.limit), recommender.Readable(recommender.Memory, c.Ceiling))
 	}
 	return recommender.Allocation{Request: c.request(g, limit), Limit: limit}, nil
 }

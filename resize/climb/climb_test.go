@@ -248,6 +248,8 @@ func TestLook(t *testing.T) {
 		"request and limit stay together": {edit: func(c *climb.Container) { c.Together, c.Has.Request = true, 450*mi }, to: recommender.Allocation{Request: 660 * mi, Limit: 660 * mi}, near: true},
 		"maxAllowed leaves some":          {edit: func(c *climb.Container) { c.Most = 500 * mi }, to: recommender.Allocation{Request: 420 * mi, Limit: 500 * mi}, near: true},
 		"maxAllowed leaves nothing":       {edit: func(c *climb.Container) { c.Most = 450 * mi }, refused: resize.ReasonClimbBound, near: true},
+		"the brake leaves some":           {edit: func(c *climb.Container) { c.Ceiling = 500 * mi }, to: recommender.Allocation{Request: 420 * mi, Limit: 500 * mi}, near: true},
+		"the brake leaves nothing":        {edit: func(c *climb.Container) { c.Ceiling = 450 * mi }, refused: resize.ReasonFollowsLimit, near: true},
 		"it would be restarted":           {edit: func(c *climb.Container) { c.Restarts = true }, refused: resize.ReasonClimbRestarts, near: true},
 		"the policy leaves limits alone": {edit: func(c *climb.Container) {
 			c.LimitsLeft, c.Raises = true, climb.Raises{Times: 3, Until: noon.Add(time.Hour)}
@@ -488,4 +490,41 @@ func climbTo(limit recommender.Amount, now time.Time) (out []climb.Sample) {
 		out = append(out, climb.Sample{At: now.Add(time.Duration(i-11) * 5 * time.Second), Bytes: limit * (80 + i) / 92})
 	}
 	return out
+}
+
+// Page cache fills any limit at a speed, and the kernel gives it back there: it is never killed. In three days its limit is
+// raised to the ceiling and no further.
+func TestPageCacheIsRaisedToItsCeiling(t *testing.T) {
+	for _, speed := range []float64{0.05, 0.2, 1, 5} { // MiB/s
+		pod := &corev1.Pod{}
+		pod.Name, pod.UID = "kafka-0", "uid"
+		var samples []climb.Sample
+		var tries []v1alpha1.Try
+		var refused *resize.Refusal
+		limit, free, held := 512*mi, time.Duration(0), 200*mi
+		for at := time.Duration(0); at < 72*time.Hour; at += 5 * time.Second {
+			held = min(held+recommender.Amount(speed*5*float64(mi)), limit*995/1000)
+			now := noon.Add(at)
+			samples = append(samples, climb.Sample{At: now, Bytes: held})
+			samples = samples[max(0, len(samples)-240):]
+			if at < free {
+				continue
+			}
+			has := recommender.Allocation{Request: limit / 2, Limit: limit}
+			v := climb.Look(climb.Container{Name: "app", Has: has, Samples: samples, Started: noon.Add(-time.Hour), Ceiling: 1024 * mi,
+				Raises: climb.Of(tries, pod, "app", now)}, now)
+			if v.Refusal != nil {
+				refused = v.Refusal
+			}
+			if v.Raises() {
+				tries = climb.Noted(tries, pod, resize.Plan{PodName: pod.Name, PodUID: pod.UID, Moves: []resize.Move{{
+					Container: "app", From: recommender.Size{recommender.Memory: has}, To: recommender.Size{recommender.Memory: v.To}}}}, now)
+				limit, free = v.To.Limit, at+verified
+			}
+		}
+		assert.LessOrEqual(t, limit, 1024*mi, "%v MiB/s", speed)
+		if limit == 1024*mi && assert.NotNil(t, refused, "%v MiB/s", speed) {
+			assert.Contains(t, []string{resize.ReasonFollowsLimit, resize.ReasonLeak}, refused.Reason)
+		}
+	}
 }

@@ -129,7 +129,7 @@ func olderThanKept(floors []v1alpha1.Floor, at, now time.Time) bool {
 const floorGrain = 1 << 20
 
 // FloorsOf returns the greatest floor of a container for each resource, decayed to the present; memory in whole
-// MiB. Zero amounts mean that there is none.
+// MiB. Zero amounts mean that there is none. What OOM kills taught is given undecayed too (Floor.Taught).
 func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
 	var greatest [2]recommender.Floor
 	for _, f := range floors {
@@ -138,7 +138,10 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 		}
 		r := resourceOf(f)
 		if left := decayed(f, now); left > greatest[r].Amount {
-			greatest[r] = recommender.Floor{Amount: left, Reason: f.Reason}
+			greatest[r].Amount, greatest[r].Reason = left, f.Reason
+		}
+		if resize.Harm(f.Reason) == resize.HarmOOM && r == recommender.Memory {
+			greatest[r].Taught = max(greatest[r].Taught, podview.AmountOf(r, f.Amount))
 		}
 	}
 	if m := &greatest[recommender.Memory]; m.Amount > 0 {
@@ -156,10 +159,15 @@ func RequestFloorsOf(floors []v1alpha1.Floor, container string, limit recommende
 	return FloorsOf(floors, container, now)
 }
 
-// OOMFloorOf is FloorsOf for memory, from OOM kills alone; in bytes, 0: none.
+// OOMFloorOf is LimitFloorOf, decayed; in bytes, 0: none.
 func OOMFloorOf(floors []v1alpha1.Floor, container string, now time.Time) recommender.Amount {
+	return LimitFloorOf(floors, container, now).Amount
+}
+
+// LimitFloorOf is FloorsOf for memory, from OOM kills alone.
+func LimitFloorOf(floors []v1alpha1.Floor, container string, now time.Time) recommender.Floor {
 	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return resize.Harm(f.Reason) != resize.HarmOOM })
-	return FloorsOf(kills, container, now)[recommender.Memory].Amount
+	return FloorsOf(kills, container, now)[recommender.Memory]
 }
 
 // BelowFloor reports whether a container's size is below what harm taught it to stay above. OOM kills and

@@ -94,7 +94,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		Settings:  v.Settings.Recommender,
 		Estimates: v.History.Estimates[c.Name],
 		Original:  v.original(c),
-		Killed:    harm.OOMFloorOf(v.Status.Floors, c.Name, v.Now),
+		Killed:    harm.LimitFloorOf(v.Status.Floors, c.Name, v.Now),
 		Now:       v.Now,
 
 		Implausible: v.History.Implausible[c.Name],
@@ -106,7 +106,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	for _, r := range recommender.Resources {
 		input.Held[r] = v.Blocked(c.Name, r)
 		if override := v.templateOverride(c, r); override > input.Floors[r].Amount {
-			input.Floors[r] = recommender.Floor{Amount: override, Reason: "the template, whose request a person changed"}
+			input.Floors[r].Amount, input.Floors[r].Reason = override, "the template, whose request a person changed"
 		}
 	}
 	return input

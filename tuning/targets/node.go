@@ -21,6 +21,7 @@ type sharer struct{ View }
 // resource that is held has no demand.
 func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	shared := v.demand(c.Name, floors, t)
+	shared.MemoryLimitMost = podview.ToPointer(recommender.Memory, v.limitMost(c, shared))
 	t.Demand = &shared
 	seed := node.SeedOf(containerOf(c.Name, shared))
 	t.Target = podview.ToResources(recommender.Size{
@@ -76,6 +77,35 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 	}
 }
 
+// limitMost returns what the container's memory limit is not raised above without an OOM kill, in bytes; 0: no bound. Where
+// the template has no limit, it is twice the first limit that new pods were given. Usage above it was measured in pods
+// without a limit of ours, so that it counts again.
+func (v sharer) limitMost(c *corev1.Container, demand v1alpha1.ContainerDemand) recommender.Amount {
+	const memory = recommender.Memory
+	learned := harm.FloorsOf(v.Status.Floors, c.Name, v.Now)[memory]
+	if ceiling := recommender.MemoryCeiling(v.original(c)[memory], learned, v.Settings.Recommender.Of[memory].MinAllowed); ceiling > 0 {
+		return ceiling
+	}
+	most, given := v.storedDemand(c.Name).LimitMost, recommender.Amount(0)
+	if v.Stored.Seed != nil {
+		for _, s := range v.Stored.Seed.Containers {
+			if s.Name == c.Name {
+				given = podview.FromPointer(memory, s.MemoryLimit)
+			}
+		}
+	}
+	max7d := podview.FromPointer(memory, demand.MemoryMax7d)
+	switch {
+	case most == 0 && given == 0:
+		return 0
+	case most == 0:
+		most = 2 * given
+	case max7d > most:
+		most = 2 * max7d
+	}
+	return max(most, memory.Whole(learned.Taught))
+}
+
 // damped keeps a stored amount where the new one is a little lower, by the same rule as damp.
 func damped(r recommender.Resource, before, now recommender.Amount) recommender.Amount {
 	if r.Whole(before) == before && fellALittle(before, now) {
@@ -103,7 +133,7 @@ func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 	kept := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
 	least := podview.FromResources(d.Least)
 	c := &node.Container{
-		Name: name, Max7d: kept.Request, OOM: kept.Limit,
+		Name: name, Max7d: kept.Request, OOM: kept.Limit, LimitMost: podview.FromPointer(recommender.Memory, d.MemoryLimitMost),
 		Day:   node.Amounts{size[cpu].Limit, size[memory].Request},
 		Least: node.Amounts{least[cpu].Request, least[memory].Request},
 	}
@@ -135,8 +165,7 @@ func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 		c := containerOf("", d)
 		steps = append(steps, v1alpha1.Step{
 			Resource: recommender.Memory.String(), Name: node.StepLimit, Before: "0", After: recommender.Format(recommender.Memory, seed.MemoryLimit),
-			Reason: "2 × the greater of the most in 7 days, " + recommender.Readable(recommender.Memory, c.Max7d) +
-				", and what OOM kills taught, " + recommender.Readable(recommender.Memory, c.OOM) + "; at least the request",
+			Reason: c.WhyMemoryLimit(),
 		})
 	}
 	return steps

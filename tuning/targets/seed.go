@@ -138,6 +138,7 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 	size := podview.FromResources(t.Target)
 	if v.usesKept && kept != nil {
 		size = v.withinBounds(v.aboveFloors(t.Name, v.atLeastTemplate(t.Name, podview.FromResources(*kept))))
+		size[recommender.Memory].Request = recommender.Brake(size[recommender.Memory].Request, v.ceiling(t.Name))
 	}
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
@@ -155,6 +156,18 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 		s.MemoryRequest = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
 	}
 	return s
+}
+
+// ceiling returns what no memory limit of a container is raised above without an OOM kill, in bytes; 0: there is none.
+func (v View) ceiling(container string) recommender.Amount {
+	settings := v.Settings.Recommender.Of[recommender.Memory]
+	for _, c := range Sized(v.Workload.Template, v.Settings) {
+		if c.Name == container && settings.LimitsFollow {
+			learned := harm.FloorsOf(v.Status.Floors, container, v.Now)[recommender.Memory]
+			return recommender.MemoryCeiling(v.original(c)[recommender.Memory], learned, settings.MinAllowed)
+		}
+	}
+	return 0
 }
 
 // stands returns the stored seed of a container whose source is silent, as far as nothing else holds the

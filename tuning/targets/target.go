@@ -59,10 +59,11 @@ func held(holds []v1alpha1.Hold, r recommender.Resource) bool {
 }
 
 // barred reports whether new pods do not get the resource either. The hold NotRunning does not bar: the
-// workload has no pod, and the target is for the next one.
+// workload has no pod, and the target is for the next one. FollowsItsLimit does not bar: a new pod must not
+// get less than the running ones keep.
 func barred(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool {
-		return h.Resource == r.String() && h.Reason != string(recommender.NotRunning)
+		return h.Resource == r.String() && h.Reason != string(recommender.NotRunning) && h.Reason != string(recommender.FollowsItsLimit)
 	})
 }
 

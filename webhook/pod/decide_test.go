@@ -63,9 +63,15 @@ func TestSeedPod(t *testing.T) {
 		{name: "raise only: never lowered",
 			has: "cpu=1/2 memory=1Gi/2Gi", cpu: "250m", memory: "256Mi", raiseOnly: true,
 			want: "cpu=1/2 memory=1Gi/2Gi", reason: AsSeeded},
+		{name: "the limit ends at twice the template's",
+			has: "cpu=1/2 memory=128Mi/1Gi", cpu: "250m", memory: "600Mi",
+			want: "cpu=250m/500m memory=600Mi/2Gi", reason: Seeded},
+		{name: "the limit ends at its floor, which a kill taught",
+			has: "cpu=1/2 memory=128Mi/1Gi", cpu: "250m", memory: "600Mi", change: floor("3Gi"),
+			want: "cpu=250m/500m memory=600Mi/3Gi", reason: Seeded},
 		{name: "raise only: by resource",
 			has: "cpu=1/2 memory=64Mi/128Mi", cpu: "250m", memory: "256Mi", raiseOnly: true,
-			want: "cpu=1/2 memory=256Mi/512Mi", reason: Seeded},
+			want: "cpu=1/2 memory=256Mi/256Mi", reason: Seeded},
 		{name: "raise only: an explicit limit does not lower one",
 			has: "cpu=1 memory=64Mi/1Gi", memory: "128Mi", change: node("256Mi"), raiseOnly: true,
 			want: "cpu=1 memory=128Mi/1Gi", reason: Seeded},
@@ -192,7 +198,7 @@ func TestAContainerIsRaisedOnlyByItself(t *testing.T) {
 
 // Pods of a template generation whose newborns crashed are raised and never lowered, in the containers that were lowered.
 func TestAGenerationThatCrashedAtBirthIsNotLowered(t *testing.T) {
-	pod := podOf(container(t, "app", "cpu=1/2 memory=64Mi/128Mi"), container(t, "side", "cpu=1/2 memory=1Gi/2Gi"))
+	pod := podOf(container(t, "app", "cpu=1/2 memory=128Mi/256Mi"), container(t, "side", "cpu=1/2 memory=1Gi/2Gi"))
 	rec := recommendation(seedFor(t, "app", "250m", "256Mi"), seedFor(t, "side", "250m", "256Mi"))
 	lowered := []string{"cpu=250m/500m memory=256Mi/512Mi", "cpu=250m/500m memory=256Mi/512Mi"}
 	for hash, want := range map[string][]string{

@@ -119,7 +119,11 @@ func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, reque
 	case s.limit > 0:
 		return max(s.limit, s.limitFloor, request)
 	case s.limitFollows && was.Limit > 0 && was.Request > 0:
-		return recommender.LimitFor(r, was, request, s.limitFloor)
+		limit := recommender.LimitFor(r, was, request, s.limitFloor)
+		if r == recommender.Memory { // request and floor are within the ceiling already, the ratio is not
+			limit = recommender.Brake(limit, max(recommender.MemoryCeiling(was, recommender.Floor{}, 0), s.limitFloor, request))
+		}
+		return limit
 	default:
 		return was.Limit
 	}

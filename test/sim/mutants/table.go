@@ -138,4 +138,19 @@ var mutants = []mutant{
 		[]edit{{"webhook/pod/born.go", "json.Marshal(arriving(template, limits))", "json.Marshal(template)"}},
 		"TestWorlds/templates_leave_requests_out", "foretold",
 	},
+	{
+		"P0: usage that follows its limit raises it without end", "no ceiling on memory limits",
+		[]edit{{"recommender/brake.go", "	if template.Limit == 0 {\n", "	if true {\n"}},
+		"TestFollowing/page_cache_fills_its_limit", "no limit follows its usage",
+	},
+	{
+		"P0: a limit of the strategy Node follows itself", "no bound on a limit that the template does not have",
+		[]edit{{"tuning/targets/node.go", "	case most == 0 && given == 0:\n", "	case true:\n"}},
+		"TestFollowing/page_cache_fills_a_limit_of_ours", "no limit follows its usage",
+	},
+	{
+		"P0: a raise before a kill follows page cache", "raises before a kill know no ceiling",
+		[]edit{{"tuning/climb.go", "Ceiling: d.ceiling(pod, c), ", ""}},
+		"TestFollowing/page_cache_fills_its_limit_while_it_climbs", "no limit follows its usage",
+	},
 }
