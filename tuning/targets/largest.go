@@ -74,7 +74,7 @@ func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.Contain
 			if most == 0 {
 				continue
 			}
-			if raised := size[r].Request > original[r].Request; raised && after[r] > max(most, before[r]) && !held(t.Holds, r) {
+			if raised := size[r].Request > original[r].Request; raised && after[r] > max(most, before[r]) && !barred(t.Holds, r) {
 				t.Holds = append(slices.Clip(t.Holds), v1alpha1.Hold{Resource: r.String(), Reason: resize.ReasonNodeCapacity, Message: v.whyTooLarge(r, after[r])})
 			}
 			size[r].Limit = min(size[r].Limit, max(most, original[r].Limit, size[r].Request))

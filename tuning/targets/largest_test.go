@@ -91,9 +91,9 @@ func TestNoLimitIsRaisedAboveTheLargestNode(t *testing.T) {
 		limits            corev1.ResourceList
 		cpu, memory, most string
 	}{
-		"a placeholder request":      {list("4", "8Gi"), "64", "256Gi", "55Gi"},
+		"a placeholder request":      {list("4", "200Gi"), "64", "256Gi", "55Gi"},
 		"an original limit above it": {list("100", "300Gi"), "100", "300Gi", "55Gi"},
-		"a limit near what it needs": {list("30m", "12Mi"), "36", "78Gi", "55Gi"},
+		"a limit near what it needs": {list("30m", "40Gi"), "36", "80Gi", "55Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := using(t, 20, 50*gi, list("20m", "10Mi"), tc.limits)
@@ -104,10 +104,11 @@ func TestNoLimitIsRaisedAboveTheLargestNode(t *testing.T) {
 		})
 	}
 	// One sample of 10 TiB that no rule dropped: the limit of the running pod stays within the node.
-	v := using(t, 0.1, 10<<40, list("200m", "512Mi"), list("1", "1Gi"))
+	v := using(t, 0.1, 10<<40, list("200m", "512Mi"), list("1", "200Gi"))
 	v.Largest = largest
 	target := Desired(v).Containers[0]
-	assert.Equal(t, []string{"memory NodeCapacity"}, reasons(target))
+	assert.Equal(t, []string{"memory FollowsItsLimit", "memory NodeCapacity"}, reasons(target))
+	assert.Nil(t, Desired(v).Seed.Containers[0].MemoryRequest, "and of a created pod too")
 	assert.Equal(t, "256Gi", text(target.MemoryLimitFloor))
 }
 

@@ -107,10 +107,12 @@ func (f *frame) raisedLimit(r recommender.Resource, s *ask, was recommender.Allo
 	switch {
 	case !s.bothMove || was.Limit == 0 || s.limitFloor <= was.Limit || bound.ViolatedBy(was):
 		return was
-	case f.class == corev1.PodQOSGuaranteed:
-		return bound.ClampEqual(r, s.limitFloor, was.Request, granularity(r, was))
 	}
-	return bound.Clamp(r, recommender.Allocation{Request: was.Request, Limit: s.limitFloor}, was)
+	raised := podview.CapLimit(was, recommender.Allocation{Request: was.Request, Limit: s.limitFloor}, f.largest[r].Limit)
+	if f.class == corev1.PodQOSGuaranteed {
+		return bound.ClampEqual(r, raised.Limit, was.Request, granularity(r, was))
+	}
+	return bound.Clamp(r, raised, was)
 }
 
 // limitFor is the limit that goes with a request; 0: none.

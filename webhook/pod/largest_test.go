@@ -50,7 +50,7 @@ func TestSeedKeepsWithinTheLargestNode(t *testing.T) {
 		"BestEffort stays":                        {has: "", cpu: "3", memory: "1Gi", most: "cpu=2 memory=512Mi", want: "", held: "the pod would request 3 of cpu, and the largest node on which it may run has 2"},
 		"Guaranteed":                              {has: "cpu=1/1 memory=1Gi/1Gi", cpu: "3", memory: "2Gi", most: "cpu=2 memory=4Gi", want: "cpu=1/1 memory=2Gi/2Gi", held: "the pod would request 3 of cpu, and the largest node on which it may run has 2"},
 		"whole cores are rounded past it":         {has: "cpu=1/1 memory=1Gi/1Gi", cpu: "1700m", most: "cpu=1900m", want: "cpu=1/1 memory=1Gi/1Gi", held: "the pod would request 2 of cpu, and the largest node on which it may run has 1900m"},
-		"a limit above the node":                  {has: "cpu=20m/1 memory=16Mi/512Mi", cpu: "983m", memory: "498Mi", most: "cpu=8 memory=4Gi", want: "cpu=983m/8 memory=498Mi/4Gi"},
+		"a limit above the node":                  {has: "cpu=20m/1 memory=16Mi/3Gi", cpu: "983m", memory: "498Mi", most: "cpu=8 memory=4Gi", want: "cpu=983m/8 memory=498Mi/4Gi"},
 		"a limit above the node, the request too": {has: "cpu=1 memory=1Gi/8Gi", memory: "2Gi", most: "memory=1Gi", want: "cpu=1 memory=1Gi/8Gi", held: "the pod would request 2Gi of memory, and the largest node on which it may run has 1Gi"},
 		"the template's limit is above the node":  {has: "cpu=1 memory=1Gi/64Gi", memory: "2Gi", most: "memory=32Gi", want: "cpu=1 memory=2Gi/64Gi"},
 		"such a limit follows a lower request":    {has: "cpu=1 memory=1Gi/64Gi", memory: "768Mi", most: "memory=32Gi", want: "cpu=1 memory=768Mi/48Gi"},
