@@ -99,7 +99,7 @@ func sized(template *corev1.Pod, targets []v1alpha1.ContainerTarget) *corev1.Pod
 		}
 		size, target := podview.ReadSpec(c.Resources), podview.FromResources(targets[i].Target)
 		for _, r := range recommender.Resources {
-			if target[r].Request > 0 && !held(targets[i].Holds, r) {
+			if target[r].Request > 0 && !barred(targets[i].Holds, r) {
 				size[r] = recommender.Allocation{Request: target[r].Request, Limit: max(size[r].Limit, target[r].Request)}
 			}
 		}
