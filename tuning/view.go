@@ -48,6 +48,9 @@ type View struct {
 	Namespace NamespaceView
 	// Operator is what this operator may do.
 	Operator OperatorView
+	// Rejected is the newest answer of the API server to the workload's controller, where it did not create a pod;
+	// nil: none is known.
+	Rejected *Rejection
 	// Usage is what usage sources have measured.
 	Usage UsageView
 	// Past is what the loop remembers; the zero value after a restart.
@@ -56,6 +59,17 @@ type View struct {
 	Begin BeginView
 	// Looked has the answers to Unknowns; the zero value in the first round.
 	Looked LookedView
+}
+
+// Rejection is one pod that the API server did not create.
+type Rejection struct {
+	// At is the time of the answer, to the second.
+	At time.Time
+	// Lasts reports that the controller has created no pod since (the condition ReplicaFailure). Otherwise only the
+	// age of the answer says whether it is still of interest.
+	Lasts bool
+	// Message is the API server's answer, as the controller reports it.
+	Message string
 }
 
 // PolicyView is the policy of the workload.
@@ -151,6 +165,9 @@ type LookedView struct {
 	Rooms map[string]*resize.Room
 	// Cluster is all nodes of the cluster; nil: not asked for.
 	Cluster []*corev1.Node
+	// Stalled is why the kubelet does not start a pod, in its words, by pod; empty: it reports nothing. A pod without
+	// an entry was not asked for.
+	Stalled map[types.UID]string
 	// Live are the pods that were read from the API server instead of the cache.
 	Live map[types.UID]bool
 	// CacheLags are the pods of which the API server has returned a newer version than the cache has.
