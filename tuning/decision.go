@@ -74,6 +74,8 @@ type Event struct {
 	Pod types.UID
 	// Name is the name of the pod, which may be gone.
 	Name string
+	// OnWorkload sends the event about the workload on its own object too.
+	OnWorkload bool
 }
 
 // Write is one resize. Its record is stored before it is sent.

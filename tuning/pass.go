@@ -190,12 +190,12 @@ func (d *pass) tell(e event.Event) { d.out.Events = append(d.out.Events, Event{E
 
 // tellOf adds an event about the pod of a record; the pod itself may be gone.
 func (d *pass) tellOf(record v1alpha1.ResizeRecord, e event.Event) {
-	d.out.Events = append(d.out.Events, Event{e, record.PodUID, record.PodName})
+	d.out.Events = append(d.out.Events, Event{Event: e, Pod: record.PodUID, Name: record.PodName})
 }
 
 // tellOfPod adds an event about a pod that has no record yet.
 func (d *pass) tellOfPod(pod *corev1.Pod, e event.Event) {
-	d.out.Events = append(d.out.Events, Event{e, pod.UID, pod.Name})
+	d.out.Events = append(d.out.Events, Event{Event: e, Pod: pod.UID, Name: pod.Name})
 }
 
 // count adds the increments of a record's result. harm is the reason of a revert, empty for none.

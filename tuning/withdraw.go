@@ -98,7 +98,7 @@ func (d *withdrawer) withdraw(why *trouble) {
 	}
 	d.out.Status.AdmissionWithdrawn = w
 	d.out.Due = true
-	d.tell(admissionWithdrawn(w))
+	d.out.Events = append(d.out.Events, Event{Event: admissionWithdrawn(w), OnWorkload: true})
 }
 
 // rejectedWithout notes that pods are rejected without admission resources as well: these are not the cause.
@@ -106,7 +106,7 @@ func (d *withdrawer) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
 	if r := d.view.Rejected; w.Reason == v1alpha1.ReasonAdmissionRejected && r != nil && r.At.After(w.Since.Add(inFlight)) {
 		w.RejectedWithout, w.Message = true, harm.Words(r.Message)
 		d.out.Due = true
-		d.tell(admissionNotTheCause(w))
+		d.out.Events = append(d.out.Events, Event{Event: admissionNotTheCause(w), OnWorkload: true})
 	}
 }
 
@@ -160,7 +160,7 @@ func (d *withdrawer) try(w *v1alpha1.AdmissionWithdrawn) {
 func (d *withdrawer) find(since time.Time) *trouble {
 	var found *trouble
 	if r := d.view.Rejected; r != nil && d.view.Rec.Spec.Seed != nil && r.At.After(since) &&
-		(r.Lasts || d.view.Now.Sub(r.At) < rejectedLately) && harm.MayReject(r.Message, harm.EffectOf(d.view.Rec.Spec.Seed, d.view.templateSize)) {
+		(r.Lasts || d.view.Now.Sub(r.At) < rejectedLately && !d.youngestPod().After(r.At)) && harm.MayReject(r.Message, harm.EffectOf(d.view.Rec.Spec.Seed, d.view.templateSize)) {
 		found = &trouble{v1alpha1.ReasonAdmissionRejected, r.Message, d.view.Rec.Spec.Seed.Revision}
 	}
 	for _, pod := range d.seeded() {

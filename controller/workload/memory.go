@@ -16,6 +16,8 @@ type memory struct {
 	waiting         waiting
 	queue           queue
 	memoryHeld      memoryHeld
+	rejections      rejections
+	stalled         stalled
 	lastAsked       lastAsked
 	seenGenerations seenGenerations
 	meters          meters
@@ -39,6 +41,7 @@ type meters struct {
 func (m *memory) forget(name types.NamespacedName) {
 	m.meters.counted.drop(name)
 	m.reservations.make(name, nil, tuning.Reservations{})
+	m.rejections.forget(name)
 	m.waiting.wait(name, nil, 0)
 	m.queue.keep(name, nil)
 	m.retries.over(name)

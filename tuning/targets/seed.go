@@ -41,6 +41,8 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	switch {
 	case len(v.Settings.Resize.Paused) > 0, v.Workload.Stopped(), v.Status.Paused != nil:
 		return nil, v1alpha1.ReasonPaused
+	case harm.Withdrawn(v.Status.AdmissionWithdrawn, v.Now):
+		return nil, v.Status.AdmissionWithdrawn.Reason
 	case v.Workload.TooLarge():
 		return nil, resize.ReasonTooLarge
 	case skipped:

@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize/harm"
 )
 
 // Namespace holds the bounds for every pod of a namespace. The zero value bounds nothing. The index makes it from
@@ -116,6 +117,8 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 		return Decision{Reason: PodLevelResources}
 	case rec == nil:
 		return Decision{Reason: NoRecommendation}
+	case harm.Withdrawn(rec.withdrawn, now):
+		return Decision{Reason: Withdrawn, Message: rec.withdrawn.Reason + ": " + rec.withdrawn.Message}
 	case rec.Seed == nil:
 		return Decision{Reason: NoSeed, Message: rec.Withheld}
 	case !now.Before(rec.Seed.ValidUntil):
@@ -266,21 +269,22 @@ const (
 
 	// The other reasons leave the pod, or one of its resources, as it is.
 
-	NotAPod           Reason = "NotAPod"           // not the creation of a pod
-	Unreadable        Reason = "Unreadable"        // not decodable, or with absurd amounts
-	Failed            Reason = "Failed"            // a defect of ours, recovered
-	NoOwner           Reason = "NoOwner"           // no workload that attune sizes
-	NoRecommendation  Reason = "NoRecommendation"  // nothing is known of the workload
-	NoSeed            Reason = "NoSeed"            // the recommendation has none, or a bad one
-	SeedExpired       Reason = "SeedExpired"       // no fresh data since
-	Skipped           Reason = "Skipped"           // the pod opts out
-	Windows           Reason = "Windows"           // cannot be resized later
-	MirrorPod         Reason = "MirrorPod"         // a static pod's shadow: changing it changes nothing
-	PodLevelResources Reason = "PodLevelResources" // sized as a whole by its author
-	AsSeeded          Reason = "AsSeeded"          // has these values by itself
-	LimitRange        Reason = "LimitRange"        // the seed does not fit the namespace's limit ranges
-	Quota             Reason = "Quota"             // room in the namespace's quotas is not known to suffice
-	TemplateChanged   Reason = "TemplateChanged"   // its author asks for more than the seed was made for
-	QoSClass          Reason = "QoSClass"          // the seed would change the pod's quality of service
-	FixedLimit        Reason = "FixedLimit"        // a Guaranteed pod whose limits the policy leaves alone, or a limit of zero
+	NotAPod           Reason = "NotAPod"            // not the creation of a pod
+	Unreadable        Reason = "Unreadable"         // not decodable, or with absurd amounts
+	Failed            Reason = "Failed"             // a defect of ours, recovered
+	NoOwner           Reason = "NoOwner"            // no workload that attune sizes
+	NoRecommendation  Reason = "NoRecommendation"   // nothing is known of the workload
+	NoSeed            Reason = "NoSeed"             // the recommendation has none, or a bad one
+	Withdrawn         Reason = "AdmissionWithdrawn" // pods were rejected or did not start with the seed
+	SeedExpired       Reason = "SeedExpired"        // no fresh data since
+	Skipped           Reason = "Skipped"            // the pod opts out
+	Windows           Reason = "Windows"            // cannot be resized later
+	MirrorPod         Reason = "MirrorPod"          // a static pod's shadow: changing it changes nothing
+	PodLevelResources Reason = "PodLevelResources"  // sized as a whole by its author
+	AsSeeded          Reason = "AsSeeded"           // has these values by itself
+	LimitRange        Reason = "LimitRange"         // the seed does not fit the namespace's limit ranges
+	Quota             Reason = "Quota"              // room in the namespace's quotas is not known to suffice
+	TemplateChanged   Reason = "TemplateChanged"    // its author asks for more than the seed was made for
+	QoSClass          Reason = "QoSClass"           // the seed would change the pod's quality of service
+	FixedLimit        Reason = "FixedLimit"         // a Guaranteed pod whose limits the policy leaves alone, or a limit of zero
 )
