@@ -98,18 +98,6 @@ func seedMarkedBad(revision string, harmful v1alpha1.ResizeRecord, harm, why str
 		revision, harmful.PodName, harm, why)
 }
 
-func admissionWithdrawn(w *v1alpha1.AdmissionWithdrawn) event.Event {
-	return event.Warning(w.Reason, "New pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message)
-}
-
-func admissionNotTheCause(w *v1alpha1.AdmissionWithdrawn) event.Event {
-	return event.Normal(v1alpha1.EventAdmissionResumed, "Pods are rejected without admission resources as well, so these are not the cause: %s", w.Message)
-}
-
-func admissionResumed(why string) event.Event {
-	return event.Normal(v1alpha1.EventAdmissionResumed, "New pods are created with admission resources again: %s", why)
-}
-
 func unscheduledRestored(pod *corev1.Pod) event.Event {
 	return event.Warning(v1alpha1.EventReverted, "Giving pod %s the resources of its template, as it fits no node with those of admission", pod.Name)
 }

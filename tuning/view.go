@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/withdraw"
 )
 
 // View is everything that one pass over a workload sees: values only, so that a pass can be repeated in a
@@ -48,9 +49,6 @@ type View struct {
 	Namespace NamespaceView
 	// Operator is what this operator may do.
 	Operator OperatorView
-	// Rejected is the newest answer of the API server to the workload's controller, where it did not create a pod;
-	// nil: none is known.
-	Rejected *Rejection
 	// Usage is what usage sources have measured.
 	Usage UsageView
 	// Past is what the loop remembers; the zero value after a restart.
@@ -59,17 +57,6 @@ type View struct {
 	Begin BeginView
 	// Looked has the answers to Unknowns; the zero value in the first round.
 	Looked LookedView
-}
-
-// Rejection is one pod that the API server did not create.
-type Rejection struct {
-	// At is the time of the answer, to the second.
-	At time.Time
-	// Lasts reports that the controller has created no pod since (the condition ReplicaFailure). Otherwise only the
-	// age of the answer says whether it is still of interest.
-	Lasts bool
-	// Message is the API server's answer, as the controller reports it.
-	Message string
 }
 
 // PolicyView is the policy of the workload.
@@ -145,6 +132,9 @@ type PastView struct {
 	AskedAt map[types.UID]time.Time
 	// WaitingSince is since when pods wait to be resized as their nodes grant (strategy Node).
 	WaitingSince map[types.UID]time.Time
+	// Rejected is the newest answer of the API server to the workload's controller, where it did not create a pod;
+	// nil: none is known.
+	Rejected *withdraw.Rejection
 }
 
 // BeginView limits what a pass may begin beyond what is open.

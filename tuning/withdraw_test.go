@@ -16,6 +16,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/withdraw"
 	"attune.io/attune/tuning"
 )
 
@@ -63,19 +64,19 @@ func TestRejectedPodsWithdrawAdmissionResources(t *testing.T) {
 		"a paused rollout":                                    {cpu: 800, memory: 512, message: deniedByPolicy, withdrawn: true, change: func(w *tuning.View) { w.Workload.Rollout.InProgress = true }},
 		"a rollout while old pods run":                        {cpu: 800, memory: 512, message: deniedByPolicy, withdrawn: true, change: func(w *tuning.View) { w.Pods = []*corev1.Pod{running("web-1", template)} }},
 		"a pod was created since": {cpu: 800, memory: 512, message: deniedByPolicy, change: func(w *tuning.View) {
-			w.Rejected.At = now.Add(-2 * time.Hour)
-			w.Rejected.At = now.Add(-time.Minute)
+			w.Past.Rejected.At = now.Add(-2 * time.Hour)
+			w.Past.Rejected.At = now.Add(-time.Minute)
 			p := running("web-1", template)
 			p.CreationTimestamp = metav1.NewTime(now)
 			w.Pods = []*corev1.Pod{p}
 		}},
-		"an old event":                {cpu: 800, memory: 512, message: deniedByPolicy, change: func(w *tuning.View) { w.Rejected.At = now.Add(-10 * time.Minute) }},
-		"an old condition that lasts": {cpu: 800, memory: 512, message: deniedByPolicy, withdrawn: true, change: func(w *tuning.View) { w.Rejected.At = now.Add(-10 * time.Minute); w.Rejected.Lasts = true }},
+		"an old event":                {cpu: 800, memory: 512, message: deniedByPolicy, change: func(w *tuning.View) { w.Past.Rejected.At = now.Add(-10 * time.Minute) }},
+		"an old condition that lasts": {cpu: 800, memory: 512, message: deniedByPolicy, withdrawn: true, change: func(w *tuning.View) { w.Past.Rejected.At = now.Add(-10 * time.Minute); w.Past.Rejected.Lasts = true }},
 		"no seed":                     {cpu: 800, memory: 512, message: deniedByPolicy, change: func(w *tuning.View) { w.Rec.Spec.Seed = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := seeding(seen(t, template), tc.cpu, tc.memory)
-			w.Rejected = &tuning.Rejection{At: now, Message: tc.message}
+			w.Past.Rejected = &withdraw.Rejection{At: now, Message: tc.message}
 			if tc.change != nil {
 				tc.change(&w)
 			}
@@ -101,7 +102,7 @@ func TestRejectedPodsWithdrawAdmissionResources(t *testing.T) {
 // The API server's words come from users of the namespace, too.
 func TestWordsOfARejectionAreBounded(t *testing.T) {
 	w := seeding(seen(t, template), 800, 512)
-	w.Rejected = &tuning.Rejection{At: now, Message: "is forbidden\n\x1b[31m\xff" + strings.Repeat("ä", 4000)}
+	w.Past.Rejected = &withdraw.Rejection{At: now, Message: "is forbidden\n\x1b[31m\xff" + strings.Repeat("ä", 4000)}
 	message := tuning.Decide(w).Status.AdmissionWithdrawn.Message
 	assert.LessOrEqual(t, len(message), 256)
 	assert.NotContains(t, message, "\n")
@@ -111,19 +112,19 @@ func TestWordsOfARejectionAreBounded(t *testing.T) {
 // A refusal that the template meets as well leaves nothing behind, and does not change the status again and again.
 func TestARejectionWithoutAdmissionResourcesDoesNotFlap(t *testing.T) {
 	w := seeding(seen(t, template), 800, 512)
-	w.Rejected = &tuning.Rejection{At: now, Message: overQuota}
+	w.Past.Rejected = &withdraw.Rejection{At: now, Message: overQuota}
 	d := tuning.Decide(w)
 	require.NotNil(t, d.Status.AdmissionWithdrawn)
 
 	w = later(w, d, 5*time.Second)
-	w.Rejected = &tuning.Rejection{At: w.Now, Message: overQuota}
+	w.Past.Rejected = &withdraw.Rejection{At: w.Now, Message: overQuota}
 	d = tuning.Decide(w)
 	assert.False(t, d.Status.AdmissionWithdrawn.RejectedWithout, "that pod was on its way already")
 
 	writes := 0
 	for i := 1; i <= 60; i++ {
 		w = later(w, d, time.Duration(i)*time.Minute)
-		w.Rejected = &tuning.Rejection{At: w.Now.Add(-time.Second), Message: overQuota}
+		w.Past.Rejected = &withdraw.Rejection{At: w.Now.Add(-time.Second), Message: overQuota}
 		d = tuning.Decide(w)
 		require.NotNil(t, d.Status.AdmissionWithdrawn)
 		assert.True(t, d.Status.AdmissionWithdrawn.RejectedWithout)
@@ -148,10 +149,10 @@ func TestARejectionWithoutAdmissionResourcesDoesNotFlap(t *testing.T) {
 func TestAdmissionResourcesAreTriedAgainWithOnePod(t *testing.T) {
 	withdrawn := func(t *testing.T) (tuning.View, tuning.Decision) {
 		w := seeding(seen(t, template), 800, 512)
-		w.Rejected = &tuning.Rejection{At: now, Message: deniedByPolicy}
+		w.Past.Rejected = &withdraw.Rejection{At: now, Message: deniedByPolicy}
 		d := tuning.Decide(w)
 		require.NotNil(t, d.Status.AdmissionWithdrawn)
-		w.Rejected = nil
+		w.Past.Rejected = nil
 		return w, d
 	}
 	t.Run("not before a day", func(t *testing.T) {
@@ -170,7 +171,7 @@ func TestAdmissionResourcesAreTriedAgainWithOnePod(t *testing.T) {
 	t.Run("one pod is tried, and rejected", func(t *testing.T) {
 		w, d := withdrawn(t)
 		w = later(w, d, 25*time.Hour)
-		w.Rejected = &tuning.Rejection{At: w.Now, Message: deniedByPolicy}
+		w.Past.Rejected = &withdraw.Rejection{At: w.Now, Message: deniedByPolicy}
 		d = tuning.Decide(w)
 		assert.Equal(t, w.Now.Add(24*time.Hour), d.Status.AdmissionWithdrawn.Until.Time)
 	})

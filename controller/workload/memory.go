@@ -11,13 +11,11 @@ import (
 // what exists in the cluster, or by time. Every field has its own mutex: no two of them are ever held
 // together.
 type memory struct {
-	nodes           nodeMemory
-	reservations    reservations
-	waiting         waiting
-	queue           queue
-	memoryHeld      memoryHeld
-	rejections      rejections
-	stalled         stalled
+	nodes        nodeMemory
+	reservations reservations
+	waiting      waiting
+	queue        queue
+	podAnswers
 	lastAsked       lastAsked
 	seenGenerations seenGenerations
 	meters          meters
@@ -28,6 +26,13 @@ type memory struct {
 	pace            pace
 	limit           limit
 	traced          traced
+}
+
+// podAnswers are what others answered about pods.
+type podAnswers struct {
+	memoryHeld memoryHeld
+	rejections rejections
+	stalled    stalled
 }
 
 // meters remembers what metrics are made of.

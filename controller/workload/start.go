@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/withdraw"
 	"attune.io/attune/tuning"
 )
 
@@ -28,10 +28,10 @@ import (
 // writes new ones. Their number is bounded by that of recommendations.
 type rejections struct {
 	mutex sync.Mutex
-	of    map[types.NamespacedName]tuning.Rejection
+	of    map[types.NamespacedName]withdraw.Rejection
 }
 
-func (m *rejections) note(name types.NamespacedName, r tuning.Rejection) {
+func (m *rejections) note(name types.NamespacedName, r withdraw.Rejection) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if r.At.After(m.of[name].At) {
@@ -39,7 +39,7 @@ func (m *rejections) note(name types.NamespacedName, r tuning.Rejection) {
 	}
 }
 
-func (m *rejections) last(name types.NamespacedName) (tuning.Rejection, bool) {
+func (m *rejections) last(name types.NamespacedName) (withdraw.Rejection, bool) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	r, known := m.of[name]
@@ -66,7 +66,7 @@ func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Reque
 		if c.Client.Get(ctx, name, rec, client.UnsafeDisableDeepCopy) != nil || workload.IdentityOf(rec) != id {
 			continue
 		}
-		c.rejections.note(name, tuning.Rejection{At: timeOf(e), Message: harm.Words(e.Message)})
+		c.rejections.note(name, withdraw.Rejection{At: timeOf(e), Message: withdraw.Words(e.Message)})
 		return []reconcile.Request{{NamespacedName: name}}
 	}
 	return nil
@@ -107,16 +107,16 @@ func timeOf(e *corev1.Event) time.Time {
 // when it was last repeated.
 func (c observer) observeRejections(w *tuning.View) {
 	if last, known := c.rejections.last(client.ObjectKeyFromObject(w.Rec)); known {
-		w.Rejected = &last
+		w.Past.Rejected = &last
 	}
 	if w.Workload == nil || w.Workload.Rejected.Since.IsZero() {
 		return
 	}
 	lasts := w.Workload.Rejected
-	if w.Rejected == nil || lasts.Since.After(w.Rejected.At) {
-		w.Rejected = &tuning.Rejection{At: lasts.Since, Message: harm.Words(lasts.Message)}
+	if w.Past.Rejected == nil || lasts.Since.After(w.Past.Rejected.At) {
+		w.Past.Rejected = &withdraw.Rejection{At: lasts.Since, Message: withdraw.Words(lasts.Message)}
 	}
-	w.Rejected.Lasts = true
+	w.Past.Rejected.Lasts = true
 }
 
 // stalled is what kubelets reported of pods that do not start, by uid. It may be lost: they are asked again.
@@ -186,8 +186,8 @@ func (c looker) readStalled(ctx context.Context, w *tuning.View, uid types.UID) 
 	var newest time.Time
 	for i := range list.Items {
 		e := &list.Items[i]
-		if startReasons[e.Reason] && harm.MayStall(e.Message) && timeOf(e).After(newest) && w.Now.Sub(timeOf(e)) < eventsLately {
-			newest, words = timeOf(e), e.Reason+": "+harm.Words(e.Message)
+		if startReasons[e.Reason] && withdraw.MayStall(e.Message) && timeOf(e).After(newest) && w.Now.Sub(timeOf(e)) < eventsLately {
+			newest, words = timeOf(e), e.Reason+": "+withdraw.Words(e.Message)
 		}
 	}
 	return words

@@ -78,8 +78,6 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	restored, refusal := harm.BirthPlan(pod, birth, able(), noon)
 	out["harm.BirthPlan"] = []any{restored, refusal}
 	out["harm.JudgeBirth"] = harm.JudgeBirth(pod, birth, noon, auto(), harm.Signals{})
-	lower, lowered := harm.LowersMemoryLimit(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)})
-	out["harm.Started"], out["harm.LowersMemoryLimit"] = harm.Started(pod), []any{lower, lowered}
 	crashes, fresh := harm.WithholdLowering(nil, pod, birth, func(string) time.Time { return time.Time{} }, noon)
 	out["harm.WithholdLowering"] = []any{crashes, fresh}
 

@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/withdraw"
 )
 
 // Namespace holds the bounds for every pod of a namespace. The zero value bounds nothing. The index makes it from
@@ -117,7 +117,7 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 		return Decision{Reason: PodLevelResources}
 	case rec == nil:
 		return Decision{Reason: NoRecommendation}
-	case harm.Withdrawn(rec.withdrawn, now):
+	case withdraw.Stands(rec.withdrawn, now):
 		return Decision{Reason: Withdrawn, Message: rec.withdrawn.Reason + ": " + rec.withdrawn.Message}
 	case rec.Seed == nil:
 		return Decision{Reason: NoSeed, Message: rec.Withheld}

@@ -1,4 +1,7 @@
-package harm
+// Package withdraw decides when admission gives a workload's new pods no resources, because the API server rejects them
+// with these or they do not start, and when it gives them again. It is pure: Judge moves
+// status.admissionWithdrawn one step on, Stands answers for the webhook and the policy loop.
+package withdraw
 
 import (
 	"slices"
@@ -13,12 +16,12 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// WithdrawnFor is how long admission gives a workload no resources after its pods were rejected or did not start.
-const WithdrawnFor = 24 * time.Hour
+// Lasts is how long admission gives a workload no resources after its pods were rejected or did not start.
+const Lasts = 24 * time.Hour
 
-// Withdrawn reports whether admission gives new pods no resources at a time; nil: it does. After Until it gives
+// Stands reports whether admission gives new pods no resources at a time; nil: it does. After Until it gives
 // them to one pod, and withholds them again as soon as that pod is known, until the pod has started.
-func Withdrawn(w *v1alpha1.AdmissionWithdrawn, now time.Time) bool {
+func Stands(w *v1alpha1.AdmissionWithdrawn, now time.Time) bool {
 	return w != nil && (now.Before(w.Until.Time) || w.TrialPod != "" || w.RejectedWithout)
 }
 
