@@ -106,6 +106,15 @@ func (r *Room) beside(uid types.UID) [2]recommender.Amount {
 	return sum
 }
 
+// Left is what a node has for a pod beside all others, of what it has in all; it may be negative.
+func (r *Room) Left(uid types.UID, allocatable [2]recommender.Amount) [2]recommender.Amount {
+	beside := r.beside(uid)
+	for i := range allocatable {
+		allocatable[i] -= beside[i]
+	}
+	return allocatable
+}
+
 // granted is what a kubelet counts for the other pods of its node when it judges a resize: what they have, without
 // what their deferred resizes ask for.
 func (r *Room) granted(uid types.UID) [2]recommender.Amount {

@@ -74,6 +74,8 @@ type Event struct {
 	Pod types.UID
 	// Name is the name of the pod, which may be gone.
 	Name string
+	// OnWorkload sends the event about the workload on its own object too.
+	OnWorkload bool
 }
 
 // Write is one resize. Its record is stored before it is sent.
@@ -125,7 +127,7 @@ func (d *Decision) Wake(after time.Duration) {
 func (d Decision) Presses(v View) bool {
 	before := v.Rec.Status
 	return len(d.Writes) > 0 || !equality.Semantic.DeepEqual(d.Status.Floors, before.Floors) || !slices.Equal(d.Status.BadSeeds, before.BadSeeds) ||
-		!equality.Semantic.DeepEqual(d.Status.BirthCrashes, before.BirthCrashes)
+		!equality.Semantic.DeepEqual(d.Status.BirthCrashes, before.BirthCrashes) || !equality.Semantic.DeepEqual(d.Status.AdmissionWithdrawn, before.AdmissionWithdrawn)
 }
 
 // Count is one metric increment, decided as data and applied by the workload loop. Which metric it is

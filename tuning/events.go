@@ -98,6 +98,10 @@ func seedMarkedBad(revision string, harmful v1alpha1.ResizeRecord, harm, why str
 		revision, harmful.PodName, harm, why)
 }
 
+func unscheduledRestored(pod *corev1.Pod) event.Event {
+	return event.Warning(v1alpha1.EventReverted, "Giving pod %s the resources of its template, as it fits no node with those of admission", pod.Name)
+}
+
 func birthRestored(pod *corev1.Pod, why string) event.Event {
 	return event.Warning(v1alpha1.EventReverted, "Giving pod %s what its template says, as it crashes since it was born with less: %s", pod.Name, why)
 }

@@ -68,6 +68,7 @@ func (d deciders) decide() {
 	d.watcher.learn()
 	d.originals.remember()
 	d.births.judge()
+	d.withdrawer.judge()
 	d.watcher.advance()
 	switch {
 	case d.view.Part == UrgentPart:
@@ -91,16 +92,17 @@ func (d deciders) decide() {
 // it names as fields, never the other way round, so that the calls form no cycle.
 type deciders struct {
 	*pass
-	originals *originals
-	births    *births
-	giver     *giver
-	pauser    *pauser
-	reverter  *reverter
-	watcher   *watcher
-	evictor   *evictor
-	starter   *starter
-	undoer    *undoer
-	reporter  *reporter
+	originals  *originals
+	births     *births
+	giver      *giver
+	withdrawer *withdrawer
+	pauser     *pauser
+	reverter   *reverter
+	watcher    *watcher
+	evictor    *evictor
+	starter    *starter
+	undoer     *undoer
+	reporter   *reporter
 }
 
 // newDeciders connects the deciders of one pass. All of them point to one pass, so that each sees at once
@@ -116,9 +118,10 @@ func newDeciders(v View) deciders {
 	r := &reverter{p, g}
 	c := &closing{pass: p, pauser: pauses, reverter: r}
 	e := &evictor{p, g, c}
-	start := &starter{pass: p, births: b, evictor: e, gates: g, lookup: l, pauser: pauses, sizes: s, climber: up}
+	out := &withdrawer{pass: p, originals: o}
+	start := &starter{pass: p, births: b, withdrawer: out, evictor: e, gates: g, lookup: l, pauser: pauses, sizes: s, climber: up}
 	return deciders{
-		pass: p, originals: o, births: b, pauser: pauses, reverter: r, evictor: e, starter: start,
+		pass: p, originals: o, births: b, withdrawer: out, pauser: pauses, reverter: r, evictor: e, starter: start,
 		watcher:  &watcher{pass: p, births: b, closing: c, climber: up, evictor: e, lookup: l, reverter: r},
 		giver:    &giver{pass: p, climber: up, closing: c, gates: g, lookup: l, starter: start},
 		undoer:   &undoer{p, g, l, s, start},
@@ -187,12 +190,12 @@ func (d *pass) tell(e event.Event) { d.out.Events = append(d.out.Events, Event{E
 
 // tellOf adds an event about the pod of a record; the pod itself may be gone.
 func (d *pass) tellOf(record v1alpha1.ResizeRecord, e event.Event) {
-	d.out.Events = append(d.out.Events, Event{e, record.PodUID, record.PodName})
+	d.out.Events = append(d.out.Events, Event{Event: e, Pod: record.PodUID, Name: record.PodName})
 }
 
 // tellOfPod adds an event about a pod that has no record yet.
 func (d *pass) tellOfPod(pod *corev1.Pod, e event.Event) {
-	d.out.Events = append(d.out.Events, Event{e, pod.UID, pod.Name})
+	d.out.Events = append(d.out.Events, Event{Event: e, Pod: pod.UID, Name: pod.Name})
 }
 
 // count adds the increments of a record's result. harm is the reason of a revert, empty for none.

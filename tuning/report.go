@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -106,6 +107,12 @@ func (d *reporter) degraded() metav1.Condition {
 	if why != "" {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: why,
+		}
+	}
+	if w := d.out.Status.AdmissionWithdrawn; w != nil && !w.RejectedWithout {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: w.Reason,
+			Message: fmt.Sprintf("new pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message),
 		}
 	}
 	if lifecycle.Degraded(d.out.Status.History) {

@@ -25,6 +25,8 @@ type starter struct {
 	lookup  *lookup
 	pauser  *pauser
 	sizes   *sizes
+	// withdrawer knows the pods that fit no node with what admission gave them.
+	withdrawer *withdrawer
 	// waits is since when pods wait for their turn to be resized (strategy Node).
 	waits map[types.UID]time.Time
 }
@@ -42,6 +44,7 @@ func (d *starter) begin() *resize.Refusal {
 		return nil
 	}
 	d.restoreBirths()
+	d.restoreUnscheduled()
 	if refusal := d.pauser.pausedItself(); refusal != nil {
 		return refusal
 	}
@@ -260,6 +263,24 @@ func (d *starter) restoreBirths() {
 			continue
 		}
 		d.tellOfPod(pod, birthRestored(pod, c.verdict.Message))
+		d.start(pod, plan)
+	}
+}
+
+// restoreUnscheduled gives pods that fit no node with their admission resources what their template sets: the
+// scheduler then finds a node for them. A pod that has a node already is left alone.
+func (d *starter) restoreUnscheduled() {
+	for _, pod := range d.withdrawer.unscheduled {
+		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
+			continue
+		}
+		plan, refusal := lifecycle.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
+		plan.Wave, plan.Reason = resize.WaveBirth, harm.ReasonBirthPending
+		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
+			d.refused.add(pod, refusal)
+			continue
+		}
+		d.tellOfPod(pod, unscheduledRestored(pod))
 		d.start(pod, plan)
 	}
 }

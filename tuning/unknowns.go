@@ -29,12 +29,16 @@ type Unknowns struct {
 	// now are needed.
 	Memory []types.UID
 	// Nodes asks for all nodes of the cluster: is there one for the successor of a pod that is to be
-	// evicted?
+	// evicted, or for a pod that was created larger than its template?
 	Nodes bool
+	// Stalled are pods that do not start: what does their kubelet report?
+	Stalled []types.UID
 }
 
 // None reports whether nothing is unknown, so that the decision can be carried out.
-func (q Unknowns) None() bool { return len(q.Rooms)+len(q.Live)+len(q.Memory) == 0 && !q.Nodes }
+func (q Unknowns) None() bool {
+	return len(q.Rooms)+len(q.Live)+len(q.Memory)+len(q.Stalled) == 0 && !q.Nodes
+}
 
 // room asks for the room of a node that a pod is to grow on, unless it is known or could not be read, and
 // for the memory of a pod whose limit was left out because its usage is not known.

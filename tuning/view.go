@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/withdraw"
 )
 
 // View is everything that one pass over a workload sees: values only, so that a pass can be repeated in a
@@ -131,6 +132,9 @@ type PastView struct {
 	AskedAt map[types.UID]time.Time
 	// WaitingSince is since when pods wait to be resized as their nodes grant (strategy Node).
 	WaitingSince map[types.UID]time.Time
+	// Rejected is the newest answer of the API server to the workload's controller, where it did not create a pod;
+	// nil: none is known.
+	Rejected *withdraw.Rejection
 }
 
 // BeginView limits what a pass may begin beyond what is open.
@@ -151,6 +155,9 @@ type LookedView struct {
 	Rooms map[string]*resize.Room
 	// Cluster is all nodes of the cluster; nil: not asked for.
 	Cluster []*corev1.Node
+	// Stalled is why the kubelet does not start a pod, in its words, by pod; empty: it reports nothing. A pod without
+	// an entry was not asked for.
+	Stalled map[types.UID]string
 	// Live are the pods that were read from the API server instead of the cache.
 	Live map[types.UID]bool
 	// CacheLags are the pods of which the API server has returned a newer version than the cache has.

@@ -86,6 +86,13 @@ const (
 	// ReasonRevertPending of Degraded: a pod is to have its old size back, and does not get it.
 	ReasonRevertPending = "RevertPending"
 
+	// ReasonAdmissionRejected of Degraded: the API server rejected pods with the resources that admission gave them.
+	// Pods are created without these for now. It is also why the recommendation has no seed, and the reason of the
+	// event.
+	ReasonAdmissionRejected = "AdmissionRejected"
+	// ReasonPodsDoNotStart of Degraded: pods did not start with the resources that admission gave them.
+	ReasonPodsDoNotStart = "PodsDoNotStart"
+
 	// ReasonNotBlocked is the reason of ResizeBlocked=False; a refusal's own reason is that of True.
 	ReasonNotBlocked = "NotBlocked"
 )
@@ -111,6 +118,8 @@ const (
 	// EventLoweringWithheld: new pods of a template generation are no longer lowered at admission.
 	EventLoweringWithheld = "LoweringWithheld"
 	EventRevertPending    = "RevertPending"
+	// EventAdmissionResumed: new pods are given their resources at admission again.
+	EventAdmissionResumed = "AdmissionResumed"
 
 	// EventEvicting: a pod does not fit on its node beside the others, and is asked to go (strategy Node).
 	EventEvicting       = "Evicting"

@@ -387,6 +387,10 @@ type AttuneRecommendationStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	BirthCrashes []BirthCrash `json:"birthCrashes,omitempty"`
 
+	// AdmissionWithdrawn is why new pods are created with the resources of their template for now; absent: they are not.
+	// +optional
+	AdmissionWithdrawn *AdmissionWithdrawn `json:"admissionWithdrawn,omitempty"`
+
 	// History of finished resizes, newest first.
 	// +optional
 	// +listType=atomic
@@ -429,6 +433,40 @@ type AttuneRecommendationStatus struct {
 	// Pods counts what the loop sees.
 	// +optional
 	Pods *PodCounts `json:"pods,omitempty"`
+}
+
+// AdmissionWithdrawn says that new pods were rejected, or did not start, with the resources that admission gave them.
+// Until a time they are created with the resources of their template; then one pod is tried with admission resources.
+type AdmissionWithdrawn struct {
+	// Since when admission gives no resources.
+	Since metav1.Time `json:"since"`
+	// Until is the earliest time at which the next pod is created with admission resources again. A new template
+	// brings it forward.
+	Until metav1.Time `json:"until"`
+	// Reason is AdmissionRejected or PodsDoNotStart.
+	// +kubebuilder:validation:MaxLength=63
+	Reason string `json:"reason"`
+	// Message is the API server's or the kubelet's answer, cut.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
+	// Revision of the admission resources that failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
+	// TemplateHash names the template of the workload at that time.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	TemplateHash string `json:"templateHash,omitempty"`
+	// TrialPod is the one pod that was created with admission resources after Until. Others are created without them
+	// until it has started.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	TrialPod string `json:"trialPod,omitempty"`
+	// RejectedWithout is true where pods were rejected without admission resources as well, so that these are not the
+	// cause. They are given again after the next pod was created.
+	// +optional
+	RejectedWithout bool `json:"rejectedWithout,omitempty"`
 }
 
 // PodCounts counts a workload's live pods.

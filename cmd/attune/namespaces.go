@@ -79,7 +79,7 @@ func (p program) watchedKinds(workloads kinds) (all []schema.GroupResource) {
 		all = append(all, schema.GroupResource{Group: argo.GroupVersion.Group, Resource: argo.Resource})
 	}
 	return append(all,
-		schema.GroupResource{Resource: "pods"},
+		schema.GroupResource{Resource: "pods"}, schema.GroupResource{Resource: "events"},
 		schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "attunepolicies"},
 		schema.GroupResource{Group: "apps", Resource: "deployments"}, schema.GroupResource{Group: "apps", Resource: "statefulsets"},
 		schema.GroupResource{Group: "apps", Resource: "daemonsets"}, schema.GroupResource{Group: "apps", Resource: "replicasets"},

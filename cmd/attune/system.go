@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -167,6 +168,9 @@ func cacheOptions(watched namespaces, kept *traces.Store) cache.Options {
 	}
 	return cache.Options{
 		DefaultTransform: transform, DefaultNamespaces: watched.cached(),
-		ByObject: map[client.Object]cache.ByObject{workload.NewObject(v1alpha1.KindReplicaSet).(client.Object): {Label: workload.Whole()}},
+		ByObject: map[client.Object]cache.ByObject{
+			workload.NewObject(v1alpha1.KindReplicaSet).(client.Object): {Label: workload.Whole()},
+			&corev1.Event{}: {Field: fields.OneTermEqualSelector("reason", workload.FailedCreate)},
+		},
 	}
 }

@@ -13,7 +13,7 @@ const blockedOther = "Other"
 
 // blockedReasons are the reasons of refusals that become values of a label.
 var blockedReasons = []string{
-	tuning.ReasonUndone, tuning.ReasonBadUndo, harm.ReasonBirthCrash,
+	tuning.ReasonUndone, tuning.ReasonBadUndo, harm.ReasonBirthCrash, harm.ReasonBirthPending,
 	resize.ReasonInfeasible, resize.ReasonDeferred, resize.ReasonUnobserved, resize.ReasonTimeout,
 	resize.ReasonActuation, resize.ReasonTerminal, resize.ReasonSuperseded, resize.ReasonNotSent,
 	resize.ReasonUnconcluded, resize.ReasonDrift, resize.ReasonReplaced, resize.ReasonNothingBack,

@@ -36,6 +36,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
@@ -213,7 +214,7 @@ func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 		c.pace.wrote(client.ObjectKeyFromObject(rec), d.Status.Phase, w.Now)
 	}
 	c.nodes.learn(d.Lessons, w.Now)
-	c.tell(rec, d.Decision)
+	c.tell(rec, w.Workload, d.Decision)
 	answered, sent := sender{c}.send(ctx, rec, w, d.Decision)
 	begun = sent
 	if !samePhases(answered.Records, d.Status.Records) {
@@ -243,8 +244,12 @@ func (c *Controller) again(name types.NamespacedName, err error) (reconcile.Resu
 }
 
 // sendEvent sends an event on the pod that it is about, where a person looks first, with the
-// recommendation as the related object. An event about the workload is sent on the recommendation.
-func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, e tuning.Event) {
+// recommendation as the related object. An event about the workload is sent on the recommendation, and on the
+// workload (nil: it is gone) where people have to see it there.
+func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, of *workload.Workload, e tuning.Event) {
+	if e.OnWorkload && of != nil {
+		c.Events.Send(reference(*of), rec, e.Event)
+	}
 	if e.Pod == "" {
 		c.Events.Send(rec, nil, e.Event)
 		return
@@ -253,11 +258,22 @@ func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, e tuning.Even
 	c.Events.Send(pod, rec, e.Event)
 }
 
+// reference is a workload as an event names it.
+func reference(of workload.Workload) *metav1.PartialObjectMetadata {
+	version := "v1"
+	if of.Kind == v1alpha1.KindRollout {
+		version = argo.GroupVersion.Version
+	}
+	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name, UID: of.UID}}
+	out.SetGroupVersionKind(workload.GroupKindOf(of.Kind).WithVersion(version))
+	return out
+}
+
 // tell sends the events of a decision and adds its increments to the metrics. It runs after the status is
 // stored, so that a pass that is repeated after a conflict does not count twice.
-func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, d tuning.Decision) {
+func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, of *workload.Workload, d tuning.Decision) {
 	for _, e := range d.Events {
-		c.sendEvent(rec, e)
+		c.sendEvent(rec, of, e)
 	}
 	for _, n := range d.Counts {
 		c.meters.counted.add(n, rec)

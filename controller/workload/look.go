@@ -105,6 +105,7 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 		}
 	}
 	c.askMemory(ctx, w, asks.Memory)
+	c.askKubelets(ctx, w, asks.Stalled)
 	return !asks.None()
 }
 

@@ -11,11 +11,11 @@ import (
 // what exists in the cluster, or by time. Every field has its own mutex: no two of them are ever held
 // together.
 type memory struct {
-	nodes           nodeMemory
-	reservations    reservations
-	waiting         waiting
-	queue           queue
-	memoryHeld      memoryHeld
+	nodes        nodeMemory
+	reservations reservations
+	waiting      waiting
+	queue        queue
+	podAnswers
 	lastAsked       lastAsked
 	seenGenerations seenGenerations
 	meters          meters
@@ -26,6 +26,13 @@ type memory struct {
 	pace            pace
 	limit           limit
 	traced          traced
+}
+
+// podAnswers are what others answered about pods.
+type podAnswers struct {
+	memoryHeld memoryHeld
+	rejections rejections
+	stalled    stalled
 }
 
 // meters remembers what metrics are made of.
@@ -39,6 +46,7 @@ type meters struct {
 func (m *memory) forget(name types.NamespacedName) {
 	m.meters.counted.drop(name)
 	m.reservations.make(name, nil, tuning.Reservations{})
+	m.rejections.forget(name)
 	m.waiting.wait(name, nil, 0)
 	m.queue.keep(name, nil)
 	m.retries.over(name)

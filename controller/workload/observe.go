@@ -51,6 +51,7 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	if err := c.observeWorkload(ctx, &w, id); err != nil {
 		return tuning.View{}, err
 	}
+	c.observeRejections(&w)
 	if err := c.observePods(ctx, &w, id); err != nil {
 		return tuning.View{}, err
 	}

@@ -84,6 +84,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &corev1.ResourceQuota{}, Map: wake.waitingForQuotas, When: quotaChanged()},
 		{Object: &corev1.LimitRange{}, Map: wake.waitingForLimits},
 		{Object: &policyv1.PodDisruptionBudget{}, Map: wake.waitingForBudgets, When: budgetChanged()},
+		{Object: &corev1.Event{}, Map: wake.rejected, When: loop.Updated(func(before, after *corev1.Event) bool { return !timeOf(before).Equal(timeOf(after)) })},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: scaled, When: scalingChanged()},
 		{Object: &v1alpha1.AttunePolicy{}, Map: wake.recommendationsOfPolicy, When: spec},
 		{Object: &v1alpha1.AttuneDefaults{}, Map: wake.recommendationsIn, When: spec},
@@ -330,6 +331,7 @@ func workloadChanged() predicate.Predicate {
 		then, _ := workload.From(before)
 		now, _ := workload.From(after)
 		return before.GetGeneration() != after.GetGeneration() || !maps.Equal(then.Annotations, now.Annotations) ||
-			then.Rollout != now.Rollout || then.Replicas != now.Replicas || then.Deleting != now.Deleting
+			then.Rollout != now.Rollout || then.Replicas != now.Replicas || then.Deleting != now.Deleting ||
+			then.Rejected != now.Rejected
 	})
 }

@@ -46,6 +46,8 @@ func Object(o any) (any, error) {
 		return Budget(o)
 	case *v1alpha1.AttuneRecommendation:
 		return Recommendation(o)
+	case *corev1.Event:
+		rejection(of)
 	case *v1alpha1.AttunePolicy:
 		policy(of)
 	case *v1alpha1.AttuneClusterPolicy:
@@ -246,10 +248,36 @@ func podStatus(status *corev1.PodStatus) {
 	}
 }
 
-// state removes the messages of a container's state, which a container may write itself, with up to 4 KiB.
+// mostWords is how many bytes are kept of the API server's or the kubelet's words about a pod that does not start. The
+// names of pods and policies come first in them, and the reason after.
+const mostWords = 512
+
+// cutWords returns the first mostWords bytes of a text, in a copy.
+func cutWords(text string) string {
+	return strings.Clone(text[:min(len(text), mostWords)])
+}
+
+// rejection keeps of an event which controller could not create a pod, when, and the API server's answer.
+func rejection(e *corev1.Event) {
+	identity(e)
+	of := e.InvolvedObject
+	*e = corev1.Event{
+		TypeMeta: e.TypeMeta, ObjectMeta: e.ObjectMeta, Reason: cut(e.Reason), Message: cutWords(e.Message),
+		InvolvedObject: corev1.ObjectReference{Kind: cut(of.Kind), APIVersion: cut(of.APIVersion), Namespace: cut(of.Namespace), Name: cut(of.Name)},
+		FirstTimestamp: e.FirstTimestamp, LastTimestamp: e.LastTimestamp, EventTime: e.EventTime, Series: e.Series,
+	}
+}
+
+// state removes the messages of a container's state, which a container may write itself, with up to 4 KiB. What the
+// kubelet says of a container that it cannot create is cut.
 func state(s *corev1.ContainerState) {
 	if s.Waiting != nil {
-		s.Waiting.Message = ""
+		switch s.Waiting.Reason {
+		case "CreateContainerError", "CreateContainerConfigError", "RunContainerError":
+			s.Waiting.Message = cutWords(s.Waiting.Message)
+		default:
+			s.Waiting.Message = ""
+		}
 	}
 	if s.Terminated != nil {
 		s.Terminated.Message = ""
@@ -394,11 +422,18 @@ func specOf(w workload.Object) {
 	}
 }
 
-// status removes the conditions, which repeat the counts in words. For a Job it keeps whether it has ended.
+// status removes the conditions, which repeat the counts in words. For a Job it keeps whether it has ended, for a
+// Deployment that its pods are rejected.
 func status(w workload.Object) {
 	switch o := w.(type) {
 	case *appsv1.Deployment:
-		o.Status.Conditions = nil
+		rejected := exact(slices.DeleteFunc(o.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return !workload.FailsToCreate(c) }))
+		if o.Status.Conditions = nil; len(rejected) > 0 {
+			c := rejected[0]
+			o.Status.Conditions = []appsv1.DeploymentCondition{{
+				Type: c.Type, Status: c.Status, Reason: workload.FailedCreate, LastTransitionTime: c.LastTransitionTime, Message: cutWords(c.Message),
+			}}
+		}
 	case *appsv1.StatefulSet:
 		o.Status.Conditions = nil
 	case *appsv1.DaemonSet:

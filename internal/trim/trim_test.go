@@ -179,6 +179,42 @@ func TestWhatIsLeftOfWorkloads(t *testing.T) {
 }
 
 // The trace is for people, who read it from the API server. Metrics tell what room for peaks has added.
+// Of what keeps pods from being created and started the words are kept, cut.
+func TestWhatIsKeptOfPodsThatDoNotStart(t *testing.T) {
+	d := &appsv1.Deployment{}
+	d.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Message: "x"},
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: strings.Repeat("x", 4000)},
+	}
+	trimmed, err := trim.Object(d)
+	require.NoError(t, err)
+	left := trimmed.(*appsv1.Deployment).Status.Conditions
+	require.Len(t, left, 1)
+	assert.Equal(t, appsv1.DeploymentReplicaFailure, left[0].Type)
+	assert.Len(t, left[0].Message, 512)
+
+	e := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e", Labels: map[string]string{"a": "b"}}, Reason: "FailedCreate", Message: strings.Repeat("x", 4000), Action: "x",
+		InvolvedObject: corev1.ObjectReference{Kind: "Job", Name: "web", FieldPath: "x"}, Source: corev1.EventSource{Component: "x"},
+	}
+	trimmed, err = trim.Object(e)
+	require.NoError(t, err)
+	assert.Equal(t, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: "FailedCreate", Message: strings.Repeat("x", 512), InvolvedObject: corev1.ObjectReference{Kind: "Job", Name: "web"},
+	}, trimmed)
+
+	pod := &corev1.Pod{}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: strings.Repeat("x", 4000)}}},
+		{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "x"}}},
+	}
+	trimmed, err = trim.Object(pod)
+	require.NoError(t, err)
+	statuses := trimmed.(*corev1.Pod).Status.ContainerStatuses
+	assert.Len(t, statuses[0].State.Waiting.Message, 512)
+	assert.Empty(t, statuses[1].State.Waiting.Message)
+}
+
 func TestWhatIsLeftOfARecommendation(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Name: "deployment-web", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
 	widened := v1alpha1.Step{Resource: "memory", Name: "burst", Before: "100", After: "110", Reason: "peak 400 is 4 × p95 100"}

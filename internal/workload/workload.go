@@ -51,6 +51,17 @@ type Workload struct {
 	Deleting bool
 	// Ended is true for a Job that makes no more pods.
 	Ended bool
+	// Rejected is the condition ReplicaFailure with the reason FailedCreate; the zero value: the controller creates
+	// its pods, or its kind has no such condition.
+	Rejected Rejected
+}
+
+// Rejected is why the API server does not create the pods of a workload.
+type Rejected struct {
+	// Since is when the first of them was rejected; zero: none is.
+	Since time.Time
+	// Message is the API server's answer, cut.
+	Message string
 }
 
 // Owner is the controller of a workload.
@@ -64,7 +75,11 @@ type Owner struct {
 func From(object runtime.Object) (Workload, bool) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
-		return read(v1alpha1.KindDeployment, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofDeployment(o)), true
+		deployment := read(v1alpha1.KindDeployment, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofDeployment(o))
+		if i := slices.IndexFunc(o.Status.Conditions, FailsToCreate); i >= 0 {
+			deployment.Rejected = Rejected{o.Status.Conditions[i].LastTransitionTime.Time, o.Status.Conditions[i].Message}
+		}
+		return deployment, true
 	case *appsv1.StatefulSet:
 		return read(v1alpha1.KindStatefulSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofStatefulSet(o)), true
 	case *appsv1.DaemonSet:
@@ -86,6 +101,15 @@ func From(object runtime.Object) (Workload, bool) {
 	}
 	return Workload{}, false
 }
+
+// FailsToCreate reports a Deployment's condition that says that its pods are rejected.
+func FailsToCreate(c appsv1.DeploymentCondition) bool {
+	return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && c.Reason == FailedCreate
+}
+
+// FailedCreate is the reason of the condition, and of the events of other kinds, where the API server did not create a
+// pod.
+const FailedCreate = "FailedCreate"
 
 // JobEnded reports whether a Job has succeeded or failed and makes no more pods.
 func JobEnded(job *batchv1.Job) bool {

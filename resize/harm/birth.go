@@ -58,6 +58,9 @@ func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rul
 // than its template says.
 const ReasonBirthCrash = "BirthCrash"
 
+// ReasonBirthPending is the same for a pod that fits no node with what admission gave it.
+const ReasonBirthPending = "BirthPending"
+
 // BirthPlan plans to give the containers of a birth record what admission took of them; it lowers nothing. It
 // waits until the containers run. A waiting container would be started with a limit above that of the pod's
 // cgroup, which kubelets do not change at that moment; with cgroup v1 it would not start at all.

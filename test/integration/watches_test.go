@@ -370,6 +370,12 @@ func workloadLoopWakes(t *testing.T) {
 		events = append(events, watched{watch: sized.NewObject(kind).(client.Object), looks: id.RecommendationName(), event: func() { w.create(w.ofKind(kind, "woken")) }})
 	}
 	events = append(events,
+		watched{watch: &corev1.Event{}, looks: "deployment-web", reads: 1, event: func() {
+			w.create(&corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Name: "rejected"}, Reason: workload.FailedCreate, Message: "is forbidden", LastTimestamp: metav1.Now(),
+				InvolvedObject: corev1.ObjectReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Namespace: w.namespace, Name: "web-abc"},
+			})
+		}},
 		watched{watch: &corev1.LimitRange{}, looks: "deployment-web", before: func() {
 			w.create(limits)
 			require.NoError(t, w.node.SetAllocatable(t.Context(), "64", "256Gi"))

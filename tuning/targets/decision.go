@@ -76,6 +76,9 @@ func (d Decision) Lasting(v View) Decision {
 		sooner(seed.ValidUntil.Add(-seedLifetime / 2))
 		sooner(seed.ValidUntil.Time)
 	}
+	if w := v.Status.AdmissionWithdrawn; w != nil {
+		sooner(w.Until.Time)
+	}
 	for _, original := range v.Status.Originals {
 		sooner(seen(original).Add(newFor(v.Settings)))
 	}

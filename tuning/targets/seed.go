@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/withdraw"
 )
 
 // seedLifetime is how long new pods are sized by a seed that is not renewed: after the operator is
@@ -41,6 +42,8 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	switch {
 	case len(v.Settings.Resize.Paused) > 0, v.Workload.Stopped(), v.Status.Paused != nil:
 		return nil, v1alpha1.ReasonPaused
+	case withdraw.Stands(v.Status.AdmissionWithdrawn, v.Now):
+		return nil, v.Status.AdmissionWithdrawn.Reason
 	case v.Workload.TooLarge():
 		return nil, resize.ReasonTooLarge
 	case skipped:

@@ -87,6 +87,10 @@ func TestASilentSourceLeavesTheStandingSeed(t *testing.T) {
 	v.Status.BadSeeds = []string{before.Seed.Revision}
 	assert.Equal(t, "SeedMarkedBad", Desired(v).SeedWithheld)
 	v.Status.BadSeeds = nil
+	v.Status.AdmissionWithdrawn = &v1alpha1.AdmissionWithdrawn{Reason: v1alpha1.ReasonPodsDoNotStart, Until: metav1.NewTime(v.Now.Add(time.Minute))}
+	assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, Desired(v).SeedWithheld)
+	assert.Equal(t, v.Now.Add(time.Minute), Decision{}.Lasting(v).Until, "the seed comes back by time alone")
+	v.Status.AdmissionWithdrawn = nil
 	v.Blocked = sizing(t, map[recommender.Resource]string{recommender.CPU: "HPA"}).Blocked
 	assert.Nil(t, Desired(v).Seed.Containers[0].CPURequest, "held by another since")
 	assert.NotNil(t, Desired(v).Seed.Containers[0].MemoryRequest)

@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/withdraw"
 )
 
 // Namespace holds the bounds for every pod of a namespace. The zero value bounds nothing. The index makes it from
@@ -123,6 +124,8 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 		return Decision{Reason: PodLevelResources}
 	case rec == nil:
 		return Decision{Reason: NoRecommendation}
+	case withdraw.Stands(rec.withdrawn, now):
+		return Decision{Reason: Withdrawn, Message: rec.withdrawn.Reason + ": " + rec.withdrawn.Message}
 	case rec.Seed == nil:
 		return Decision{Reason: NoSeed, Message: rec.Withheld}
 	case !now.Before(rec.Seed.ValidUntil):
@@ -309,6 +312,7 @@ const (
 	NoOwner           Reason = "NoOwner"                 // no workload that attune sizes
 	NoRecommendation  Reason = "NoRecommendation"        // nothing is known of the workload
 	NoSeed            Reason = "NoSeed"                  // the recommendation has none, or a bad one
+	Withdrawn         Reason = "AdmissionWithdrawn"      // pods were rejected or did not start with the seed
 	SeedExpired       Reason = "SeedExpired"             // no fresh data since
 	Skipped           Reason = "Skipped"                 // the pod opts out
 	Windows           Reason = "Windows"                 // cannot be resized later

@@ -219,6 +219,20 @@ func assertStable(t *testing.T, after *corev1.Pod, rec *Recommendation, ns *Name
 	assert.Empty(t, string(again.Patch))
 }
 
+// withdrawn is a recommendation with a seed whose pods were rejected or did not start.
+func withdrawn(t *testing.T, w v1alpha1.AdmissionWithdrawn) *Recommendation {
+	t.Helper()
+	rec := recommendation(seedFor(t, "app", "250m", "256Mi"))
+	rec.Status.AdmissionWithdrawn = &w
+	return Read(rec)
+}
+
+// After its time, a withdrawal lets one pod be tried.
+func TestAWithdrawalEnds(t *testing.T) {
+	rec := withdrawn(t, v1alpha1.AdmissionWithdrawn{Until: metav1.NewTime(now)})
+	assert.Equal(t, Seeded, SeedPod(view(t, podOf(container(t, "app", "cpu=1/2 memory=1Gi/2Gi"))), rec, &Namespace{}, now).Reason)
+}
+
 func TestLeavesPodsAlone(t *testing.T) {
 	good := func(t *testing.T) *Recommendation { return Read(recommendation(seedFor(t, "app", "250m", "256Mi"))) }
 	cases := []struct {
@@ -239,6 +253,15 @@ func TestLeavesPodsAlone(t *testing.T) {
 			rec.Status.BadSeeds = []string{"r0", "r1"}
 			return Read(rec)
 		}, reason: NoSeed},
+		{name: "withdrawn", rec: func(t *testing.T) *Recommendation {
+			return withdrawn(t, v1alpha1.AdmissionWithdrawn{Until: metav1.NewTime(now.Add(time.Second))})
+		}, reason: Withdrawn},
+		{name: "withdrawn, and another pod is tried", rec: func(t *testing.T) *Recommendation {
+			return withdrawn(t, v1alpha1.AdmissionWithdrawn{Until: metav1.NewTime(now), TrialPod: "web-1"})
+		}, reason: Withdrawn},
+		{name: "rejected without as well", rec: func(t *testing.T) *Recommendation {
+			return withdrawn(t, v1alpha1.AdmissionWithdrawn{Until: metav1.NewTime(now), RejectedWithout: true})
+		}, reason: Withdrawn},
 		{name: "expired, at the second", now: now.Add(time.Hour), reason: SeedExpired},
 		{name: "of another container", rec: func(t *testing.T) *Recommendation {
 			return Read(recommendation(seedFor(t, "other", "250m", "256Mi")))

@@ -23,6 +23,8 @@ type Recommendation struct {
 	// Seed is what new pods get; nil: they stay as they are, and Withheld is the reason where there is one.
 	Seed     *Seed
 	Withheld string
+	// withdrawn is set while pods are rejected or do not start with the seed.
+	withdrawn *v1alpha1.AdmissionWithdrawn
 	// ofCluster is true where a cluster policy sizes the workload.
 	ofCluster bool
 }
@@ -120,6 +122,7 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 		Of:       workload.IdentityOf(rec),
 		Withheld: rec.Spec.SeedWithheld,
 
+		withdrawn: rec.Status.AdmissionWithdrawn,
 		ofCluster: rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster,
 	}
 	seed := rec.Spec.Seed

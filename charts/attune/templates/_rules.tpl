@@ -21,6 +21,7 @@
 - {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [list, watch]}
 - {apiGroups: [autoscaling.k8s.io], resources: [verticalpodautoscalers], verbs: [list, watch]}
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
+- {apiGroups: [""], resources: [events], verbs: [list, watch]}
 - {apiGroups: [attune.io], resources: [attunepolicies], verbs: [list, watch, patch]}
 - {apiGroups: [attune.io], resources: [attunepolicies/status], verbs: [patch]}
 - {apiGroups: [attune.io], resources: [attunerecommendations], verbs: [get, list, watch, create, patch, delete]}

@@ -1,0 +1,197 @@
+package workload
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/resize/withdraw"
+	"attune.io/attune/tuning"
+)
+
+// rejections are the newest answers of the API server to controllers that could not create a pod, by recommendation.
+// They may be lost: events last an hour and are listed again after a restart, and a controller that goes on failing
+// writes new ones. Their number is bounded by that of recommendations.
+type rejections struct {
+	mutex sync.Mutex
+	of    map[types.NamespacedName]withdraw.Rejection
+}
+
+func (m *rejections) note(name types.NamespacedName, r withdraw.Rejection) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if r.At.After(m.of[name].At) {
+		put(&m.of, name, r)
+	}
+}
+
+func (m *rejections) last(name types.NamespacedName) (withdraw.Rejection, bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	r, known := m.of[name]
+	return r, known
+}
+
+func (m *rejections) forget(name types.NamespacedName) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	delete(m.of, name)
+}
+
+// rejected notes an event of a controller that could not create a pod, and returns the recommendation that it
+// concerns; nil: none. The ReplicaSet of a Deployment or of an Argo Rollout is not cached: its name is the owner's
+// with a hash.
+func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Request {
+	e := o.(*corev1.Event)
+	if e.Reason != workload.FailedCreate || e.InvolvedObject.Namespace != e.Namespace {
+		return nil
+	}
+	for _, id := range c.rejectedOwners(e) {
+		name := types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}
+		rec := &v1alpha1.AttuneRecommendation{}
+		if c.Client.Get(ctx, name, rec, client.UnsafeDisableDeepCopy) != nil || workload.IdentityOf(rec) != id {
+			continue
+		}
+		c.rejections.note(name, withdraw.Rejection{At: timeOf(e), Message: withdraw.Words(e.Message)})
+		return []reconcile.Request{{NamespacedName: name}}
+	}
+	return nil
+}
+
+// rejectedOwners returns the workloads that an event may be about, the likeliest first.
+func (c wakers) rejectedOwners(e *corev1.Event) (ids []workload.Identity) {
+	of := e.InvolvedObject
+	reference := func(labels map[string]string) {
+		pod := &metav1.ObjectMeta{Labels: labels, OwnerReferences: []metav1.OwnerReference{{APIVersion: of.APIVersion, Kind: of.Kind, Name: of.Name, Controller: ptr.To(true)}}}
+		if id, ok := workload.OwnerOf(pod, e.Namespace, owners.Jobs{Reader: c.Client}); ok {
+			ids = append(ids, id)
+		}
+	}
+	reference(nil)
+	if at := strings.LastIndex(of.Name, "-"); at > 0 && schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).GroupKind() == workload.GroupKindOf(v1alpha1.KindReplicaSet) {
+		for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, workload.ArgoHashLabel} {
+			reference(map[string]string{label: of.Name[at+1:]})
+		}
+	}
+	return ids
+}
+
+// timeOf is when an event happened last.
+func timeOf(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// observeRejections adds the newest rejection of a pod: the condition of the workload says that it lasts, an event
+// when it was last repeated.
+func (c observer) observeRejections(w *tuning.View) {
+	if last, known := c.rejections.last(client.ObjectKeyFromObject(w.Rec)); known {
+		w.Past.Rejected = &last
+	}
+	if w.Workload == nil || w.Workload.Rejected.Since.IsZero() {
+		return
+	}
+	lasts := w.Workload.Rejected
+	if w.Past.Rejected == nil || lasts.Since.After(w.Past.Rejected.At) {
+		w.Past.Rejected = &withdraw.Rejection{At: lasts.Since, Message: withdraw.Words(lasts.Message)}
+	}
+	w.Past.Rejected.Lasts = true
+}
+
+// stalled is what kubelets reported of pods that do not start, by uid. It may be lost: they are asked again.
+type stalled struct {
+	mutex sync.Mutex
+	of    map[types.UID]report
+}
+
+// report is one answer.
+type report struct {
+	at    time.Time
+	words string
+}
+
+const (
+	// reportLasts is how long the events of a pod are not read again.
+	reportLasts = 15 * time.Second
+	// mostEvents bounds how many events of a pod are read.
+	mostEvents = 50
+)
+
+func (m *stalled) last(uid types.UID, now time.Time) (string, bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	r, known := m.of[uid]
+	return r.words, known && now.Sub(r.at) < reportLasts && !r.at.After(now)
+}
+
+func (m *stalled) note(uid types.UID, words string, now time.Time) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	for other, r := range m.of {
+		if now.Sub(r.at) >= reportLasts {
+			delete(m.of, other)
+		}
+	}
+	put(&m.of, uid, report{now, words})
+}
+
+// startReasons are the reasons of the kubelet's events that a memory limit can explain.
+var startReasons = map[string]bool{"FailedMount": true, "FailedCreatePodSandBox": true, "Failed": true}
+
+// askKubelets reads the events of pods that do not start. What cannot be read is reported as nothing, and asked for
+// again in a later pass.
+func (c looker) askKubelets(ctx context.Context, w *tuning.View, pods []types.UID) {
+	for _, uid := range pods {
+		words, known := c.stalled.last(uid, w.Now)
+		if !known {
+			words = c.readStalled(ctx, w, uid)
+			c.stalled.note(uid, words, w.Now)
+		}
+		put(&w.Looked.Stalled, uid, words)
+	}
+}
+
+// readStalled returns the newest of the kubelet's words about a pod that resources may explain; empty: there are none.
+func (c looker) readStalled(ctx context.Context, w *tuning.View, uid types.UID) (words string) {
+	pod := w.Pod(uid)
+	if pod == nil {
+		return ""
+	}
+	list := &corev1.EventList{}
+	if err := c.Live.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(uid)}, client.Limit(mostEvents)); err != nil {
+		log.FromContext(ctx).V(1).Info("Cannot read the events of a pod that does not start", "pod", pod.Name, "error", err.Error())
+		return ""
+	}
+	var newest time.Time
+	for i := range list.Items {
+		e := &list.Items[i]
+		if startReasons[e.Reason] && withdraw.MayStall(e.Message) && timeOf(e).After(newest) && w.Now.Sub(timeOf(e)) < eventsLately {
+			newest, words = timeOf(e), e.Reason+": "+withdraw.Words(e.Message)
+		}
+	}
+	return words
+}
+
+// eventsLately is longer than a kubelet waits between two attempts to mount a volume (2m2s).
+const eventsLately = 3 * time.Minute

@@ -1,0 +1,175 @@
+package workload
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/tuning"
+)
+
+const denied = `pods "web-abc-x" is forbidden: ValidatingAdmissionPolicy 'small-containers' denied request: containers may have at most 200m CPU as limit`
+
+// seeding is the recommendation of Deployment web with a seed of 800m, where the template has 500m.
+func seeding(w tuning.View) *v1alpha1.AttuneRecommendation {
+	cpu := podview.Quantity(recommender.CPU, 800)
+	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r1", ValidUntil: metav1.NewTime(now.Add(24 * time.Hour)), Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &cpu}}}
+	return w.Rec
+}
+
+func failedCreate(api, kind, name string, at time.Time) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: workload.FailedCreate, Message: "Error creating: " + denied, LastTimestamp: metav1.NewTime(at),
+		InvolvedObject: corev1.ObjectReference{APIVersion: api, Kind: kind, Namespace: "shop", Name: name},
+	}
+}
+
+// A Deployment says by a condition that its pods are rejected, and within how long it is told does not depend on its ReplicaSet.
+func TestARejectedDeploymentLosesItsAdmissionResources(t *testing.T) {
+	d := deploymentOf(template, 1)
+	d.UID = "web"
+	d.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: denied, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))},
+	}
+	l := newLab(t, seeding(seen(t, template)), d)
+	l.pass()
+	w := l.rec().Status.AdmissionWithdrawn
+	require.NotNil(t, w)
+	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, w.Reason)
+	assert.Equal(t, denied, w.Message)
+	told := strings.Join(l.told, "\n")
+	assert.Contains(t, told, "PartialObjectMetadata/web of AttuneRecommendation/deployment-web: Warning AdmissionRejected New pods are created without admission resources until", "on the owner")
+	assert.Contains(t, told, "AttuneRecommendation/deployment-web: Warning AdmissionRejected")
+	assert.LessOrEqual(t, l.storm(10), 1)
+	assert.Len(t, l.told, 2, "it is told once")
+}
+
+func TestTheConditionOfADeploymentWakesItsWorkload(t *testing.T) {
+	before := deploymentOf(template, 1)
+	after := before.DeepCopy()
+	after.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: denied, LastTransitionTime: metav1.NewTime(now)}}
+	assert.True(t, workloadChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
+	after.Status.Conditions[0].Type = appsv1.DeploymentProgressing
+	assert.False(t, workloadChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
+}
+
+// Other kinds have no condition: their controllers write events. The name of a ReplicaSet is its Deployment's with a hash.
+func TestEventsOfRejectedPodsFindTheirWorkload(t *testing.T) {
+	for _, of := range []struct {
+		api, kind, name string
+		workload        v1alpha1.WorkloadKind
+	}{
+		{"apps/v1", "ReplicaSet", "web-7c9", v1alpha1.KindDeployment},
+		{"apps/v1", "ReplicaSet", "web-7c9", v1alpha1.KindRollout},
+		{"apps/v1", "ReplicaSet", "web", v1alpha1.KindReplicaSet},
+		{"apps/v1", "StatefulSet", "web", v1alpha1.KindStatefulSet},
+		{"apps/v1", "DaemonSet", "web", v1alpha1.KindDaemonSet},
+		{"batch/v1", "Job", "web", v1alpha1.KindJob},
+		{"batch/v1", "Job", "web-29384756", v1alpha1.KindCronJob},
+	} {
+		t.Run(string(of.workload), func(t *testing.T) {
+			rec := seeding(seen(t, template))
+			rec.Spec.Workload.Kind = of.workload
+			rec.Name = workload.Identity{Kind: of.workload, Namespace: "shop", Name: "web"}.RecommendationName()
+			l := newLab(t, rec)
+			woken := wakers{l.c}.rejected(t.Context(), failedCreate(of.api, of.kind, of.name, now))
+			require.Len(t, woken, 1)
+			assert.Equal(t, rec.Name, woken[0].Name)
+			last, known := l.c.rejections.last(client.ObjectKeyFromObject(rec))
+			require.True(t, known)
+			assert.Equal(t, now, last.At)
+
+			wakers{l.c}.rejected(t.Context(), failedCreate(of.api, of.kind, of.name, now.Add(-time.Minute)))
+			last, _ = l.c.rejections.last(client.ObjectKeyFromObject(rec))
+			assert.Equal(t, now, last.At, "an older event says nothing new")
+			l.c.forget(client.ObjectKeyFromObject(rec))
+			_, known = l.c.rejections.last(client.ObjectKeyFromObject(rec))
+			assert.False(t, known)
+		})
+	}
+	l := newLab(t, seeding(seen(t, template)))
+	for name, e := range map[string]*corev1.Event{
+		"of no workload":   failedCreate("apps/v1", "ReplicaSet", "other-7c9", now),
+		"of another's API": failedCreate("apps.kruise.io/v1", "StatefulSet", "web", now),
+		"with another reason": func() *corev1.Event {
+			e := failedCreate("apps/v1", "ReplicaSet", "web-7c9", now)
+			e.Reason = "x"
+			return e
+		}(),
+		"from another namespace": func() *corev1.Event {
+			e := failedCreate("apps/v1", "ReplicaSet", "web-7c9", now)
+			e.InvolvedObject.Namespace = "other"
+			return e
+		}(),
+	} {
+		assert.Empty(t, wakers{l.c}.rejected(t.Context(), e), name)
+	}
+}
+
+func TestARejectedStatefulSetLosesItsAdmissionResources(t *testing.T) {
+	rec := seeding(seen(t, template))
+	rec.Spec.Workload.Kind = v1alpha1.KindStatefulSet
+	rec.Name = "statefulset-web"
+	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web"}}
+	s.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: podview.ToRequirements(template)}}
+	l := newLab(t, rec, s)
+	l.pass()
+	require.Nil(t, l.rec().Status.AdmissionWithdrawn)
+	wakers{l.c}.rejected(t.Context(), failedCreate("apps/v1", "StatefulSet", "web", l.clock.Now()))
+	l.pass()
+	require.NotNil(t, l.rec().Status.AdmissionWithdrawn)
+	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, l.rec().Status.AdmissionWithdrawn.Reason)
+}
+
+// A pod whose token does not fit into its memory limit waits for ever; only its events say why.
+func TestEventsOfAPodThatDoesNotStartAreRead(t *testing.T) {
+	pod := born(t, running("web-1", sizeOf(12, 0, 1, 2)), "r1", template)
+	pod.CreationTimestamp = metav1.NewTime(now.Add(-2 * time.Minute))
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	happened := func(reason, message string, at time.Time) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: reason, Message: message, LastTimestamp: metav1.NewTime(at),
+			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "web-1"},
+		}
+	}
+	const volume = `MountVolume.SetUp failed for volume "kube-api-access-7ql22" : `
+	for name, tc := range map[string]struct {
+		event *corev1.Event
+		ours  bool
+	}{
+		"no space":              {happened("FailedMount", volume+"write ca.crt: no space left on device", now.Add(-time.Minute)), true},
+		"a missing ConfigMap":   {happened("FailedMount", `MountVolume.SetUp failed for volume "config" : configmap "web" not found`, now), false},
+		"long ago":              {happened("FailedMount", volume+"no space left on device", now.Add(-time.Hour)), false},
+		"an event of no matter": {happened("Scheduled", "Successfully assigned", now), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, seeding(seen(t, template)), deploymentOf(template, 1), pod.DeepCopy())
+			l.c.Live = fake.NewClientBuilder().WithScheme(l.api.Scheme()).WithObjects(tc.event).
+				WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).Build()
+			l.pass()
+			assert.Equal(t, tc.ours, l.rec().Status.AdmissionWithdrawn != nil)
+			if tc.ours {
+				assert.Contains(t, l.rec().Status.AdmissionWithdrawn.Message, "no space left on device")
+			}
+			words, known := l.c.stalled.last(types.UID("web-1"), l.clock.Now())
+			assert.True(t, known, "it is not asked again at once")
+			assert.Equal(t, tc.ours, words != "")
+			_, known = l.c.stalled.last(types.UID("web-1"), l.clock.Now().Add(time.Minute))
+			assert.False(t, known)
+		})
+	}
+}

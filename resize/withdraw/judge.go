@@ -1,0 +1,466 @@
+package withdraw
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
+)
+
+const (
+	// stalledAfter is how long a pod may wait on its node for its first container before its resources are suspected.
+	stalledAfter = time.Minute
+	// pendingAfter is how long a pod may wait for a node before it is asked whether its template would fit one.
+	pendingAfter = 10 * time.Minute
+	// startsEvery is how often pods that do not start are looked at.
+	startsEvery = 15 * time.Second
+	// rejectedLately is how old an answer of the API server may be that nothing confirms.
+	rejectedLately = 5 * time.Minute
+	// inFlight is how long after a withdrawal pods are still rejected that admission saw before it.
+	inFlight = 10 * time.Second
+	// retriedWithin is longer than controllers wait at most between two attempts to create a pod (1,000 s).
+	retriedWithin = 20 * time.Minute
+	// mostStalled and mostRooms bound how many pods and nodes one pass asks about.
+	mostStalled, mostRooms = 3, 100
+)
+
+// Rejection is one pod that the API server did not create.
+type Rejection struct {
+	// At is the time of the answer, to the second.
+	At time.Time
+	// Lasts reports that the controller has created no pod since (the condition ReplicaFailure). Otherwise only the
+	// age of the answer says whether it is still of interest.
+	Lasts bool
+	// Message is the API server's answer, as the controller reports it.
+	Message string
+}
+
+// Input is what Judge looks at. It is not changed, except for Status.
+type Input struct {
+	Now time.Time
+	// Status is what stands until now; nil: admission gives resources.
+	Status *v1alpha1.AdmissionWithdrawn
+	// Seed is what admission gives; nil: nothing.
+	Seed *v1alpha1.Seed
+	// Template of the workload; nil: it is not known.
+	Template *corev1.PodTemplateSpec
+	// Pods are the workload's live pods.
+	Pods []*corev1.Pod
+	// Seeded returns what admission noted on a pod; nil: it did not size it by this recommendation.
+	Seeded func(pod *corev1.Pod) *v1alpha1.Seeded
+	// Originals returns the sizes that a pod's containers would have without admission, where they are known.
+	Originals func(pod *corev1.Pod) map[string]recommender.Size
+	// Rejected is the newest rejection; nil: none is known.
+	Rejected *Rejection
+	// Stalled is why the kubelet does not start a pod, in its words, by pod; empty: it reports nothing. A pod without
+	// an entry was not asked for.
+	Stalled map[types.UID]string
+	// Cluster are all nodes; nil: not asked for. Rooms is what the pods of a node take.
+	Cluster []*corev1.Node
+	Rooms   map[string]*resize.Room
+	// Unread reports that a node, or with an empty name the list of nodes, could not be read and is not asked for.
+	Unread func(node string) bool
+}
+
+// Output is the result of Judge.
+type Output struct {
+	// Status is what stands from now on; nil: admission gives resources.
+	Status *v1alpha1.AdmissionWithdrawn
+	// Due reports that it is to be stored at once.
+	Due bool
+	// Events about the workload.
+	Events []event.Event
+	// After is when to look again; 0: only after an event.
+	After time.Duration
+	// Unscheduled are pods that fit no node, or none now, with what admission gave them.
+	Unscheduled []*corev1.Pod
+	// Nodes, Rooms and Stalled ask for what was not known: all nodes, the rooms of nodes, the words of kubelets.
+	Nodes   bool
+	Rooms   []string
+	Stalled []types.UID
+}
+
+// judge is one call of Judge.
+type judge struct {
+	in  Input
+	out Output
+}
+
+// trouble is why admission resources are withdrawn.
+type trouble struct {
+	reason, message, revision string
+}
+
+// Judge withdraws the admission resources of a workload where its pods are rejected with them or do not start, and
+// gives them again after a day or with a new template, to one pod first.
+func Judge(in Input) Output {
+	d := &judge{in: in, out: Output{Status: in.Status.DeepCopy()}}
+	if w := d.out.Status; w != nil {
+		d.step(w)
+	} else if found := d.find(time.Time{}); found != nil {
+		d.withdraw(found)
+	}
+	return d.out
+}
+
+// step moves a withdrawal that stands.
+func (d *judge) step(w *v1alpha1.AdmissionWithdrawn) {
+	w.Since, w.Until = *lifecycle.NotAhead(&w.Since, d.in.Now), d.notBeyond(w.Until)
+	if hash := d.templateHash(); w.TemplateHash != hash && hash != "" {
+		w.TemplateHash, w.RejectedWithout, w.TrialPod = hash, false, ""
+		if w.Until.After(d.in.Now) {
+			w.Until = metav1.Time{Time: d.in.Now.Truncate(time.Second)}
+		}
+	}
+	switch {
+	case w.RejectedWithout:
+		d.resumeAfterRejections(w)
+	case d.in.Now.Before(w.Until.Time):
+		d.rejectedWithout(w)
+		d.find(w.Until.Time) // pods that existed before may be given their template's resources
+		d.wake(w.Until.Sub(d.in.Now))
+	default:
+		d.try(w)
+	}
+}
+
+// notBeyond returns a time, or at most the time to which a withdrawal of now would last.
+func (d *judge) notBeyond(until metav1.Time) metav1.Time {
+	if most := d.in.Now.Add(Lasts); until.After(most) {
+		return metav1.Time{Time: most.Truncate(time.Second)}
+	}
+	return until
+}
+
+func (d *judge) withdraw(why *trouble) {
+	now := d.in.Now.Truncate(time.Second)
+	w := &v1alpha1.AdmissionWithdrawn{
+		Since: metav1.Time{Time: now}, Until: metav1.Time{Time: now.Add(Lasts)},
+		Reason: why.reason, Message: Words(why.message), Revision: why.revision, TemplateHash: d.templateHash(),
+	}
+	d.out.Status = w
+	d.out.Due = true
+	d.tell(admissionWithdrawn(w))
+}
+
+// rejectedWithout notes that pods are rejected without admission resources as well: these are not the cause.
+func (d *judge) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
+	if r := d.in.Rejected; w.Reason == v1alpha1.ReasonAdmissionRejected && r != nil && r.At.After(w.Since.Add(inFlight)) {
+		w.RejectedWithout, w.Message = true, Words(r.Message)
+		d.out.Due = true
+		d.tell(admissionNotTheCause(w))
+	}
+}
+
+// resumeAfterRejections ends a withdrawal that changed nothing as soon as a pod was created, or no attempt was
+// rejected for longer than controllers wait between attempts.
+func (d *judge) resumeAfterRejections(w *v1alpha1.AdmissionWithdrawn) {
+	r := d.in.Rejected
+	if r != nil && r.Lasts || r != nil && d.in.Now.Sub(r.At) < retriedWithin && d.youngestPod().Before(r.At) {
+		d.wake(time.Minute)
+		return
+	}
+	if r == nil && d.in.Now.Sub(w.Since.Time) < retriedWithin && d.youngestPod().Before(w.Since.Time) {
+		d.wake(time.Minute) // a restart has lost the answer
+		return
+	}
+	d.resume("pods are created again")
+}
+
+func (d *judge) resume(why string) {
+	d.out.Status = nil
+	d.out.Due = true
+	d.tell(admissionResumed(why))
+}
+
+// try follows the one pod that is created with admission resources after the time of the withdrawal is over.
+func (d *judge) try(w *v1alpha1.AdmissionWithdrawn) {
+	if found := d.find(w.Until.Time); found != nil {
+		d.withdraw(found)
+		return
+	}
+	var tried *corev1.Pod
+	for _, pod := range d.seeded() {
+		if !pod.CreationTimestamp.Before(&w.Until) && (tried == nil || pod.Name == w.TrialPod) {
+			tried = pod
+		}
+	}
+	switch {
+	case tried == nil:
+		w.TrialPod = ""
+	case Started(tried):
+		d.resume(fmt.Sprintf("pod %s has started with them", tried.Name))
+	default:
+		w.TrialPod = tried.Name
+		d.wake(startsEvery)
+	}
+}
+
+// find returns why pods do not come to run with what admission gives, as far as that happened after a time; nil: no
+// reason is known. It collects pods that can be given the resources of their template, and asks for what it does not
+// know (Unknowns).
+func (d *judge) find(since time.Time) *trouble {
+	var found *trouble
+	if r := d.in.Rejected; r != nil && d.in.Seed != nil && r.At.After(since) &&
+		(r.Lasts || d.in.Now.Sub(r.At) < rejectedLately && !d.youngestPod().After(r.At)) && MayReject(r.Message, EffectOf(d.in.Seed, d.templateSize)) {
+		found = &trouble{v1alpha1.ReasonAdmissionRejected, r.Message, d.in.Seed.Revision}
+	}
+	for _, pod := range d.seeded() {
+		if Started(pod) || len(pod.Spec.SchedulingGates) > 0 {
+			continue
+		}
+		why := d.ofPod(pod)
+		if why != "" && found == nil && !pod.CreationTimestamp.Time.Before(since) {
+			found = &trouble{v1alpha1.ReasonPodsDoNotStart, why, d.in.Seeded(pod).Revision}
+		}
+		d.wake(startsEvery)
+	}
+	return found
+}
+
+// ofPod returns why a created pod does not start because of what admission gave it; empty: for no such reason, or
+// not for long enough.
+func (d *judge) ofPod(pod *corev1.Pod) string {
+	if pod.Spec.NodeName == "" {
+		return d.pending(pod)
+	}
+	originals := d.sizesBefore(pod)
+	container, lower := LowersMemoryLimit(pod, originals)
+	if !lower || d.in.Now.Sub(scheduledAt(pod)) < stalledAfter {
+		return ""
+	}
+	words, known := d.stalled(pod)
+	if !known || !MayStall(words) {
+		return ""
+	}
+	return fmt.Sprintf("pod %s does not start with a memory limit below its template's in container %s; it keeps that until it is deleted: %s", pod.Name, container, words)
+}
+
+// stalled returns what the kubelet reports of a pod that waits: of a container that it cannot create, otherwise its
+// events. false: not known yet.
+func (d *judge) stalled(pod *corev1.Pod) (string, bool) {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			if s.State.Waiting == nil {
+				continue
+			}
+			switch s.State.Waiting.Reason {
+			case "CreateContainerError", "CreateContainerConfigError", "RunContainerError":
+				return s.State.Waiting.Reason + ": " + s.State.Waiting.Message, true
+			case "ContainerCreating", "PodInitializing":
+			default: // an image, or a crash loop, which births judges
+				return "", true
+			}
+		}
+	}
+	words, known := d.in.Stalled[pod.UID]
+	if !known && len(d.out.Stalled) < mostStalled {
+		d.out.Stalled = append(d.out.Stalled, pod.UID)
+	}
+	return words, known
+}
+
+// pending returns why a pod that no node takes would be taken with the resources of its template: no node that it
+// may run on can hold it at all, or, after ten minutes, none has room for it and one has room for the template's.
+func (d *judge) pending(pod *corev1.Pod) string {
+	at, unschedulable := unschedulableSince(pod)
+	was, grown := d.requestsBefore(pod)
+	if !unschedulable || !grown {
+		return ""
+	}
+	if d.in.Cluster == nil {
+		if !d.in.Unread("") {
+			d.out.Nodes = true
+		}
+		return ""
+	}
+	has := resize.Footprint(pod)
+	holds := 0
+	var eligible []*corev1.Node
+	for _, node := range d.in.Cluster {
+		if lifecycle.Takes(node, pod, was) {
+			eligible = append(eligible, node)
+		}
+		if lifecycle.Takes(node, pod, has) {
+			holds++
+		}
+	}
+	switch {
+	case len(eligible) > 0 && holds == 0:
+		d.out.Unscheduled = append(d.out.Unscheduled, pod)
+		return fmt.Sprintf("pod %s requests %s, more than any node has that it may run on; its template requests %s", pod.Name, amounts(has), amounts(was))
+	case d.in.Now.Sub(at) < pendingAfter:
+		return ""
+	}
+	if !d.templateFitsNow(pod, eligible, was) {
+		return ""
+	}
+	d.out.Unscheduled = append(d.out.Unscheduled, pod)
+	return fmt.Sprintf("pod %s requests %s and is pending since %s; a node has room for the %s of its template", pod.Name, amounts(has), at.UTC().Format(time.RFC3339), amounts(was))
+}
+
+// templateFitsNow reports whether a node has room for a pod's original requests, and none for what it requests now.
+// It asks for the rooms that it does not know.
+func (d *judge) templateFitsNow(pod *corev1.Pod, eligible []*corev1.Node, was [2]recommender.Amount) (fits bool) {
+	has := resize.Footprint(pod)
+	for _, node := range eligible[:min(len(eligible), mostRooms)] {
+		room := d.in.Rooms[node.Name]
+		if room == nil {
+			if !d.in.Unread(node.Name) && !slices.Contains(d.out.Rooms, node.Name) {
+				d.out.Rooms = append(d.out.Rooms, node.Name)
+			}
+			continue
+		}
+		left := room.Left(pod.UID, resize.CapabilitiesOf(node, "").Allocatable)
+		if within(has, left) {
+			return false // something else keeps it from that node
+		}
+		fits = fits || within(was, left)
+	}
+	return fits && len(d.out.Rooms) == 0
+}
+
+func within(needs, left [2]recommender.Amount) bool {
+	return needs[0] <= left[0] && needs[1] <= left[1]
+}
+
+func amounts(of [2]recommender.Amount) string {
+	return recommender.Format(recommender.CPU, of[recommender.CPU]) + " of CPU and " + recommender.Format(recommender.Memory, of[recommender.Memory]) + " of memory"
+}
+
+// requestsBefore returns what the scheduler would count for a pod with its original resources, and whether it has
+// more of something now.
+func (d *judge) requestsBefore(pod *corev1.Pod) (was [2]recommender.Amount, grown bool) {
+	before := pod.DeepCopy()
+	originals := d.sizesBefore(pod)
+	for _, list := range [][]corev1.Container{before.Spec.InitContainers, before.Spec.Containers} {
+		for i := range list {
+			if had, known := originals[list[i].Name]; known {
+				list[i].Resources = podview.ToRequirements(had)
+			}
+		}
+	}
+	was = resize.Footprint(before)
+	has := resize.Footprint(pod)
+	return was, has[0] > was[0] || has[1] > was[1]
+}
+
+// sizesBefore are the sizes that a pod would have without admission: the known originals of its template, otherwise
+// what its annotation says. A user can write that; it only makes admission give less.
+func (d *judge) sizesBefore(pod *corev1.Pod) map[string]recommender.Size {
+	sizes := map[string]recommender.Size{}
+	for _, claimed := range d.in.Seeded(pod).Original {
+		sizes[claimed.Name] = podview.FromResources(claimed.Resources)
+	}
+	maps.Copy(sizes, d.in.Originals(pod))
+	return sizes
+}
+
+// seeded returns the live pods that admission sized by this recommendation.
+func (d *judge) seeded() (pods []*corev1.Pod) {
+	for _, pod := range d.in.Pods {
+		// Most pods run; the annotation is decoded for those that are of interest.
+		if Started(pod) && d.out.Status == nil {
+			continue
+		}
+		if d.in.Seeded(pod) != nil {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// youngestPod returns the creation time of the youngest live pod; zero: there is none.
+func (d *judge) youngestPod() (at time.Time) {
+	for _, pod := range d.in.Pods {
+		if created := pod.CreationTimestamp.Time; created.After(at) {
+			at = created
+		}
+	}
+	return at
+}
+
+// templateHash is a digest of what the template runs and requests; empty: the template is not known.
+func (d *judge) templateHash() string {
+	if d.in.Template == nil {
+		return ""
+	}
+	var all strings.Builder
+	spec := d.in.Template.Spec
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			fmt.Fprintf(&all, "%s\x00%s\x00%q\x00%q\x00%v\x01", c.Name, c.Image, c.Command, c.Args, podview.ReadSpec(c.Resources))
+		}
+	}
+	return strconv.FormatUint(podview.Hash(all.String()), 36)
+}
+
+// templateSize returns what the template sets for a container; false: it does not have it, or is not known.
+func (d *judge) templateSize(container string) (recommender.Size, bool) {
+	if d.in.Template == nil {
+		return recommender.Size{}, false
+	}
+	for _, list := range [][]corev1.Container{d.in.Template.Spec.Containers, d.in.Template.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == container {
+				return podview.ReadSpec(list[i].Resources), true
+			}
+		}
+	}
+	return recommender.Size{}, false
+}
+
+func (d *judge) tell(e event.Event) { d.out.Events = append(d.out.Events, e) }
+
+// wake asks for another look after a duration; the shortest counts, 0 and less ask for nothing.
+func (d *judge) wake(after time.Duration) {
+	if after > 0 && (d.out.After == 0 || after < d.out.After) {
+		d.out.After = after
+	}
+}
+
+// scheduledAt is when a pod got its node; its creation where that is not known.
+func scheduledAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// unschedulableSince reports whether the scheduler found no node for a pod, and since when.
+func unschedulableSince(pod *corev1.Pod) (time.Time, bool) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.LastTransitionTime.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func admissionWithdrawn(w *v1alpha1.AdmissionWithdrawn) event.Event {
+	return event.Warning(w.Reason, "New pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message)
+}
+
+func admissionNotTheCause(w *v1alpha1.AdmissionWithdrawn) event.Event {
+	return event.Normal(v1alpha1.EventAdmissionResumed, "Pods are rejected without admission resources as well, so these are not the cause: %s", w.Message)
+}
+
+func admissionResumed(why string) event.Event {
+	return event.Normal(v1alpha1.EventAdmissionResumed, "New pods are created with admission resources again: %s", why)
+}

@@ -1,0 +1,149 @@
+// Package withdraw decides when admission gives a workload's new pods no resources, because the API server rejects them
+// with these or they do not start, and when it gives them again. It is pure: Judge moves
+// status.admissionWithdrawn one step on, Stands answers for the webhook and the policy loop.
+package withdraw
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// Lasts is how long admission gives a workload no resources after its pods were rejected or did not start.
+const Lasts = 24 * time.Hour
+
+// Stands reports whether admission gives new pods no resources at a time; nil: it does. After Until it gives
+// them to one pod, and withholds them again as soon as that pod is known, until the pod has started.
+func Stands(w *v1alpha1.AdmissionWithdrawn, now time.Time) bool {
+	return w != nil && (now.Before(w.Until.Time) || w.TrialPod != "" || w.RejectedWithout)
+}
+
+// SeedEffect is what a seed does to the pods of a template.
+type SeedEffect struct {
+	// Raises and Lowers report that some request or limit becomes greater or less than the template's.
+	Raises, Lowers bool
+}
+
+// EffectOf compares a seed with a template, container by container; templateSize returns what the template sets, and
+// false for a container that it does not have, which counts as one without resources. Limits count with their
+// requests, as they may follow them. A nil seed has no effect.
+func EffectOf(seed *v1alpha1.Seed, templateSize func(container string) (recommender.Size, bool)) (e SeedEffect) {
+	if seed == nil {
+		return e
+	}
+	for _, c := range seed.Containers {
+		has, _ := templateSize(c.Name)
+		mayLower := !seed.RaiseOnly && !c.RaiseOnly
+		for _, of := range []struct {
+			given, has recommender.Amount
+			lowers     bool
+		}{
+			{podview.FromPointer(recommender.CPU, c.CPURequest), atLeastLimit(has[recommender.CPU]), mayLower},
+			{podview.FromPointer(recommender.Memory, c.MemoryRequest), atLeastLimit(has[recommender.Memory]), mayLower && c.AllowMemoryDecrease},
+			{podview.FromPointer(recommender.Memory, c.MemoryLimitFloor), has[recommender.Memory].Limit, false},
+			{podview.FromPointer(recommender.Memory, c.MemoryLimit), has[recommender.Memory].Limit, mayLower},
+		} {
+			e.Raises = e.Raises || of.given > of.has
+			e.Lowers = e.Lowers || of.given > 0 && of.given < of.has && of.lowers
+		}
+		e.Raises = e.Raises || c.CPUBoost != nil && c.CPURequest != nil
+	}
+	return e
+}
+
+// atLeastLimit is the request of a template, or the limit where it sets only that: the API server defaults it so.
+func atLeastLimit(a recommender.Allocation) recommender.Amount {
+	if a.Request == 0 {
+		return a.Limit
+	}
+	return a.Request
+}
+
+// otherCauses are parts of answers of the API server that no resources of a pod explain: the template alone would
+// meet them as well.
+var otherCauses = []string{
+	"being terminated", "violates podsecurity", "error looking up service account", "failed calling webhook",
+	"must specify", "already exists", "unable to validate against any security context constraint",
+	"timed out", "deadline exceeded", "connection refused", "too many requests",
+}
+
+// sizedInQuota are the names under which quotas count what attune sizes. "cpu=" and "memory=" cover requests and limits.
+var sizedInQuota = []string{"cpu=", "memory="}
+
+// MayReject reports whether the resources that admission gave can explain why the API server rejected a pod. An answer that is not
+// recognised counts, as another admission policy may say anything. A quota counts only for resources that were
+// raised.
+func MayReject(message string, e SeedEffect) bool {
+	text := strings.ToLower(message)
+	has := func(part string) bool { return strings.Contains(text, part) }
+	switch {
+	case !e.Raises && !e.Lowers, slices.ContainsFunc(otherCauses, has):
+		return false
+	case has("exceeded quota"):
+		// The part from "used:" on names all resources of the quota, the part before only those that are exceeded.
+		text, _, _ = strings.Cut(text, ", used:")
+		return e.Raises && slices.ContainsFunc(sizedInQuota, has)
+	}
+	return true
+}
+
+// missing are parts of the kubelet's words about volumes, Secrets, ConfigMaps and images that are not there.
+var missing = []string{"not found", "couldn't find", "could not find", "non-existent", "not exist", "no such", "forbidden", "not registered", "image", "runasnonroot", "timed out waiting"}
+
+// MayStall reports whether a memory limit that is too low can explain why the kubelet does not start a container or mount a volume, by the
+// kubelet's words. Volumes in memory, such as those of tokens and Secrets, are as large as the pod's memory limit.
+func MayStall(message string) bool {
+	text := strings.ToLower(message)
+	return text != "" && !slices.ContainsFunc(missing, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// mostWords bounds what is kept of an answer, in bytes (status.admissionWithdrawn.message).
+const mostWords = 256
+
+// Words cleans a text that another program wrote, and cuts it to 256 bytes: control characters and line ends become
+// spaces, what is not UTF-8 is dropped.
+func Words(text string) string {
+	if len(text) > 4*mostWords {
+		text = text[:4*mostWords]
+	}
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	if text = strings.TrimSpace(text); len(text) > mostWords {
+		text = strings.ToValidUTF8(text[:mostWords-3], "") + "..."
+	}
+	return strings.Clone(text)
+}
+
+// Started reports whether some container of a pod has run.
+func Started(pod *corev1.Pod) bool {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil {
+				return true
+			}
+		}
+	}
+	return pod.Status.Phase != corev1.PodPending && pod.Status.Phase != ""
+}
+
+// LowersMemoryLimit returns the first container whose memory limit is below its original; false: none is.
+func LowersMemoryLimit(pod *corev1.Pod, originals map[string]recommender.Size) (container string, lower bool) {
+	for _, c := range podview.Read(pod) {
+		had, known := originals[c.Name]
+		if limit := c.Size[recommender.Memory].Limit; known && limit > 0 && (had[recommender.Memory].Limit == 0 || limit < had[recommender.Memory].Limit) {
+			return c.Name, true
+		}
+	}
+	return "", false
+}
