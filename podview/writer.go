@@ -25,8 +25,19 @@ func ResizedBy(pod *corev1.Pod) (manager string, at time.Time) {
 	return manager, at
 }
 
-// ResizedEntry is an entry of managedFields for which ResizedBy returns the same. Caches keep it in the place of all
-// others.
+// ResizedByAttune returns when attune last set an amount of the pod that still stands, by the clock of the API server;
+// the zero time: none stands. An amount that another writer set later is taken out of attune's entry.
+func ResizedByAttune(pod *corev1.Pod) (at time.Time) {
+	for _, entry := range pod.ManagedFields {
+		if entry.Subresource == resizeSubresource && entry.Manager == FieldManager && entry.Time != nil && entry.Time.After(at) {
+			at = entry.Time.Time
+		}
+	}
+	return at
+}
+
+// ResizedEntry is an entry of managedFields for which ResizedBy returns the same; with FieldManager, ResizedByAttune does.
+// Caches keep at most one of each in the place of all others.
 func ResizedEntry(manager string, at time.Time) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: resizeSubresource, Time: &metav1.Time{Time: at}}
 }

@@ -58,7 +58,9 @@ func Decide(v View) Decision {
 //     size.
 //  4. advance comes before begin: a record that closes makes room for a new one, and harm raises the
 //     backoff that begin waits for.
-//  5. summarise comes last, as it reads the records, the refusals and the tries of all others.
+//  5. restore comes before all else that begins, in each part of a pass: it waits for no usage source and for none of
+//     what stops attune.
+//  6. summarise comes last, as it reads the records, the refusals and the tries of all others.
 func (d deciders) decide() {
 	d.notAhead()
 	d.reporter.goneOrNot()
@@ -69,6 +71,7 @@ func (d deciders) decide() {
 	d.originals.remember()
 	d.births.judge()
 	d.watcher.advance()
+	d.restorer.restore()
 	switch {
 	case d.view.Part == UrgentPart:
 		d.starter.beginUrgent()
@@ -99,6 +102,7 @@ type deciders struct {
 	watcher   *watcher
 	evictor   *evictor
 	starter   *starter
+	restorer  *restorer
 	undoer    *undoer
 	reporter  *reporter
 }
@@ -117,12 +121,13 @@ func newDeciders(v View) deciders {
 	c := &closing{pass: p, pauser: pauses, reverter: r}
 	e := &evictor{p, g, c}
 	start := &starter{pass: p, births: b, evictor: e, gates: g, lookup: l, pauser: pauses, sizes: s, climber: up}
+	back := &restorer{pass: p, gates: g, originals: o, starter: start}
 	return deciders{
-		pass: p, originals: o, births: b, pauser: pauses, reverter: r, evictor: e, starter: start,
+		restorer: back, pass: p, originals: o, births: b, pauser: pauses, reverter: r, evictor: e, starter: start,
 		watcher:  &watcher{pass: p, births: b, closing: c, climber: up, evictor: e, lookup: l, reverter: r},
 		giver:    &giver{pass: p, climber: up, closing: c, gates: g, lookup: l, starter: start},
 		undoer:   &undoer{p, g, l, s, start},
-		reporter: &reporter{p, s},
+		reporter: &reporter{p, s, back},
 	}
 }
 

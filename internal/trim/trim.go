@@ -120,7 +120,7 @@ func Pod(o any) (any, error) {
 		return o, nil
 	}
 	// Metadata first, then spec and status. The labels stay: budgets and owners are found by them.
-	resized := otherWriter(pod)
+	resized := resizers(pod)
 	own(pod)
 	pod.ManagedFields = resized
 	pod.Finalizers = nil
@@ -133,13 +133,15 @@ func Pod(o any) (any, error) {
 	return pod, nil
 }
 
-// otherWriter keeps who else resized the pod last, without the fields; nil: nobody did.
-func otherWriter(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
-	by, at := podview.ResizedBy(pod)
-	if at.IsZero() {
-		return nil
+// resizers keeps the last resize by attune and the last one by another writer, without the fields; nil: there was none.
+func resizers(pod *corev1.Pod) (kept []metav1.ManagedFieldsEntry) {
+	if at := podview.ResizedByAttune(pod); !at.IsZero() {
+		kept = append(kept, podview.ResizedEntry(podview.FieldManager, at))
 	}
-	return []metav1.ManagedFieldsEntry{podview.ResizedEntry(strings.Clone(cut(by)), at)}
+	if by, at := podview.ResizedBy(pod); !at.IsZero() {
+		kept = append(kept, podview.ResizedEntry(strings.Clone(cut(by)), at))
+	}
+	return kept
 }
 
 // podSpec keeps what the resize gates read: where the pod may run, and how it restarts.
