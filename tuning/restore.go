@@ -28,13 +28,11 @@ type restorer struct {
 // autoRevert: false.
 func (d *restorer) restore() {
 	for _, pod := range d.view.Live() {
-		if record := RecordOf(d.out.Status, pod); record != nil {
-			if record.Wave == resize.WaveRestore {
-				d.report(pod, "its original resources are asked for since "+record.WrittenAt.UTC().Format(time.RFC3339))
-			}
-			continue
+		record := RecordOf(d.out.Status, pod)
+		if record != nil && record.Wave == resize.WaveRestore {
+			d.report(pod, "its original resources are asked for since "+record.WrittenAt.UTC().Format(time.RFC3339))
 		}
-		if !suffered(pod) || d.tooLarge(pod) {
+		if record != nil || !suffered(pod) || d.tooLarge(pod) {
 			continue
 		}
 		seeded := seededOf(pod)

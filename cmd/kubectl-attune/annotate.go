@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 )
 
@@ -124,23 +124,14 @@ func (e *environment) targets(ctx context.Context, c client.Client, arguments []
 	if err != nil {
 		return nil, err
 	}
-	if e.scope.selector == "" {
-		// A recommendation outlives its workload by a week.
-		there, err := workloadsOf(ctx, c, recs, "", labels.Everything())
-		if err != nil {
+	if e.scope.selector == "" { // a recommendation outlives its workload by a week
+		if recs, err = ofWorkloads(ctx, c, recs, "", labels.Everything()); err != nil {
 			return nil, err
 		}
-		recs = slices.DeleteFunc(recs, func(rec v1alpha1.AttuneRecommendation) bool {
-			_, found := there[workload.IdentityOf(&rec)]
-			return !found
-		})
 	}
 	// A selector that matches nothing is an error here, since nothing was written.
 	if len(recs) == 0 {
-		if e.scope.selector == "" {
-			return nil, errors.New("no workload has a recommendation")
-		}
-		return nil, fmt.Errorf("-l %s selects no workload that has a recommendation", e.scope.selector)
+		return nil, fmt.Errorf("%s selects no workload that has a recommendation", cmp.Or(strings.TrimSuffix("-l "+e.scope.selector, "-l "), "-A"))
 	}
 	selected := make([]workload.Identity, len(recs))
 	for i := range recs {
