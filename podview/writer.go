@@ -36,20 +36,31 @@ func lastResize(pod *corev1.Pod) (at time.Time) {
 	return at
 }
 
-// ResizedEntries are the entries of managedFields that caches keep in the place of all others: ResizedBy and
-// ResizedSince return the same for them. cut shortens the name of a foreign manager.
+// ResizedByAttune returns when attune last set an amount of the pod that still stands, by the clock of the API server;
+// the zero time: none stands. An amount that another writer set later is taken out of attune's entry.
+func ResizedByAttune(pod *corev1.Pod) (at time.Time) {
+	for _, entry := range pod.ManagedFields {
+		if entry.Subresource == resizeSubresource && entry.Manager == FieldManager && entry.Time != nil && entry.Time.After(at) {
+			at = entry.Time.Time
+		}
+	}
+	return at
+}
+
+// ResizedEntries are the entries of managedFields that caches keep in the place of all others: ResizedBy,
+// ResizedByAttune and ResizedSince return the same for them. cut shortens the name of a foreign manager.
 func ResizedEntries(pod *corev1.Pod, cut func(string) string) (entries []metav1.ManagedFieldsEntry) {
 	manager, at := ResizedBy(pod)
 	if !at.IsZero() {
 		entries = append(entries, ResizedEntry(cut(manager), at))
 	}
-	if last := lastResize(pod); last.After(at) {
-		entries = append(entries, ResizedEntry(FieldManager, last))
+	if own := ResizedByAttune(pod); !own.IsZero() {
+		entries = append(entries, ResizedEntry(FieldManager, own))
 	}
 	return entries
 }
 
-// ResizedEntry is an entry of managedFields for which ResizedBy returns the same.
+// ResizedEntry is an entry of managedFields for which ResizedBy returns the same; with FieldManager, ResizedByAttune does.
 func ResizedEntry(manager string, at time.Time) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: resizeSubresource, Time: &metav1.Time{Time: at}}
 }

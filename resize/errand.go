@@ -15,13 +15,15 @@ const (
 	WaveBoost = "boost"
 	// WaveBirth gives a pod that crashes since its birth what its template says, where admission gave it less.
 	WaveBirth = "birth"
+	// WaveRestore gives a container its original resources back that was killed below them while attune is stopped.
+	WaveRestore = "restore"
 	// WaveSpike gives a container its old size back that was raised before an OOM kill, as the growth was a spike.
 	WaveSpike = "spike"
 )
 
 // restores reports whether the wave gives a pod back what it had before attune, or would have had. Such a resize
 // counts as harmless, is never reverted, and may wait for room without a deadline, as a revert does.
-func Restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth }
+func Restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth || wave == WaveRestore }
 
 // gate is a rule that refuses a plan, or returns nil.
 type gate = func(*corev1.Pod, Plan, GateInput) *Refusal
@@ -37,6 +39,8 @@ func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 		return undoGates, undoNarrowings, undoLastGates
 	case WaveBirth:
 		return birthGates, birthNarrowings, birthLastGates
+	case WaveRestore:
+		return restoreGates, []narrowing{withinLimitRanges}, birthLastGates
 	case WaveBoost:
 		return boostGates, boostNarrowings, boostLastGates
 	case WaveSpike:
@@ -59,7 +63,15 @@ var (
 	birthGates      = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
 	birthNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
 	birthLastGates  = []gate{limitRange, quota, triedLately}
+	// Nothing that stops attune holds a restore, neither a pause nor attune.io/skip, an excluded container or a VPA:
+	// it is sent once for each kill, and only while no other writer has resized the pod, so that it fights with none.
+	restoreGates = []gate{incomplete, namespaceTerminating, noRights, recordOpen, RecordsFull}
 )
+
+// Stopped returns what stops attune for a pod: a pause, a mode, an annotation or a VPA; nil: nothing does.
+func Stopped(pod *corev1.Pod, in GateInput) *Refusal {
+	return firstClosed([]gate{paused, mode, workloadPaused, optedOut, verticalAutoscaler}, pod, Plan{}, in)
+}
 
 var (
 	// The end of a boost is part of a pod's birth. It is paced only after harm (backedOff): otherwise a pod that

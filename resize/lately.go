@@ -48,7 +48,12 @@ func concerns(t v1alpha1.Try, pod *corev1.Pod) bool {
 // stops returns why a row that has not ended refuses a plan, or nil. A plan that gives back what was before attune
 // is refused only for what the API server itself answered.
 func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if Restores(p.Wave) && (t.What != v1alpha1.TryResize || t.Reason == ReasonInfeasible) {
+	asked := t.What == v1alpha1.TryResize && t.Reason != ReasonInfeasible
+	if p.Wave == WaveRestore {
+		// It is planned again after each kill, and so waits for these as well.
+		asked = t.What == v1alpha1.TryResize || t.What == v1alpha1.TryCatchUp
+	}
+	if Restores(p.Wave) && !asked {
 		return nil
 	}
 	switch t.What {

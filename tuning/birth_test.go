@@ -19,7 +19,7 @@ import (
 
 func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 	pod := endedBefore(born(t, running("web-1", seedSize), "r1", template), "OOMKilled", 1, time.Minute)
-	w := seen(t, template, pod)
+	w := heading(seen(t, template, pod), seedSize)
 	w.Rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(seedSize), TemplateHash: "abc"}}
 	d := tuning.Decide(w)
 	assert.Equal(t, []string{"r1"}, d.Status.BadSeeds)

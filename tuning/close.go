@@ -29,7 +29,9 @@ func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultUndone, "", d.view.Now) {
 		d.tellOf(record, putBack(record, row))
 	}
-	d.count(countSuccess, record, "")
+	if record.Wave != resize.WaveRestore { // it was counted as a revert when it began
+		d.count(countSuccess, record, "")
+	}
 }
 
 // evicted reports a pod that is gone because attune evicted it: for room on its node (lifecycle.Leaving), or

@@ -106,6 +106,11 @@ func birthRestored(pod *corev1.Pod, why string) event.Event {
 	return event.Warning(v1alpha1.EventReverted, "Giving pod %s what its template says, as it crashes since it was born with less: %s", pod.Name, why)
 }
 
+func restoring(pod *corev1.Pod, why string, stopped *resize.Refusal) event.Event {
+	return event.Warning(v1alpha1.EventReverted, "Restoring the original resources of pod %s: %s. attune is stopped for the pod: %s. It does nothing about a further kill at the original resources",
+		pod.Name, why, stopped.Message)
+}
+
 func evicting(pod *corev1.Pod, why string) event.Event {
 	return event.Normal(v1alpha1.EventEvicting, "Pod %s is to go from node %s: %s", pod.Name, pod.Spec.NodeName, why)
 }

@@ -58,7 +58,9 @@ func Decide(v View) Decision {
 //     size.
 //  4. advance comes before begin: a record that closes makes room for a new one, and harm raises the
 //     backoff that begin waits for.
-//  5. summarise comes last, as it reads the records, the refusals and the tries of all others.
+//  5. restore comes before all else that begins, in each part of a pass: it waits for no usage source and for none of
+//     what stops attune.
+//  6. summarise comes last, as it reads the records, the refusals and the tries of all others.
 func (d deciders) decide() {
 	d.notAhead()
 	d.reporter.goneOrNot()
@@ -70,6 +72,7 @@ func (d deciders) decide() {
 	d.births.judge()
 	d.withdrawer.judge()
 	d.watcher.advance()
+	d.restorer.restore()
 	switch {
 	case d.view.Part == UrgentPart:
 		d.starter.beginUrgent()
@@ -101,6 +104,7 @@ type deciders struct {
 	watcher    *watcher
 	evictor    *evictor
 	starter    *starter
+	restorer   *restorer
 	undoer     *undoer
 	reporter   *reporter
 }
@@ -120,12 +124,14 @@ func newDeciders(v View) deciders {
 	e := &evictor{p, g, c}
 	out := &withdrawer{pass: p, originals: o}
 	start := &starter{pass: p, births: b, withdrawer: out, evictor: e, gates: g, lookup: l, pauser: pauses, sizes: s, climber: up}
+	back := &restorer{pass: p, gates: g, originals: o, starter: start}
 	return deciders{
-		pass: p, originals: o, births: b, withdrawer: out, pauser: pauses, reverter: r, evictor: e, starter: start,
+		restorer: back,
+		pass:     p, originals: o, births: b, withdrawer: out, pauser: pauses, reverter: r, evictor: e, starter: start,
 		watcher:  &watcher{pass: p, births: b, closing: c, climber: up, evictor: e, lookup: l, reverter: r},
 		giver:    &giver{pass: p, climber: up, closing: c, gates: g, lookup: l, starter: start},
 		undoer:   &undoer{p, g, l, s, start},
-		reporter: &reporter{p, s},
+		reporter: &reporter{p, s, back},
 	}
 }
 

@@ -22,7 +22,8 @@ const RightsEvery, ServedEvery = 15 * time.Second, 5 * time.Minute
 // pods. It decides nothing about pods.
 type reporter struct {
 	*pass
-	sizes *sizes
+	sizes    *sizes
+	restorer *restorer
 }
 
 // goneOrNot notes since when the workload is gone. The time is stored, because the recommendation is
@@ -97,9 +98,12 @@ func (d *reporter) resizing() metav1.Condition {
 	return c
 }
 
-// degraded is the condition Degraded. A pod that should have its old size back goes first, then one that
-// was given up, then a high rate of reverts in the history.
+// degraded is the condition Degraded. A pod that was killed below its original resources goes first, then one that
+// should have its old size back, then one that was given up, then a high rate of reverts in the history.
 func (d *reporter) degraded() metav1.Condition {
+	if below := d.restorer.describe(); below != "" {
+		return metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBelowOriginal, Message: below}
+	}
 	why := d.leftBehind()
 	if len(d.out.Pending) > 0 {
 		why = d.out.Pending[0]

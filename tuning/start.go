@@ -102,7 +102,7 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 		return
 	}
 	d.out.Status.Records = append(d.out.Status.Records, record)
-	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent})
+	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent && plan.Wave != resize.WaveRestore})
 }
 
 // plans returns what each pod without an open record would be given now. Pods whose data could not be read

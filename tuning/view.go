@@ -61,7 +61,7 @@ type View struct {
 
 // PolicyView is the policy of the workload.
 type PolicyView struct {
-	// Settings are resolved over all levels. Where the policy is gone, they are the built-in defaults.
+	// Settings are resolved over all levels. Where the policy is gone, they are those of its levels that are left.
 	Settings policy.Settings
 	// Usable reports that the policy exists, is not being deleted, and has valid settings. Otherwise open
 	// records are finished and nothing new begins.

@@ -83,6 +83,9 @@ const (
 	ReasonHighRevertRate = "HighRevertRate"
 	ReasonHealthy        = "Healthy"
 
+	// ReasonBelowOriginal of Degraded: a pod that has less than its original resources because of attune was OOM-killed or
+	// crashes in a loop, and does not have them back yet. It is also the reason of the resize that restores them.
+	ReasonBelowOriginal = "BelowOriginal"
 	// ReasonRevertPending of Degraded: a pod is to have its old size back, and does not get it.
 	ReasonRevertPending = "RevertPending"
 

@@ -53,8 +53,9 @@ type PolicySettings struct {
 	// +kubebuilder:validation:MaxItems=16
 	SLOGuardrails []SLOGuardrail `json:"sloGuardrails,omitempty"`
 
-	// Paused: no seed and no new resize; watching and reverts go on. It is OR-ed over all levels:
-	// paused on the AttuneDefaults is the kill switch.
+	// Paused: no seed and no new resize; watching and reverts go on. Pods keep their present resources. An OOM kill
+	// or a crash loop below the original resources restores them, unless autoRevert is false; kubectl attune undo -A
+	// restores all pods now. It is OR-ed over all levels: paused on the AttuneDefaults is the kill switch.
 	// +optional
 	Paused *bool `json:"paused,omitempty"`
 }

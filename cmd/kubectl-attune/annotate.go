@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,6 +23,8 @@ import (
 type annotation struct {
 	// done is the word for the result in the answer, such as "paused".
 	done string
+	// after is a sentence below the answer that says what the verb does not do; empty: none.
+	after string
 	// of returns the annotations for a workload, by name; a nil value removes one.
 	of func(context.Context, client.Client, workload.Workload) (map[string]*string, error)
 }
@@ -42,6 +46,8 @@ func always(key, value string) func(context.Context, client.Client, workload.Wor
 type annotateReport struct {
 	// Workloads that were annotated, in order; never nil.
 	Workloads []annotatedWorkload `json:"workloads"`
+	// after is annotation.after.
+	after string
 }
 
 // annotatedWorkload is one workload of the answer.
@@ -70,7 +76,11 @@ func (r annotateReport) Human(w io.Writer, _ bool) error {
 			return err
 		}
 	}
-	return nil
+	if r.after == "" || len(r.Workloads) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, r.after)
+	return err
 }
 
 // annotate writes the annotations on the workloads that the command line names or selects. It stops at the first
@@ -84,7 +94,7 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	if err != nil {
 		return err
 	}
-	report := annotateReport{Workloads: []annotatedWorkload{}}
+	report := annotateReport{Workloads: []annotatedWorkload{}, after: write.after}
 	for _, id := range targets {
 		changed, annotateErr := write.on(ctx, c, id)
 		// The first error ends the loop. The workloads after it are not touched, and are missing in the answer.
@@ -99,24 +109,29 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	return errors.Join(e.print(report), err)
 }
 
-// targets returns the named workloads, or those with a recommendation that -l selects. Neither is an error: a verb
-// that writes must not act on all workloads by omission.
+// targets returns the named workloads, or those with a recommendation that -l selects, or with -A alone all of them.
+// None of the three is an error: a verb that writes must not act on all workloads by omission.
 func (e *environment) targets(ctx context.Context, c client.Client, arguments []string) ([]workload.Identity, error) {
 	switch named := len(arguments) > 0; {
 	case named && e.scope.selector != "":
 		return nil, errors.New("name the workloads or select them with -l, not both")
 	case named:
 		return e.parseWorkloads(arguments)
-	case e.scope.selector == "":
-		return nil, errors.New("which workload? write KIND/NAME, e.g. deployment/web, or select some with -l")
+	case e.scope.selector == "" && !e.scope.all:
+		return nil, errors.New("which workload? write KIND/NAME, e.g. deployment/web, select some with -l, or all with -A")
 	}
 	recs, err := e.selectRecommendations(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}
+	if e.scope.selector == "" { // a recommendation outlives its workload by a week
+		if recs, err = ofWorkloads(ctx, c, recs, "", labels.Everything()); err != nil {
+			return nil, err
+		}
+	}
 	// A selector that matches nothing is an error here, since nothing was written.
 	if len(recs) == 0 {
-		return nil, fmt.Errorf("-l %s selects no workload that has a recommendation", e.scope.selector)
+		return nil, fmt.Errorf("%s selects no workload that has a recommendation", cmp.Or(strings.TrimSuffix("-l "+e.scope.selector, "-l "), "-A"))
 	}
 	selected := make([]workload.Identity, len(recs))
 	for i := range recs {

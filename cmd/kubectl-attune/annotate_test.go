@@ -27,13 +27,13 @@ func TestPauseAndResume(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	before := cli.deployment("web")
 
-	assert.Equal(t, answer{out: "Deployment/web in namespace shop is paused\n"}, cli.run("pause", "deploy/web"))
+	assert.Equal(t, answer{out: "Deployment/web in namespace shop is paused\n" + afterPause + "\n"}, cli.run("pause", "deploy/web"))
 	paused := cli.deployment("web")
 	assert.Equal(t, map[string]string{v1alpha1.PausedAnnotation: "true"}, paused.Annotations)
 	assert.Equal(t, before.Spec, paused.Spec, "nothing but the annotation is written")
 	assert.Equal(t, before.Labels, paused.Labels)
 
-	assert.Equal(t, answer{out: "Deployment/web in namespace shop is already paused\n"}, cli.run("pause", "Deployments/web"))
+	assert.Equal(t, answer{out: "Deployment/web in namespace shop is already paused\n" + afterPause + "\n"}, cli.run("pause", "Deployments/web"))
 	assert.Equal(t, paused.ResourceVersion, cli.deployment("web").ResourceVersion, "nothing is written twice")
 
 	assert.Equal(t, answer{out: "Deployment/web in namespace shop is resumed\n"}, cli.run("resume", "deployment/web"))
@@ -45,6 +45,18 @@ func TestUndoWritesTheTime(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	assert.Equal(t, answer{out: "Deployment/web in namespace shop is being put back\n"}, cli.run("undo", "deploy/web"))
 	assert.Equal(t, map[string]string{v1alpha1.UndoAnnotation: "2026-03-02T12:00:00Z"}, cli.deployment("web").Annotations)
+}
+
+// All workloads are undone by -A alone; a recommendation whose workload is gone does not hold the others up.
+func TestUndoOfAllWorkloads(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	require.NoError(t, cli.client.Get(context.Background(), client.ObjectKey{Namespace: "shop", Name: "deployment-gone"}, &v1alpha1.AttuneRecommendation{}))
+	got := cli.run("undo", "-A")
+	assert.Equal(t, exitOK, got.code, got.errOut)
+	assert.Contains(t, got.out, "StatefulSet/db in namespace pay is being put back\n")
+	assert.Contains(t, got.out, "Deployment/web in namespace shop is being put back\n")
+	assert.NotContains(t, got.out, "gone")
+	assert.Equal(t, exitError, cli.run("undo").code, "not by omission")
 }
 
 // What resume takes back: the pause, the undo, and the operator's own pause where there is one.
@@ -96,7 +108,7 @@ func TestPauseKeepsWhatItDidBeforeAnError(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	assert.Equal(t, answer{
 		code:   exitError,
-		out:    "Deployment/web in namespace shop is paused\n",
+		out:    "Deployment/web in namespace shop is paused\n" + afterPause + "\n",
 		errOut: "error: Deployment/webb does not exist in namespace shop: check the name, or choose the namespace with -n\n",
 	}, cli.run("pause", "deploy/web", "deploy/webb"))
 }

@@ -43,7 +43,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"status", "-o", "krr"}, "-o krr is for recommendations: use table, wide, json or yaml with status"},
 		{[]string{"status", "--colour"}, "unknown flag: --colour: see kubectl attune status --help"},
 		{[]string{"stats"}, `unknown command "stats" for "kubectl attune"`},
-		{[]string{"pause"}, "which workload? write KIND/NAME, e.g. deployment/web, or select some with -l"},
+		{[]string{"pause"}, "which workload? write KIND/NAME, e.g. deployment/web, select some with -l, or all with -A"},
 		{[]string{"pause", "deploy/web", "-l", "tier=api"}, "name the workloads or select them with -l, not both"},
 		{[]string{"pause", "rs/web-7c9"}, "ReplicaSet/web-7c9 belongs to Deployment/web, which is sized as a whole: name that one"},
 		{[]string{"undo", "job/backup"}, "Job/backup does not exist in namespace shop: check the name, or choose the namespace with -n"},

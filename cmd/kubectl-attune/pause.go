@@ -18,25 +18,31 @@ import (
 // Only the value "true" is written; the operator reads the annotation at its next pass over the workload.
 func newPause(env *environment) *cobra.Command {
 	return &cobra.Command{
-		Use:   "pause KIND/NAME... | -l SELECTOR",
+		Use:   "pause KIND/NAME... | -l SELECTOR | -A",
 		Short: "Stop new resizes and seeds of a workload",
 		Long: "Stop new resizes and seeds of a workload. Resizes that are being watched go on being watched,\n" +
-			"and are reverted if they harm.\n\n" +
+			"and are reverted if they harm. Pods keep their present resources. Where an OOM kill or a crash\n" +
+			"loop hits a container below its original resources, the operator restores them, unless autoRevert\n" +
+			"is off. kubectl attune undo restores all pods now.\n\n" +
 			"It writes the annotation attune.io/paused on the workload, with your own rights. spec.paused on an\n" +
 			"AttunePolicy, AttuneNamespaceDefaults or AttuneDefaults pauses more at once.",
 		Example:           "  kubectl attune pause deployment/web\n  kubectl attune pause -l tier=api",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return env.annotate(cmd.Context(), args, annotation{done: "paused", of: always(v1alpha1.PausedAnnotation, "true")})
+			return env.annotate(cmd.Context(), args, annotation{done: "paused", after: afterPause, of: always(v1alpha1.PausedAnnotation, "true")})
 		},
 	}
 }
+
+// afterPause says what a pause leaves as it is.
+const afterPause = "Pods keep their present resources. An OOM kill or a crash loop below the original resources restores them.\n" +
+	"To restore all pods now: kubectl attune undo, with the same arguments."
 
 // newResume makes the verb resume, which undoes pause and undo.
 // It needs the same rights as pause, and the right to get recommendations for a pause of the operator.
 func newResume(env *environment) *cobra.Command {
 	return &cobra.Command{
-		Use:   "resume KIND/NAME... | -l SELECTOR",
+		Use:   "resume KIND/NAME... | -l SELECTOR | -A",
 		Short: "Take back a pause or an undo",
 		Long: "Take back a pause or an undo: remove the annotations attune.io/paused and attune.io/undo from the\n" +
 			"workload, with your own rights. Where the operator itself has paused it, because another writer\n" +
@@ -75,13 +81,13 @@ func (e *environment) resumption(ctx context.Context, c client.Client, w workloa
 // pods later.
 func newUndo(env *environment) *cobra.Command {
 	return &cobra.Command{
-		Use:   "undo KIND/NAME... | -l SELECTOR",
+		Use:   "undo KIND/NAME... | -l SELECTOR | -A",
 		Short: "Put running pods back to their original resources",
 		Long: "Put running pods back to their original resources, in place.\n\n" +
 			"It writes the annotation attune.io/undo with the time on the workload, with your own rights; the\n" +
 			"operator carries it out, once, in place. As long as the annotation is there, nothing new is done to\n" +
 			"the workload and its new pods are as their template says; kubectl attune resume takes it away.",
-		Example:           "  kubectl attune undo deployment/web\n  kubectl attune resume deployment/web",
+		Example:           "  kubectl attune undo deployment/web\n  kubectl attune undo -A\n  kubectl attune resume deployment/web",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := env.now().UTC().Format(time.RFC3339)

@@ -47,14 +47,16 @@ func (e *environment) selectRecommendations(ctx context.Context, c client.Client
 	if selector == nil {
 		return list.Items, nil
 	}
-	selected, err := workloadsOf(ctx, c, list.Items, namespace, selector)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(list.Items, func(rec v1alpha1.AttuneRecommendation) bool {
+	return ofWorkloads(ctx, c, list.Items, namespace, selector)
+}
+
+// ofWorkloads returns the recommendations whose workloads exist and have the labels.
+func ofWorkloads(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation, namespace string, selector labels.Selector) ([]v1alpha1.AttuneRecommendation, error) {
+	selected, err := workloadsOf(ctx, c, recs, namespace, selector)
+	return slices.DeleteFunc(recs, func(rec v1alpha1.AttuneRecommendation) bool {
 		_, ok := selected[workload.IdentityOf(&rec)]
 		return !ok
-	}), nil
+	}), err
 }
 
 // namedRecommendations reads the recommendations of the workloads on the command line, in their order.

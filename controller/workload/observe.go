@@ -62,14 +62,18 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	return w, nil
 }
 
-// observePolicy reads the policy and its settings. A policy that is gone leaves the built-in defaults, by
-// which open records are finished; invalid settings leave the policy unusable. Only another read error is
-// returned.
+// observePolicy reads the policy and its settings. A policy that is gone leaves the settings of the namespace's and the
+// cluster's defaults, by which open records are finished and originals restored; invalid settings leave the policy
+// unusable. Only another read error is returned.
 func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 	p, err := c.Settings.Of(ctx, w.Rec)
 	if apierrors.IsNotFound(err) {
-		w.Policy.Settings, _ = policy.Resolve(nil, nil, nil)
+		gone := &v1alpha1.AttunePolicy{}
+		gone.Namespace = w.Rec.Namespace
 		w.Policy.Gone = true
+		if w.Policy.Settings, err = c.Settings.Settings(ctx, gone); err != nil && lookup.Invalid(err) == nil {
+			return err
+		}
 		return nil
 	}
 	if err != nil {

@@ -1,7 +1,8 @@
 // Package uninstall removes what only a running operator would remove: its finalizers. Without it, the custom
 // resources of an uninstalled operator could never be deleted, and neither could their namespaces.
 //
-// Run stops the operator's Deployments, waits until their pods have ended, and then removes the finalizers from
+// Run names the workloads whose pods may keep less than their original resources, as nothing restores them any more:
+// while the operator runs, kubectl attune undo does. Then it stops the operator's Deployments, waits until their pods have ended, and then removes the finalizers from
 // all policies and recommendations, page by page. It reads metadata alone. It deletes nothing and touches no pod
 // of a workload. Start reading at Run.
 package uninstall
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,13 +40,14 @@ const (
 var (
 	pods            = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	deployments     = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	recommendations = v1alpha1.GroupVersion.WithResource("attunerecommendations")
 	clusterPolicies = v1alpha1.GroupVersion.WithResource("attuneclusterpolicies")
 
 	// finalized maps each custom resource to the finalizer that the operator puts on it.
 	finalized = map[schema.GroupVersionResource]string{
 		v1alpha1.GroupVersion.WithResource("attunepolicies"): v1alpha1.CleanupFinalizer,
 		clusterPolicies: v1alpha1.CleanupFinalizer,
-		v1alpha1.GroupVersion.WithResource("attunerecommendations"): v1alpha1.RecordsFinalizer,
+		recommendations: v1alpha1.RecordsFinalizer,
 	}
 )
 
@@ -73,6 +76,7 @@ type lister interface {
 // The order matters: a running operator would put a finalizer back. So it is stopped first, and Run waits until
 // none of its pods is left. ctx bounds the wait.
 func Run(ctx context.Context, api metadata.Interface, o Options) error {
+	nameWorkloads(ctx, api, o)
 	for _, name := range o.Deployments {
 		if err := stop(ctx, api, o.Namespace, name); err != nil {
 			return fmt.Errorf("stopping the Deployment %s/%s: %w", o.Namespace, name, err)
@@ -93,6 +97,47 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 		_, _ = fmt.Fprintf(o.Out, "%s: the finalizer %s was taken off %d\n", resource.Resource, finalizer, n)
 	}
 	return nil
+}
+
+// mostNamed bounds how many workloads are named.
+const mostNamed = 100
+
+// nameWorkloads writes which workloads may have pods below their original resources: those with a recommendation. It reads
+// metadata alone, so it cannot tell which pods were really resized. It never holds the uninstallation up.
+func nameWorkloads(ctx context.Context, api metadata.Interface, o Options) {
+	namespaces := o.Watched
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var names []string
+	more := false
+	for _, namespace := range namespaces {
+		options := metav1.ListOptions{Limit: perPage}
+		for {
+			page, err := api.Resource(recommendations).Namespace(namespace).List(ctx, options)
+			if err != nil {
+				break
+			}
+			for i := range page.Items {
+				names = append(names, page.Items[i].Namespace+"/"+page.Items[i].Name)
+			}
+			if options.Continue = page.Continue; page.Continue == "" || len(names) >= mostNamed {
+				more = more || page.Continue != "" || len(names) > mostNamed
+				break
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	end := ""
+	if names = names[:min(len(names), mostNamed)]; more {
+		end = " and more"
+	}
+	_, _ = fmt.Fprintf(o.Out, "Pods keep their present resources. Without the operator nothing restores the original resources after an OOM kill.\n"+
+		"Recommendations whose pods may have less than their originals: %s%s.\n"+
+		"To give such pods the resources of their template, restart the workload: kubectl rollout restart KIND/NAME. "+
+		"Before the next uninstallation: kubectl attune undo -A.\n", strings.Join(names, ", "), end)
 }
 
 // stop scales a Deployment to 0. One that does not exist is no error.

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,13 +35,33 @@ func TestPagesFitTheJob(t *testing.T) {
 	options := Options{Namespace: "attune-system", Selector: "a=b", Out: io.Discard}
 	const own, group = "/api/v1/namespaces/attune-system/pods", "/apis/attune.io/v1alpha1/"
 	require.NoError(t, Run(t.Context(), api, options))
-	assert.Equal(t, map[string]int{own: 1, group + "attunepolicies": 1, group + "attuneclusterpolicies": 1, group + "attunerecommendations": 1}, lists)
+	assert.Equal(t, map[string]int{own: 1, group + "attunepolicies": 1, group + "attuneclusterpolicies": 1, group + "attunerecommendations": 2}, lists)
 
 	clear(lists)
 	options.Watched = []string{"team-a", "team-b"}
 	require.NoError(t, Run(t.Context(), api, options))
 	assert.Equal(t, map[string]int{
 		own: 1, group + "namespaces/team-a/attunepolicies": 1, group + "namespaces/team-b/attunepolicies": 1,
-		group + "namespaces/team-a/attunerecommendations": 1, group + "namespaces/team-b/attunerecommendations": 1,
+		group + "namespaces/team-a/attunerecommendations": 2, group + "namespaces/team-b/attunerecommendations": 2,
 	}, lists)
+}
+
+// Nothing restores pods once the operator is gone: the log of the hook names them while they can still be found.
+func TestWorkloadsAreNamedBeforeTheOperatorStops(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		items := ""
+		if strings.HasSuffix(r.URL.Path, "/attunerecommendations") {
+			items = `{"metadata":{"namespace":"shop","name":"deployment-web"}},{"metadata":{"namespace":"pay","name":"statefulset-db"}}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, err := io.WriteString(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[`+items+`]}`)
+		assert.NoError(t, err)
+	}))
+	defer server.Close()
+	api, err := metadata.NewForConfig(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	out := &strings.Builder{}
+	require.NoError(t, Run(t.Context(), api, Options{Namespace: "attune-system", Selector: "a=b", Out: out}))
+	assert.Contains(t, out.String(), "may have less than their originals: shop/deployment-web, pay/statefulset-db.\n")
+	assert.Contains(t, out.String(), "kubectl rollout restart KIND/NAME")
 }

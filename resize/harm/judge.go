@@ -84,10 +84,10 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 
 // Shown is the harm that the pod (nil: gone) shows by itself, for which it is put back before its watch has ended.
 // An OOM kill is harm of a resize that changed the container's memory, and of no other; the restarts after such
-// kills are not harm either. A birth plan gives a pod what its template says: the pod crashed before and may go on
-// to, so nothing is blamed on it.
+// kills are not harm either. A birth plan and a restore give a pod its original resources: the pod crashed before and
+// may go on to, so nothing is blamed on them.
 func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
-	if pod == nil || pod.UID != record.PodUID || record.Wave == resize.WaveBirth {
+	if pod == nil || pod.UID != record.PodUID || record.Wave == resize.WaveBirth || record.Wave == resize.WaveRestore {
 		return resize.Verdict{}
 	}
 	changes, statuses, live := resize.Changes(record), podview.Statuses(pod), podview.ByName(podview.Read(pod))

@@ -82,6 +82,11 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["harm.JudgeBirth"] = harm.JudgeBirth(pod, birth, noon, auto(), harm.Signals{})
 	crashes, fresh := harm.WithholdLowering(nil, pod, birth, func(string) time.Time { return time.Time{} }, noon)
 	out["harm.WithholdLowering"] = []any{crashes, fresh}
+	loss, lost := harm.LossOf(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)}, true, noon)
+	out["harm.LossOf"] = []any{loss, lost}
+	original, refusal := harm.RestorePlan(pod, loss, able(), noon)
+	out["harm.RestorePlan"] = []any{original, refusal}
+	out["Stopped"], out["ResizedByAttune"] = Stopped(pod, world), podview.ResizedByAttune(pod)
 
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
 	by, at := podview.ResizedBy(pod)
@@ -238,6 +243,9 @@ func (d dice) stuff(pod *corev1.Pod) {
 	d.fill(reflect.ValueOf(&pod.Spec).Elem(), 0)
 	d.fill(reflect.ValueOf(&pod.Status).Elem(), 0)
 	pod.DeletionTimestamp = nil
+	if d.often() {
+		pod.ManagedFields = append(pod.ManagedFields, podview.ResizedEntry(podview.FieldManager, noon.Add(-time.Duration(d.IntN(1000))*time.Second)))
+	}
 	for range d.IntN(7) {
 		pod.ManagedFields = append(pod.ManagedFields, podview.ResizedEntry(d.word(), noon.Add(-time.Duration(d.IntN(1000))*time.Second)))
 	}

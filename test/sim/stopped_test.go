@@ -1,0 +1,14 @@
+package sim
+
+import "testing"
+
+// Whatever stops attune, a pod that is killed below its original resources has them back within a minute, and is not
+// killed a second time.
+func TestStoppingKeepsTheSafetyNet(t *testing.T) {
+	for name, stop := range stops() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, 0, stoppedWorld(stop))
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package tuning
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
+)
+
+// restorer gives containers their original resources back that are killed with less (harm.LossOf) while attune is
+// stopped for their pods. Stopping attune must not take away the only answer to sizes that attune set. A pod that attune
+// is not stopped for has other answers: reverts, and growth after OOM kills.
+type restorer struct {
+	*pass
+	gates     *gates
+	originals *originals
+	starter   *starter
+	// below are sentences about pods that were killed below their originals and do not have them back yet.
+	below []string
+}
+
+// restore begins the restores that are due, once for each pod and kill. Nothing holds one but the gates of its wave and
+// autoRevert: false.
+func (d *restorer) restore() {
+	for _, pod := range d.view.Live() {
+		record := RecordOf(d.out.Status, pod)
+		if record != nil && record.Wave == resize.WaveRestore {
+			d.report(pod, "its original resources are asked for since "+record.WrittenAt.UTC().Format(time.RFC3339))
+		}
+		if record != nil || !suffered(pod) || d.tooLarge(pod) {
+			continue
+		}
+		seeded := seededOf(pod)
+		if loss, lost := harm.LossOf(pod, d.originals.of(pod), seeded != nil && seeded.Recommendation == d.view.Rec.Name, d.view.Now); lost {
+			d.answer(pod, loss)
+		}
+	}
+}
+
+// answer restores one pod, or reports why it is not restored and what lifts that.
+func (d *restorer) answer(pod *corev1.Pod, loss harm.Loss) {
+	stopped := d.stopped(pod, loss.Container)
+	if autoRevert := d.view.Policy.Settings.Resize.AutoRevert; !autoRevert && (stopped != nil || pod.Generation > 1) { // see sizes.urgent
+		d.report(pod, fmt.Sprintf("%s; not restored, as autoRevert is off: set it to true, or run kubectl attune undo %s", loss.Message, d.view.commandLine()))
+		return
+	}
+	if stopped == nil {
+		return
+	}
+	plan, refusal := harm.RestorePlan(pod, loss, d.gates.capabilities(pod), d.view.Now)
+	switch unread := d.view.Looked.Unread.of(pod); {
+	case unread != nil:
+		refusal = unread
+	case d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID]:
+		refusal = resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod in the cache is older than its last resize")
+	}
+	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
+		d.refused.add(pod, refusal)
+		d.wake(lookAgain) // the end of a crash loop comes without an event
+		d.report(pod, loss.Message+"; not restored yet: "+refusal.Reason+": "+refusal.Message)
+		d.out.Pending = append(d.out.Pending, d.below[len(d.below)-1])
+		return
+	}
+	d.report(pod, loss.Message+"; its original resources are asked for")
+	d.tellOfPod(pod, restoring(pod, loss.Message, stopped))
+	d.starter.start(pod, plan)
+	d.count(countReverted, d.out.Status.Records[len(d.out.Status.Records)-1], string(loss.Harm))
+}
+
+// stopped returns what stops attune for a container of a pod; nil: nothing does.
+func (d *restorer) stopped(pod *corev1.Pod, container string) *resize.Refusal {
+	if d.view.orphaned() || !d.view.Policy.Usable {
+		return resize.Refuse(v1alpha1.ReasonBelowOriginal, "its policy is gone or not valid, or its workload is gone")
+	}
+	if refusal := resize.Stopped(pod, d.gates.input(pod)); refusal != nil {
+		return refusal
+	}
+	if _, asked, _ := d.view.owner().Undo(); asked {
+		return resize.Refuse(ReasonUndone, "the workload has the annotation %s", v1alpha1.UndoAnnotation)
+	}
+	for _, t := range d.view.Rec.Spec.Containers {
+		if t.Name == container && !d.view.Policy.Settings.Resize.Excluded[container] {
+			return nil
+		}
+	}
+	return resize.Refuse(v1alpha1.ReasonBelowOriginal, "container %s has no target", container)
+}
+
+// report adds a sentence about a pod.
+func (d *restorer) report(pod *corev1.Pod, why string) {
+	d.below = append(d.below, "pod "+pod.Name+": "+why)
+}
+
+// describe returns the sentence about the first of the pods and the number of the others; empty: there is none.
+func (d *restorer) describe() string {
+	if n := len(d.below); n > 1 {
+		return fmt.Sprintf("%s (and %d more pods)", d.below[0], n-1)
+	}
+	return strings.Join(d.below, "")
+}
