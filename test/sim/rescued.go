@@ -25,22 +25,24 @@ const (
 // A kill counts where the limit in force was below that of the template and attune gave it, at admission or by the last
 // resize of the pod. The second one is a violation where it is more than a minute and at most an hour later, and attune has
 // not asked in between for at least the limit of the template, whatever the API server or the node answered. The time
-// begins anew while the operator is away, its calls fail, its watches lag, or the API server serves no resize. A policy with
-// autoRevert: false is exempt, as long as the recommendation is that policy's.
+// begins anew while the operator is away, its calls fail or its watches lag. It is no violation where the API server would
+// refuse a resize to the resources of the template, and where the policy says autoRevert: false, or said so last.
 type rescued struct {
 	deaf
 	*scene
 	// keeps: the policy of a recommendation says autoRevert: false.
-	keeps     func(types.NamespacedName) bool
-	templates templates
+	keeps func(types.NamespacedName) bool
+	// restorable: the API server would let a pod have other resources.
+	restorable func(pod *corev1.Pod, to map[string]corev1.ResourceRequirements) bool
+	templates  templates
 	// ours: the last resize of a pod is attune's.
 	ours map[types.UID]bool
 	// first kill of a container below its template, by pod and container.
 	first map[string]kill
 }
 
-func newRescued(s *scene, keeps func(types.NamespacedName) bool) *rescued {
-	return &rescued{scene: s, keeps: keeps, templates: templates{}, ours: map[types.UID]bool{}, first: map[string]kill{}}
+func newRescued(s *scene, keeps func(types.NamespacedName) bool, restorable func(*corev1.Pod, map[string]corev1.ResourceRequirements) bool) *rescued {
+	return &rescued{scene: s, keeps: keeps, restorable: restorable, templates: templates{}, ours: map[types.UID]bool{}, first: map[string]kill{}}
 }
 
 // wrote: attune asked for another size, or a person did.
@@ -109,7 +111,7 @@ func (r *rescued) killed(k kill, pod *corev1.Pod) {
 	switch {
 	case !known || late > rescuedFor || r.excused():
 		r.first[key] = k
-	case late > rescuedWithin:
+	case late > rescuedWithin && r.restorable(pod, r.templates[k.uid]):
 		delete(r.first, key)
 		r.violate("rescued", k.of.String(), "container %s of pod %s was killed with a limit of %d bytes at %s, and again now with %d; its template has %d, which attune has not asked for in between",
 			k.container, k.pod, before.limit, before.at, k.limit, template)
@@ -219,6 +221,14 @@ func withResources(pod *corev1.Pod, all map[string]corev1.ResourceRequirements) 
 		}
 	}
 	return changed
+}
+
+// restorable: the API server would let a pod have other resources now.
+func (w *world) restorable(pod *corev1.Pod, to map[string]corev1.ResourceRequirements) bool {
+	if w.plan.Refuse != nil && w.plan.Refuse("attune/workload", "patch/resize", pod) != nil {
+		return false
+	}
+	return w.server.AcceptsResize(pod, withResources(pod, to)) == nil
 }
 
 // keepsSizes: the policy of a recommendation says autoRevert: false.

@@ -46,7 +46,8 @@ const (
 //   - scaled: an HPA on memory utilization would add replicas if all pods had the requests of their templates, and the
 //     workload has fewer than the HPA's maximum.
 //
-// The time begins anew while the operator is away, its calls fail or its watches lag. autoRevert: false exempts from killed.
+// The time begins anew while the operator is away, its calls fail or its watches lag. What autoRevert: false keeps, and what
+// the API server would refuse, is no violation of killed.
 type runs struct {
 	deaf
 	*scene
@@ -233,7 +234,7 @@ func (h *hindrance) killed(rec types.NamespacedName, pod *corev1.Pod, template m
 		r := template[s.Name]
 		without := r.Limits.Memory().Value()
 		limit := int64(memoryLimitOf(pod, s.Name))
-		if !known || without <= limit || h.w.keepsSizes(rec) {
+		if !known || without <= limit || h.w.keepsSizes(rec) || !h.w.restorable(pod, template) {
 			continue
 		}
 		need := of.memoryAt(h.w.time.now, h.w.time.now, pod.Name) + of.elastic.heap*float64(without)

@@ -13,17 +13,21 @@ import (
 )
 
 const (
+	// templateFactor is how far the runaway brake lets a limit rise above that of its template without a kill.
+	templateFactor = 2.0
 	// killFactor is the square of what an OOM kill adds to a limit: one answer, and one more that was on its way.
 	killFactor = 1.3 * 1.3
 	// needFactor is how many times the most that was needed a memory limit may be.
 	needFactor = 4.0
+	// usualOverhead is what is added to usage where the policy says nothing.
+	usualOverhead = 1.3
 )
 
 // undemanded: no size that nothing demanded. attune gives no container, at admission or by a resize, a memory limit above
 // the greatest of
 //
-//   - the limit of its template: the greatest that any template of the workload had, or a person gave a pod of it by hand,
-//     and the minAllowed of its policy;
+//   - twice the limit of its template, which the runaway brake allows without a kill: twice the greatest that any template of
+//     the workload had, or a person gave a pod of it by hand; and the minAllowed of its policy;
 //   - 1.3² times the highest limit that was in force when a container of that name in the workload was OOM-killed;
 //   - 4 times the most that was needed: the most memory that a container of the workload needed at any time that a multiple
 //     of five minutes or a write of attune was at (needs move each five minutes), whatever its limit was. Of usage that follows its limit (page cache, a heap that is a part of the limit) that is what
@@ -73,8 +77,8 @@ func (u *undemanded) changed(e api.Event) {
 	}
 	switch e.Type {
 	case watch.Added:
-		for name, limit := range templateLimits(pod) {
-			raise(u.most, of.String()+" "+name, limit)
+		for name, r := range templateResources(pod) {
+			raise(u.most, of.String()+" "+name, r.Limits.Memory().AsApproximateFloat64())
 		}
 		u.judge(of, pod)
 	case watch.Deleted:
@@ -131,8 +135,8 @@ func (u *undemanded) judge(of types.NamespacedName, pod *corev1.Pod) {
 		if limit <= before {
 			continue
 		}
-		template, killed := max(u.most[key], u.facts.least(of)), killFactor*u.killed[key]
-		needed := needFactor * max(1, (1+u.facts.overhead(of))/1.3) * u.needed[of]
+		template, killed := max(templateFactor*u.most[key], u.facts.least(of)), killFactor*u.killed[key]
+		needed := needFactor * max(1, (1+u.facts.overhead(of))/usualOverhead) * u.needed[of]
 		if most := max(template, killed, needed); limit > most+mib {
 			u.violate("no size that nothing demanded", of.String(), "container %s of pod %s is given a memory limit of %.0fMi; its template has %.0fMi, containers were killed at %.0fMi at most, and the most that one needed is %.0fMi",
 				c.Name, pod.Name, limit/mib, u.most[key]/mib, u.killed[key]/mib, u.needed[of]/mib)
@@ -141,18 +145,6 @@ func (u *undemanded) judge(of types.NamespacedName, pod *corev1.Pod) {
 }
 
 func raise(all map[string]float64, key string, to float64) { all[key] = max(all[key], to) }
-
-// templateLimits are the memory limits, in bytes, that a new pod would have without attune, of those containers that have
-// one.
-func templateLimits(pod *corev1.Pod) map[string]float64 {
-	all := map[string]float64{}
-	for name, r := range templateResources(pod) {
-		if limit := r.Limits.Memory().Value(); limit > 0 {
-			all[name] = float64(limit)
-		}
-	}
-	return all
-}
 
 // demanded are the facts of a world.
 func (w *world) demanded() demandFacts {

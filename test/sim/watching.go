@@ -91,7 +91,7 @@ func newWatching(w *world) *watching {
 		newFreshUsage(s, w.wantedUsage, w.sourceIsWell, w.sourceReaches),
 		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newLetGo(s), spoken, &originals{scene: s, template: w.template},
 		&unasked{scene: s, asks: w.evicts}, &blameless{scene: s, nothingHarms: w.plan.NothingHarms},
-		seen{h: hindrance}, newRuns(s, hindrance.all), newRescued(s, w.keepsSizes), newUndemanded(s, w.demanded()),
+		seen{h: hindrance}, newRuns(s, hindrance.all), newRescued(s, w.keepsSizes, w.restorable), newUndemanded(s, w.demanded()),
 		&bounded{scene: s, objects: w.ours, remembers: w.remembers, there: w.there},
 	}
 	return v
