@@ -103,15 +103,12 @@ func (s seen) changed(e api.Event) { s.h.templates.see(e) }
 
 // all that does not run and would without attune.
 func (h *hindrance) all() (all []stuck) {
-	have := map[types.NamespacedName]int{}
 	for _, o := range h.w.server.Stored(&corev1.Pod{}) {
 		pod := o.(*corev1.Pod)
-		template := h.templates[pod.UID]
-		if template == nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || isReady(pod) {
 			continue
 		}
-		rec := h.w.watching.owners[key2(pod.Namespace, pod.Name)]
-		have[rec]++
+		rec, template := h.w.watching.owners[key2(pod.Namespace, pod.Name)], h.templates[pod.UID]
 		switch {
 		case rec.Name == "":
 		case pod.Spec.NodeName == "":
@@ -122,8 +119,8 @@ func (h *hindrance) all() (all []stuck) {
 			all = append(all, h.killed(rec, pod, template)...)
 		}
 	}
-	for i, of := range h.w.plan.Workloads {
-		all = append(all, h.refused(i, have[recommendationOf(of)])...)
+	for i := range h.w.plan.Workloads {
+		all = append(all, h.refused(i)...)
 	}
 	for _, o := range h.w.server.Stored(&autoscalingv2.HorizontalPodAutoscaler{}) {
 		all = append(all, h.scaled(o.(*autoscalingv2.HorizontalPodAutoscaler))...)
@@ -136,17 +133,18 @@ func recommendationOf(of workloadPlan) types.NamespacedName {
 	return key2(of.Namespace, workload.RecommendationName(of.Kind, of.Name))
 }
 
-// refused pods of a planned workload that has so many.
-func (h *hindrance) refused(which, have int) []stuck {
+// refused pods of a planned workload.
+func (h *hindrance) refused(which int) []stuck {
 	w, of := h.w, h.w.plan.Workloads[which]
 	o := w.peek(which)
 	if o == nil {
 		return nil
 	}
-	template, want := templateOf(o), wanted(o)
-	if template == nil || have >= want {
+	want, have := wanted(o)
+	if have >= want {
 		return nil
 	}
+	template := templateOf(o)
 	owner, kind := o, string(of.Kind)
 	if set := w.newestSet(o); set != nil {
 		owner, kind, template = set, "ReplicaSet", &set.Spec.Template
@@ -256,7 +254,8 @@ func (h *hindrance) scaled(hpa *autoscalingv2.HorizontalPodAutoscaler) []stuck {
 	var replicas int32
 	for i, p := range h.w.plan.Workloads {
 		if o := h.w.peek(i); o != nil && p.Namespace == hpa.Namespace && p.Name == hpa.Spec.ScaleTargetRef.Name && string(p.Kind) == hpa.Spec.ScaleTargetRef.Kind {
-			of, replicas = p, int32(wanted(o))
+			want, _ := wanted(o)
+			of, replicas = p, int32(want)
 		}
 	}
 	if replicas == 0 || replicas >= hpa.Spec.MaxReplicas {
@@ -284,19 +283,19 @@ func (h *hindrance) scaled(hpa *autoscalingv2.HorizontalPodAutoscaler) []stuck {
 	return nil
 }
 
-// wanted is how many pods a workload is to have; 0: it is not known.
-func wanted(o client.Object) int {
+// wanted is how many pods a workload is to have, and how many its status says that it has; 0: its kind says neither.
+func wanted(o client.Object) (want, have int) {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
-		return int(*o.Spec.Replicas)
+		return int(*o.Spec.Replicas), int(o.Status.Replicas)
 	case *appsv1.StatefulSet:
-		return int(*o.Spec.Replicas)
+		return int(*o.Spec.Replicas), int(o.Status.Replicas)
 	case *appsv1.ReplicaSet:
-		return int(*o.Spec.Replicas)
+		return int(*o.Spec.Replicas), int(o.Status.Replicas)
 	case *appsv1.DaemonSet:
-		return int(o.Status.DesiredNumberScheduled)
+		return int(o.Status.DesiredNumberScheduled), int(o.Status.CurrentNumberScheduled)
 	}
-	return 0
+	return 0, 0
 }
 
 // newestSet is the ReplicaSet of a Deployment that was made last; nil: there is none, or it is no Deployment.
