@@ -85,6 +85,11 @@ type Faults struct {
 	Rejects string
 	// NoStats: the memory that containers use is not known.
 	NoStats bool
+	// LeastMemory: no pod starts in which a container has a lower memory limit, in bytes; the runtime needs some of it
+	// before the process runs. TooSmall is the reason that a container waits with; empty: ContainerCreating, as where a
+	// volume cannot be mounted (the event FailedMount says why).
+	LeastMemory int64
+	TooSmall    string
 }
 
 // Node is one node with its kubelet. It is for one goroutine.

@@ -39,6 +39,8 @@ type podState struct {
 	shown string
 	// holds is what the pod takes of the node, as long as that is the same.
 	holds corev1.ResourceList
+	// tooSmall: a container has too little memory to be started.
+	tooSmall bool
 	// leaving: its deletion is as good as done, but for its finalizers.
 	leaving bool
 }
@@ -118,10 +120,14 @@ func (n *Node) accept(pods []*corev1.Pod, now time.Time) {
 		if s == nil || s.startAt.IsZero() || now.Before(s.startAt) {
 			continue
 		}
-		if s.rejected != nil {
+		switch {
+		case s.rejected != nil:
 			s.startAt = time.Time{}
 			s.touch()
-		} else {
+		case n.tooSmall(s):
+			s.startAt, s.tooSmall = now.Add(retryStart), true
+			s.touch()
+		default:
 			s.start(pod, now)
 			if n.options.PodCgroup {
 				s.podLimit = together(s.actuated)
@@ -131,9 +137,22 @@ func (n *Node) accept(pods []*corev1.Pod, now time.Time) {
 	}
 }
 
+// retryStart is how soon a start is tried again (exponentialbackoff of volumes: up to 2 min 2 s; containers: each sync).
+const retryStart = 30 * time.Second
+
+// tooSmall: a memory limit is below what the runtime needs.
+func (n *Node) tooSmall(s *podState) bool {
+	for _, r := range s.allocated {
+		if limit := r.Limits.Memory().Value(); limit > 0 && limit < n.Faults.LeastMemory {
+			return true
+		}
+	}
+	return false
+}
+
 // start starts the containers with what is allocated then.
 func (s *podState) start(pod *corev1.Pod, now time.Time) {
-	s.startAt = time.Time{}
+	s.startAt, s.tooSmall = time.Time{}, false
 	s.touch()
 	s.actuated = maps.Clone(s.allocated)
 	s.containers = map[string]*containerState{}

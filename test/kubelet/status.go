@@ -116,6 +116,8 @@ func (n *Node) containerStatuses(pod *corev1.Pod, containers []corev1.Container,
 	for _, c := range containers {
 		status := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
 		switch run := s.containers[c.Name]; {
+		case run == nil && s.tooSmall && n.Faults.TooSmall != "":
+			status.State.Waiting = &corev1.ContainerStateWaiting{Reason: n.Faults.TooSmall, Message: "container init was OOM-killed (memory limit too low?)"}
 		case run == nil:
 			status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 		case run.runs():

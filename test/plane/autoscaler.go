@@ -3,6 +3,7 @@ package plane
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -31,9 +32,10 @@ type recommendation struct {
 	replicas int32
 }
 
-// autoscale moves the replicas of workloads by the utilization of their CPU requests. Other metrics are not played.
+// autoscale moves the replicas of workloads by the utilization of their CPU and memory requests. Other metrics are not
+// played.
 func (p *Plane) autoscale(ctx context.Context, v *view) error {
-	if p.CPU == nil {
+	if p.CPU == nil && p.Memory == nil {
 		return nil
 	}
 	if p.scaled == nil {
@@ -70,10 +72,7 @@ func (p *Plane) autoscaleOne(ctx context.Context, v *view, hpa *autoscalingv2.Ho
 	if target == nil || current == 0 {
 		return nil
 	}
-	want := current
-	if utilization, known := p.utilization(v, hpa, pods); known {
-		want = byUtilization(current, utilization, float64(*wantedUtilization(hpa)))
-	}
+	want := p.byMetrics(v, hpa, pods, current)
 	s.recent = append(s.recent, recommendation{v.now, want})
 	want = s.stabilized(v.now, want)
 	want = min(want, max(2*current, current+4))
@@ -82,6 +81,98 @@ func (p *Plane) autoscaleOne(ctx context.Context, v *view, hpa *autoscalingv2.Ho
 		return err
 	}
 	return ignoreStale(p.rescale(ctx, v, target, want))
+}
+
+// byMetrics is the most that a metric of the HPA asks for. Where a metric is not known, fewer replicas are not asked for
+// (computeReplicasForMetrics).
+func (p *Plane) byMetrics(v *view, hpa *autoscalingv2.HorizontalPodAutoscaler, pods []*corev1.Pod, current int32) int32 {
+	var wants []int32
+	unknown := false
+	if target := WantedUtilization(hpa, corev1.ResourceCPU); target != nil {
+		utilization, known := p.utilization(v, pods)
+		unknown = unknown || !known
+		if known {
+			wants = append(wants, byUtilization(current, utilization, float64(*target)))
+		}
+	}
+	if target := WantedUtilization(hpa, corev1.ResourceMemory); target != nil {
+		want, known := p.byMemory(v, pods, current, *target)
+		unknown = unknown || !known
+		if known {
+			wants = append(wants, want)
+		}
+	}
+	if len(wants) == 0 {
+		return current
+	}
+	if want := slices.Max(wants); !unknown || want > current {
+		return want
+	}
+	return current
+}
+
+// byMemory is as many replicas as bring the utilization of memory requests to the target, in percent
+// (GetResourceReplicas in pkg/controller/podautoscaler/replica_calculator.go, GetResourceUtilizationRatio): utilization
+// is cut to a whole percent. A pod that is Pending counts as one that uses nothing where more replicas are asked for, and
+// not at all where fewer are. For memory the readiness of a pod does not matter. No pod that runs is without a metric here.
+func (p *Plane) byMemory(v *view, pods []*corev1.Pod, current, target int32) (want int32, known bool) {
+	var used, asked, askedPending int64
+	var measured, pending int
+	for _, pod := range pods {
+		if !active(pod) {
+			continue
+		}
+		usage, request, metered := p.memoryOf(v, pod)
+		switch {
+		case request == 0:
+			return 0, false // a container has no request
+		case pod.Status.Phase != corev1.PodRunning:
+			pending, askedPending = pending+1, askedPending+request
+		case !metered:
+			return 0, false
+		default:
+			measured, used, asked = measured+1, used+usage, asked+request
+		}
+	}
+	if measured == 0 {
+		return 0, false
+	}
+	ratio := utilizationRatio(used, asked, target)
+	if ratio <= 1 || pending == 0 {
+		if math.Abs(ratio-1) <= autoscaleTolerance {
+			return current, true
+		}
+		return int32(math.Ceil(ratio * float64(measured))), true
+	}
+	ratio = utilizationRatio(used, asked+askedPending, target)
+	want = int32(math.Ceil(ratio * float64(measured+pending)))
+	if ratio < 1+autoscaleTolerance || want < current {
+		return current, true
+	}
+	return want, true
+}
+
+// utilizationRatio is the utilization of requests, in whole percent, over its target.
+func utilizationRatio(used, asked int64, target int32) float64 {
+	return float64(used*100/asked) / float64(target)
+}
+
+// memoryOf the containers of a pod and what they ask for, in bytes. A request of 0: a container has none.
+func (p *Plane) memoryOf(v *view, pod *corev1.Pod) (usage, request int64, known bool) {
+	known = p.Memory != nil
+	for _, c := range pod.Spec.Containers {
+		one := c.Resources.Requests.Memory().Value()
+		if one == 0 {
+			return 0, 0, known
+		}
+		request += one
+		if known {
+			var used int64
+			used, known = p.Memory(pod, c.Name, v.now)
+			usage += used
+		}
+	}
+	return usage, request, known
 }
 
 // byUtilization is as many replicas as bring the utilization to what is wanted, with a tolerance of a tenth.
@@ -106,18 +197,19 @@ func (s *scaling) stabilized(now time.Time, want int32) int32 {
 	return want
 }
 
-func wantedUtilization(hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
+// WantedUtilization of the requests of a resource, in percent; nil: the HPA does not scale by it.
+func WantedUtilization(hpa *autoscalingv2.HorizontalPodAutoscaler, of corev1.ResourceName) *int32 {
 	for _, m := range hpa.Spec.Metrics {
-		if m.Resource != nil && m.Resource.Name == corev1.ResourceCPU {
+		if m.Resource != nil && m.Resource.Name == of {
 			return m.Resource.Target.AverageUtilization
 		}
 	}
 	return nil
 }
 
-// utilization of the requests of the pods that are ready, in percent: usage over spec, whatever was allocated.
-func (p *Plane) utilization(v *view, hpa *autoscalingv2.HorizontalPodAutoscaler, pods []*corev1.Pod) (percent float64, known bool) {
-	if wantedUtilization(hpa) == nil {
+// utilization of the CPU requests of the pods that are ready, in percent: usage over spec, whatever was allocated.
+func (p *Plane) utilization(v *view, pods []*corev1.Pod) (percent float64, known bool) {
+	if p.CPU == nil {
 		return 0, false
 	}
 	var used, asked int64

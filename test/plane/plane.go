@@ -70,6 +70,8 @@ type Plane struct {
 	Silent func(node string) (since time.Time, silent bool)
 	// CPU is what a container uses, in millicores, as the metrics API has it. Nil: nothing is known.
 	CPU func(pod *corev1.Pod, container string, now time.Time) (milli int64, known bool)
+	// Memory is the working set of a container, in bytes, as the metrics API has it. Nil: nothing is known.
+	Memory func(pod *corev1.Pod, container string, now time.Time) (bytes int64, known bool)
 	// Stored are all objects of a kind by namespace and name, shared, as an API server in memory has them: what a list
 	// costs less than through the client. Nil: the client lists.
 	Stored func(of client.Object) []client.Object

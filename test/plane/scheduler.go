@@ -157,18 +157,29 @@ func (v *view) replace(pod *corev1.Pod) {
 	}
 }
 
-// refuses is why a pod cannot go to a node, in the scheduler's words, or "".
-func (r *room) refuses(pod *corev1.Pod, needs footprint) string {
+// Eligible reports whether a pod may go to a node at all, whatever room there is.
+func Eligible(pod *corev1.Pod, node *corev1.Node) bool { return excludes(pod, node) == "" }
+
+// excludes is why a pod may not go to a node, in the scheduler's words, or "".
+func excludes(pod *corev1.Pod, node *corev1.Node) string {
 	switch {
-	case !selects(pod, r.node):
+	case !selects(pod, node):
 		return "node(s) didn't match Pod's node affinity/selector"
-	case r.node.Spec.Unschedulable && !tolerates(pod, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}):
+	case node.Spec.Unschedulable && !tolerates(pod, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}):
 		return "node(s) were unschedulable"
 	}
-	for _, taint := range r.node.Spec.Taints {
+	for _, taint := range node.Spec.Taints {
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) {
 			return "node(s) had untolerated taint(s)"
 		}
+	}
+	return ""
+}
+
+// refuses is why a pod cannot go to a node, in the scheduler's words, or "".
+func (r *room) refuses(pod *corev1.Pod, needs footprint) string {
+	if why := excludes(pod, r.node); why != "" {
+		return why
 	}
 	switch {
 	case r.pods < 1:

@@ -110,7 +110,7 @@ func (w *world) tracesOf(pod *corev1.Pod, now time.Time) map[string]usage.Trace 
 		every := cmp.Or(w.plan.Sampled, climbsEvery)
 		for at := now.Add(-min(tracedFor, mostTraced*every)).Truncate(every).Add(every); !at.After(now); at = at.Add(every) {
 			if !at.Before(l.started.Add(fillsIn)) && (l.ended.IsZero() || !at.After(l.ended)) {
-				samples = append(samples, usage.Sample{At: at.UnixMilli(), Value: l.of.memoryAt(at, l.started, l.pod)})
+				samples = append(samples, usage.Sample{At: at.UnixMilli(), Value: l.memoryAt(at)})
 			}
 		}
 		out[l.container] = usage.Trace{Samples: samples, Stalled: l.stalled(memoryLimitOf(pod, l.container), now)}
@@ -157,8 +157,8 @@ func (w *world) rises(pod *corev1.Pod, of []*life) bool {
 	every := cmp.Or(w.plan.Sampled, climbsEvery)
 	last := w.time.now.Truncate(every)
 	for _, l := range of {
-		limit, holds := memoryLimitOf(pod, l.container), l.of.memoryAt(last, l.started, l.pod)
-		if limit > 0 && holds*2 >= limit && holds > l.of.memoryAt(last.Add(-max(every, 2*rampStep)), l.started, l.pod) {
+		limit, holds := memoryLimitOf(pod, l.container), l.memoryAt(last)
+		if limit > 0 && holds*2 >= limit && holds > l.memoryAt(last.Add(-max(every, 2*rampStep))) {
 			return true
 		}
 	}

@@ -28,7 +28,7 @@ func newCluster(w *world) *cluster {
 		Client: w.server.As("plane", nil), Contents: []client.ObjectList{&v1alpha1.AttunePolicyList{}, &v1alpha1.AttuneRecommendationList{}},
 	})}
 	c.Version, c.Stored = w.server.Version, w.server.Stored
-	c.CPU = w.recentCPU
+	c.CPU, c.Memory = w.recentCPU, w.recentMemory
 	for i := range w.plan.Nodes {
 		c.join(fmt.Sprintf("node-%d", i))
 	}
@@ -38,8 +38,9 @@ func newCluster(w *world) *cluster {
 // join adds a node.
 func (c *cluster) join(name string) {
 	options := kubelet.Options{Minor: c.w.plan.Minor, CPU: c.w.plan.NodeCPU, Memory: c.w.plan.NodeMemory, Processes: processes{c.w}, RestartAfter: time.Second, CgroupV1: true}
-	_, err := c.Join(context.Background(), name, options, c.w.time.now)
+	node, err := c.Join(context.Background(), name, options, c.w.time.now)
 	c.w.must(err)
+	node.Faults.LeastMemory, node.Faults.TooSmall = c.w.plan.LeastMemory, c.w.plan.TooSmall
 }
 
 // wake has it look after a while.

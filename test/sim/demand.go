@@ -38,6 +38,8 @@ type demand struct {
 	startCPU float64
 	// ramp is what it needs beside that for a while; the zero value: nothing.
 	ramp ramp
+	// elastic is usage that follows the memory limit, beside that; the zero value: none.
+	elastic elastic
 	// work is how long the pod of a Job runs.
 	work time.Duration
 	seed uint64
@@ -95,6 +97,8 @@ type life struct {
 	of                                  demand
 	started, ended                      time.Time
 	cpuLimit                            float64
+	// limits are the memory limits in force, for usage that follows them.
+	limits []limitSince
 }
 
 // remembers is how long a source keeps the pods that are gone.
@@ -123,6 +127,9 @@ func (l *lives) see(pod *corev1.Pod, of demand, now time.Time) {
 		for _, s := range pod.Status.ContainerStatuses {
 			if s.Name == life.container && s.State.Running != nil && s.RestartCount > 0 {
 				life.started = s.State.Running.StartedAt.Time
+			}
+			if s.Name == life.container && of.elastic.follows() && s.Resources != nil {
+				life.limited(s.Resources.Limits.Memory(), now)
 			}
 		}
 		if pod.Status.Phase != corev1.PodRunning && life.ended.IsZero() {
@@ -211,6 +218,7 @@ func (l *life) series(q usage.Query, now time.Time) usage.Series {
 			continue
 		}
 		cpu, memory := l.of.at(at, l.started, l.pod)
+		memory += l.elastic(at)
 		out.CPU = append(out.CPU, usage.Sample{At: at.UnixMilli(), Value: cpu})
 		out.Memory = append(out.Memory, usage.Sample{At: at.UnixMilli(), Value: memory})
 	}
@@ -245,7 +253,7 @@ func (w *world) needs(pod *corev1.Pod) (memory, cache float64) {
 		}
 	}
 	_, memory = of.at(w.time.now, started, pod.Name)
-	return memory, of.cache
+	return memory + w.elasticOf(pod), of.cache
 }
 
 // gauge measures single containers, with the same server.

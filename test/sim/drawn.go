@@ -36,6 +36,7 @@ func drawn(seed uint64) plan {
 	p.Troubles = drawnTroubles(r, p)
 	p.further(seed)
 	p.drawOutages(seed)
+	p.drawHazards(seed)
 	p.Clusterwide = rand.New(rand.NewPCG(seed, 77)).IntN(6) == 0
 	return p
 }

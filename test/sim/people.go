@@ -224,3 +224,13 @@ func (w *world) recentCPU(pod *corev1.Pod, container string, now time.Time) (int
 	}
 	return int64(cpu * 1000), true
 }
+
+// recentMemory is what the metrics API says of a container, in bytes.
+func (w *world) recentMemory(pod *corev1.Pod, container string, now time.Time) (int64, bool) {
+	for _, l := range w.lives.all[string(pod.UID)] {
+		if l.container == container && l.ended.IsZero() {
+			return int64(l.memoryAt(now)), true
+		}
+	}
+	return 0, false
+}

@@ -44,6 +44,13 @@ type plan struct {
 	MostLag, Down time.Duration
 	// Troubles by kind; see disturb.
 	Troubles []trouble
+	// Validate is what admits new pods as they come from the webhook; nil: everything.
+	Validate func(*corev1.Pod) error
+	// LeastMemory and TooSmall are the nodes' (kubelet.Faults).
+	LeastMemory int64
+	TooSmall    string
+	// Hazard that was drawn; empty: none.
+	Hazard string
 	// Refuse is what the API server refuses beside its own rules; Script is what happens at its time.
 	Refuse func(actor, verb string, o client.Object) error
 	Script func(*world)

@@ -25,18 +25,23 @@ const (
 
 // startedWith is the CPU request, in cores, that a container had when it was started last.
 func (w *world) startedWith(run kubelet.Run) float64 {
-	key := string(run.Pod.UID) + "/" + run.Container
-	if s := w.starts[key]; s.at.Equal(run.StartedAt) {
-		return s.cpu
-	}
-	w.starts[key] = start{run.StartedAt, run.Actual.Requests.Cpu().AsApproximateFloat64()}
-	return w.starts[key].cpu
+	return w.startOf(run).cpu
 }
 
-// start of a container, and the CPU that it had then.
+// startOf a container that runs, the last one.
+func (w *world) startOf(run kubelet.Run) start {
+	key := string(run.Pod.UID) + "/" + run.Container
+	if s := w.starts[key]; s.at.Equal(run.StartedAt) {
+		return s
+	}
+	w.starts[key] = start{run.StartedAt, run.Actual.Requests.Cpu().AsApproximateFloat64(), float64(run.Actual.Limits.Memory().Value())}
+	return w.starts[key]
+}
+
+// start of a container, and the CPU request, in cores, and the memory limit, in bytes, that it had then.
 type start struct {
-	at  time.Time
-	cpu float64
+	at         time.Time
+	cpu, limit float64
 }
 
 // Memory that a container needs and holds.
@@ -45,8 +50,8 @@ func (p processes) Memory(run kubelet.Run, now time.Time) (needs, holds int64) {
 	if !known || now.Sub(run.StartedAt) < fillsIn {
 		return 0, 0
 	}
-	need := d.memoryAt(now, run.StartedAt, run.Pod.Name)
-	needs, holds = int64(need), int64(need+d.cache)
+	need := d.memoryAt(now, run.StartedAt, run.Pod.Name) + p.w.heap(d, run)
+	needs, holds = int64(need), int64(need+d.cache+d.elastic.most(run))
 	if limit := run.Actual.Limits.Memory().Value(); limit > 0 {
 		holds = min(holds, max(limit-roomForCode, 0))
 	}
@@ -101,12 +106,12 @@ func (p processes) Next(run kubelet.Run, now time.Time) time.Time {
 	if at := d.ramp.over(d, run, limit, now); !at.IsZero() {
 		return earliest(next, at)
 	}
-	full := run.StartedAt.Add(fillsIn)
+	full, heap := run.StartedAt.Add(fillsIn), p.w.heap(d, run)
 	for at := now.Truncate(time.Minute).Add(time.Minute); at.Sub(now) < foresees; at = at.Add(time.Minute) {
-		if full.After(now) && full.Before(at) && d.memoryAt(full, run.StartedAt, run.Pod.Name) > limit {
+		if full.After(now) && full.Before(at) && heap+d.memoryAt(full, run.StartedAt, run.Pod.Name) > limit {
 			return earliest(next, full)
 		}
-		if at.After(full) && d.memoryAt(at, run.StartedAt, run.Pod.Name) > limit {
+		if at.After(full) && heap+d.memoryAt(at, run.StartedAt, run.Pod.Name) > limit {
 			return earliest(next, at)
 		}
 	}

@@ -282,7 +282,7 @@ func (w *world) memoryOf(name types.NamespacedName, container string) (float64, 
 	}
 	for _, l := range w.lives.all[string(pod.UID)] {
 		if l.container == container && l.ended.IsZero() {
-			return l.of.memoryAt(w.time.now, l.started, l.pod), true
+			return l.memoryAt(w.time.now), true
 		}
 	}
 	return 0, false

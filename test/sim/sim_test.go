@@ -124,6 +124,16 @@ func TestClimbs(t *testing.T) {
 	}
 }
 
+// TestHazards plays worlds in which attune takes a workload down, or gives it an impossible size, if it does not mind.
+func TestHazards(t *testing.T) {
+	for name, p := range endangered() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, 0, p)
+		})
+	}
+}
+
 // The same seed is the same life, to the last write.
 func TestTheSameSeedIsTheSameLife(t *testing.T) {
 	t.Parallel()

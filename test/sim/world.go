@@ -70,6 +70,8 @@ type world struct {
 	demands  map[string]demand // by namespace/app, and by namespace/pod for a pod that is not like its siblings
 	starts   map[string]start  // by pod uid/container, of those that need more to start with
 	noRights bool
+	// kept: the policy of a recommendation says, or said last, autoRevert: false.
+	kept map[types.NamespacedName]bool
 	// wantedFrom is since when the usage of a workload is wanted as it is now.
 	wantedFrom map[string]time.Time
 	// joined is how many nodes came later, troubled those to which something happens.
@@ -91,8 +93,8 @@ type world struct {
 
 func newWorld(seed uint64, p plan) *world {
 	t := &timeline{now: beginning}
-	w := &world{seed: seed, plan: p, random: rand.New(rand.NewPCG(seed, 0x5eed)), time: t, told: &told{}, demands: map[string]demand{}, starts: map[string]start{}, troubled: map[string]bool{}, phases: map[v1alpha1.RecordPhase]int{}, met: map[v1alpha1.RecordPhase]int{}}
-	w.server = api.New(api.Options{Scheme: scheme(), Now: func() time.Time { return t.now }, Minor: p.Minor, NoResize: p.NoResize, Admit: w.admit, Refuse: p.Refuse})
+	w := &world{seed: seed, plan: p, random: rand.New(rand.NewPCG(seed, 0x5eed)), time: t, told: &told{}, demands: map[string]demand{}, starts: map[string]start{}, kept: map[types.NamespacedName]bool{}, troubled: map[string]bool{}, phases: map[v1alpha1.RecordPhase]int{}, met: map[v1alpha1.RecordPhase]int{}}
+	w.server = api.New(api.Options{Scheme: scheme(), Now: func() time.Time { return t.now }, Minor: p.Minor, NoResize: p.NoResize, Admit: w.admit, Validate: p.Validate, Refuse: p.Refuse})
 	w.people = w.server.As("people", nil)
 	w.faults = newFaults(w)
 	w.watching = newWatching(w)
@@ -166,6 +168,16 @@ func (w *world) demandOf(pod *corev1.Pod) (demand, bool) {
 func (w *world) pod(namespace, name string) *corev1.Pod {
 	o, _ := w.server.Peek(&corev1.Pod{}, types.NamespacedName{Namespace: namespace, Name: name}).(*corev1.Pod)
 	return o
+}
+
+// pods that are there, shared.
+func (w *world) pods() []*corev1.Pod {
+	stored := w.server.Stored(&corev1.Pod{})
+	all := make([]*corev1.Pod, len(stored))
+	for i, o := range stored {
+		all[i] = o.(*corev1.Pod)
+	}
+	return all
 }
 
 // throttled is how much of its need a container does not get for its limit.

@@ -36,6 +36,32 @@ func (s *Server) preparePod(pod *corev1.Pod) error {
 	if s.Admit != nil {
 		s.Admit(pod)
 	}
+	if err := s.validatePod(pod); err != nil {
+		return err
+	}
+	if err := s.charge(nil, pod); err != nil {
+		return err
+	}
+	pod.Status.Phase, pod.Status.QOSClass = corev1.PodPending, QOS(pod)
+	return nil
+}
+
+// Accepts returns why a new pod would be refused, with or without Admit; nil: it would be created. Nothing is stored or
+// charged; it changes the pod alone.
+func (s *Server) Accepts(pod *corev1.Pod, admit bool) error {
+	s.Default(pod)
+	if admit && s.Admit != nil {
+		s.Admit(pod)
+	}
+	if err := s.validatePod(pod); err != nil {
+		return err
+	}
+	_, err := s.charged(nil, pod)
+	return err
+}
+
+// validatePod is what comes after what changes a new pod.
+func (s *Server) validatePod(pod *corev1.Pod) error {
 	for _, c := range containers(pod) {
 		requestsFromLimits(c)
 		c.ResizePolicy = policies(c)
@@ -46,10 +72,9 @@ func (s *Server) preparePod(pod *corev1.Pod) error {
 	if err := s.checkRanges(pod); err != nil {
 		return err
 	}
-	if err := s.charge(nil, pod); err != nil {
-		return err
+	if s.Validate != nil {
+		return s.Validate(pod)
 	}
-	pod.Status.Phase, pod.Status.QOSClass = corev1.PodPending, QOS(pod)
 	return nil
 }
 

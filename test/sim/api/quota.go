@@ -39,8 +39,16 @@ func takes(pod *corev1.Pod) corev1.ResourceList {
 // charge the quotas of a namespace with what a pod takes more than before, or refuse it. What it takes less is for
 // the quota controller to see.
 func (s *Server) charge(before, after *corev1.Pod) error {
+	charged, err := s.charged(before, after)
+	for _, next := range charged {
+		s.commit(s.kinds[quotaType], next)
+	}
+	return err
+}
+
+// charged are the quotas with what a pod takes more than before, or the refusal.
+func (s *Server) charged(before, after *corev1.Pod) (charged []*corev1.ResourceQuota, _ error) {
 	k := s.kinds[quotaType]
-	var charged []*corev1.ResourceQuota
 	var had, wants corev1.ResourceList
 	for _, o := range s.stored[k].list() {
 		quota := o.(*corev1.ResourceQuota)
@@ -52,16 +60,13 @@ func (s *Server) charge(before, after *corev1.Pod) error {
 		}
 		next, err := within(quota, had, wants, after)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if next != nil {
 			charged = append(charged, next)
 		}
 	}
-	for _, next := range charged {
-		s.commit(k, next)
-	}
-	return nil
+	return charged, nil
 }
 
 // within a quota: it with the pod's growth, nil where it does not grow, or the refusal.

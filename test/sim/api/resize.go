@@ -47,6 +47,30 @@ func (s *Server) resize(o *corev1.Pod, p client.Patch, manager string) error {
 	return s.put(k, stored, next, o)
 }
 
+// AcceptsResize returns why a resize of a stored pod to the sizes of another one would be refused; nil: it would not be.
+// Nothing is stored or charged.
+func (s *Server) AcceptsResize(stored, wanted *corev1.Pod) error {
+	if s.NoResize {
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", corev1.Resource("pods"), stored.Name, "", 0, false)
+	}
+	next := resized(stored, wanted)
+	s.defaultLimits(next)
+	for _, c := range containers(next) {
+		requestsFromLimits(c)
+	}
+	if err := s.validResize(stored, next); err != nil {
+		return err
+	}
+	if err := s.checkRanges(next); err != nil {
+		return err
+	}
+	if err := s.checkNode(stored, next); err != nil {
+		return err
+	}
+	_, err := s.charged(stored, next)
+	return err
+}
+
 // resized is a pod with the sizes of another one.
 func resized(stored, wanted *corev1.Pod) *corev1.Pod {
 	next := stored.DeepCopy()

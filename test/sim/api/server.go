@@ -31,6 +31,8 @@ type Options struct {
 	NoResize bool
 	// Admit is the mutating webhook of new pods; nil: there is none.
 	Admit func(*corev1.Pod)
+	// Validate is what validates new pods as they are after Admit; nil: nothing does.
+	Validate func(*corev1.Pod) error
 	// Refuse is what validates and admits calls beside the server's own rules; nil: nothing does.
 	Refuse func(actor, verb string, o client.Object) error
 }

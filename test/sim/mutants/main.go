@@ -60,9 +60,10 @@ var errSaid = errors.New("something does not hold")
 func everyWorld() string {
 	var names []string
 	for _, m := range mutants {
-		names = append(names, strings.TrimPrefix(m.world, "TestWorlds/"))
+		_, name, _ := strings.Cut(m.world, "/")
+		names = append(names, name)
 	}
-	return "TestWorlds/^(" + strings.Join(names, "|") + ")$"
+	return "^(TestWorlds|TestHazards)$/^(" + strings.Join(names, "|") + ")$"
 }
 
 // survives is what the long run says of a mutant, and an error unless it is what the mutant's row expects.
@@ -113,6 +114,9 @@ func (m mutant) overlay(dir, root string) error {
 // violation is how a world's failure begins: its seed, the time and the invariant.
 var violation = regexp.MustCompile(`seed \d+: \S+ ([a-z ,]+): (.*)`)
 
+// played: a world was.
+var played = regexp.MustCompile(`=== RUN   Test(Worlds|Hazards)/`)
+
 // play worlds with a mutant, and return the first thing that does not hold; empty: all holds.
 func play(ctx context.Context, dir string, m mutant, worlds string) (string, error) {
 	binary := filepath.Join(dir, "sim.test")
@@ -126,7 +130,7 @@ func play(ctx context.Context, dir string, m mutant, worlds string) (string, err
 	test := exec.CommandContext(ctx, binary, "-test.run", worlds, "-test.v", "-test.timeout", "10m", "-sim.longest", "2m")
 	test.Dir = "sim"
 	out, err := test.CombinedOutput()
-	if !strings.Contains(string(out), "=== RUN   TestWorlds/") {
+	if !played.Match(out) {
 		return "", fmt.Errorf("no world was played: %s", out)
 	}
 	if found := violation.FindStringSubmatch(string(out)); found != nil {
