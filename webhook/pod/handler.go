@@ -1,15 +1,16 @@
 package pod
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/workload"
 )
 
@@ -38,12 +39,14 @@ type Handler struct {
 // 413.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.Clock.Now()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), maxBody)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		h.refuse(w, err)
 		return
 	}
-	answer, err := h.Answer(body)
+	answer, err := h.Answer(body.Bytes())
 	if err != nil {
 		h.refuse(w, err)
 		return
@@ -63,9 +66,14 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()
-	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", err)
-	http.Error(w, err.Error(), status)
+	// A decoder's error quotes what it could not read.
+	text := display.Cut(err.Error(), 1<<10)
+	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", text)
+	http.Error(w, text, status)
 }
+
+// mostNamed is longer than the uid, version and kind of any review, in bytes: an answer repeats them.
+const mostNamed = 128
 
 // errNoReview is returned for a body without a request or without its uid, to which no answer could refer.
 var errNoReview = errors.New("the body is not an AdmissionReview with a request")
@@ -75,7 +83,7 @@ var errNoReview = errors.New("the body is not an AdmissionReview with a request"
 func (h *Handler) Answer(body []byte) ([]byte, error) {
 	var in review
 	err := json.Unmarshal(body, &in)
-	if in.Request == nil || in.Request.UID == "" {
+	if in.Request == nil || in.Request.UID == "" || max(len(in.Request.UID), len(in.APIVersion), len(in.Kind)) > mostNamed {
 		return nil, errors.Join(errNoReview, err)
 	}
 	d := h.decide(in.Request, err)

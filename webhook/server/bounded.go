@@ -119,12 +119,15 @@ func receive(s *stay, from io.Reader) ([]byte, error) {
 func (b *bounded) most() int64 { return b.room.all / 2 }
 
 // decoding is an upper estimate of what the handlers allocate for a body besides the body itself, in bytes: some
-// copies of it, and the objects, lists and values that it becomes. Three bytes of JSON can become an object of a
-// hundred.
+// copies of it, the objects, lists and values that it becomes, and the answer. Three bytes of JSON can become an object
+// of a hundred.
 func decoding(body []byte) int64 {
 	count := func(of string) int64 { return int64(bytes.Count(body, []byte(of))) }
-	return 7*int64(len(body)) + 320*count("{") + 224*count(",") + 160*count("[")
+	return answering + 7*int64(len(body)) + 320*count("{") + 224*count(",") + 160*count("[")
 }
+
+// answering is more than what an answer takes, in bytes: its texts are bounded, and few.
+const answering = 32 << 10
 
 type counter = prometheus.Counter
 
