@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
@@ -69,7 +68,6 @@ func run(ctx context.Context, o *Options) error {
 		return err
 	}
 	ctrl.SetLogger(logger)
-	klog.SetLogger(logger) // of client-go, whose lines have no bounds of their own
 	if err := sparing(); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 
 	"attune.io/attune/internal/display"
 )
@@ -32,7 +33,9 @@ func newLogger(name string) (logr.Logger, error) {
 	if err != nil {
 		return logr.Logger{}, err
 	}
-	return logr.FromSlogHandler(newHandler(os.Stderr, level)), nil
+	logger := logr.FromSlogHandler(newHandler(os.Stderr, level))
+	klog.SetLogger(logger) // of client-go, whose own lines have no bounds
+	return logger, nil
 }
 
 // newHandler returns the handler of newLogger.

@@ -112,8 +112,10 @@ func TestLogLinesAreShort(t *testing.T) {
 func TestALogIsNotFloodedWithBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, of := range map[string]func(logr.Logger, string){
-			"own":    func(l logr.Logger, text string) { l.Info("Cannot read", "error", text, "uid", text, "name", text) },
-			"shared": func(l logr.Logger, text string) { l.WithValues("error", text, "uid", text, "name", text).Info("Cannot read") },
+			"own": func(l logr.Logger, text string) { l.Info("Cannot read", "error", text, "uid", text, "name", text) },
+			"shared": func(l logr.Logger, text string) {
+				l.WithValues("error", text, "uid", text, "name", text).Info("Cannot read")
+			},
 		} {
 			out := &bytes.Buffer{}
 			log := logr.FromSlogHandler(newHandler(out, slog.LevelInfo))

@@ -1,7 +1,6 @@
 package pod
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,14 +10,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/workload"
 )
 
 // Path is the URL path under which the API server calls the handler.
 const Path = "/mutate-pod"
 
-// maxBody bounds the body of a review, in bytes: the largest pod that the API server stores (1.5 MiB), as JSON,
-// with room to spare. The bound of webhook/server applies first.
+// maxBody bounds the body of a review, in bytes; the bound of webhook/server applies first.
 const maxBody = 4 << 20
 
 // Handler answers admission reviews of pods. It never refuses a pod and never calls the API server. A review that
@@ -39,14 +38,12 @@ type Handler struct {
 // 413.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.Clock.Now()
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), maxBody)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := ports.Body(w, r, maxBody)
 	if err != nil {
 		h.refuse(w, err)
 		return
 	}
-	answer, err := h.Answer(body.Bytes())
+	answer, err := h.Answer(body)
 	if err != nil {
 		h.refuse(w, err)
 		return
@@ -66,16 +63,11 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()
-	// A decoder's error quotes what it could not read.
-	text := display.Cut(err.Error(), 1<<10)
-	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", text)
-	http.Error(w, text, status)
+	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", err)
+	http.Error(w, display.Cut(err.Error(), 1<<10), status) // a decoder's error quotes what it could not read
 }
 
-// mostNamed is longer than the uid, version and kind of any review, in bytes: an answer repeats them.
-const mostNamed = 128
-
-// errNoReview is returned for a body without a request or without its uid, to which no answer could refer.
+// errNoReview is returned for a body without a request or its uid, or whose names, which an answer repeats, are too long.
 var errNoReview = errors.New("the body is not an AdmissionReview with a request")
 
 // Answer returns the answer to a review, both as JSON. An error means that the body is no review with a uid that
@@ -83,7 +75,7 @@ var errNoReview = errors.New("the body is not an AdmissionReview with a request"
 func (h *Handler) Answer(body []byte) ([]byte, error) {
 	var in review
 	err := json.Unmarshal(body, &in)
-	if in.Request == nil || in.Request.UID == "" || max(len(in.Request.UID), len(in.APIVersion), len(in.Kind)) > mostNamed {
+	if in.Request == nil || in.Request.UID == "" || max(len(in.Request.UID), len(in.APIVersion), len(in.Kind)) > 128 {
 		return nil, errors.Join(errNoReview, err)
 	}
 	d := h.decide(in.Request, err)

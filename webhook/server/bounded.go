@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"attune.io/attune/internal/ports"
 )
 
 const (
@@ -42,7 +44,7 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := b.read(stay, r)
 	switch {
 	case err == nil:
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Body, r.ContentLength = ports.Whole{Buffer: bytes.NewBuffer(body)}, int64(len(body))
 		b.next.ServeHTTP(w, r)
 	case errors.Is(err, errLarge):
 		b.refuse(w, b.metrics.large, err, http.StatusRequestEntityTooLarge)
@@ -127,7 +129,7 @@ func decoding(body []byte) int64 {
 }
 
 // answering is more than what an answer takes, in bytes: its texts are bounded, and few.
-const answering = 32 << 10
+const answering = 96 << 10
 
 type counter = prometheus.Counter
 

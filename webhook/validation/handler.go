@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +20,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/quantity"
 )
 
@@ -63,12 +63,10 @@ const (
 // serve answers a review. controller-runtime's own handler repeats in its answer, and in the log, whatever of a body it
 // cannot read.
 func serve(reviews *admission.Webhook, w http.ResponseWriter, r *http.Request) {
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), maxBody)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := ports.Body(w, r, maxBody)
 	var review admissionv1.AdmissionReview
 	if err == nil {
-		err = json.Unmarshal(body.Bytes(), &review)
+		err = json.Unmarshal(body, &review)
 	}
 	if err == nil && (review.Request == nil || max(len(review.Request.UID), len(review.APIVersion), len(review.Kind)) > mostNamed) {
 		err = errors.New("the body is not an AdmissionReview with a request")

@@ -102,18 +102,11 @@ func bounded(spec any) error { return boundedField("", reflect.ValueOf(spec)) }
 
 // boundedField looks at a value and all that is in it; path is the field that has it.
 func boundedField(path string, v reflect.Value) error {
-	name := path[strings.LastIndex(path, ".")+1:]
 	switch v.Kind() {
 	case reflect.String:
 		if n := v.Len(); n > mostText {
 			return fmt.Errorf("%s has a text of %d bytes: use at most %d", path, n, mostText)
 		}
-	case reflect.Slice, reflect.Map:
-		if most, is := mostEntries[name]; is && v.Len() > most {
-			return fmt.Errorf("%s has %d entries: use at most %d", path, v.Len(), most)
-		}
-	}
-	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
 			return boundedField(path, v.Elem())
@@ -125,15 +118,12 @@ func boundedField(path string, v reflect.Value) error {
 				return err
 			}
 		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			if err := boundedField(path, v.Index(i)); err != nil {
-				return err
-			}
+	case reflect.Slice, reflect.Map:
+		if most, is := mostEntries[path[strings.LastIndex(path, ".")+1:]]; is && v.Len() > most {
+			return fmt.Errorf("%s has %d entries: use at most %d", path, v.Len(), most)
 		}
-	case reflect.Map:
-		for of := v.MapRange(); of.Next(); {
-			if err := cmp.Or(boundedField(path, of.Key()), boundedField(path, of.Value())); err != nil {
+		for key, value := range v.Seq2() {
+			if err := cmp.Or(boundedField(path, key), boundedField(path, value)); err != nil {
 				return err
 			}
 		}
