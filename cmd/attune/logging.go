@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"attune.io/attune/internal/display"
 )
 
 // levelOf returns the level of a --log-level. debug is -4, which includes V(1) to V(4) of logr.
@@ -21,30 +26,85 @@ func levelOf(name string) (slog.Level, error) {
 	return level, nil
 }
 
-// newLogger makes a logger that writes JSON lines to stderr. At all levels but debug, lines are limited (see
-// sampled).
+// newLogger makes a logger that writes JSON lines to stderr, each text in them cut to mostOfAttribute bytes. At all levels
+// but debug, lines are limited (see sampled).
 func newLogger(name string) (logr.Logger, error) {
 	level, err := levelOf(name)
 	if err != nil {
 		return logr.Logger{}, err
 	}
-	var handler slog.Handler = slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
-	if level != slog.LevelDebug {
-		handler = newSampled(handler)
+	logger := logr.FromSlogHandler(newHandler(os.Stderr, level))
+	klog.SetLogger(logger) // of client-go, whose own lines have no bounds
+	return logger, nil
+}
+
+// newHandler returns the handler of newLogger.
+func newHandler(out io.Writer, level slog.Level) slog.Handler {
+	lines := slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: shorten})
+	if level == slog.LevelDebug {
+		return lines
 	}
-	return logr.FromSlogHandler(handler), nil
+	return newSampled(lines)
+}
+
+// mostOfAttribute is how many bytes a line has of its message and of each attribute.
+const mostOfAttribute = 1 << 10
+
+// shorten cuts the text that is written of an attribute or message: errors of decoders and servers quote what they could
+// not read. A JSONHandler calls it with the resolved value of each, those in groups included.
+func shorten(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(display.Cut(a.Value.String(), mostOfAttribute))
+	case slog.KindAny:
+		value := a.Value.Any()
+		_, marshals := value.(json.Marshaler)
+		if err, is := value.(error); is && !marshals {
+			a.Value = slog.StringValue(display.Cut(fmt.Sprint(err), mostOfAttribute))
+		} else if text, err := json.Marshal(value); err != nil {
+			a.Value = slog.StringValue(display.Cut(fmt.Sprint("!ERROR:", err), mostOfAttribute))
+		} else if len(text) > mostOfAttribute {
+			a.Value = slog.StringValue(display.Cut(string(text), mostOfAttribute))
+		}
+	}
+	a.Key = display.Cut(a.Key, mostOfAttribute)
+	return a
+}
+
+// sizeOf estimates what a line has of an attribute, in bytes.
+func sizeOf(a slog.Attr) int {
+	const number = 24
+	value := a.Value.Resolve()
+	if value.Kind() == slog.KindGroup {
+		size := len(a.Key)
+		for _, of := range value.Group() {
+			size += sizeOf(of)
+		}
+		return size
+	}
+	a = shorten(nil, slog.Attr{Key: a.Key, Value: value})
+	switch a.Value.Kind() {
+	case slog.KindString:
+		return len(a.Key) + len(a.Value.String())
+	case slog.KindAny:
+		return len(a.Key) + mostOfAttribute
+	}
+	return len(a.Key) + number
 }
 
 const (
-	// linesEach minute are written of one message about one namespace: whoever can have the operator write lines is not to rotate the others
-	// away.
+	// linesEach, of bytesEach together, are written each minute of one message about one namespace: what a client can have
+	// the operator write must not rotate the other lines away.
 	linesEach = 100
+	bytesEach = 128 << 10
+	// mostOfKey is how many bytes of a message and of a namespace tell lines apart.
+	mostOfKey = 256
 	// mostMessages are counted, each for itself and its namespace.
 	mostMessages = 10_000
 )
 
-// sampled writes at most linesEach lines a minute of one message about one namespace, and then how many it left
-// out. Loggers that are derived from one share its counts.
+// sampled writes at most linesEach lines and bytesEach a minute of one message about one namespace, and then how many lines
+// it left out. Loggers that are derived from one share its counts.
 type sampled struct {
 	// Handler writes the lines that are not left out.
 	slog.Handler
@@ -52,6 +112,8 @@ type sampled struct {
 	counts *counts
 	// namespace that all lines of this logger are about; empty: none, or each says its own.
 	namespace string
+	// size is that of the attributes that all lines of this logger have, in bytes.
+	size int
 }
 
 // about is the key by which lines are counted.
@@ -70,8 +132,8 @@ type counts struct {
 type count struct {
 	// began is the time of the first line of the minute.
 	began time.Time
-	// lines were written, leftOut were not.
-	lines, leftOut int
+	// lines were written, of so many bytes; leftOut were not.
+	lines, bytes, leftOut int
 }
 
 // newSampled limits what is written to a handler.
@@ -82,10 +144,11 @@ func newSampled(h slog.Handler) *sampled {
 // Handle implements slog.Handler. It first writes what was left out in minutes that are over, then the line
 // itself, if it is not one too many. A namespace among the line's own attributes wins over that of the logger.
 func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
-	of := about{r.Message, s.namespace}
+	of, size := about{display.Cut(r.Message, mostOfKey), s.namespace}, s.size+min(len(r.Message), mostOfAttribute)
 	r.Attrs(func(a slog.Attr) bool {
+		size += sizeOf(a)
 		if a.Key == "namespace" {
-			of.namespace = a.Value.String()
+			of.namespace = display.Cut(a.Value.String(), mostOfKey)
 		}
 		return true
 	})
@@ -96,7 +159,7 @@ func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
 			return err
 		}
 	}
-	if !s.counts.add(of, r.Time) {
+	if !s.counts.add(of, size, r.Time) {
 		return nil
 	}
 	return s.Handler.Handle(ctx, r)
@@ -104,10 +167,11 @@ func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements slog.Handler. The new logger shares the counts of this one.
 func (s *sampled) WithAttrs(attrs []slog.Attr) slog.Handler {
-	with := &sampled{s.Handler.WithAttrs(attrs), s.counts, s.namespace}
+	with := &sampled{s.Handler.WithAttrs(attrs), s.counts, s.namespace, s.size}
 	for _, a := range attrs {
+		with.size += sizeOf(a)
 		if a.Key == "namespace" {
-			with.namespace = a.Value.String()
+			with.namespace = display.Cut(a.Value.String(), mostOfKey)
 		}
 	}
 	return with
@@ -115,12 +179,12 @@ func (s *sampled) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup implements slog.Handler.
 func (s *sampled) WithGroup(name string) slog.Handler {
-	return &sampled{s.Handler.WithGroup(name), s.counts, s.namespace}
+	return &sampled{s.Handler.WithGroup(name), s.counts, s.namespace, s.size}
 }
 
-// add counts a line and returns whether it is written. Where there are mostMessages keys, all counts are cleared:
+// add counts a line of so many bytes and returns whether it is written. Where there are mostMessages keys, all counts are cleared:
 // memory is bounded, at the price of some lines more.
-func (c *counts) add(what about, now time.Time) bool {
+func (c *counts) add(what about, size int, now time.Time) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	of := c.of[what]
@@ -132,11 +196,12 @@ func (c *counts) add(what about, now time.Time) bool {
 		c.of[what] = of
 	}
 	// The line is counted, and reported by sweep once the minute is over.
-	if of.lines == linesEach {
+	if of.lines == linesEach || of.bytes > 0 && of.bytes+size > bytesEach {
 		of.leftOut++
 		return false
 	}
 	of.lines++
+	of.bytes += size
 	return true
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,6 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 // TestALogIsNotFlooded: what anybody can have written leaves room for the rest, that of other namespaces included, and is
@@ -43,7 +47,7 @@ func TestALogIsNotFlooded(t *testing.T) {
 	})
 	c := &counts{of: map[about]*count{}}
 	for i := range 2 * mostMessages {
-		assert.True(t, c.add(about{message: fmt.Sprint(i)}, time.Now()))
+		assert.True(t, c.add(about{message: fmt.Sprint(i)}, 1, time.Now()))
 	}
 	assert.LessOrEqual(t, len(c.of), mostMessages)
 }
@@ -55,4 +59,76 @@ func TestLogLevels(t *testing.T) {
 	}
 	_, err := newLogger("loud")
 	assert.EqualError(t, err, `--log-level "loud" is unknown: use debug, info or error`)
+}
+
+// valuer has a text that is made when the line is written.
+type valuer struct{ text string }
+
+func (v valuer) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("inner", v.text), slog.Any("error", errors.New(v.text)))
+}
+
+// nilError panics where its text is asked for.
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text }
+
+// What a client can have written into a line is cut, wherever in the line it stands; what is short stays as it is.
+func TestLogLinesAreShort(t *testing.T) {
+	long := strings.Repeat("é", 1<<18)
+	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
+		for name, write := range map[string]func(logr.Logger){
+			"text":             func(l logr.Logger) { l.Info("a", "b", long) },
+			"message":          func(l logr.Logger) { l.Info(long) },
+			"error":            func(l logr.Logger) { l.Error(errors.New(long), "a") },
+			"error as a value": func(l logr.Logger) { l.Info("a", "error", fmt.Errorf("b: %w", errors.New(long))) },
+			"values":           func(l logr.Logger) { l.WithValues("requestID", types.UID(long)).Info("a") },
+			"name":             func(l logr.Logger) { l.WithName(long).Info("a") },
+			"key":              func(l logr.Logger) { l.Info("a", long, "b") },
+			"group":            func(l logr.Logger) { l.Info("a", "b", slog.GroupValue(slog.Group("c", slog.String("d", long)))) },
+			"value made late":  func(l logr.Logger) { l.Info("a", "b", valuer{long}) },
+			"object":           func(l logr.Logger) { l.Info("a", "b", struct{ Text string }{long}) },
+			"object's name":    func(l logr.Logger) { l.Info("a", "b", klog.KRef(long, long)) },
+			"list":             func(l logr.Logger) { l.Info("a", "b", []string{long, long}) },
+			"bytes":            func(l logr.Logger) { l.Info("a", "b", []byte(long)) },
+			"not JSON":         func(l logr.Logger) { l.Info("a", "b", func() {}) },
+			"nil error":        func(l logr.Logger) { l.Info("a", "b", (*nilError)(nil)) },
+		} {
+			t.Run(fmt.Sprint(level, name), func(t *testing.T) {
+				out := &bytes.Buffer{}
+				write(logr.FromSlogHandler(newHandler(out, level)))
+				assert.LessOrEqual(t, out.Len(), 3*mostOfAttribute)
+				assert.True(t, json.Valid(out.Bytes()), out.String())
+			})
+		}
+	}
+	out := &bytes.Buffer{}
+	logr.FromSlogHandler(newHandler(out, slog.LevelInfo)).Info("a", "b", struct{ N int }{1}, "c", errors.New("d"), "e", 3)
+	assert.Contains(t, out.String(), `"msg":"a","b":{"N":1},"c":"d","e":3}`)
+}
+
+// Lines of the greatest length are fewer than short ones: their bytes are bounded too, also those of attributes that the
+// logger adds, and what was left out is reported.
+func TestALogIsNotFloodedWithBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, of := range map[string]func(logr.Logger, string){
+			"own": func(l logr.Logger, text string) { l.Info("Cannot read", "error", text, "uid", text, "name", text) },
+			"shared": func(l logr.Logger, text string) {
+				l.WithValues("error", text, "uid", text, "name", text).Info("Cannot read")
+			},
+		} {
+			out := &bytes.Buffer{}
+			log := logr.FromSlogHandler(newHandler(out, slog.LevelInfo))
+			long := strings.Repeat("9", 1<<20)
+			for range linesEach {
+				of(log, long)
+			}
+			assert.LessOrEqual(t, out.Len(), bytesEach+4*mostOfAttribute, name)
+			lines := strings.Count(out.String(), "Cannot read")
+			assert.Greater(t, lines, 10, name)
+			time.Sleep(time.Minute)
+			log.Info("another")
+			assert.Contains(t, out.String(), fmt.Sprintf(`"lines":%d`, linesEach-lines), name)
+		}
+	})
 }

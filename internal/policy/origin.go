@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 )
 
 // Field is one setting of a policy, with the level that set it.
@@ -71,8 +72,5 @@ func written(path string, value any) string {
 	if json.Unmarshal(text, &plain) != nil {
 		plain = string(text)
 	}
-	if len(plain) > mostOfValue {
-		plain = strings.ToValidUTF8(plain[:mostOfValue], "") + "…"
-	}
-	return plain
+	return display.Cut(plain, mostOfValue)
 }

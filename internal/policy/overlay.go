@@ -59,8 +59,9 @@ type overlay struct {
 	layers []layer
 	// origin is the level that set each field that was read so far, by its path in the spec.
 	origin map[string]Level
-	// problems is what was found to be wrong so far.
+	// problems is what was found to be wrong so far, as InvalidConfig has it; found counts all.
 	problems []Problem
+	found    int
 	// note is told the value of each field, as it is set; nil: nobody asks.
 	note func(path string, value any)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 )
 
 // SourceAllowed reports whether objects of a namespace may name their own server, credentials or SLO queries.
@@ -84,14 +85,14 @@ func (l layer) forbidden() []Problem {
 	refuse := func(field, value string) {
 		problems = append(problems, Problem{Fields: []string{field}, Levels: []Level{l.level}, Sentence: fmt.Sprintf(
 			"%s %s is not allowed in namespace %s: leave it out to use the operator's source, or have an administrator add %s to usage.policySources.namespaces",
-			field, value, l.namespace, l.namespace)})
+			field, display.Cut(value, mostQuoted), l.namespace, l.namespace)})
 	}
 	if p := l.MetricsSource.Prometheus; p.Address != "" {
 		refuse("metricsSource.prometheus", p.Address)
 	} else if names(p) {
 		refuse("metricsSource.prometheus", "without an address")
 	}
-	for _, guardrail := range l.SLOGuardrails {
+	for _, guardrail := range l.SLOGuardrails[:min(len(l.SLOGuardrails), MostProblems)] {
 		refuse("sloGuardrails", guardrail.Name)
 	}
 	return problems

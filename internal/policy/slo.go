@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 )
 
 // comparisons are those that a guardrail's threshold may be compared by.
@@ -16,9 +17,9 @@ func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
 	const path = "sloGuardrails"
 	var sound []v1alpha1.SLOGuardrail
 	for _, g := range pick(o, path, nil, func(l layer) *[]v1alpha1.SLOGuardrail { return list(l.SLOGuardrails) }) {
-		before := len(o.problems)
+		before := o.found
 		o.checkGuardrail(path, g)
-		if len(o.problems) == before {
+		if o.found == before {
 			sound = append(sound, g)
 		}
 	}
@@ -27,9 +28,9 @@ func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
 
 // checkGuardrail adds a problem for each part of a guardrail that is wrong.
 func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
-	at := fmt.Sprintf("%s[%s]", path, g.Name)
+	at := fmt.Sprintf("%s[%s]", path, display.Cut(g.Name, mostQuoted))
 	if why := checkQuery(g.Query); why != "" {
-		o.invalid(path, "%s.query %s %s", at, o.quote(path, excerpt(g.Query)), why)
+		o.invalid(path, "%s.query %s %s", at, o.quote(path, display.Cut(g.Query, mostOfQuery)), why)
 	}
 	if !decimal.MatchString(string(g.Threshold)) {
 		o.invalid(path, "%s.threshold %s must be a decimal number, e.g. \"99.9\"", at, o.quote(path, g.Threshold))
@@ -39,14 +40,8 @@ func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 	}
 }
 
-// excerpt shortens a long query for a message.
-func excerpt(query string) string {
-	const most = 60
-	if len(query) <= most {
-		return query
-	}
-	return strings.ToValidUTF8(query[:most], "") + "…"
-}
+// mostOfQuery is how many bytes of a query a message has.
+const mostOfQuery = 60
 
 // closing maps opening brackets to closing ones.
 var closing = map[rune]rune{'(': ')', '[': ']', '{': '}'}

@@ -4,20 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/workload"
 )
 
 // Path is the URL path under which the API server calls the handler.
 const Path = "/mutate-pod"
 
-// maxBody bounds the body of a review, in bytes: the largest pod that the API server stores (1.5 MiB), as JSON,
-// with room to spare. The bound of webhook/server applies first.
+// maxBody bounds the body of a review, in bytes; the bound of webhook/server applies first.
 const maxBody = 4 << 20
 
 // Handler answers admission reviews of pods. It never refuses a pod and never calls the API server. A review that
@@ -38,7 +38,7 @@ type Handler struct {
 // 413.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.Clock.Now()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := ports.Body(w, r, maxBody)
 	if err != nil {
 		h.refuse(w, err)
 		return
@@ -64,10 +64,10 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	}
 	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()
 	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", err)
-	http.Error(w, err.Error(), status)
+	http.Error(w, display.Cut(err.Error(), 1<<10), status) // a decoder's error quotes what it could not read
 }
 
-// errNoReview is returned for a body without a request or without its uid, to which no answer could refer.
+// errNoReview is returned for a body without a request or its uid, or whose names, which an answer repeats, are too long.
 var errNoReview = errors.New("the body is not an AdmissionReview with a request")
 
 // Answer returns the answer to a review, both as JSON. An error means that the body is no review with a uid that
@@ -75,7 +75,7 @@ var errNoReview = errors.New("the body is not an AdmissionReview with a request"
 func (h *Handler) Answer(body []byte) ([]byte, error) {
 	var in review
 	err := json.Unmarshal(body, &in)
-	if in.Request == nil || in.Request.UID == "" {
+	if in.Request == nil || in.Request.UID == "" || max(len(in.Request.UID), len(in.APIVersion), len(in.Kind)) > 128 {
 		return nil, errors.Join(errNoReview, err)
 	}
 	d := h.decide(in.Request, err)

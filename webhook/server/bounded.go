@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"attune.io/attune/internal/ports"
 )
 
 const (
@@ -42,7 +44,7 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := b.read(stay, r)
 	switch {
 	case err == nil:
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Body, r.ContentLength = ports.Whole{Buffer: bytes.NewBuffer(body)}, int64(len(body))
 		b.next.ServeHTTP(w, r)
 	case errors.Is(err, errLarge):
 		b.refuse(w, b.metrics.large, err, http.StatusRequestEntityTooLarge)
@@ -119,12 +121,15 @@ func receive(s *stay, from io.Reader) ([]byte, error) {
 func (b *bounded) most() int64 { return b.room.all / 2 }
 
 // decoding is an upper estimate of what the handlers allocate for a body besides the body itself, in bytes: some
-// copies of it, and the objects, lists and values that it becomes. Three bytes of JSON can become an object of a
-// hundred.
+// copies of it, the objects, lists and values that it becomes, and the answer. Three bytes of JSON can become an object
+// of a hundred.
 func decoding(body []byte) int64 {
 	count := func(of string) int64 { return int64(bytes.Count(body, []byte(of))) }
-	return 7*int64(len(body)) + 320*count("{") + 224*count(",") + 160*count("[")
+	return answering + 7*int64(len(body)) + 320*count("{") + 224*count(",") + 160*count("[")
 }
+
+// answering is more than what an answer takes, in bytes: its texts are bounded, and few.
+const answering = 96 << 10
 
 type counter = prometheus.Counter
 

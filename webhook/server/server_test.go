@@ -160,7 +160,7 @@ func TestBusy(t *testing.T) {
 			close(began)
 			<-end
 		}
-	}), Clients{}, func(s *Server) { s.options.Bytes = 512 << 10 })
+	}), Clients{}, func(s *Server) { s.options.Bytes = 700 << 10 })
 	long := make(chan int, 1)
 	go func() {
 		response, err := client().Post("https://"+s.address+"/long", "", strings.NewReader(blank[:30<<10]))

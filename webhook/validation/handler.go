@@ -2,21 +2,25 @@ package validation
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/quantity"
 )
 
@@ -36,11 +40,45 @@ type Handler struct {
 
 // Register adds the webhook to a server.
 func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reader, operator policy.Operator) {
-	server.Register(Path, &admission.Webhook{Handler: &Handler{
+	server.Register(Path, New(scheme, reader, operator))
+}
+
+// New returns the handler of HTTP requests.
+func New(scheme *runtime.Scheme, reader client.Reader, operator policy.Operator) http.Handler {
+	reviews := &admission.Webhook{Handler: &Handler{
 		Reader:   reader,
 		Decoder:  admission.NewDecoder(scheme),
 		Operator: operator,
-	}})
+	}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(reviews, w, r) })
+}
+
+const (
+	// maxBody bounds the body of a review, in bytes. The bound of webhook/server applies first.
+	maxBody = 4 << 20
+	// mostNamed is longer than the uid, version and kind of any review, in bytes: an answer repeats them.
+	mostNamed = 128
+)
+
+// serve answers a review. controller-runtime's own handler repeats in its answer, and in the log, whatever of a body it
+// cannot read.
+func serve(reviews *admission.Webhook, w http.ResponseWriter, r *http.Request) {
+	body, err := ports.Body(w, r, maxBody)
+	var review admissionv1.AdmissionReview
+	if err == nil {
+		err = json.Unmarshal(body, &review)
+	}
+	if err == nil && (review.Request == nil || max(len(review.Request.UID), len(review.APIVersion), len(review.Kind)) > mostNamed) {
+		err = errors.New("the body is not an AdmissionReview with a request")
+	}
+	if err != nil {
+		http.Error(w, display.Cut(err.Error(), mostOfError), http.StatusBadRequest)
+		return
+	}
+	response := reviews.Handle(r.Context(), admission.Request{AdmissionRequest: *review.Request})
+	w.Header().Set("Content-Type", "application/json")
+	// An error means that the API server went away.
+	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &response.AdmissionResponse})
 }
 
 // Handle judges an object that is created or whose spec changes. Every other change passes, even on an object that
@@ -54,20 +92,31 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 		return admission.Allowed("")
 	}
 	if err := h.read(request.Object, object); err != nil {
-		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the %s: %w", request.Kind.Kind, err))
+		return errored(http.StatusBadRequest, fmt.Errorf("reading the %s: %w", request.Kind.Kind, err))
 	}
 	if object.GetDeletionTimestamp() != nil || h.sameSpec(request, object) {
 		return admission.Allowed("")
 	}
-	if err := bounded(settingsOf(object)); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
+	if err := bounded(specOf(object)); err != nil {
+		return errored(http.StatusBadRequest, err)
+	}
+	if len(request.Namespace) > validation.DNS1123LabelMaxLength {
+		return errored(http.StatusBadRequest, errors.New("the namespace's name is too long"))
 	}
 	object.SetNamespace(request.Namespace)
 	env, err := h.env(ctx, object)
 	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("reading the defaults, try again: %w", err))
+		return errored(http.StatusInternalServerError, fmt.Errorf("reading the defaults, try again: %w", err))
 	}
 	return answer(Validate(object, env))
+}
+
+// mostOfError is how many bytes of an error are answered.
+const mostOfError = 1 << 10
+
+// errored is an answer to a review that could not be judged. Errors of decoders quote what they could not read.
+func errored(code int32, err error) admission.Response {
+	return admission.Errored(code, errors.New(display.Cut(err.Error(), mostOfError)))
 }
 
 // read decodes an object, after a check that none of its quantities takes long to parse: the caller need not be an
@@ -76,7 +125,10 @@ func (h *Handler) read(raw runtime.RawExtension, into client.Object) error {
 	if err := quantity.Check(raw.Raw); err != nil {
 		return err
 	}
-	return h.Decoder.DecodeRaw(raw, into)
+	if err := h.Decoder.DecodeRaw(raw, into); err != nil {
+		return errors.New(display.Cut(err.Error(), mostOfError))
+	}
+	return nil
 }
 
 // newObject is an empty object of a kind that is validated, or nil.
@@ -163,7 +215,8 @@ func answer(v Verdict) admission.Response {
 		response = denied(v.Denied)
 	}
 	// kubectl shows warnings to the person who applies the object.
-	for _, problem := range v.Warnings {
+	_, told := policy.Summary(v.Warnings)
+	for _, problem := range told {
 		response.Warnings = append(response.Warnings, "nothing will be sized until this is mended: "+problem.Sentence)
 	}
 	return response
@@ -172,10 +225,9 @@ func answer(v Verdict) admission.Response {
 // denied is a refusal as the API server gives it for its own rules: reason Invalid, with a cause for each field,
 // so that clients can show it at the field.
 func denied(problems []policy.Problem) admission.Response {
-	sentences := make([]string, len(problems))
+	message, problems := policy.Summary(problems)
 	causes := make([]metav1.StatusCause, len(problems))
 	for i, problem := range problems {
-		sentences[i] = problem.Sentence
 		causes[i] = metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec." + problem.Fields[0], Message: problem.Sentence}
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
@@ -183,7 +235,7 @@ func denied(problems []policy.Problem) admission.Response {
 			Status:  metav1.StatusFailure,
 			Code:    http.StatusUnprocessableEntity,
 			Reason:  metav1.StatusReasonInvalid,
-			Message: strings.Join(sentences, "; "),
+			Message: message,
 			Details: &metav1.StatusDetails{Causes: causes},
 		},
 	}}

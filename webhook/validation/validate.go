@@ -11,12 +11,14 @@
 package validation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -85,36 +87,46 @@ func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1al
 	return v
 }
 
-// maxGuardrails and maxWindows bound lists whose entries are checked one by one. They are the bounds of the CRDs'
-// schema.
-const (
-	maxGuardrails = 16
-	maxWindows    = 24
-)
+// mostText is the longest text that the CRDs' schema allows in any field, in bytes; mostEntries is the length of each
+// list and map that it bounds.
+const mostText = 4096
 
-// bounded refuses lists that are longer than the schema allows. The API server applies its schema before it calls
-// the webhook, so only another caller sends such an object; it must not cost more than an API server does.
-func bounded(settings *v1alpha1.PolicySettings) error {
-	if n := len(settings.SLOGuardrails); n > maxGuardrails {
-		return fmt.Errorf("sloGuardrails has %d entries: use at most %d", n, maxGuardrails)
-	}
-	if u := settings.UpdateStrategy; u != nil && u.Schedule != nil && len(u.Schedule.Windows) > maxWindows {
-		return fmt.Errorf("updateStrategy.schedule.windows has %d entries: use at most %d", len(u.Schedule.Windows), maxWindows)
-	}
-	return nil
+var mostEntries = map[string]int{
+	"sloGuardrails": 16, "windows": 24, "daysOfWeek": 7, "excludedContainers": 64, "labels": 8, "headers": 16,
+	"queryParameters": 16, "namespaces": 1000,
 }
 
-// settingsOf returns the settings of an object; those of an unknown type are empty.
-func settingsOf(object client.Object) *v1alpha1.PolicySettings {
-	switch o := object.(type) {
-	case *v1alpha1.AttunePolicy:
-		return &o.Spec.PolicySettings
-	case *v1alpha1.AttuneClusterPolicy:
-		return &o.Spec.PolicySettings
-	case *v1alpha1.AttuneDefaults:
-		return &o.Spec.PolicySettings
-	case *v1alpha1.AttuneNamespaceDefaults:
-		return &o.Spec.PolicySettings
+// bounded refuses what is longer than the schema allows. The API server applies its schema before it calls the webhook,
+// so only another caller sends such an object; it must not cost more than an API server does.
+func bounded(spec any) error { return boundedField("", reflect.ValueOf(spec)) }
+
+// boundedField looks at a value and all that is in it; path is the field that has it.
+func boundedField(path string, v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.String:
+		if n := v.Len(); n > mostText {
+			return fmt.Errorf("%s has a text of %d bytes: use at most %d", path, n, mostText)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return boundedField(path, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			of, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if err := boundedField(strings.Trim(path+"."+of, "."), v.Field(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice, reflect.Map:
+		if most, is := mostEntries[path[strings.LastIndex(path, ".")+1:]]; is && v.Len() > most {
+			return fmt.Errorf("%s has %d entries: use at most %d", path, v.Len(), most)
+		}
+		for key, value := range v.Seq2() {
+			if err := cmp.Or(boundedField(path, key), boundedField(path, value)); err != nil {
+				return err
+			}
+		}
 	}
-	return &v1alpha1.PolicySettings{}
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"container/list"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/event"
 )
 
@@ -89,12 +89,7 @@ func (k sink) Eventf(regarding, related runtime.Object, kind, reason, action, no
 	}
 }
 
-func cut(text string) string {
-	if len(text) <= mostText {
-		return text
-	}
-	return strings.ToValidUTF8(strings.Clone(text[:mostText]), "") + "…"
-}
+func cut(text string) string { return display.Cut(text, mostText) }
 
 // add an event. The events of the workloads that were told of least lately make room.
 func (s *Store) add(name types.NamespacedName, e Event) {

@@ -1,0 +1,305 @@
+// Package field keeps reports of users: of Kubernetes, and of attune and other right-sizers. Each file in reports/ says what
+// happened, what must happen, and which tests show it. docs/field-reports.md is made from them.
+//
+// A report with a case is run here, in memory: usage goes through the filter of samples, the recommender and the seed into
+// the patch of a new pod. For tests on an API server or a cluster, this package checks that they exist; they run in the
+// suites of their packages.
+package field
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/tuning/targets"
+	"attune.io/attune/usage"
+	"attune.io/attune/webhook/pod"
+)
+
+var update = flag.Bool("update", false, "write docs/field-reports.md")
+
+const document = "../../docs/field-reports.md"
+
+// report is one file.
+type report struct {
+	ID        string   `json:"id"`
+	Title     string   `json:"title"`
+	Row       string   `json:"row"`
+	Source    []string `json:"source"`
+	Situation string   `json:"situation"`
+	Input     string   `json:"input"`
+	Before    string   `json:"before"`
+	Must      string   `json:"must"`
+	Tests     []shown  `json:"tests"`
+	Case      *example `json:"case,omitempty"`
+}
+
+// shown names a test function of a package, by the package's folder.
+type shown struct {
+	Level   string `json:"level"`
+	Package string `json:"package"`
+	Test    string `json:"test"`
+}
+
+// example is a week of usage of one workload, and what must become of a new pod.
+type example struct {
+	Kind   v1alpha1.WorkloadKind               `json:"kind,omitempty"` // default: Deployment
+	Policy v1alpha1.PolicySettings             `json:"policy"`
+	Pod    corev1.PodSpec                      `json:"pod"`
+	Usage  map[string]samples                  `json:"usage"`
+	Status v1alpha1.AttuneRecommendationStatus `json:"status,omitempty"`
+	// Blocked names resources that an autoscaler blocks, with the reason.
+	Blocked map[string]recommender.Reason `json:"blocked,omitempty"`
+	Expect  expectation                   `json:"expect"`
+}
+
+// samples are one amount each 5 minutes; Peak takes its place once, in the middle, and the second half has Then.
+type samples struct {
+	CPU, Memory         resource.Quantity
+	PeakCPU, PeakMemory *resource.Quantity
+	ThenCPU, ThenMemory *resource.Quantity
+}
+
+// expectation of a new pod's first container.
+type expectation struct {
+	// Unchanged: the pod has the resources of its template.
+	Unchanged bool `json:"unchanged,omitempty"`
+	// Least and Most bound requests and limits, by paths such as requests.memory.
+	Least, Most map[string]resource.Quantity
+	// Holds are reasons in the recommendation, by resource; Held are those of the admission.
+	Holds, Held map[string]string
+}
+
+func read(t *testing.T) []report {
+	t.Helper()
+	files, err := filepath.Glob("reports/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	var all []report
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var r report
+		require.NoError(t, yaml.UnmarshalStrict(text, &r), file)
+		assert.Equal(t, strings.TrimSuffix(filepath.Base(file), ".yaml"), r.ID)
+		all = append(all, r)
+	}
+	return all
+}
+
+// Each report is complete, and each test that it names exists.
+func TestReportsAreComplete(t *testing.T) {
+	for _, r := range read(t) {
+		t.Run(r.ID, func(t *testing.T) {
+			for _, text := range []string{r.Title, r.Row, r.Situation, r.Input, r.Before, r.Must} {
+				assert.NotEmpty(t, text)
+			}
+			assert.NotEmpty(t, r.Source)
+			for _, source := range r.Source {
+				assert.Regexp(t, `^[\w.-]+/[\w.-]+#[0-9]+$`, source)
+			}
+			assert.True(t, r.Case != nil || len(r.Tests) > 0, "a case or a test shows the report")
+			for _, s := range r.Tests {
+				assert.Contains(t, []string{"memory", "apiserver", "cluster"}, s.Level)
+				assert.Contains(t, testsOf(t, s.Package), s.Test, s.Package)
+			}
+		})
+	}
+}
+
+// testsOf are the test functions in a folder of the project.
+func testsOf(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../..", folder, "*_test.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			if f, is := d.(*ast.FuncDecl); is && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// now is when the pods of all cases are created.
+var now = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+
+// Each case becomes what its report says.
+func TestCases(t *testing.T) {
+	for _, r := range read(t) {
+		if r.Case != nil {
+			t.Run(r.ID, func(t *testing.T) { r.Case.run(t) })
+		}
+	}
+}
+
+func (c *example) run(t *testing.T) {
+	if c.Kind == "" {
+		c.Kind = v1alpha1.KindDeployment
+	}
+	p := &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: c.Kind}, PolicySettings: c.Policy}}
+	p.Name, p.Namespace = "all", "shop"
+	settings, err := policy.Resolve(nil, nil, p)
+	require.NoError(t, err)
+	template := &corev1.PodTemplateSpec{Spec: c.Pod}
+	profiles := map[string]recommender.Profile{}
+	for name, s := range c.Usage {
+		profiles[name] = s.profile()
+	}
+	spec := targets.Desired(targets.View{
+		Workload: workload.Workload{Identity: workload.Identity{Kind: c.Kind, Namespace: "shop", Name: "web"}, Template: template, Replicas: 3},
+		Policy:   p, Settings: settings, Now: now, Status: c.Status,
+		History: targets.History{Profiles: profiles},
+		Blocked: func(_ string, r recommender.Resource) *recommender.Hold {
+			if reason := c.Blocked[r.String()]; reason != "" {
+				return &recommender.Hold{Reason: reason, Message: "an autoscaler scales on it"}
+			}
+			return nil
+		},
+	})
+	rec := &v1alpha1.AttuneRecommendation{Spec: spec, Status: c.Status}
+	rec.Name, rec.Namespace = "deployment-web", "shop"
+
+	text, err := json.Marshal(template)
+	require.NoError(t, err)
+	created := &pod.Pod{}
+	require.NoError(t, json.Unmarshal(text, created))
+	d := pod.SeedPod(created, pod.Read(rec), &pod.Namespace{}, now)
+	if d.Patch != nil {
+		patch, err := jsonpatch.DecodePatch(d.Patch)
+		require.NoError(t, err)
+		text, err = patch.Apply(text)
+		require.NoError(t, err, string(d.Patch))
+	}
+	out := &corev1.PodTemplateSpec{}
+	require.NoError(t, json.Unmarshal(text, out))
+	c.Expect.check(t, c.Pod.Containers[0].Resources, out.Spec.Containers[0].Resources, spec, d)
+}
+
+// profile is a week of the samples, without those that the filter of all sources drops.
+func (s samples) profile() recommender.Profile {
+	const step = 5 * time.Minute
+	const steps = int(7 * 24 * time.Hour / step)
+	amount := func(i int, base resource.Quantity, peak, then *resource.Quantity) float64 {
+		q := base
+		if then != nil && i > steps/2 {
+			q = *then
+		}
+		if peak != nil && i == steps/2 {
+			q = *peak
+		}
+		return q.AsApproximateFloat64()
+	}
+	var all []recommender.StepUsage
+	for i := range steps {
+		cpu, memory := amount(i, s.CPU, s.PeakCPU, s.ThenCPU), amount(i, s.Memory, s.PeakMemory, s.ThenMemory)
+		if usage.DropOf(cpu) == "" && usage.DropOf(memory) == "" {
+			all = append(all, recommender.StepUsage{At: now.Add(time.Duration(i-steps) * step), CPUCores: cpu, MemoryBytes: memory})
+		}
+	}
+	return recommender.NewProfile(all, step)
+}
+
+func (e expectation) check(t *testing.T, template, created corev1.ResourceRequirements, spec v1alpha1.AttuneRecommendationSpec, d pod.Decision) {
+	t.Logf("created with requests %v, limits %v (%s %s); seed withheld: %q", created.Requests, created.Limits, d.Reason, d.Message, spec.SeedWithheld)
+	if e.Unchanged {
+		assert.Equal(t, template, created)
+	}
+	of := func(path string) (resource.Quantity, bool) {
+		list, name, _ := strings.Cut(path, ".")
+		amounts := created.Requests
+		if list == "limits" {
+			amounts = created.Limits
+		}
+		q, is := amounts[corev1.ResourceName(name)]
+		return q, is
+	}
+	for path, least := range e.Least {
+		q, is := of(path)
+		assert.True(t, is && q.Cmp(least) >= 0, "%s is %s, and must be %s at least", path, q.String(), least.String())
+	}
+	for path, most := range e.Most {
+		q, is := of(path)
+		assert.True(t, is && q.Cmp(most) <= 0, "%s is %s, and must be %s at most", path, q.String(), most.String())
+	}
+	for name, reason := range e.Holds {
+		var found []string
+		for _, h := range spec.Containers[0].Holds {
+			if h.Resource == name {
+				found = append(found, h.Reason)
+			}
+		}
+		assert.Contains(t, found, reason, name)
+	}
+	for name, reason := range e.Held {
+		assert.True(t, slices.ContainsFunc(d.Held, func(h pod.Held) bool { return h.Resource.String() == name && string(h.Reason) == reason }), "%v", d.Held)
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		request, limit := created.Requests[name], created.Limits[name]
+		assert.False(t, !limit.IsZero() && request.Cmp(limit) > 0, "%s: the request is above the limit", name)
+	}
+}
+
+// The document is that of the reports. `go test ./field -update` writes it.
+func TestDocumentIsUpToDate(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Field reports\n\nWhat users of Kubernetes and of right-sizers reported, and the tests that show what attune does with it. " +
+		"Made from [test/field/reports](../test/field/reports) by `cd test && go test ./field -update`.\n")
+	rows := map[string][]report{}
+	for _, r := range read(t) {
+		rows[r.Row] = append(rows[r.Row], r)
+	}
+	for _, row := range slices.Sorted(func(yield func(string) bool) {
+		for row := range rows {
+			if !yield(row) {
+				return
+			}
+		}
+	}) {
+		fmt.Fprintf(&b, "\n## %s\n", row)
+		for _, r := range rows[row] {
+			var links, tests []string
+			for _, source := range r.Source {
+				repository, number, _ := strings.Cut(source, "#")
+				links = append(links, fmt.Sprintf("[%s](https://github.com/%s/issues/%s)", source, repository, number))
+			}
+			if r.Case != nil {
+				tests = append(tests, "memory: `TestCases/"+r.ID+"`")
+			}
+			for _, s := range r.Tests {
+				tests = append(tests, fmt.Sprintf("%s: `%s` in `%s`", s.Level, s.Test, s.Package))
+			}
+			fmt.Fprintf(&b, "\n### %s: %s\n\n- Source: %s\n- Situation: %s\n- Input: %s\n- Before: %s\n- Must happen: %s\n- Shown by %s\n",
+				r.ID, r.Title, strings.Join(links, ", "), r.Situation, r.Input, r.Before, r.Must, strings.Join(tests, "; "))
+		}
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(document, []byte(b.String()), 0o644))
+	}
+	text, err := os.ReadFile(document)
+	require.NoError(t, err)
+	assert.Equal(t, b.String(), string(text), "run: cd test && go test ./field -update")
+}
