@@ -1,6 +1,7 @@
 package csvfile
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -115,4 +116,18 @@ func (d Dropped) InDay(s Series, r recommender.Resource, end time.Time) recommen
 		}
 	}
 	return out
+}
+
+// Told says in words what was dropped; nil: nothing was.
+func Told(dropped [2]Dropped) (told []string) {
+	for _, r := range recommender.Resources {
+		d := dropped[r]
+		if d.Implausible > 0 {
+			told = append(told, fmt.Sprintf("%d %s samples were dropped, up to %s", d.Implausible, r, d.Bound(r).Told(r)))
+		}
+		if d.Zero > 0 {
+			told = append(told, fmt.Sprintf("%d memory samples of 0 bytes were dropped: a running container holds memory", d.Zero))
+		}
+	}
+	return told
 }
