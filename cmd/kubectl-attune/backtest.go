@@ -23,8 +23,7 @@ import (
 type backtestFlags struct {
 	// trace and policy are paths of files; without a policy the built-in settings are judged.
 	trace, policy string
-	// node on which the containers of the trace ran; not given: it is not known.
-	node flagvalue.Node
+	node          flagvalue.Node // on which the containers of the trace ran
 	// rules of the replay.
 	rules backtest.Rules
 	// peers: the formulas of others are judged on the same trace.

@@ -56,9 +56,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			Original:  size,
 			Now:       at,
 		}
-		for r := range dropped {
-			input.Implausible[r] = dropped[r].InDay(s, recommender.Resource(r), at)
-		}
+		input.Implausible = csvfile.InDay(s, dropped, at)
 		answer.Containers = append(answer.Containers, explain.Offline(input))
 	}
 	return env.print(answer)
