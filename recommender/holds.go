@@ -2,6 +2,24 @@ package recommender
 
 import "time"
 
+// Reason is the word by which a hold is known in objects and metrics.
+type Reason string
+
+// The reasons of holds: too little or no history, history that ended, a step within the dead band, memory that may
+// not be lowered, and a floor above the policy's maximum.
+const (
+	InsufficientData   Reason = "InsufficientData"
+	StaleData          Reason = "StaleData"
+	NotRunning         Reason = "NotRunning"
+	NoData             Reason = "NoData"
+	SmallChange        Reason = "SmallChange"
+	DecreaseNotAllowed Reason = "AllowDecrease"
+	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
+	FollowsItsLimit    Reason = "FollowsItsLimit"
+	// UsageImplausible: most samples of the last day cannot be true.
+	UsageImplausible Reason = "UsageImplausible"
+)
+
 // StaleAfter is how old the newest step of history may be: two steps, and ten minutes for a source that lags.
 func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.Minute }
 
@@ -51,6 +69,22 @@ func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > 
 
 // silent reports whether pods ran and the source has nothing new about them.
 func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.notRunning }
+
+// Implausible counts the samples of a resource that were dropped in the last day because no node has so much.
+type Implausible struct {
+	// Dropped samples of all that there were (Of).
+	Dropped, Of int
+	// Highest dropped sample, and the Most that a sample may be, in millicores or bytes.
+	Highest, Most Usage
+}
+
+// Blocks reports whether more than half of the samples were dropped: what is left says nothing about the container.
+func (i Implausible) Blocks() bool { return 2*i.Dropped > i.Of }
+
+// Told is the highest dropped sample and the bound in words, such as "1602 cores: no container can use more than 96 cores".
+func (i Implausible) Told(r Resource) string {
+	return string(sentence(nil).greatest(r, i.Highest).text(": no container can use more than ").greatest(r, i.Most))
+}
 
 // implausible is the hold of a resource most of whose samples cannot be true, or nil.
 func (c *chain) implausible(in *Input) *Hold {

@@ -31,40 +31,6 @@ type Input struct {
 	Now time.Time
 }
 
-// Implausible counts the samples of a resource that were dropped in the last day because no node has so much.
-type Implausible struct {
-	// Dropped samples of all that there were (Of).
-	Dropped, Of int
-	// Highest dropped sample, and the Most that a sample may be, in millicores or bytes.
-	Highest, Most Usage
-}
-
-// Blocks reports whether more than half of the samples were dropped: what is left says nothing about the container.
-func (i Implausible) Blocks() bool { return 2*i.Dropped > i.Of }
-
-// Told is the highest dropped sample and the bound in words, such as "1602 cores: no container can use more than 96 cores".
-func (i Implausible) Told(r Resource) string {
-	return string(sentence(nil).greatest(r, i.Highest).text(": no container can use more than ").greatest(r, i.Most))
-}
-
-// Reason is the word by which a hold is known in objects and metrics.
-type Reason string
-
-// The reasons of holds: too little or no history, history that ended, a step within the dead band, memory that may
-// not be lowered, a floor above the policy's maximum, and usage that asks for more than the brake on memory limits.
-const (
-	InsufficientData   Reason = "InsufficientData"
-	StaleData          Reason = "StaleData"
-	NotRunning         Reason = "NotRunning"
-	NoData             Reason = "NoData"
-	SmallChange        Reason = "SmallChange"
-	DecreaseNotAllowed Reason = "AllowDecrease"
-	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
-	FollowsItsLimit    Reason = "FollowsItsLimit"
-	// UsageImplausible: most samples of the last day cannot be true.
-	UsageImplausible Reason = "UsageImplausible"
-)
-
 // Hold is the reason why a resource has no target or is not changed. NoData and InsufficientData come without a
 // target. With any other reason the target is still shown and nothing of it is applied; with NotRunning new pods
 // may get it, as there are no running ones.

@@ -23,19 +23,6 @@ type Source interface {
 	Read(ctx context.Context, query Query, yield func(Series)) (Report, error)
 }
 
-// Bounded is a source whose samples are judged by the largest node that is known.
-type Bounded struct {
-	Source
-	// Most is what a container can use at most; the zero value: no node is known.
-	Most func() Most
-}
-
-// Read implements Source.
-func (b Bounded) Read(ctx context.Context, query Query, yield func(Series)) (Report, error) {
-	query.Most = b.Most()
-	return b.Source.Read(ctx, query, yield)
-}
-
 // Dialer makes the source of some settings, reading the Secrets that they name. It is called again after a failure, so that
 // a Secret that was changed is read again.
 type Dialer func(SourceSettings) (Source, error)

@@ -137,7 +137,7 @@ func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *h
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator, Sized: c.kinds.Sized,
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
-		Nodes: mgr.GetClient(), LargestNode: c.loops.largest(), Largest: b.largest,
+		Nodes: policyloop.Nodes{Reader: mgr.GetClient(), AtLeast: c.loops.largest(), Largest: b.largest},
 	}
 }
 

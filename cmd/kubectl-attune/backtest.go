@@ -23,8 +23,7 @@ import (
 type backtestFlags struct {
 	// trace and policy are paths of files; without a policy the built-in settings are judged.
 	trace, policy string
-	// node on which the containers of the trace ran; not given: it is not known.
-	node nodeFlag
+	node          flagvalue.Node // on which the containers of the trace ran
 	// rules of the replay.
 	rules backtest.Rules
 	// peers: the formulas of others are judged on the same trace.
@@ -104,7 +103,7 @@ func newBacktest(env *environment) *cobra.Command {
 	}
 	f := command.Flags()
 	f.StringVar(&flags.trace, "trace", "", "CSV file of usage samples, gzip by name (.gz): series_id,timestamp,cpu_cores,memory_bytes, the rows of a series next to each other")
-	flags.node.addTo(f)
+	flags.node.AddTo(f)
 	f.StringVar(&flags.from, "from", "", "Usage of the cluster: embedded (what AttuneRecommendations keep) or prometheus (asked of the policies' server)")
 	f.Var(&flags.last, "last", "How much of the cluster's usage is read, e.g. 14d or 36h")
 	f.StringVar(&flags.address, "address", "", "With --from prometheus: server in the place of the policies' own; one of a Service is reached through its pod, any other from here")
@@ -167,10 +166,13 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 
 // usage that is replayed.
 func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []string) (recorded, error) {
+	if f.from != "" && f.node.Given {
+		return nil, errors.New("--node is about a file, and the usage of the cluster is judged by its source: leave --node out, or give --trace")
+	}
 	if f.from != "" {
 		return newLiveUsage(ctx, env, *f, policies)
 	}
-	trace := &traceFile{env: env, path: f.trace, bounds: f.node.bounds()}
+	trace := &traceFile{env: env, path: f.trace, bounds: f.node.Bounds()}
 	if !f.policyJudged() {
 		return trace, nil
 	}

@@ -289,8 +289,6 @@ func (f *backtestFlags) checkFrom(policies []string) error {
 		return fmt.Errorf("policy %s is one of the cluster, and --trace is without one: give its file with --policy", policies[0])
 	case f.from == "" && (f.last.Given || f.address != ""):
 		return errors.New("--last and --address are about the usage of the cluster: give --from embedded or --from prometheus beside them")
-	case f.from != "" && f.node.Given:
-		return errors.New("--node is about a file: the usage of the cluster is judged by its source; leave --node out, or give --trace")
 	case f.from != "" && f.from != fromEmbedded && f.from != fromPrometheus:
 		return fmt.Errorf("--from %q is no source: give %s or %s, as usage.source of the chart has it", f.from, fromEmbedded, fromPrometheus)
 	case f.address != "" && f.from != fromPrometheus:

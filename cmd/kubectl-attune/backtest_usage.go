@@ -40,8 +40,7 @@ type traceFile struct {
 	path string
 	// settings that are judged; a sweep looks at none.
 	settings recommender.Settings
-	// bounds of plausible samples, of the flag --node.
-	bounds usage.Most
+	bounds   usage.Most // of plausible samples, by --node
 	// told: what is unusual in the file has been said.
 	told bool
 }

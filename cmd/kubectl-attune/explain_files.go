@@ -45,7 +45,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			env.note("container %s is left out: the policy excludes it (excludedContainers)", s.ID)
 			continue
 		}
-		dropped := s.DropImplausible(flags.node.bounds())
+		dropped := s.DropImplausible(flags.node.Bounds())
 		env.noteDropped(s.ID, dropped)
 		steps := stepsOf(s, settings.Recommender, at)
 		input := recommender.Input{
@@ -56,9 +56,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			Original:  size,
 			Now:       at,
 		}
-		for r := range dropped {
-			input.Implausible[r] = dropped[r].InDay(s, recommender.Resource(r), at)
-		}
+		input.Implausible = csvfile.InDay(s, dropped, at)
 		answer.Containers = append(answer.Containers, explain.Offline(input))
 	}
 	return env.print(answer)
@@ -126,14 +124,8 @@ func oddities(report csvfile.Report) string {
 
 // noteDropped notes the samples of a series that cannot be true.
 func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
-	for _, r := range recommender.Resources {
-		d := dropped[r]
-		if d.Implausible > 0 {
-			e.note("%s: %d %s samples were dropped, up to %s", series, d.Implausible, r, d.Bound(r).Told(r))
-		}
-		if d.Zero > 0 {
-			e.note("%s: %d memory samples of 0 bytes were dropped: a running container holds memory", series, d.Zero)
-		}
+	for _, told := range csvfile.Told(dropped) {
+		e.note("%s: %s", series, told)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"attune.io/attune/cmd/kubectl-attune/flagvalue"
 	"attune.io/attune/recommender"
-	"attune.io/attune/usage"
 )
 
 // offlineFlags are the flags of explain without a cluster.
@@ -18,7 +17,7 @@ type offlineFlags struct {
 	// current and limits are requests and limits that all containers have.
 	current, limits flagvalue.Amounts
 	// node on which the containers ran; not given: it is not known.
-	node nodeFlag
+	node flagvalue.Node
 	// at is the time to explain as of; not set: that of the last sample.
 	at flagvalue.Instant
 }
@@ -29,7 +28,7 @@ func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any")
 	flags.Var(&f.current, "current", "Requests that the containers have, e.g. cpu=500m,memory=1Gi")
 	flags.Var(&f.limits, "limits", "Limits that the containers have, e.g. cpu=1,memory=2Gi; none where left out")
-	f.node.addTo(flags)
+	f.node.AddTo(flags)
 	flags.Var(&f.at, "at", "Time to explain as of, RFC 3339; later samples are not looked at (default: the time of the last sample in the file)")
 }
 
@@ -56,21 +55,6 @@ func (f *offlineFlags) missing() error {
 		return nil
 	}
 	return fmt.Errorf("to explain files, add %s", strings.Join(missing, " and "))
-}
-
-// nodeFlag is the flag --node: the size of the node on which recorded containers ran.
-type nodeFlag struct{ flagvalue.Amounts }
-
-func (f *nodeFlag) addTo(flags *pflag.FlagSet) {
-	flags.Var(&f.Amounts, "node", "Node on which the recorded containers ran, e.g. cpu=16,memory=64Gi: greater samples are dropped (default: those above 1,024 cores or 64Ti, or 1,000 times the median of their series)")
-}
-
-// bounds of plausible samples. CPU may exceed the node by the error of a rate (usage.MostOn); memory is measured at once.
-func (f *nodeFlag) bounds() usage.Most {
-	return usage.Most{
-		Cores: usage.MostOn(float64(f.Of[recommender.CPU])/1000, 0).Cores,
-		Bytes: float64(f.Of[recommender.Memory]),
-	}
 }
 
 // size returns the size of the containers. A limit without a request is the request too, as in Kubernetes.

@@ -133,14 +133,8 @@ type Controller struct {
 	Operator string
 	// Sized are the kinds of workloads that are watched.
 	Sized workload.Sized
-	// Nodes lists nodes, the pods of a node (index workload.PodsByNode) and recommendations from the cache; nil: no
-	// node is known, and no size is bounded by one.
-	Nodes client.Reader
-	// LargestNode is that of node pools that may be empty now (value nodes.largest), in millicores and bytes,
-	// indexed by resource; 0: not set.
-	LargestNode [2]recommender.Amount
-	// Largest publishes the largest node to those who judge samples; nil: nobody reads it.
-	Largest *board.Largest
+	// Nodes bound what is recommended; the zero value: no node is known, and no size is bounded by one.
+	Nodes Nodes
 	// Autoscalers finds holds of HPAs and VPAs; nil: the cluster has none.
 	Autoscalers Autoscalers
 	// Clock is the source of the time of a look; tests set a fake one.

@@ -20,11 +20,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
+
+// Nodes is how the loop knows the cluster's nodes.
+type Nodes struct {
+	// Reader lists nodes, the pods of a node (index workload.PodsByNode) and recommendations from the cache; nil: no
+	// node is known.
+	client.Reader
+	// AtLeast is the largest node of pools that may be empty now (value nodes.largest), in millicores and bytes, indexed by
+	// resource; 0: not set.
+	AtLeast [2]recommender.Amount
+	// Largest publishes the largest node to the sources of usage, which judge samples by it; nil: none reads it.
+	Largest *board.Largest
+}
 
 // nodeIndex knows the largest node for each placement: node selector, required affinity and tolerations. The nodes are
 // listed again after one has changed, and searched once for each placement, so that a pass over workloads that did not
@@ -65,7 +78,7 @@ func (c *Controller) forgetNodes(context.Context, client.Object) []reconcile.Req
 
 // listNodes brings the index up to date, and publishes the largest node that is known to those who judge samples.
 func (c *Controller) listNodes(ctx context.Context) error {
-	if c.Nodes == nil {
+	if c.Nodes.Reader == nil {
 		return nil
 	}
 	x := &c.nodes
@@ -85,7 +98,7 @@ func (c *Controller) listNodes(ctx context.Context) error {
 		x.read = true
 	}
 	x.set(list.Items)
-	largest := c.LargestNode
+	largest := c.Nodes.AtLeast
 	for _, r := range recommender.Resources {
 		for _, node := range x.bySize[r] {
 			if !node.virtual {
@@ -94,7 +107,7 @@ func (c *Controller) listNodes(ctx context.Context) error {
 			}
 		}
 	}
-	c.Largest.Raise(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
+	c.Nodes.Largest.Raise(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
 	return nil
 }
 
@@ -109,7 +122,7 @@ func (c *Controller) readLargest(ctx context.Context) error {
 	for i := range list.Items {
 		if stored := list.Items[i].Spec.LargestNode; stored != nil && stored.SeenAt.After(oldest) {
 			of := podview.LargestNode(stored)
-			c.Largest.Raise(float64(of[recommender.CPU])/1000, float64(of[recommender.Memory]))
+			c.Nodes.Largest.Raise(float64(of[recommender.CPU])/1000, float64(of[recommender.Memory]))
 		}
 	}
 	return nil
@@ -227,7 +240,7 @@ func lasting(t *corev1.Taint) bool {
 // largestNow returns what the pods of a workload may request at most by the nodes that exist, in millicores and bytes; 0: no
 // node is known. Of a DaemonSet it is what the smallest node has left beside the pods of other DaemonSets.
 func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [2]recommender.Amount) {
-	if c.Nodes == nil || w.Template == nil {
+	if c.Nodes.Reader == nil || w.Template == nil {
 		return out
 	}
 	of := w.Kind == v1alpha1.KindDaemonSet
@@ -238,7 +251,7 @@ func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [
 		}
 		switch {
 		case !of:
-			out[r] = max(out[r], c.LargestNode[r])
+			out[r] = max(out[r], c.Nodes.AtLeast[r])
 		case found[r] != nil:
 			out[r] = max(1, out[r]-c.daemons(ctx, found[r].Name, w)[r])
 		}

@@ -117,7 +117,7 @@ func TestTheLargestNodeOnWhichAPodMayRun(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &Controller{Nodes: clusterOf(t, append(tc.extra, pools...)...), LargestNode: tc.configured, Clock: clocktesting.NewFakePassiveClock(today)}
+			c := &Controller{Nodes: Nodes{Reader: clusterOf(t, append(tc.extra, pools...)...), AtLeast: tc.configured}, Clock: clocktesting.NewFakePassiveClock(today)}
 			require.NoError(t, c.listNodes(t.Context()))
 			for range 2 {
 				assert.Equal(t, tc.want, c.largestNow(t.Context(), tc.w))
@@ -128,7 +128,7 @@ func TestTheLargestNodeOnWhichAPodMayRun(t *testing.T) {
 
 func TestNodesAreListedAgainAfterAChange(t *testing.T) {
 	nodes := clusterOf(t, aNode("small", "2", "4Gi"))
-	c := &Controller{Nodes: nodes, Largest: &board.Largest{}, Clock: clocktesting.NewFakePassiveClock(today)}
+	c := &Controller{Nodes: Nodes{Reader: nodes, Largest: &board.Largest{}}, Clock: clocktesting.NewFakePassiveClock(today)}
 	w := ofTemplate(v1alpha1.KindDeployment, corev1.PodSpec{})
 	largest := func() [2]recommender.Amount {
 		require.NoError(t, c.listNodes(t.Context()))
@@ -142,7 +142,7 @@ func TestNodesAreListedAgainAfterAChange(t *testing.T) {
 	require.NoError(t, nodes.Delete(t.Context(), big))
 	c.forgetNodes(t.Context(), big)
 	assert.Equal(t, [2]recommender.Amount{2000, 4 * gi}, largest())
-	cores, bytes := c.Largest.Node()
+	cores, bytes := c.Nodes.Largest.Node()
 	assert.Equal(t, []float64{64, 256 * gi}, []float64{cores, bytes}, "samples of a node that is gone stay true")
 
 	heartbeat := big.DeepCopy()
@@ -162,12 +162,12 @@ func TestStoredNodesJudgeSamplesAfterARestart(t *testing.T) {
 		}
 	}
 	c := &Controller{
-		Nodes: clusterOf(t, aNode("small", "2", "4Gi"), stored("a", 24*time.Hour, "64"), stored("b", 100*24*time.Hour, "128"),
-			aNode("virtual", "10000", "100Ti", labelled("type", "virtual-kubelet"))),
-		Largest: &board.Largest{}, Clock: clocktesting.NewFakePassiveClock(today),
+		Nodes: Nodes{Largest: &board.Largest{}, Reader: clusterOf(t, aNode("small", "2", "4Gi"), stored("a", 24*time.Hour, "64"), stored("b", 100*24*time.Hour, "128"),
+			aNode("virtual", "10000", "100Ti", labelled("type", "virtual-kubelet")))},
+		Clock: clocktesting.NewFakePassiveClock(today),
 	}
 	require.NoError(t, c.listNodes(t.Context()))
-	cores, bytes := c.Largest.Node()
+	cores, bytes := c.Nodes.Largest.Node()
 	assert.Equal(t, []float64{64, 256 * gi}, []float64{cores, bytes})
 }
 
@@ -175,7 +175,7 @@ func TestStoredNodesJudgeSamplesAfterARestart(t *testing.T) {
 func TestATargetFollowsTheNodes(t *testing.T) {
 	f := newFleet(t, 3)
 	nodes := clusterOf(t, aNode("node", "64", "256Gi"))
-	f.Nodes = nodes
+	f.Nodes.Reader = nodes
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0]
 	assert.Empty(t, rec.Spec.Containers[0].Holds)
@@ -217,7 +217,7 @@ func BenchmarkLargestNode(b *testing.B) {
 	for i := range objects {
 		items[i] = *objects[i].(*corev1.Node)
 	}
-	c := &Controller{Nodes: clusterOf(b)}
+	c := &Controller{Nodes: Nodes{Reader: clusterOf(b)}}
 	ask := func() {
 		for i := range workloads {
 			c.largestNow(context.Background(), workloads[i])

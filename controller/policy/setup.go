@@ -82,7 +82,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Settings), When: first(), After: debounce},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: specChanged(), After: debounce},
 	}
-	if c.Nodes != nil {
+	if c.Nodes.Reader != nil {
 		watches = append(watches, loop.Watch{Object: &corev1.Node{}, Map: c.forgetNodes, When: nodesChanged()})
 	}
 	if c.Settings.Clusterwide {

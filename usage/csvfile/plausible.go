@@ -1,6 +1,7 @@
 package csvfile
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -99,8 +100,16 @@ func (d Dropped) Bound(r recommender.Resource) recommender.Implausible {
 	return recommender.Implausible{Highest: recommender.Usage(d.Value) * unit, Most: recommender.Usage(d.Most) * unit}
 }
 
-// InDay is what a day that ends at a time has of implausible samples, for the recommender. s is the series without them.
-func (d Dropped) InDay(s Series, r recommender.Resource, end time.Time) recommender.Implausible {
+// InDay is inDay of both resources.
+func InDay(s Series, dropped [2]Dropped, end time.Time) (out [2]recommender.Implausible) {
+	for _, r := range recommender.Resources {
+		out[r] = dropped[r].inDay(s, r, end)
+	}
+	return out
+}
+
+// inDay is what a day that ends at a time has of implausible samples, for the recommender. s is the series without them.
+func (d Dropped) inDay(s Series, r recommender.Resource, end time.Time) recommender.Implausible {
 	from, to := end.Add(-24*time.Hour).UnixMilli(), end.UnixMilli()
 	out := d.Bound(r)
 	for _, at := range d.times {
@@ -115,4 +124,18 @@ func (d Dropped) InDay(s Series, r recommender.Resource, end time.Time) recommen
 		}
 	}
 	return out
+}
+
+// Told says in words what was dropped; nil: nothing was.
+func Told(dropped [2]Dropped) (told []string) {
+	for _, r := range recommender.Resources {
+		d := dropped[r]
+		if d.Implausible > 0 {
+			told = append(told, fmt.Sprintf("%d %s samples were dropped, up to %s", d.Implausible, r, d.Bound(r).Told(r)))
+		}
+		if d.Zero > 0 {
+			told = append(told, fmt.Sprintf("%d memory samples of 0 bytes were dropped: a running container holds memory", d.Zero))
+		}
+	}
+	return told
 }

@@ -71,7 +71,7 @@ func TestSamplesOfFilesThatCannotBeTrueAreDropped(t *testing.T) {
 			assert.Equal(t, tc.cpu+tc.memory+tc.zero, gaps, "what is dropped is a gap")
 			i := dropped[recommender.CPU].Implausible
 			of := dropped[recommender.CPU].Bound(recommender.CPU)
-			counted := dropped[recommender.CPU].InDay(tc.series, recommender.CPU, end)
+			counted := csvfile.InDay(tc.series, dropped, end)[recommender.CPU]
 			assert.Equal(t, i, counted.Dropped)
 			assert.Equal(t, of.Most, counted.Most)
 			assert.Equal(t, tc.blocked > 0, counted.Blocks())

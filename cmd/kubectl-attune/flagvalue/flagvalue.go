@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
 )
 
 // Amounts is the value of a flag such as cpu=500m,memory=1Gi.
@@ -53,6 +55,22 @@ func (a *Amounts) Set(value string) error {
 		a.Of[r] = podview.AmountOf(r, quantity)
 	}
 	return nil
+}
+
+// Node is the flag --node: the size of the node on which recorded containers ran.
+type Node struct{ Amounts }
+
+// AddTo adds the flag.
+func (n *Node) AddTo(flags *pflag.FlagSet) {
+	flags.Var(&n.Amounts, "node", "Node on which the recorded containers ran, e.g. cpu=16,memory=64Gi: greater samples are dropped (default: those above 1,024 cores or 64Ti, or 1,000 times the median of their series)")
+}
+
+// Bounds of plausible samples. CPU may exceed the node by the error of a rate (usage.MostOn); memory is measured at once.
+func (n *Node) Bounds() usage.Most {
+	return usage.Most{
+		Cores: usage.MostOn(float64(n.Of[recommender.CPU])/1000, 0).Cores,
+		Bytes: float64(n.Of[recommender.Memory]),
+	}
 }
 
 // examples complete the error messages.
