@@ -20,7 +20,8 @@ func withoutExcluded(_ *corev1.Pod, p Plan, in GateInput) Plan {
 }
 
 // withoutHeld leaves a request alone that an autoscaler scales on: another request would change its set point, and
-// so the number of replicas. Memory after an OOM kill is never held.
+// so the number of replicas. What answers an OOM kill passes: it raises the limit, and the request of a Guaranteed pod
+// that was killed itself.
 func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	for _, r := range recommender.Resources {
 		if p.Urgent && r == recommender.Memory {
