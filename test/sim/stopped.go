@@ -59,7 +59,36 @@ func (w *world) judgeStopped(when string) {
 		status := pod.Status.ContainerStatuses[0]
 		has := pod.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory]
 		if status.RestartCount > 1 || status.RestartCount == 1 && has.Value() != gib {
-			w.violate("safety net", "shop/"+pod.Name, "%s pod %s was restarted %d times and has a memory limit of %s of its original 1Gi", when, pod.Name, status.RestartCount, has.String())
+			w.violate("safety net", "%s pod %s was restarted %d times and has a memory limit of %s of its original 1Gi", when, pod.Name, status.RestartCount, has.String())
 		}
 	}
+}
+
+// stoppedAndDown is stoppedWorld with an API server that answers nobody for 15 minutes from the growth on: the pods crash in
+// a loop when it is back. From 5 minutes later on none of them is killed, and all have their template's memory.
+func stoppedAndDown(stop func(*world)) plan {
+	p := stoppedWorld(stop)
+	p.Script = func(w *world) {
+		restarts := map[string]int32{}
+		look := func(judge func(pod *corev1.Pod, n int32)) func() {
+			return func() {
+				for _, pod := range w.podsOf(key2("shop", "deployment-web")) {
+					judge(pod, pod.Status.ContainerStatuses[0].RestartCount)
+				}
+			}
+		}
+		w.time.after(4*time.Hour, func() { stop(w); w.watching.disturbed("attune is stopped") })
+		w.time.after(5*time.Hour, func() {
+			w.faults.stormUntil, w.faults.rate = w.time.now.Add(15*time.Minute), 2
+			w.grow("shop/web", 6)
+		})
+		w.time.after(5*time.Hour+20*time.Minute, look(func(pod *corev1.Pod, n int32) { restarts[pod.Name] = n }))
+		w.time.after(10*time.Hour+50*time.Minute, look(func(pod *corev1.Pod, n int32) {
+			has := pod.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory]
+			if was, known := restarts[pod.Name]; !known || n != was || n < 2 || has.Value() < gib {
+				w.violate("safety net", "pod %s was restarted %d times, %d of them later than 5 minutes after the API server was back, and has a memory limit of %s", pod.Name, n, n-was, has.String())
+			}
+		}))
+	}
+	return p
 }

@@ -12,3 +12,13 @@ func TestStoppingKeepsTheSafetyNet(t *testing.T) {
 		})
 	}
 }
+
+// Pods that crash in a loop already are restored while they wait, as soon as attune can.
+func TestTheSafetyNetCatchesPodsInACrashLoop(t *testing.T) {
+	for name, stop := range stops() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, 0, stoppedAndDown(stop))
+		})
+	}
+}
