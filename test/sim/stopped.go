@@ -11,8 +11,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// stops are the ways in which people stop attune, by name.
-func stops() map[string]func(*world) {
+// waysToStop are the ways in which people stop attune, by name.
+func waysToStop() map[string]func(*world) {
 	return map[string]func(*world){
 		"kill switch": func(w *world) {
 			d := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
