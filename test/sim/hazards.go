@@ -166,6 +166,7 @@ func (p *plan) drawHazards(seed uint64) {
 	which := r.IntN(len(p.Workloads))
 	of, span := &p.Workloads[which], p.Length-p.Calm-2*time.Hour
 	p.Hazard = pick(r, "refused", "not started", "page cache", "heap", "memory HPA", "lost", "restored", "stopped", "stopped", "killed")
+	p.expose(of)
 	at := func(kind string, from, to time.Duration) {
 		way := r.IntN(len(stops)) // Which names a workload, and a way to stop attune
 		p.Troubles = append(p.Troubles, trouble{After: from + time.Duration(r.Int64N(int64(max(to-from, time.Minute)))), Kind: kind, Which: which + way*len(p.Workloads), For: time.Duration(1+r.IntN(4)) * time.Hour})
@@ -212,6 +213,25 @@ func (p *plan) drawHazards(seed uint64) {
 			p.Length, p.Calm = min(p.Length, 24*time.Hour), min(p.Calm, 3*time.Hour)
 			p.Troubles = slices.DeleteFunc(p.Troubles, func(t trouble) bool { return t.After > p.Length-p.Calm-2*time.Hour })
 			at("all are killed once", 3*time.Hour, 8*time.Hour)
+		}
+	}
+}
+
+// expose a workload to its hazard: its pods are sized, in place and at admission, and have memory limits.
+func (p *plan) expose(of *workloadPlan) {
+	p.Seeds = true
+	for i := range p.Policies {
+		if spec := &p.Policies[i].Spec; spec.TargetRef.Kind == of.Kind {
+			spec.UpdateStrategy.Type, spec.UpdateStrategy.AutoRevert = ptr(v1alpha1.UpdateAuto), ptr(true)
+			spec.Memory.ControlledValues, spec.Memory.AllowDecrease = nil, ptr(true)
+			spec.UpdateStrategy.Cooldown = duration(10 * time.Minute)
+		}
+	}
+	for i := range of.Containers {
+		if r := &of.Containers[i].Resources; r.Limits.Memory().IsZero() {
+			limit := r.Requests.Memory().DeepCopy()
+			limit.Add(limit)
+			r.Limits = corev1.ResourceList{corev1.ResourceMemory: limit}
 		}
 	}
 }

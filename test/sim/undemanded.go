@@ -34,7 +34,7 @@ const (
 //     the container would use with the limit of its template. Where the policy adds more than 30 % to usage, the 4 grow with
 //     it: an overhead of 200 % is a demand of a person.
 //
-// A container without a memory limit is not judged, nor is what a pod had before a write of attune.
+// A container whose template has no memory limit is not judged, nor is what a pod had before a write of attune.
 type undemanded struct {
 	deaf
 	*scene
@@ -132,7 +132,7 @@ func (u *undemanded) judge(of types.NamespacedName, pod *corev1.Pod) {
 		key, had := of.String()+" "+c.Name, string(pod.UID)+" "+c.Name
 		limit, before := float64(limitOf(c)), u.given[had]
 		u.given[had] = limit
-		if limit <= before {
+		if limit <= before || u.most[key] == 0 {
 			continue
 		}
 		template, killed := max(templateFactor*u.most[key], u.facts.least(of)), killFactor*u.killed[key]
