@@ -33,6 +33,11 @@ var histories = []history{
 	{"recommend", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"oom", "leaky-6d4f8c7b9d-x2x7k", "app", 0.020, 60},
 	{"throttle", "busy-6d4f8c7b9d-x2x7k", "app", 0.020, 40},
+	{"zero", "web-6d4f8c7b9d-x2x7k", "app", 0.010, 0},
+	{"rejected", "web-6d4f8c7b9d-x2x7k", "app", 0.300, 50},
+	{"quota", "web-6d4f8c7b9d-x2x7k", "app", 0.300, 50},
+	{"shm", "web-6d4f8c7b9d-x2x7k", "app", 0.010, 100},
+	{"unmounted", "web-6d4f8c7b9d-x2x7k", "app", 0.010, 8},
 }
 
 // upheavalHistories are those of the tests that have their turns.
