@@ -99,7 +99,7 @@ var fields = map[string]bool{}
 func init() {
 	for _, name := range []string{
 		"minAllowed", "maxAllowed", "cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit", "memoryLimitFloor", "cpuRequestReduction",
-		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM", "memoryLimitMost", "most", "baseCPURequest", "baseCPULimit", "amount",
+		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM", "memoryLimitMost", "most", "baseCPURequest", "baseCPULimit", "amount", "cpu", "memory",
 	} {
 		fields[fold(name)] = true
 	}
