@@ -59,7 +59,7 @@ func Decide(v View) Decision {
 //  4. advance comes before begin: a record that closes makes room for a new one, and harm raises the
 //     backoff that begin waits for.
 //  5. restore comes before all else that begins, in each part of a pass: it waits for no usage source and for none of
-//     what stops attune.
+//     what stops attune. The same goes for pods that fit no node with what admission gave them.
 //  6. summarise comes last, as it reads the records, the refusals and the tries of all others.
 func (d deciders) decide() {
 	d.notAhead()
@@ -73,6 +73,7 @@ func (d deciders) decide() {
 	d.withdrawer.judge()
 	d.watcher.advance()
 	d.restorer.restore()
+	d.starter.restoreUnscheduled()
 	switch {
 	case d.view.Part == UrgentPart:
 		d.starter.beginUrgent()

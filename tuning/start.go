@@ -44,7 +44,6 @@ func (d *starter) begin() *resize.Refusal {
 		return nil
 	}
 	d.restoreBirths()
-	d.restoreUnscheduled()
 	if refusal := d.pauser.pausedItself(); refusal != nil {
 		return refusal
 	}
@@ -268,10 +267,12 @@ func (d *starter) restoreBirths() {
 }
 
 // restoreUnscheduled gives pods that fit no node with their admission resources what their template sets: the
-// scheduler then finds a node for them. A pod that has a node already is left alone.
+// scheduler then finds a node for them. A pod that has a node already is left alone. No pause or mode holds this: such a
+// pod would run if attune had not sized it.
 func (d *starter) restoreUnscheduled() {
 	for _, pod := range d.withdrawer.unscheduled {
-		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
+		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil ||
+			d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
 			continue
 		}
 		plan, refusal := lifecycle.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)

@@ -306,6 +306,18 @@ func TestPendingPodsWithdrawAdmissionResources(t *testing.T) {
 			assert.Equal(t, template[recommender.CPU], d.Writes[0].Plan.Moves[0].To[recommender.CPU])
 		})
 	}
+	t.Run("whatever stops attune", func(t *testing.T) {
+		for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateRecommend, v1alpha1.UpdateAuto} {
+			w := seeding(seen(t, template, pending(2160, 0)), 2160, 512)
+			w.Looked.Cluster = []*corev1.Node{node("node-2", "2", "4Gi")}
+			w.Policy.Settings.Resize.Mode, w.Policy.Settings.Resize.Paused = mode, []string{"default"}
+			require.Len(t, tuning.Decide(w).Writes, 1, mode)
+			w.Looked.CacheLags = map[types.UID]bool{"web-1": true}
+			assert.Empty(t, tuning.Decide(w).Writes, "an older pod is in the cache")
+			w.Policy.Settings.Resize.AutoRevert, w.Looked.CacheLags = false, nil
+			assert.Empty(t, tuning.Decide(w).Writes)
+		}
+	})
 	t.Run("the nodes are asked for", func(t *testing.T) {
 		d := tuning.Decide(seeding(seen(t, template, pending(2160, 0)), 2160, 512))
 		assert.True(t, d.Unknowns.Nodes)
