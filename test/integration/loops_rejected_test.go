@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	policyloop "attune.io/attune/controller/policy"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -89,4 +92,44 @@ func TestLoopsGiveUpSizesThatTheAPIServerRejects(t *testing.T) {
 	w.run(6*time.Hour, 30*time.Minute)
 	assert.Equal(t, rec.Status.AdmissionWithdrawn, w.recommendation().Status.AdmissionWithdrawn)
 	assert.Len(t, w.pods(), 1)
+}
+
+// TestDaemonPodsFitTheSmallestNode: what the pods on a large node need is more than the small node has. The small node's
+// pod is created with what its template sets, and not with a size that leaves it Pending.
+func TestDaemonPodsFitTheSmallestNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, kubelet.Options{CPU: "2", Memory: "4Gi"})
+	w.secondNode(kubelet.Options{CPU: "64", Memory: "256Gi"})
+	w.policies.Nodes = policyloop.Nodes{Reader: w.client, Largest: &board.Largest{}}
+	w.seeded = true
+	w.usage.of["app"] = used{CPU: 1.8, Memory: 3200}
+	w.holds = func(pod *corev1.Pod, _ string) (int64, bool) {
+		if pod.Spec.NodeName == w.namespace {
+			return 90, true
+		}
+		return 3200, true
+	}
+	agent := &appsv1.DaemonSet{}
+	agent.Namespace, agent.Name = w.namespace, "agent"
+	agent.Spec.Selector, agent.Spec.Template = template("agent", w.app("cpu=100m,memory=200Mi", ""))
+	require.NoError(t, w.direct.Create(t.Context(), agent))
+	w.born()
+	w.policy("all", "targetRef: {kind: DaemonSet}\nupdateStrategy: {type: Auto, cooldown: 10m, safetyObservationPeriod: 5m}\ncpu: {maxChangePercent: 1000}\nmemory: {maxChangePercent: 1000, allowDecrease: true}")
+	w.run(6*time.Hour, 10*time.Minute)
+	target := w.recommendation().Spec.Containers[0]
+	require.Greater(t, target.Target.CPURequest.MilliValue(), int64(2000), "the large node's pod needs more than the small node has")
+	for _, pod := range w.pods() {
+		if pod.Spec.NodeName == w.namespace {
+			require.NoError(t, w.direct.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)))
+		}
+	}
+	w.born()
+	w.run(30*time.Minute, 10*time.Minute)
+	require.Len(t, w.pods(), 2)
+	for _, pod := range w.pods() {
+		assert.NotEmpty(t, pod.Spec.NodeName, "%s", w.describe())
+		assert.Equal(t, corev1.PodRunning, pod.Status.Phase)
+		assert.LessOrEqual(t, pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue(), int64(2000))
+	}
+	assert.Contains(t, target.Holds[0].Message, "the smallest node on which the DaemonSet runs has")
 }
