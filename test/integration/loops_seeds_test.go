@@ -86,7 +86,7 @@ func TestLoopsLearnFromPodsThatWereBornSmall(t *testing.T) {
 		return slices.Contains(w.recommendation().Status.BadSeeds, seed.Revision)
 	})
 	old := w.pod()
-	assert.Equal(t, small, memoryLimit(old), "Initial touches no running pod")
+	w.until(time.Minute, "the killed pod has its template's limit back, in every mode", func() bool { return memoryLimit(w.pod()) == 1024 })
 	w.scale("web", 2)
 	w.settle()
 	require.Len(t, w.pods(), 2)
@@ -131,7 +131,7 @@ func TestLoopsGiveAJobsNextAttemptMore(t *testing.T) {
 	w.pass()
 	second := attempt("load-2")
 	assert.Equal(t, int64(167), memoryLimit(second), "1.3 times 128 MiB, in whole MiB")
-	assert.Equal(t, int64(167), memoryRequest(second))
+	assert.Equal(t, int64(128), memoryRequest(second), "it was killed at its limit")
 	assert.Equal(t, int64(100), cpuRequest(second), "nothing is known of its CPU")
 	assert.Equal(t, int64(128), memoryLimit(w.named("load-1")))
 }

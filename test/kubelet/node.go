@@ -296,7 +296,7 @@ func (n *Node) SyncPods(ctx context.Context, now time.Time, pods []*corev1.Pod) 
 	if err != nil {
 		return err
 	}
-	n.accept(pods, now)
+	n.accept(ctx, pods, now)
 	n.resize(pods, now)
 	for _, pod := range pods {
 		n.actuate(pod, now)

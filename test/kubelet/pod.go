@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	helpers "k8s.io/component-helpers/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // podState is what the kubelet knows of one pod.
@@ -99,7 +102,7 @@ func (s *podState) restarted(now time.Time) {
 }
 
 // accept takes in pods that are new on the node, as far as they fit.
-func (n *Node) accept(pods []*corev1.Pod, now time.Time) {
+func (n *Node) accept(ctx context.Context, pods []*corev1.Pod, now time.Time) {
 	for _, pod := range pods {
 		if n.pods[pod.UID] != nil || finished(pod) {
 			continue
@@ -127,6 +130,9 @@ func (n *Node) accept(pods []*corev1.Pod, now time.Time) {
 		case n.tooSmall(s):
 			s.startAt, s.tooSmall = now.Add(retryStart), true
 			s.touch()
+			if n.Faults.TooSmall == "" {
+				n.failedMount(ctx, pod, now)
+			}
 		default:
 			s.start(pod, now)
 			if n.options.PodCgroup {
@@ -268,4 +274,21 @@ func resizable(pod *corev1.Pod) []*corev1.Container {
 
 func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// failedMount reports a pod whose volumes in memory are larger than its memory limit. One event is repeated for each pod.
+func (n *Node) failedMount(ctx context.Context, pod *corev1.Pod, now time.Time) {
+	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name + ".failedmount"}}
+	known := n.client.Get(ctx, client.ObjectKeyFromObject(e), e) == nil
+	e.InvolvedObject = corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	e.Reason, e.Type = "FailedMount", corev1.EventTypeWarning
+	e.Message = `MountVolume.SetUp failed for volume "kube-api-access" : write ca.crt: no space left on device`
+	e.LastTimestamp = metav1.NewTime(now.Truncate(time.Second))
+	e.Count++
+	if known {
+		_ = n.client.Update(ctx, e)
+		return
+	}
+	e.FirstTimestamp = e.LastTimestamp
+	_ = n.client.Create(ctx, e)
 }

@@ -41,6 +41,7 @@ func (p *Plane) create(ctx context.Context, v *view, of owner, template corev1.P
 		}
 	}
 	if err := p.Client.Create(ctx, pod); err != nil {
+		p.failedCreate(ctx, v, of, err)
 		return err
 	}
 	v.add(pod)

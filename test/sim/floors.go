@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,44 @@ func killsIn(e api.Event, of types.NamespacedName, now time.Time) (kills []kill)
 	return kills
 }
 
+// inFlight is the least limit of a pod before a resize that was not verified yet when its last container ended: which of the
+// two limits was in force at that moment, nothing shows.
+type inFlight map[types.UID]int64
+
+// see a change of a pod, with what its recommendation says then.
+func (f inFlight) see(rec *v1alpha1.AttuneRecommendation, e api.Event) {
+	pod := e.Object.(*corev1.Pod)
+	ended := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
+	switch {
+	case e.Type == watch.Deleted:
+		delete(f, pod.UID)
+		return
+	case !ended:
+		return
+	}
+	delete(f, pod.UID)
+	for _, record := range rec.Status.Records {
+		if record.PodUID != pod.UID || record.Phase == v1alpha1.RecordWatching {
+			continue
+		}
+		for _, c := range record.Prior {
+			if before, known := f[pod.UID]; c.MemoryLimit != nil && (!known || c.MemoryLimit.Value() < before) {
+				f[pod.UID] = c.MemoryLimit.Value()
+			}
+		}
+	}
+}
+
+// bounded are kills with the lower limit where two are possible.
+func (f inFlight) bounded(kills []kill) []kill {
+	for i := range kills {
+		if before, known := f[kills[i].uid]; known {
+			kills[i].limit = min(kills[i].limit, before)
+		}
+	}
+	return kills
+}
+
 // learnsWithin is how long one pass takes at most, with the lag of a watch.
 const learnsWithin = time.Minute
 
@@ -51,12 +90,13 @@ const learnsWithin = time.Minute
 type floors struct {
 	deaf
 	*scene
-	open []kill
-	recs map[types.NamespacedName]*v1alpha1.AttuneRecommendation
+	open   []kill
+	recs   map[types.NamespacedName]*v1alpha1.AttuneRecommendation
+	flight inFlight
 }
 
 func newFloors(s *scene) *floors {
-	return &floors{scene: s, recs: map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}}
+	return &floors{scene: s, recs: map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}, flight: inFlight{}}
 }
 
 func (f *floors) changed(e api.Event) {
@@ -69,8 +109,9 @@ func (f *floors) changed(e api.Event) {
 		}
 	case *corev1.Pod:
 		of := f.workloadOf("Pod", key2(o.Namespace, o.Name))
-		if f.recs[of] != nil {
-			f.open = append(f.open, killsIn(e, of, f.now())...)
+		if rec := f.recs[of]; rec != nil {
+			f.flight.see(rec, e)
+			f.open = append(f.open, f.flight.bounded(killsIn(e, of, f.now()))...)
 		}
 		if e.Type == watch.Deleted {
 			f.forget(o.UID)

@@ -29,17 +29,22 @@ type harmless struct {
 	kept  map[string]time.Time
 	// undone: pods of a recommendation are put back to what they had before attune, because a person asked for it.
 	undone map[types.NamespacedName]bool
+	recs   map[types.NamespacedName]*v1alpha1.AttuneRecommendation
+	flight inFlight
 }
 
 func newHarmless(s *scene) *harmless {
-	return &harmless{scene: s, kills: map[string]kill{}, kept: map[string]time.Time{}, undone: map[types.NamespacedName]bool{}}
+	return &harmless{scene: s, kills: map[string]kill{}, kept: map[string]time.Time{}, undone: map[types.NamespacedName]bool{}, recs: map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}, flight: inFlight{}}
 }
 
 func (h *harmless) changed(e api.Event) {
 	switch o := e.Object.(type) {
 	case *corev1.Pod:
 		of := h.workloadOf("Pod", key2(o.Namespace, o.Name))
-		for _, k := range killsIn(e, of, h.now()) {
+		if rec := h.recs[of]; rec != nil {
+			h.flight.see(rec, e)
+		}
+		for _, k := range h.flight.bounded(killsIn(e, of, h.now())) {
 			key := k.of.String() + " " + k.container
 			if before, known := h.kills[key]; !known || k.limit >= before.limit || h.now().Sub(before.at) > holdsFor {
 				h.kills[key] = k
@@ -48,6 +53,7 @@ func (h *harmless) changed(e api.Event) {
 		old, _ := e.Old.(*corev1.Pod)
 		h.lowered(of, o, old, e.Type)
 	case *v1alpha1.AttuneRecommendation:
+		h.recs[key2(o.Namespace, o.Name)] = o
 		h.keeps(o, e.Type)
 	}
 }

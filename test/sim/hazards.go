@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -290,7 +292,7 @@ func refusedCreated(kind v1alpha1.WorkloadKind, says string) plan {
 }
 
 // notStarted: a workload that needs 20 MiB of 1 GiB is lowered, and its size is kept. New pods do not start with it, since
-// the runtime needs more before the process runs.
+// the runtime needs more before the process runs. Attune deletes no pod: a person does, once attune says which does not start.
 func notStarted(reason string) plan {
 	of := web(2)
 	of.Demand.memory = 20 * mib
@@ -301,8 +303,22 @@ func notStarted(reason string) plan {
 			w.edit(0, func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "example.org/app:2" })
 			w.watching.disturbed("a rollout")
 		})
+		w.time.every(time.Minute, func() bool { w.deleteStuck(recommendationOf(of)); return true })
 	}
 	return p
+}
+
+// deleteStuck: a person does what status.admissionWithdrawn says, and deletes the pods that do not start.
+func (w *world) deleteStuck(name types.NamespacedName) {
+	rec, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, name).(*v1alpha1.AttuneRecommendation)
+	if !found || rec.Status.AdmissionWithdrawn == nil || rec.Status.AdmissionWithdrawn.Reason != v1alpha1.ReasonPodsDoNotStart {
+		return
+	}
+	for _, pod := range w.podsOf(name) {
+		if strings.Contains(rec.Status.AdmissionWithdrawn.Message, pod.Name) && pod.Status.Phase == corev1.PodPending {
+			w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), pod.DeepCopy())))
+		}
+	}
 }
 
 // lowered: every pod of a workload has less than a part of its template's memory limit, no resize is in flight, and a size is

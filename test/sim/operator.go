@@ -150,6 +150,7 @@ func (o *operator) lead(ctx context.Context) {
 	o.policies = &policyloop.Controller{
 		Operator: operatorNamespace, Client: as("attune/policy"), History: o.histories, Recent: o.recent, Autoscalers: autoscalers{o},
 		Clock: o, Settings: settings, Confirmed: freshness, Reconfirmed: o.look, Events: recorder,
+		Nodes: policyloop.Nodes{Reader: as("attune/policy"), Largest: &board.Largest{}},
 		Doubt: func(_ context.Context, recommendation string, wouldWrite bool) {
 			o.w.doubted++
 			if wouldWrite {

@@ -12,7 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-var podType = reflect.TypeFor[corev1.Pod]()
+var (
+	podType   = reflect.TypeFor[corev1.Pod]()
+	eventType = reflect.TypeFor[corev1.Event]()
+)
 
 func nodeOf(o client.Object) string {
 	if pod, ok := o.(*corev1.Pod); ok && pod != nil {
@@ -65,16 +68,22 @@ func (s *Server) select_(k *kind, o *client.ListOptions) ([]client.Object, error
 	}
 	if o.FieldSelector != nil {
 		for _, r := range o.FieldSelector.Requirements() {
-			if r.Field != "spec.nodeName" && r.Field != "metadata.name" {
+			if r.Field != "spec.nodeName" && r.Field != "metadata.name" && (r.Field != involved || k.object != eventType) {
 				return nil, fmt.Errorf("the server has no field selector %q", r.Field)
 			}
 		}
 		if name, ok := exactly(o, "metadata.name"); ok {
 			keep = func(o client.Object) bool { return o.GetName() == name }
 		}
+		if uid, ok := exactly(o, involved); ok {
+			keep = func(o client.Object) bool { return string(o.(*corev1.Event).InvolvedObject.UID) == uid }
+		}
 	}
 	return slices.DeleteFunc(from, func(object client.Object) bool { return !keep(object) || !Selected(object, o) }), nil
 }
+
+// involved is the field of events that names the object that they are about.
+const involved = "involvedObject.uid"
 
 func exactly(o *client.ListOptions, name string) (string, bool) {
 	if o.FieldSelector == nil {
