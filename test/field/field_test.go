@@ -13,6 +13,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
@@ -70,7 +72,9 @@ type example struct {
 	Status v1alpha1.AttuneRecommendationStatus `json:"status,omitempty"`
 	// Blocked names resources that an autoscaler blocks, with the reason.
 	Blocked map[string]recommender.Reason `json:"blocked,omitempty"`
-	Expect  expectation                   `json:"expect"`
+	// Largest is the largest node on which the pod may run; without it 64 cores and 256Gi.
+	Largest *corev1.ResourceList `json:"largest,omitempty"`
+	Expect  expectation          `json:"expect"`
 }
 
 // samples are one amount each 5 minutes; Peak takes its place once, in the middle, and the second half has Then.
@@ -165,14 +169,20 @@ func (c *example) run(t *testing.T) {
 	settings, err := policy.Resolve(nil, nil, p)
 	require.NoError(t, err)
 	template := &corev1.PodTemplateSpec{Spec: c.Pod}
-	profiles := map[string]recommender.Profile{}
+	largest := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi")}
+	if c.Largest != nil {
+		largest = *c.Largest
+	}
+	most := usage.MostOn(largest.Cpu().AsApproximateFloat64(), largest.Memory().AsApproximateFloat64())
+	history := targets.History{Profiles: map[string]recommender.Profile{}, Implausible: map[string][2]recommender.Implausible{}}
 	for name, s := range c.Usage {
-		profiles[name] = s.profile()
+		history.Profiles[name], history.Implausible[name] = s.profile(most)
 	}
 	spec := targets.Desired(targets.View{
 		Workload: workload.Workload{Identity: workload.Identity{Kind: c.Kind, Namespace: "shop", Name: "web"}, Template: template, Replicas: 3},
 		Policy:   p, Settings: settings, Now: now, Status: c.Status,
-		History: targets.History{Profiles: profiles},
+		History: history,
+		Largest: [2]recommender.Amount{podview.AmountIn(recommender.CPU, largest), podview.AmountIn(recommender.Memory, largest)},
 		Blocked: func(_ string, r recommender.Resource) *recommender.Hold {
 			if reason := c.Blocked[r.String()]; reason != "" {
 				return &recommender.Hold{Reason: reason, Message: "an autoscaler scales on it"}
@@ -199,10 +209,11 @@ func (c *example) run(t *testing.T) {
 	c.Expect.check(t, c.Pod.Containers[0].Resources, out.Spec.Containers[0].Resources, spec, d)
 }
 
-// profile is a week of the samples, without those that the filter of all sources drops.
-func (s samples) profile() recommender.Profile {
+// profile is a week of the samples, without those that all sources drop, and the samples of the last day that are above what
+// a container can use.
+func (s samples) profile(most usage.Most) (recommender.Profile, [2]recommender.Implausible) {
 	const step = 5 * time.Minute
-	const steps = int(7 * 24 * time.Hour / step)
+	const steps, lastDay = int(7 * 24 * time.Hour / step), int(24 * time.Hour / step)
 	amount := func(i int, base resource.Quantity, peak, then *resource.Quantity) float64 {
 		q := base
 		if then != nil && i > steps/2 {
@@ -214,13 +225,24 @@ func (s samples) profile() recommender.Profile {
 		return q.AsApproximateFloat64()
 	}
 	var all []recommender.StepUsage
+	dropped := [2]recommender.Implausible{{Most: recommender.Usage(most.Of(false) * 1000)}, {Most: recommender.Usage(most.Of(true))}}
 	for i := range steps {
-		cpu, memory := amount(i, s.CPU, s.PeakCPU, s.ThenCPU), amount(i, s.Memory, s.PeakMemory, s.ThenMemory)
-		if usage.DropOf(cpu) == "" && usage.DropOf(memory) == "" {
-			all = append(all, recommender.StepUsage{At: now.Add(time.Duration(i-steps) * step), CPUCores: cpu, MemoryBytes: memory})
+		of := [2]float64{amount(i, s.CPU, s.PeakCPU, s.ThenCPU), amount(i, s.Memory, s.PeakMemory, s.ThenMemory)}
+		for _, r := range recommender.Resources {
+			drop := most.DropOf(of[r], r == recommender.Memory)
+			if d := &dropped[r]; i >= steps-lastDay {
+				d.Of++
+				if drop == usage.DropImplausible {
+					d.Dropped, d.Highest = d.Dropped+1, recommender.Usage(of[r])
+				}
+			}
+			if drop != "" {
+				of[r] = math.NaN() // not measured
+			}
 		}
+		all = append(all, recommender.StepUsage{At: now.Add(time.Duration(i-steps) * step), CPUCores: of[0], MemoryBytes: of[1]})
 	}
-	return recommender.NewProfile(all, step)
+	return recommender.NewProfile(all, step), dropped
 }
 
 func (e expectation) check(t *testing.T, template, created corev1.ResourceRequirements, spec v1alpha1.AttuneRecommendationSpec, d pod.Decision) {
