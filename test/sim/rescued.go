@@ -26,7 +26,7 @@ const (
 // resize of the pod. The second one is a violation where it is more than a minute and at most an hour later, and attune has
 // not asked in between for at least the limit of the template, whatever the API server or the node answered. The time
 // begins anew while the operator is away, its calls fail or its watches lag. It is no violation where the API server would
-// refuse a resize to the resources of the template, and where the policy says autoRevert: false, or said so last.
+// refuse a resize to the resources of the template, or a LimitRange would add limits by it, and where the policy says autoRevert: false, or said so last.
 type rescued struct {
 	deaf
 	*scene

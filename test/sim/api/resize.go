@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -47,14 +48,19 @@ func (s *Server) resize(o *corev1.Pod, p client.Patch, manager string) error {
 	return s.put(k, stored, next, o)
 }
 
-// AcceptsResize returns why a resize of a stored pod to the sizes of another one would be refused; nil: it would not be.
+// AcceptsResize returns why a resize of a stored pod to the sizes of another one would be refused, or would add limits that
+// nobody asked for (a LimitRange's defaults); nil: neither.
 // Nothing is stored or charged.
 func (s *Server) AcceptsResize(stored, wanted *corev1.Pod) error {
 	if s.NoResize {
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", corev1.Resource("pods"), stored.Name, "", 0, false)
 	}
 	next := resized(stored, wanted)
+	asked := next.DeepCopy()
 	s.defaultLimits(next)
+	if !equality.Semantic.DeepEqual(asked.Spec, next.Spec) {
+		return errors.New("a LimitRange would add limits")
+	}
 	for _, c := range containers(next) {
 		requestsFromLimits(c)
 	}

@@ -63,7 +63,7 @@ func everyWorld() string {
 		_, name, _ := strings.Cut(m.world, "/")
 		names = append(names, name)
 	}
-	return "^(TestWorlds|TestHazards)$/^(" + strings.Join(names, "|") + ")$"
+	return "^(TestWorlds|TestHazards|TestFollowing|TestStoppingKeepsTheSafetyNet)$/^(" + strings.Join(names, "|") + ")$"
 }
 
 // survives is what the long run says of a mutant, and an error unless it is what the mutant's row expects.
@@ -115,7 +115,7 @@ func (m mutant) overlay(dir, root string) error {
 var violation = regexp.MustCompile(`seed \d+: \S+ ([a-z ,]+): (.*)`)
 
 // played: a world was.
-var played = regexp.MustCompile(`=== RUN   Test(Worlds|Hazards)/`)
+var played = regexp.MustCompile(`=== RUN   Test(Worlds|Hazards|Following|StoppingKeepsTheSafetyNet)/`)
 
 // play worlds with a mutant, and return the first thing that does not hold; empty: all holds.
 func play(ctx context.Context, dir string, m mutant, worlds string) (string, error) {

@@ -153,4 +153,51 @@ var mutants = []mutant{
 		[]edit{{"tuning/climb.go", "Ceiling: d.ceiling(pod, c), ", ""}},
 		"TestFollowing/page_cache_fills_its_limit_while_it_climbs", "no limit follows its usage",
 	},
+	{
+		"P0: another admission policy rejects created pods for ever", "rejected pods withdraw no admission resources",
+		[]edit{{"resize/withdraw/judge.go", "	if r := d.in.Rejected; r != nil &&", "	if r := d.in.Rejected; false && r != nil &&"}},
+		"TestHazards/created_pods_are_refused_by_a_policy", "it would run without attune",
+	},
+	{
+		"P0: a quota of another platform rejects created pods for ever", "events of owners that report no condition are not read",
+		[]edit{{"controller/workload/start.go", "); known {\n		w.Past.Rejected = &last\n", "); known && false {\n		w.Past.Rejected = &last\n"}},
+		"TestHazards/created_pods_are_refused_by_a_quota", "it would run without attune",
+	},
+	{
+		"P0: created pods never start", "pods that wait on their nodes withdraw no admission resources",
+		[]edit{{"resize/withdraw/judge.go", "	if !known || !MayStall(words) {\n", "	if !known || true || !MayStall(words) {\n"}},
+		"TestHazards/volumes_of_created_pods_cannot_mount", "it would run without attune",
+	},
+	{
+		"P0: a DaemonSet's pod is larger than its node", "neither targets nor created pods are bounded by nodes, and no created pod that fits none is noticed",
+		[]edit{
+			{"tuning/targets/largest.go", "after[r] > max(most, before[r])", "false && after[r] > max(most, before[r])"},
+			{"tuning/targets/largest.go", "		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}\n", "		size[r] = recommender.Allocation{}\n"},
+			{"resize/withdraw/judge.go", "	was, grown := d.requestsBefore(pod)\n	if !unschedulable || !grown {\n", "	was, grown := d.requestsBefore(pod)\n	if true || !unschedulable || !grown {\n"},
+		},
+		"TestHazards/created_daemons_fit_no_node", "it would run without attune",
+	},
+	{
+		"P0: a kill that fell out of the list is learned again", "the amount is the limit that the pod has now",
+		[]edit{{"resize/harm/learn.go", "	case !podview.ResizedSince(pod, k.At, now):\n", "	case true || !podview.ResizedSince(pod, k.At, now):\n"}},
+		"TestHazards/more_are_killed_than_rows_are_kept", "no size that nothing demanded",
+	},
+	{
+		"P1: a lost recommendation raises whatever was ever killed", "an old kill teaches the present limit",
+		[]edit{{"resize/harm/learn.go", "	return min(k.Limit, before), false\n", "	return max(k.Limit, min(before, 0)), true\n"}},
+		"TestHazards/recommendations_are_lost_again_and_again", "no size that nothing demanded",
+	},
+	{
+		"P0: one kill under a memory HPA moves the request of all pods", "what a kill taught is a floor of the request, also of one that an HPA scales on",
+		[]edit{
+			{"tuning/sizes.go", "		if scaledOnMemory(d.view.Autoscalers, t) {\n", "		if false && scaledOnMemory(d.view.Autoscalers, t) {\n"},
+			{"tuning/sizes.go", "	target := unheld(t)\n", "	target := unheld(t)\n	target[recommender.Memory].Request = max(target[recommender.Memory].Request, autoscale.OOMFloor(t, floors, now))\n"},
+		},
+		"TestHazards/a_kill_under_a_memory_HPA", "it would run without attune",
+	},
+	{
+		"P0: the kill switch keeps the harm", "nothing restores pods while attune is stopped",
+		[]edit{{"tuning/pass.go", "	d.restorer.restore()\n", ""}},
+		"TestHazards/stopped_in_harm,_kill_switch", "rescued",
+	},
 }
