@@ -8,7 +8,8 @@ type mutant struct {
 	// finding that was mended, and out: what is taken out.
 	finding, out string
 	edits        []edit
-	// world that notices, and says: the invariant that does not hold.
+	// world that notices, and says: the invariant that does not hold. Where no world can show it: a package and the name of its
+	// test, and failed.
 	world, says string
 }
 
@@ -199,5 +200,40 @@ var mutants = []mutant{
 		"P0: the kill switch keeps the harm", "nothing restores pods while attune is stopped",
 		[]edit{{"tuning/pass.go", "	d.restorer.restore()\n", ""}},
 		"TestHazards/stopped_in_harm,_kill_switch", "rescued",
+	},
+	{
+		"P0: a series of 1,600 cores is believed", "no sample is above what a node has",
+		[]edit{{"usage/plausible.go", "	case value > m.Of(memory):\n", "	case false && value > m.Of(memory):\n"}},
+		"./usage/prometheus TestSamplesAboveTheLargestNodeAreToldApart", failed,
+	},
+	{
+		"P0: memory measured as 0 sizes a pod", "0 bytes are a measurement",
+		[]edit{{"usage/plausible.go", "	case memory && value == 0:\n", "	case false && memory && value == 0:\n"}},
+		"./usage TestSamplesThatCannotBeTrueAreDropped", failed,
+	},
+	{
+		"P0: a created pod is too small to start", "no least size",
+		[]edit{{"podview/least.go", "		return max(to, least)\n", "		return to\n"}},
+		"./webhook/pod TestSeedKeepsLeastSizes", failed,
+	},
+	{
+		"P0: /dev/shm shrinks with a created pod's limit", "admission does not ask for memory-backed volumes",
+		[]edit{{"webhook/pod/fit.go", "	if !m.LowersMemoryLimit() || !volumes", "	if true || !m.LowersMemoryLimit() || !volumes"}},
+		"./webhook/pod TestSeedKeepsLimitOfMemoryVolumes", failed,
+	},
+	{
+		"A1: answers to reviews without bound", "every problem is named, of values of any length",
+		[]edit{
+			{"webhook/validation/handler.go", "	if err := bounded(specOf(object)); err != nil {\n", "	if err := bounded(specOf(object)); false && err != nil {\n"},
+			{"internal/policy/invalid.go", "	MostProblems = 20\n", "	MostProblems = 1 << 30\n"},
+			{"internal/policy/invalid.go", "	mostOfMessage = 4 << 10\n", "	mostOfMessage = 64 << 20\n"},
+			{"internal/policy/invalid.go", "	mostOfSentence = 1 << 10\n", "	mostOfSentence = 64 << 20\n"},
+		},
+		"./webhook/server TestAnswersAreBounded", failed,
+	},
+	{
+		"A5: log lines without bound", "attributes are written whole",
+		[]edit{{"cmd/attune/logging.go", "	switch a.Value.Kind() {\n	case slog.KindString:\n		a.Value = slog.StringValue(display", "	switch slog.Kind(-1) {\n	case slog.KindString:\n		a.Value = slog.StringValue(display"}},
+		"./cmd/attune TestLogLinesAreShort", failed,
 	},
 }
