@@ -80,6 +80,9 @@ func (d *restorer) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if refusal := resize.Stopped(pod, d.gates.input(pod)); refusal != nil {
 		return refusal
 	}
+	if refusal := d.view.Autoscalers.Refusal(); refusal != nil {
+		return refusal
+	}
 	if _, asked, _ := d.view.owner().Undo(); asked {
 		return resize.Refuse(ReasonUndone, "the workload has the annotation %s", v1alpha1.UndoAnnotation)
 	}

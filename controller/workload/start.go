@@ -66,7 +66,11 @@ func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Reque
 		if c.Client.Get(ctx, name, rec, client.UnsafeDisableDeepCopy) != nil || workload.IdentityOf(rec) != id {
 			continue
 		}
-		c.rejections.note(name, withdraw.Rejection{At: timeOf(e), Message: withdraw.Words(e.Message)})
+		at := timeOf(e)
+		if now := c.Clock.Now(); at.After(now) { // anybody who may write events chooses their times
+			at = now
+		}
+		c.rejections.note(name, withdraw.Rejection{At: at, Message: withdraw.Words(e.Message)})
 		return []reconcile.Request{{NamespacedName: name}}
 	}
 	return nil

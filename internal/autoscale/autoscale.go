@@ -127,7 +127,8 @@ func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time
 // passable reports whether the memory is held for a reason over which an OOM kill has precedence.
 func passable(t v1alpha1.ContainerTarget) bool {
 	return holds(t, resize.ReasonHPA) || holds(t, string(recommender.NoData)) ||
-		holds(t, string(recommender.InsufficientData)) || holds(t, string(recommender.StaleData))
+		holds(t, string(recommender.InsufficientData)) || holds(t, string(recommender.StaleData)) ||
+		holds(t, string(recommender.UsageImplausible)) || holds(t, resize.ReasonNodeCapacity)
 }
 
 // holds reports whether the container's memory is held for a reason.

@@ -70,7 +70,7 @@ func atLeastLimit(a recommender.Allocation) recommender.Amount {
 // meet them as well.
 var otherCauses = []string{
 	"being terminated", "violates podsecurity", "error looking up service account", "failed calling webhook",
-	"must specify", "already exists", "unable to validate against any security context constraint",
+	"failed quota:", "already exists", "unable to validate against any security context constraint",
 	"timed out", "deadline exceeded", "connection refused", "too many requests",
 }
 
@@ -129,12 +129,17 @@ func Words(text string) string {
 func Started(pod *corev1.Pod) bool {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, s := range statuses {
-			if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil {
+			if s.State.Running != nil || ran(s.State.Terminated) || ran(s.LastTerminationState.Terminated) {
 				return true
 			}
 		}
 	}
 	return pod.Status.Phase != corev1.PodPending && pod.Status.Phase != ""
+}
+
+// ran reports whether a container ran before it ended. With these reasons the runtime could not start it.
+func ran(t *corev1.ContainerStateTerminated) bool {
+	return t != nil && t.Reason != "StartError" && t.Reason != "ContainerCannotRun"
 }
 
 // LowersMemoryLimit returns the first container whose memory limit is below its original; false: none is.

@@ -96,6 +96,8 @@ func TestALimitOfOurOwnDoesNotFollowItself(t *testing.T) {
 }
 
 // A size that was kept under another template is within the ceiling of the one that a person wrote since.
+// A size that pods of a larger template survived is no reason to raise limits above the brake. What pods of the template's
+// own limit survived is: new pods get no less than running ones.
 func TestKeptSizesAreBraked(t *testing.T) {
 	const mi = recommender.Amount(1 << 20)
 	v := atPart(t, 512*mi, 0.9, mode(v1alpha1.UpdateAuto))
@@ -103,4 +105,9 @@ func TestKeptSizesAreBraked(t *testing.T) {
 	seed := Desired(v).Seed
 	require.NotNil(t, seed)
 	assert.Equal(t, "1Gi", seed.Containers[0].MemoryRequest.String())
+
+	v.Status.Kept[0].TemplateHash = "now"
+	limit := podview.ToPointer(recommender.Memory, 512*mi)
+	v.Status.Originals = []v1alpha1.Originals{{TemplateHash: "now", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: v1alpha1.Resources{MemoryRequest: limit, MemoryLimit: limit}}}}}
+	assert.Equal(t, "4Gi", Desired(v).Seed.Containers[0].MemoryRequest.String())
 }

@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // LargestOf returns the bound of a workload's pods: what is allocatable on the largest node on which they may run now
@@ -51,13 +52,19 @@ func (v View) largestPod() v1alpha1.Resources {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}
+		for _, c := range Sized(v.Workload.Template, v.Settings) {
+			if size[r].Limit > 0 {
+				size[r].Limit = max(size[r].Limit, v.killed(c.Name, r))
+			}
+		}
 	}
 	return podview.ToResources(size)
 }
 
 // withinNodes blocks a resource of the containers that would be raised, where the pod would then request more than the
 // largest node has and more than its template requests (NodeCapacity). It also caps limits and the floors of memory limits
-// at the largest node, or at the template's limit where that is greater.
+// at the largest node, or at the template's limit or what OOM kills taught where that is greater: a limit takes no room of a
+// node, and of a DaemonSet the bound is that of its smallest node.
 func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.ContainerTarget {
 	if v.Largest == ([2]recommender.Amount{}) || v.Workload.Template == nil {
 		return targets
@@ -77,15 +84,23 @@ func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.Contain
 			if raised := size[r].Request > original[r].Request; raised && after[r] > max(most, before[r]) && !barred(t.Holds, r) {
 				t.Holds = append(slices.Clip(t.Holds), v1alpha1.Hold{Resource: r.String(), Reason: resize.ReasonNodeCapacity, Message: v.whyTooLarge(r, after[r])})
 			}
-			size[r].Limit = min(size[r].Limit, max(most, original[r].Limit, size[r].Request))
+			size[r].Limit = min(size[r].Limit, max(most, original[r].Limit, size[r].Request, v.killed(t.Name, r)))
 		}
 		t.Target = podview.ToResources(size)
 		if most := v.Largest[recommender.Memory]; most > 0 {
-			floor := min(podview.FromPointer(recommender.Memory, t.MemoryLimitFloor), max(most, original[recommender.Memory].Limit))
+			floor := min(podview.FromPointer(recommender.Memory, t.MemoryLimitFloor), max(most, original[recommender.Memory].Limit, v.killed(t.Name, recommender.Memory)))
 			t.MemoryLimitFloor = podview.ToPointer(recommender.Memory, floor)
 		}
 	}
 	return targets
+}
+
+// killed is what OOM kills taught of a container's memory limit, in bytes; 0 for CPU, and where there was none.
+func (v View) killed(container string, r recommender.Resource) recommender.Amount {
+	if r != recommender.Memory {
+		return 0
+	}
+	return harm.OOMFloorOf(v.Status.Floors, container, v.Now)
 }
 
 // sized is a pod with the requests of targets that may be applied; the other containers keep theirs.

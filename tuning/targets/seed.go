@@ -141,7 +141,9 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 	size := podview.FromResources(t.Target)
 	if v.usesKept && kept != nil {
 		size = v.withinBounds(v.aboveFloors(t.Name, v.atLeastTemplate(t.Name, podview.FromResources(*kept))))
-		size[recommender.Memory].Request = recommender.Brake(size[recommender.Memory].Request, v.ceiling(t.Name))
+		if !v.keptUnderTheSameLimit(t.Name) {
+			size[recommender.Memory].Request = recommender.Brake(size[recommender.Memory].Request, v.ceiling(t.Name))
+		}
 	}
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
@@ -159,6 +161,21 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 		s.MemoryRequest = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
 	}
 	return s
+}
+
+// keptUnderTheSameLimit reports whether the pods that survived the kept size were created from a template with the memory
+// limit of the present one. The brake held while they grew, or kills lifted it, so that new pods need the same.
+func (v seeder) keptUnderTheSameLimit(container string) bool {
+	for _, kept := range v.Status.Kept {
+		for _, o := range v.Status.Originals {
+			for _, c := range o.Containers {
+				if kept.Name == container && c.Name == container && o.TemplateHash == kept.TemplateHash && kept.TemplateHash != "" {
+					return podview.FromResources(c.Resources)[recommender.Memory].Limit == v.originalOf(container)[recommender.Memory].Limit
+				}
+			}
+		}
+	}
+	return false
 }
 
 // ceiling returns what no memory limit of a container is raised above without an OOM kill, in bytes; 0: there is none.
