@@ -126,7 +126,7 @@ func TestRampsAreDrawnInAShareOfTheSeeds(t *testing.T) {
 	for seed := range uint64(300) {
 		p := seeded(seed)
 		if !ramped(seed, drawn(seed)) {
-			assert.Equal(t, drawn(seed), p)
+			assert.Equal(t, withoutFunctions(drawn(seed)), withoutFunctions(p))
 			continue
 		}
 		n++
@@ -137,7 +137,13 @@ func TestRampsAreDrawnInAShareOfTheSeeds(t *testing.T) {
 			}
 		}
 		assert.Positive(t, climbs, seed)
-		assert.Equal(t, seeded(seed), p)
+		assert.Equal(t, withoutFunctions(seeded(seed)), withoutFunctions(p))
 	}
 	assert.InDelta(t, 60, n, 25)
+}
+
+// withoutFunctions is a plan without its function: two of them are never equal. Hazard says whether there is one.
+func withoutFunctions(p plan) plan {
+	p.Validate = nil
+	return p
 }
