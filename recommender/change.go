@@ -70,7 +70,7 @@ func newStep(m *Move, resource Resource) *step {
 	}
 	s.next = s.live
 	if largest := m.Largest[resource]; largest > 0 {
-		s.largest = max(largest, s.original.Limit)
+		s.largest = max(largest, s.original.Limit, s.live.Limit) // it lowers nothing
 	}
 	if resource == Memory && s.limitFollows() {
 		s.limitFloor = s.withinNode(resource.Whole(m.MemoryLimitFloor))

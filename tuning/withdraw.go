@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize/withdraw"
 )
 
@@ -26,6 +27,7 @@ func (d *withdrawer) judge() {
 	found := withdraw.Judge(withdraw.Input{
 		Now: d.view.Now, Status: d.out.Status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(),
 		Seeded: d.seeded, Originals: d.originals.of, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
+		Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode),
 		Unread: func(node string) bool {
 			return node == "" && looked.Unread.Cluster != nil || looked.Unread.Nodes[node] != nil
 		},

@@ -71,6 +71,9 @@ type Input struct {
 	// Cluster are all nodes; nil: not asked for. Rooms is what the pods of a node take.
 	Cluster []*corev1.Node
 	Rooms   map[string]*resize.Room
+	// Largest is the most that pods may request, in millicores and bytes, indexed by resource, of nodes that may be there
+	// again (a pool that scaled to zero); 0: not known.
+	Largest [2]recommender.Amount
 	// Unread reports that a node, or with an empty name the list of nodes, could not be read and is not asked for.
 	Unread func(node string) bool
 }
@@ -158,7 +161,8 @@ func (d *judge) withdraw(why *trouble) {
 
 // rejectedWithout notes that pods are rejected without admission resources as well: these are not the cause.
 func (d *judge) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
-	if r := d.in.Rejected; w.Reason == v1alpha1.ReasonAdmissionRejected && r != nil && r.At.After(w.Since.Add(inFlight)) {
+	if r := d.in.Rejected; w.Reason == v1alpha1.ReasonAdmissionRejected && r != nil && r.At.After(w.Since.Add(inFlight)) &&
+		!r.At.After(d.in.Now.Add(inFlight)) && MayReject(r.Message, SeedEffect{Raises: true, Lowers: true}) {
 		w.RejectedWithout, w.Message = true, Words(r.Message)
 		d.out.Due = true
 		d.tell(admissionNotTheCause(w))
@@ -214,7 +218,7 @@ func (d *judge) try(w *v1alpha1.AdmissionWithdrawn) {
 // know (Unknowns).
 func (d *judge) find(since time.Time) *trouble {
 	var found *trouble
-	if r := d.in.Rejected; r != nil && d.in.Seed != nil && r.At.After(since) &&
+	if r := d.in.Rejected; r != nil && d.in.Seed != nil && r.At.After(since) && !r.At.After(d.in.Now.Add(inFlight)) &&
 		(r.Lasts || d.in.Now.Sub(r.At) < rejectedLately && !d.youngestPod().After(r.At)) && MayReject(r.Message, EffectOf(d.in.Seed, d.templateSize)) {
 		found = &trouble{v1alpha1.ReasonAdmissionRejected, r.Message, d.in.Seed.Revision}
 	}
@@ -299,7 +303,7 @@ func (d *judge) pending(pod *corev1.Pod) string {
 		}
 	}
 	switch {
-	case len(eligible) > 0 && holds == 0:
+	case len(eligible) > 0 && holds == 0 && !d.mayFitLater(has):
 		d.out.Unscheduled = append(d.out.Unscheduled, pod)
 		return fmt.Sprintf("pod %s requests %s, more than any node has that it may run on; its template requests %s", pod.Name, amounts(has), amounts(was))
 	case d.in.Now.Sub(at) < pendingAfter:
@@ -310,6 +314,16 @@ func (d *judge) pending(pod *corev1.Pod) string {
 	}
 	d.out.Unscheduled = append(d.out.Unscheduled, pod)
 	return fmt.Sprintf("pod %s requests %s and is pending since %s; a node has room for the %s of its template", pod.Name, amounts(has), at.UTC().Format(time.RFC3339), amounts(was))
+}
+
+// mayFitLater reports whether a node that is not there now can hold so much: a node autoscaler may add one within minutes.
+func (d *judge) mayFitLater(has [2]recommender.Amount) bool {
+	for _, r := range recommender.Resources {
+		if d.in.Largest[r] < has[r] {
+			return false
+		}
+	}
+	return true
 }
 
 // templateFitsNow reports whether a node has room for a pod's original requests, and none for what it requests now.

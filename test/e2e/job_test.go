@@ -19,13 +19,13 @@ import (
 )
 
 // TestJobsNextAttempt: an attempt of a CronJob's Job is OOM-killed at the limit of its template. Its successor is
-// born with 1.3 times that, and lives; so does the first attempt of the CronJob's next Job. What was killed is
+// created with 1.3 times that limit, and lives; so does the first attempt of the CronJob's next Job. What was killed is
 // left as it was.
 func TestJobsNextAttempt(t *testing.T) {
 	ctx := need(t)
 	namespace(ctx, t, "batch", true)
 	template := size{cpu: "10m", memory: "64Mi", memoryLimit: "64Mi"}
-	more := size{cpu: "10m", memory: "84Mi", memoryLimit: "84Mi"} // 83.2 MiB, in whole ones
+	more := size{cpu: "10m", memory: "64Mi", memoryLimit: "84Mi"} // it was killed at its limit: 83.2 MiB, in whole ones
 	cron := newCronJob("batch", "load", idle(template, memory(70)))
 	onNode(&cron.Spec.JobTemplate.Spec.Template.Spec, staticNode)
 	require.NoError(t, env.client.Create(ctx, cron))

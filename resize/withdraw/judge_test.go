@@ -1,0 +1,81 @@
+package withdraw
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+func raising() *v1alpha1.Seed {
+	q := resource.MustParse("4Gi")
+	return &v1alpha1.Seed{Revision: "r", Containers: []v1alpha1.ContainerSeed{{Name: "app", MemoryRequest: &q}}}
+}
+
+func input(at time.Time) Input {
+	return Input{Now: at, Seed: raising(), Seeded: func(*corev1.Pod) *v1alpha1.Seeded { return nil },
+		Originals: func(*corev1.Pod) map[string]recommender.Size { return nil }, Unread: func(string) bool { return false }}
+}
+
+// One event with a time in the future, which any writer of events can create.
+func TestEventOfTheFutureDoesNotWithdrawForEver(t *testing.T) {
+	in := input(now)
+	in.Rejected = &Rejection{At: now.Add(1000 * time.Hour), Message: "no"}
+	out := Judge(in)
+	for at := now; at.Before(now.Add(500 * time.Hour)); at = at.Add(time.Minute) {
+		next := input(at)
+		next.Status, next.Rejected = out.Status, in.Rejected
+		next.Pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(at.Add(-30 * time.Second))}}}
+		if out = Judge(next); out.Status == nil {
+			t.Logf("ended after %s", at.Sub(now))
+			return
+		}
+	}
+	t.Errorf("still withdrawn after 500h: without %v", out.Status.RejectedWithout)
+}
+
+func TestPolicyThatSaysMustSpecifyWithdraws(t *testing.T) {
+	assert.True(t, MayReject(`admission webhook "validate.kyverno.svc-fail" denied the request: container app must specify a memory limit of at most 1Gi`, SeedEffect{Raises: true}))
+}
+
+// A transient answer that has nothing to do with sizes must not end a withdrawal: the next pod would be rejected again.
+func TestUnrelatedAnswerDoesNotEndAWithdrawal(t *testing.T) {
+	in := input(now)
+	in.Rejected = &Rejection{At: now, Message: "denied the request: memory limit above 1Gi"}
+	out := Judge(in)
+	in = input(now.Add(time.Hour))
+	in.Status, in.Rejected = out.Status, &Rejection{At: now.Add(time.Hour), Message: `exceeded quota: q, requested: pods=1, used: pods=10, limited: pods=10`}
+	out = Judge(in)
+	in.Now, in.Status = now.Add(time.Hour+time.Minute), out.Status
+	in.Pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(time.Hour + 30*time.Second))}}}
+	assert.NotNil(t, Judge(in).Status, "given again after an hour, although only the quota of pods was in the way")
+}
+
+// A pool that scales from zero adds the node within minutes. LargestOf (nodes.largest, or a node that was seen) let admission
+// give this size.
+func TestPendingWaitsForAPoolThatScalesFromZero(t *testing.T) {
+	q := resource.MustParse("4Gi")
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-1", UID: "u", CreationTimestamp: metav1.NewTime(now.Add(-5 * time.Second))},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"memory": q}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Add(-4 * time.Second))}}},
+	}
+	small := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("2Gi")},
+		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+	in := input(now)
+	in.Largest = [2]recommender.Amount{64_000, 64 << 30}
+	in.Pods, in.Cluster = []*corev1.Pod{pod}, []*corev1.Node{small}
+	in.Seeded = func(*corev1.Pod) *v1alpha1.Seeded { return &v1alpha1.Seeded{Revision: "r"} }
+	in.Originals = func(*corev1.Pod) map[string]recommender.Size {
+		return map[string]recommender.Size{"app": {recommender.Memory: {Request: 1 << 30}}}
+	}
+	assert.Nil(t, Judge(in).Status)
+}
