@@ -24,11 +24,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -70,11 +72,18 @@ type example struct {
 	Pod    corev1.PodSpec                      `json:"pod"`
 	Usage  map[string]samples                  `json:"usage"`
 	Status v1alpha1.AttuneRecommendationStatus `json:"status,omitempty"`
-	// Blocked names resources that an autoscaler blocks, with the reason.
-	Blocked map[string]recommender.Reason `json:"blocked,omitempty"`
-	// Largest is the largest node on which the pod may run; without it 64 cores and 256Gi.
-	Largest *corev1.ResourceList `json:"largest,omitempty"`
-	Expect  expectation          `json:"expect"`
+	Nodes  nodes                               `json:"nodes,omitempty"`
+	// HPA is a HorizontalPodAutoscaler that scales the workload.
+	HPA    *autoscalingv2.HorizontalPodAutoscalerSpec `json:"hpa,omitempty"`
+	Expect expectation                                `json:"expect"`
+}
+
+// nodes are what is allocatable; empty: not known.
+type nodes struct {
+	// Largest is the largest node: no sample is far above it.
+	Largest corev1.ResourceList
+	// Bound is what a pod may request at most, where that is less: of a DaemonSet, the rest of its smallest node.
+	Bound corev1.ResourceList
 }
 
 // samples are one amount each 5 minutes; Peak takes its place once, in the middle, and the second half has Then.
@@ -88,7 +97,8 @@ type samples struct {
 type expectation struct {
 	// Unchanged: the pod has the resources of its template.
 	Unchanged bool `json:"unchanged,omitempty"`
-	// Least and Most bound requests and limits, by paths such as requests.memory.
+	// Least and Most bound requests and limits, by paths such as requests.memory, or other/requests.memory of the container
+	// other.
 	Least, Most map[string]resource.Quantity
 	// Holds are reasons in the recommendation, by resource; Held are those of the admission.
 	Holds, Held map[string]string
@@ -169,26 +179,24 @@ func (c *example) run(t *testing.T) {
 	settings, err := policy.Resolve(nil, nil, p)
 	require.NoError(t, err)
 	template := &corev1.PodTemplateSpec{Spec: c.Pod}
-	largest := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi")}
-	if c.Largest != nil {
-		largest = *c.Largest
-	}
-	most := usage.MostOn(largest.Cpu().AsApproximateFloat64(), largest.Memory().AsApproximateFloat64())
+	w := workload.Workload{Identity: workload.Identity{Kind: c.Kind, Namespace: "shop", Name: "web"}, Template: template, Replicas: 3}
+	largest := podview.Amounts(c.Nodes.Largest)
+	most := usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
 	history := targets.History{Profiles: map[string]recommender.Profile{}, Implausible: map[string][2]recommender.Implausible{}}
 	for name, s := range c.Usage {
-		history.Profiles[name], history.Implausible[name] = s.profile(most)
+		history.Profiles[name], history.Implausible[name] = s.read(most)
+	}
+	bound := largest
+	if c.Nodes.Bound != nil {
+		bound = podview.Amounts(c.Nodes.Bound)
+	}
+	var scalers autoscale.Autoscalers
+	if c.HPA != nil {
+		c.HPA.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: string(c.Kind), Name: w.Name}
+		scalers.HPAs = []autoscalingv2.HorizontalPodAutoscaler{{Spec: *c.HPA}}
 	}
 	spec := targets.Desired(targets.View{
-		Workload: workload.Workload{Identity: workload.Identity{Kind: c.Kind, Namespace: "shop", Name: "web"}, Template: template, Replicas: 3},
-		Policy:   p, Settings: settings, Now: now, Status: c.Status,
-		History: history,
-		Largest: [2]recommender.Amount{podview.AmountIn(recommender.CPU, largest), podview.AmountIn(recommender.Memory, largest)},
-		Blocked: func(_ string, r recommender.Resource) *recommender.Hold {
-			if reason := c.Blocked[r.String()]; reason != "" {
-				return &recommender.Hold{Reason: reason, Message: "an autoscaler scales on it"}
-			}
-			return nil
-		},
+		Workload: w, Policy: p, Settings: settings, Now: now, Status: c.Status, History: history, Blocked: scalers.Of(w).On, Largest: bound,
 	})
 	rec := &v1alpha1.AttuneRecommendation{Spec: spec, Status: c.Status}
 	rec.Name, rec.Namespace = "deployment-web", "shop"
@@ -206,12 +214,12 @@ func (c *example) run(t *testing.T) {
 	}
 	out := &corev1.PodTemplateSpec{}
 	require.NoError(t, json.Unmarshal(text, out))
-	c.Expect.check(t, c.Pod.Containers[0].Resources, out.Spec.Containers[0].Resources, spec, d)
+	c.Expect.check(t, c.Pod.Containers[0].Resources, out.Spec, spec, d)
 }
 
-// profile is a week of the samples, without those that all sources drop, and the samples of the last day that are above what
-// a container can use.
-func (s samples) profile(most usage.Most) (recommender.Profile, [2]recommender.Implausible) {
+// read is a week of the samples as a usage source gives them: those that cannot be true are missing, and those of the last
+// day that are more than any node has are counted.
+func (s samples) read(most usage.Most) (recommender.Profile, [2]recommender.Implausible) {
 	const step = 5 * time.Minute
 	const steps, lastDay = int(7 * 24 * time.Hour / step), int(24 * time.Hour / step)
 	amount := func(i int, base resource.Quantity, peak, then *resource.Quantity) float64 {
@@ -224,37 +232,56 @@ func (s samples) profile(most usage.Most) (recommender.Profile, [2]recommender.I
 		}
 		return q.AsApproximateFloat64()
 	}
-	var all []recommender.StepUsage
-	dropped := [2]recommender.Implausible{{Most: recommender.Usage(most.Of(false) * 1000)}, {Most: recommender.Usage(most.Of(true))}}
-	for i := range steps {
-		of := [2]float64{amount(i, s.CPU, s.PeakCPU, s.ThenCPU), amount(i, s.Memory, s.PeakMemory, s.ThenMemory)}
+	all := make([]recommender.StepUsage, steps)
+	var dropped [2]recommender.Implausible
+	for i := range all {
+		at := now.Add(time.Duration(i-steps) * step)
+		values := [2]float64{amount(i, s.CPU, s.PeakCPU, s.ThenCPU), amount(i, s.Memory, s.PeakMemory, s.ThenMemory)}
 		for _, r := range recommender.Resources {
-			drop := most.DropOf(of[r], r == recommender.Memory)
-			if d := &dropped[r]; i >= steps-lastDay {
-				d.Of++
-				if drop == usage.DropImplausible {
-					d.Dropped, d.Highest = d.Dropped+1, recommender.Usage(of[r])
-				}
+			memory, unit := r == recommender.Memory, recommender.Usage(1000)
+			if memory {
+				unit = 1
+			}
+			drop, lastDay := most.DropOf(values[r], memory), now.Sub(at) <= 24*time.Hour
+			if of := &dropped[r]; lastDay && drop == usage.DropImplausible {
+				of.Dropped++
+				of.Of++
+				of.Highest, of.Most = max(of.Highest, recommender.Usage(values[r])*unit), recommender.Usage(most.Of(memory))*unit
+			} else if lastDay && drop == "" {
+				of.Of++
 			}
 			if drop != "" {
-				of[r] = math.NaN() // not measured
+				values[r] = math.NaN()
 			}
+		}
+		all[i] = recommender.StepUsage{At: at, CPUCores: values[recommender.CPU], MemoryBytes: values[recommender.Memory]}
+	}
+	for _, r := range recommender.Resources {
+		if dropped[r].Dropped == 0 {
+			dropped[r] = recommender.Implausible{}
 		}
 		all = append(all, recommender.StepUsage{At: now.Add(time.Duration(i-steps) * step), CPUCores: of[0], MemoryBytes: of[1]})
 	}
 	return recommender.NewProfile(all, step), dropped
 }
 
-func (e expectation) check(t *testing.T, template, created corev1.ResourceRequirements, spec v1alpha1.AttuneRecommendationSpec, d pod.Decision) {
+func (e expectation) check(t *testing.T, template corev1.ResourceRequirements, out corev1.PodSpec, spec v1alpha1.AttuneRecommendationSpec, d pod.Decision) {
+	created := out.Containers[0].Resources
 	t.Logf("created with requests %v, limits %v (%s %s); seed withheld: %q", created.Requests, created.Limits, d.Reason, d.Message, spec.SeedWithheld)
 	if e.Unchanged {
 		assert.Equal(t, template, created)
 	}
 	of := func(path string) (resource.Quantity, bool) {
+		resources := created
+		if name, rest, is := strings.Cut(path, "/"); is {
+			i := slices.IndexFunc(out.Containers, func(c corev1.Container) bool { return c.Name == name })
+			require.GreaterOrEqual(t, i, 0, path)
+			resources, path = out.Containers[i].Resources, rest
+		}
 		list, name, _ := strings.Cut(path, ".")
-		amounts := created.Requests
+		amounts := resources.Requests
 		if list == "limits" {
-			amounts = created.Limits
+			amounts = resources.Limits
 		}
 		q, is := amounts[corev1.ResourceName(name)]
 		return q, is
@@ -279,9 +306,11 @@ func (e expectation) check(t *testing.T, template, created corev1.ResourceRequir
 	for name, reason := range e.Held {
 		assert.True(t, slices.ContainsFunc(d.Held, func(h pod.Held) bool { return h.Resource.String() == name && string(h.Reason) == reason }), "%v", d.Held)
 	}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		request, limit := created.Requests[name], created.Limits[name]
-		assert.False(t, !limit.IsZero() && request.Cmp(limit) > 0, "%s: the request is above the limit", name)
+	for _, c := range out.Containers {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+			assert.False(t, !limit.IsZero() && request.Cmp(limit) > 0, "%s of %s: the request is above the limit", name, c.Name)
+		}
 	}
 }
 
