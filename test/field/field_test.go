@@ -221,7 +221,7 @@ func (c *example) run(t *testing.T) {
 // day that are more than any node has are counted.
 func (s samples) read(most usage.Most) (recommender.Profile, [2]recommender.Implausible) {
 	const step = 5 * time.Minute
-	const steps, lastDay = int(7 * 24 * time.Hour / step), int(24 * time.Hour / step)
+	const steps = int(7 * 24 * time.Hour / step)
 	amount := func(i int, base resource.Quantity, peak, then *resource.Quantity) float64 {
 		q := base
 		if then != nil && i > steps/2 {
@@ -260,7 +260,6 @@ func (s samples) read(most usage.Most) (recommender.Profile, [2]recommender.Impl
 		if dropped[r].Dropped == 0 {
 			dropped[r] = recommender.Implausible{}
 		}
-		all = append(all, recommender.StepUsage{At: now.Add(time.Duration(i-steps) * step), CPUCores: of[0], MemoryBytes: of[1]})
 	}
 	return recommender.NewProfile(all, step), dropped
 }
