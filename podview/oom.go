@@ -53,13 +53,18 @@ func ResizedSince(pod *corev1.Pod, at, now time.Time) bool {
 		return false
 	}
 	last := lastResize(pod)
-	at = at.Add(-nodeAhead(pod))
-	return last.IsZero() || !at.After(last) || at.After(now.Add(time.Minute))
+	if ahead := nodeAhead(pod); ahead <= clocksDiffer || at.After(now.Add(time.Minute)) {
+		at = at.Add(-ahead)
+	}
+	return last.IsZero() || !at.After(last) || at.After(now.Add(clocksDiffer))
 }
 
+// clocksDiffer is how far the clock of a node that is not set may be ahead: an end that is dated later is of no known time.
+const clocksDiffer = 10 * time.Minute
+
 // nodeAhead is how far the clock of a pod's node was ahead of that of the API server, negative where it was behind: the
-// kubelet notes when it begins with a pod, and the API server when the pod was bound. A kubelet that began late counts
-// as ahead, so that ends of containers count as earlier than they were.
+// kubelet notes when it begins with a pod, and the API server when the pod was bound. A kubelet that began late looks as if it
+// were far ahead, so that only times in the future are corrected by more than clocksDiffer.
 func nodeAhead(pod *corev1.Pod) time.Duration {
 	bound := Condition(pod, corev1.PodScheduled)
 	if pod.Status.StartTime == nil || bound == nil || bound.LastTransitionTime.IsZero() {

@@ -47,7 +47,7 @@ const (
 //     workload has fewer than the HPA's maximum.
 //
 // The time begins anew while the operator is away, its calls fail or its watches lag. What autoRevert: false keeps, and what
-// the API server would refuse, is no violation of killed.
+// the API server would refuse, is no violation of killed; nor is the first of placed.
 type runs struct {
 	deaf
 	*scene
@@ -167,7 +167,7 @@ func (h *hindrance) placed(rec types.NamespacedName, pod *corev1.Pod, template m
 	without := withResources(pod, template)
 	cpu, memory := plane.Footprint(pod)
 	cpuWithout, memoryWithout := plane.Footprint(without)
-	if cpu <= cpuWithout && memory <= memoryWithout || len(pod.Spec.SchedulingGates) > 0 {
+	if cpu <= cpuWithout && memory <= memoryWithout || len(pod.Spec.SchedulingGates) > 0 || h.w.keepsSizes(rec) {
 		return nil
 	}
 	fits, fitsEmpty := false, false

@@ -44,7 +44,7 @@ func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*c
 		}
 		b := Born{Name: u.Name}
 		for _, r := range recommender.Resources {
-			b.Requests[r], b.Seeded[r] = u.will[r].Request, seed.Of[r].request > 0
+			b.Requests[r], b.Seeded[r] = u.will[r].Request, seed.Of[r].request > 0 || u.will[r].Request != u.was[r].Request
 		}
 		if u.boosted() {
 			b.Requests[recommender.CPU], b.Boost = u.plain.Request, u.will[recommender.CPU].Request-u.plain.Request
