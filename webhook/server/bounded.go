@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,6 +47,10 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		r.Body, r.ContentLength = ports.Whole{Buffer: bytes.NewBuffer(body)}, int64(len(body))
 		b.next.ServeHTTP(w, r)
+		if stay.held > b.room.all/8 {
+			// Garbage is not free memory. The garbage of a few large reviews would make the process half as large again.
+			runtime.GC()
+		}
 	case errors.Is(err, errLarge):
 		b.refuse(w, b.metrics.large, err, http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errSlow):
