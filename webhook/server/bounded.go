@@ -75,7 +75,7 @@ func (b *bounded) read(s *stay, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, errLarge
 	}
-	body, err := receive(s, r.Body)
+	body, err := receive(s, r.Body, r.ContentLength)
 	switch {
 	case s.wasDropped():
 		return nil, errBusy
@@ -91,12 +91,16 @@ func (b *bounded) read(s *stay, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// receive reads a whole body into a buffer that doubles. Both buffers count while one is copied into the other.
-func receive(s *stay, from io.Reader) ([]byte, error) {
+// receive reads a whole body into a buffer that doubles, and that has the announced size once a quarter has arrived; -1: the
+// size is not known. Both buffers count while one is copied into the other.
+func receive(s *stay, from io.Reader, announced int64) ([]byte, error) {
 	var buffer []byte
 	for {
 		if len(buffer) == cap(buffer) {
 			size := max(firstBuffer, 2*cap(buffer))
+			if whole := int(announced) + bytes.MinRead; whole > cap(buffer) && whole <= 4*cap(buffer) {
+				size = whole
+			}
 			if size > 2*maxBody {
 				return nil, errLarge
 			}
