@@ -31,6 +31,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -74,8 +75,10 @@ type example struct {
 	Status v1alpha1.AttuneRecommendationStatus `json:"status,omitempty"`
 	Nodes  nodes                               `json:"nodes,omitempty"`
 	// HPA is a HorizontalPodAutoscaler that scales the workload.
-	HPA    *autoscalingv2.HorizontalPodAutoscalerSpec `json:"hpa,omitempty"`
-	Expect expectation                                `json:"expect"`
+	HPA *autoscalingv2.HorizontalPodAutoscalerSpec `json:"hpa,omitempty"`
+	// LimitRange is the namespace's; the created pod must fit it.
+	LimitRange []corev1.LimitRangeItem `json:"limitRange,omitempty"`
+	Expect     expectation             `json:"expect"`
 }
 
 // nodes are what is allocatable; empty: not known.
@@ -205,7 +208,8 @@ func (c *example) run(t *testing.T) {
 	require.NoError(t, err)
 	created := &pod.Pod{}
 	require.NoError(t, json.Unmarshal(text, created))
-	d := pod.SeedPod(created, pod.Read(rec), &pod.Namespace{}, now)
+	ranges := []*corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: c.LimitRange}}}
+	d := pod.SeedPod(created, pod.Read(rec), &pod.Namespace{Bounds: constraint.BoundsOf(ranges)}, now)
 	if d.Patch != nil {
 		patch, err := jsonpatch.DecodePatch(d.Patch)
 		require.NoError(t, err)
@@ -215,6 +219,35 @@ func (c *example) run(t *testing.T) {
 	out := &corev1.PodTemplateSpec{}
 	require.NoError(t, json.Unmarshal(text, out))
 	c.Expect.check(t, c.Pod.Containers[0].Resources, out.Spec, spec, d)
+	assert.Equal(t, podview.ClassOf(&corev1.Pod{Spec: c.Pod}), podview.ClassOf(&corev1.Pod{Spec: out.Spec}))
+	c.fits(t, out.Spec)
+}
+
+// fits checks a created pod by the LimitRange.
+func (c *example) fits(t *testing.T, created corev1.PodSpec) {
+	t.Helper()
+	whole := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
+	add := func(to, amounts corev1.ResourceList) {
+		for name, amount := range amounts {
+			sum := to[name]
+			sum.Add(amount)
+			to[name] = sum
+		}
+	}
+	for _, container := range created.Containers {
+		add(whole.Requests, container.Resources.Requests)
+		add(whole.Limits, container.Resources.Limits)
+		for _, item := range c.LimitRange {
+			if item.Type == corev1.LimitTypeContainer {
+				assert.Nil(t, constraint.ViolationOf(item, container.Resources.Requests, container.Resources.Limits), container.Name)
+			}
+		}
+	}
+	for _, item := range c.LimitRange {
+		if item.Type == corev1.LimitTypePod {
+			assert.Nil(t, constraint.ViolationOf(item, whole.Requests, whole.Limits), "the pod")
+		}
+	}
 }
 
 // read is a week of the samples as a usage source gives them: those that cannot be true are missing, and those of the last

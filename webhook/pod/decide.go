@@ -138,6 +138,7 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 // that end are never sized.
 func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *Decision) {
 	f := frame{class: classOf(units, was), bounds: &ns.Bounds, largest: seed.Largest}
+	podSizes := podSizesVolume(units)
 	for i := range units {
 		u := &units[i]
 		u.will, u.plain, u.unkept = u.was, recommender.Allocation{}, recommender.Allocation{}
@@ -145,12 +146,14 @@ func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *De
 		if s == nil || !u.runs() {
 			continue
 		}
+		volumes := u.volumes
+		volumes.Unbounded = volumes.Unbounded || podSizes
 		for _, r := range recommender.Resources {
 			var held Reason
 			if u.tight[r] && s.Of[r].request > 0 {
 				held = FixedLimit
 			} else {
-				u.will[r], held = f.fit(r, s, u.was[r], u.volumes)
+				u.will[r], held = f.fit(r, s, u.was[r], volumes)
 			}
 			if held == MemoryVolume {
 				u.unkept, _ = f.fit(r, s, u.was[r], podview.MemoryVolumes{})
@@ -163,6 +166,26 @@ func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *De
 			}
 		}
 	}
+}
+
+// podSizesVolume reports whether the kubelet sizes a memory-backed volume by the memory limits of the whole pod
+// (calculateEmptyDirMemorySize): all containers have a limit, and the volume has no size limit below their sum.
+func podSizesVolume(units []unit) bool {
+	var volumes podview.MemoryVolumes
+	var limits recommender.Amount
+	for i := range units {
+		u := &units[i]
+		limit := u.was[recommender.Memory].Limit
+		if limit == 0 {
+			return false
+		}
+		if u.runs() {
+			limits = min(limits+limit, recommender.MaxAmount)
+		}
+		volumes.Unbounded = volumes.Unbounded || u.volumes.Unbounded
+		volumes.Size = max(volumes.Size, u.volumes.Size)
+	}
+	return volumes.Unbounded || volumes.Size > 0 && volumes.Size >= limits
 }
 
 // boostUnit gives a container its boost, as far as the bounds of the namespace and the class allow. plain keeps

@@ -97,6 +97,45 @@ func TestSeedKeepsLimitOfMemoryVolumes(t *testing.T) {
 	}
 }
 
+// A volume without a size limit below the sum of the pod's memory limits has that sum, whichever container mounts it. Where one
+// container has no limit, the volume has the size of the node.
+func TestSeedKeepsLimitsThatSizeAVolume(t *testing.T) {
+	const kept, lowered = "cpu=1 memory=300Mi/4Gi", "cpu=1 memory=300Mi/1200Mi"
+	for name, tc := range map[string]struct {
+		other  string
+		volume corev1.VolumeSource
+		want   string
+	}{
+		"without a size limit":          {"cpu=1 memory=1Gi/2Gi", shm(t, ""), kept},
+		"larger than the pod's limits":  {"cpu=1 memory=1Gi/2Gi", shm(t, "8Gi"), kept},
+		"as large as the pod's limits":  {"cpu=1 memory=1Gi/2Gi", shm(t, "6Gi"), kept},
+		"smaller than the pod's limits": {"cpu=1 memory=1Gi/2Gi", shm(t, "1Gi"), lowered},
+		"sized by the node":             {"cpu=1 memory=1Gi", shm(t, ""), lowered},
+		"on disk":                       {"cpu=1 memory=1Gi/2Gi", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, lowered},
+	} {
+		for _, init := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", mounted by an init container"}[init], func(t *testing.T) {
+				pod, other := podOf(container(t, "app", "cpu=1 memory=1Gi/4Gi")), container(t, "other", tc.other)
+				if init {
+					pod.Spec.InitContainers = []corev1.Container{other}
+					pod.Spec.Containers = append(pod.Spec.Containers, container(t, "idle", "cpu=1 memory=1Gi/2Gi"))
+				} else {
+					pod.Spec.Containers = append(pod.Spec.Containers, other)
+				}
+				pod = mounting(pod, tc.volume, "other")
+				rec := Read(recommendation(seedFor(t, "app", "", "300Mi")))
+
+				d := SeedPod(view(t, pod), rec, &Namespace{}, now)
+
+				after := applied(t, pod, d)
+				assert.Equal(t, tc.want, resources(after)[len(pod.Spec.InitContainers)])
+				assert.Equal(t, tc.want == kept, len(d.Held) == 1 && d.Held[0].Reason == MemoryVolume, "%v", d.Held)
+				assertStable(t, after, rec, &Namespace{})
+			})
+		}
+	}
+}
+
 // Seeds come from Initial (the target) and from Canary and Auto (a kept size that the template, or another webhook, has given a
 // volume since). The pod is judged as it arrives.
 func TestSeedKeepsLimitOfVolumesInjectedLater(t *testing.T) {
