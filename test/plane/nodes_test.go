@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/test/kubelet"
 )
@@ -256,6 +257,13 @@ func TestQuotaFollowsPods(t *testing.T) {
 	assert.Len(t, l.pods("web-"), 8, "as much memory as there is")
 	status := read(l, d).Status
 	assert.Equal(t, "True FailedCreate", conditionOf(status.Conditions, appsv1.DeploymentReplicaFailure))
+	events := &corev1.EventList{}
+	require.NoError(t, l.Client.List(l.Context(), events, client.InNamespace(namespace)))
+	require.Len(t, events.Items, 1, "one for the ReplicaSet, however often it tries")
+	e := events.Items[0]
+	assert.Equal(t, "FailedCreate ReplicaSet", e.Reason+" "+e.InvolvedObject.Kind)
+	assert.Equal(t, l.replicaSets()[0].UID, e.InvolvedObject.UID)
+	assert.Greater(t, e.Count, int32(1))
 }
 
 // Whose owner is gone goes; a namespace goes with all that is in it.
