@@ -20,7 +20,7 @@ type Born struct {
 	Requests [2]recommender.Amount
 	// Boost is what its CPU request has more than that until it has started, in millicores.
 	Boost recommender.Amount
-	// Seeded are the resources that the seed is about. Others stay as the template has them.
+	// Seeded are the resources whose request the seed is about, or moves with its limit. Others stay as the template has them.
 	Seeded [2]bool
 }
 
@@ -44,7 +44,7 @@ func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*c
 		}
 		b := Born{Name: u.Name}
 		for _, r := range recommender.Resources {
-			b.Requests[r], b.Seeded[r] = u.will[r].Request, seed.Of[r].request > 0
+			b.Requests[r], b.Seeded[r] = u.will[r].Request, seed.Of[r].request > 0 || u.will[r].Request != u.was[r].Request
 		}
 		if u.boosted() {
 			b.Requests[recommender.CPU], b.Boost = u.plain.Request, u.will[recommender.CPU].Request-u.plain.Request
