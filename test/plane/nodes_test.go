@@ -225,6 +225,22 @@ func TestSchedulerSaysWhyAndPreempts(t *testing.T) {
 	l.run(time.Minute)
 	assert.Equal(t, "node-0", read(l, urgent).Spec.NodeName)
 	assert.Len(t, onNode(l, "node-0"), 2, "one of the others had to go")
+
+	require.NoError(t, l.Client.Delete(t.Context(), urgent))
+	l.run(time.Minute)
+	assert.Len(t, onNode(l, "node-0"), 2, "the next one has its place")
+	for _, pod := range l.pods("web-") {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		var said []corev1.ConditionStatus
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled {
+				said = append(said, c.Status)
+			}
+		}
+		assert.Equal(t, []corev1.ConditionStatus{corev1.ConditionTrue}, said, "it waits no more")
+	}
 }
 
 // What is used of a quota follows the pods with a lag.
