@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/test/kubelet"
 )
@@ -224,6 +225,22 @@ func TestSchedulerSaysWhyAndPreempts(t *testing.T) {
 	l.run(time.Minute)
 	assert.Equal(t, "node-0", read(l, urgent).Spec.NodeName)
 	assert.Len(t, onNode(l, "node-0"), 2, "one of the others had to go")
+
+	require.NoError(t, l.Client.Delete(t.Context(), urgent))
+	l.run(time.Minute)
+	assert.Len(t, onNode(l, "node-0"), 2, "the next one has its place")
+	for _, pod := range l.pods("web-") {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		var said []corev1.ConditionStatus
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled {
+				said = append(said, c.Status)
+			}
+		}
+		assert.Equal(t, []corev1.ConditionStatus{corev1.ConditionTrue}, said, "it waits no more")
+	}
 }
 
 // What is used of a quota follows the pods with a lag.
@@ -256,6 +273,13 @@ func TestQuotaFollowsPods(t *testing.T) {
 	assert.Len(t, l.pods("web-"), 8, "as much memory as there is")
 	status := read(l, d).Status
 	assert.Equal(t, "True FailedCreate", conditionOf(status.Conditions, appsv1.DeploymentReplicaFailure))
+	events := &corev1.EventList{}
+	require.NoError(t, l.Client.List(l.Context(), events, client.InNamespace(namespace)))
+	require.Len(t, events.Items, 1, "one for the ReplicaSet, however often it tries")
+	e := events.Items[0]
+	assert.Equal(t, "FailedCreate ReplicaSet", e.Reason+" "+e.InvolvedObject.Kind)
+	assert.Equal(t, l.replicaSets()[0].UID, e.InvolvedObject.UID)
+	assert.Greater(t, e.Count, int32(1))
 }
 
 // Whose owner is gone goes; a namespace goes with all that is in it.

@@ -45,38 +45,54 @@ func killsIn(e api.Event, of types.NamespacedName, now time.Time) (kills []kill)
 	return kills
 }
 
-// inFlight is the least limit of a pod before a resize that was not verified yet when its last container ended: which of the
-// two limits was in force at that moment, nothing shows.
-type inFlight map[types.UID]int64
+// inFlight is the least limit that may have been in force when a container ended during a resize, in bytes, by pod and container:
+// which of two limits it was, nothing shows.
+type inFlight map[string]int64
 
 // see a change of a pod, with what its recommendation says then.
 func (f inFlight) see(rec *v1alpha1.AttuneRecommendation, e api.Event) {
 	pod := e.Object.(*corev1.Pod)
-	ended := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
-	switch {
-	case e.Type == watch.Deleted:
-		delete(f, pod.UID)
-		return
-	case !ended:
-		return
-	}
-	delete(f, pod.UID)
-	for _, record := range rec.Status.Records {
-		if record.PodUID != pod.UID || record.Phase == v1alpha1.RecordWatching {
-			continue
-		}
-		for _, c := range record.Prior {
-			if before, known := f[pod.UID]; c.MemoryLimit != nil && (!known || c.MemoryLimit.Value() < before) {
-				f[pod.UID] = c.MemoryLimit.Value()
+	for _, s := range pod.Status.ContainerStatuses {
+		key := string(pod.UID) + " " + s.Name
+		switch {
+		case e.Type == watch.Deleted:
+			delete(f, key)
+		case s.State.Terminated != nil:
+			delete(f, key)
+			if least := leastInFlight(rec, pod.UID, s); least > 0 {
+				f[key] = least
 			}
 		}
 	}
 }
 
+// leastInFlight is the limit before a resize that was not verified yet, where the run that it found has ended, and the limit from
+// which a pod is being put back; 0: the limit in force was the one that the pod shows.
+func leastInFlight(rec *v1alpha1.AttuneRecommendation, uid types.UID, s corev1.ContainerStatus) int64 {
+	for _, record := range rec.Status.Records {
+		sizes := record.Prior
+		if record.Phase == v1alpha1.RecordReverting {
+			sizes = record.Desired
+		}
+		found := slices.ContainsFunc(record.Baseline, func(b v1alpha1.ContainerBaseline) bool {
+			return b.Name == s.Name && b.ContainerID == s.ContainerID
+		})
+		if record.PodUID != uid || record.Phase != v1alpha1.RecordReverting && (!found || record.VerifiedOnce != nil || record.WatchUntil != nil) {
+			continue
+		}
+		for _, c := range sizes {
+			if c.Name == s.Name && c.MemoryLimit != nil {
+				return c.MemoryLimit.Value()
+			}
+		}
+	}
+	return 0
+}
+
 // bounded are kills with the lower limit where two are possible.
 func (f inFlight) bounded(kills []kill) []kill {
 	for i := range kills {
-		if before, known := f[kills[i].uid]; known {
+		if before, known := f[string(kills[i].uid)+" "+kills[i].container]; known {
 			kills[i].limit = min(kills[i].limit, before)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/plane"
 	"attune.io/attune/test/sim/api"
@@ -38,7 +39,8 @@ const (
 //   - refused: the workload has fewer pods than it wants, and the API server refuses a new pod of its template with the
 //     admission resources that it would get, and would accept it without them;
 //   - placed: a pod without a node requests more than its template; no node has room for it, and one has room for its
-//     template (allocatable less what the pods of the node count for);
+//     template (allocatable less what the pods of the node count for). With autoRevert: false nothing is written for a pod
+//     that is there: then the next one runs, as admission resources are withdrawn within the same time;
 //   - started: no container of a pod on a node has started, as a memory limit is below what the node's runtime needs, and
 //     the template's is not;
 //   - killed: the last end of a container was an OOM kill, it waits to start again with the limit that killed it, and the
@@ -47,7 +49,7 @@ const (
 //     workload has fewer than the HPA's maximum.
 //
 // The time begins anew while the operator is away, its calls fail or its watches lag. What autoRevert: false keeps, and what
-// the API server would refuse, is no violation of killed; nor is the first of placed.
+// the API server would refuse, is no violation of killed.
 type runs struct {
 	deaf
 	*scene
@@ -167,7 +169,7 @@ func (h *hindrance) placed(rec types.NamespacedName, pod *corev1.Pod, template m
 	without := withResources(pod, template)
 	cpu, memory := plane.Footprint(pod)
 	cpuWithout, memoryWithout := plane.Footprint(without)
-	if cpu <= cpuWithout && memory <= memoryWithout || len(pod.Spec.SchedulingGates) > 0 || h.w.keepsSizes(rec) {
+	if cpu <= cpuWithout && memory <= memoryWithout || len(pod.Spec.SchedulingGates) > 0 {
 		return nil
 	}
 	fits, fitsEmpty := false, false
@@ -189,7 +191,7 @@ func (h *hindrance) placed(rec types.NamespacedName, pod *corev1.Pod, template m
 		}
 		fits = fits || cpuWithout <= hasCPU && memoryWithout <= hasMemory
 	}
-	if !fits {
+	if !fits || h.w.keepsSizes(rec) && h.withdrawn(rec) {
 		return nil
 	}
 	within := notPlacedFor
@@ -197,6 +199,12 @@ func (h *hindrance) placed(rec types.NamespacedName, pod *corev1.Pod, template m
 		within = notStartedFor
 	}
 	return []stuck{{rec, "pod " + pod.Namespace + "/" + pod.Name, fmt.Sprintf("has no node: it requests %dm of CPU and %dMi, for which no node has room; there is room for the %dm and %dMi of its template", cpu, memory/mib, cpuWithout, memoryWithout/mib), within}}
+}
+
+// withdrawn: new pods of a workload are created without admission resources.
+func (h *hindrance) withdrawn(of types.NamespacedName) bool {
+	rec, found := h.w.server.Peek(&v1alpha1.AttuneRecommendation{}, of).(*v1alpha1.AttuneRecommendation)
+	return found && rec.Status.AdmissionWithdrawn != nil
 }
 
 // started: whether a pod that has a node would have started.

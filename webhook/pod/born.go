@@ -20,7 +20,7 @@ type Born struct {
 	Requests [2]recommender.Amount
 	// Boost is what its CPU request has more than that until it has started, in millicores.
 	Boost recommender.Amount
-	// Seeded are the resources that the seed is about. Others stay as the template has them.
+	// Seeded are the resources whose request the seed is about, or moves with its limit. Others stay as the template has them.
 	Seeded [2]bool
 }
 

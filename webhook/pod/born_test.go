@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 )
 
 // What is foretold of a template is what the webhook gives the pod that the API server makes of it: with the requests that
@@ -54,6 +55,35 @@ func TestForetoldAsThePodArrives(t *testing.T) {
 				assert.NotEmpty(t, said)
 				assert.Equal(t, tc.template, text(template.Spec.Containers[0].Resources), "the template is only read")
 			}
+		})
+	}
+}
+
+// A seed that has a memory limit's floor and no request decides about the request of a Guaranteed pod, and of no other.
+func TestForetoldWhereALimitIsRaised(t *testing.T) {
+	for name, c := range map[string]struct {
+		template string
+		request  string
+		seeded   bool
+	}{
+		"request and limit are equal":  {"cpu=1/1 memory=400Mi/400Mi", "548Mi", true},
+		"the request is less":          {"cpu=1/1 memory=300Mi/400Mi", "300Mi", false},
+		"the limit is above the floor": {"cpu=1/1 memory=1Gi/1Gi", "1Gi", false},
+		"there is no limit":            {"cpu=1 memory=400Mi", "400Mi", false},
+		"the class is Burstable":       {"cpu=1 memory=400Mi/400Mi", "400Mi", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			floor, request := resource.MustParse("548Mi"), resource.MustParse(c.request)
+			rec := &v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{Seed: &v1alpha1.Seed{
+				ValidUntil: metav1.NewTime(now.Add(time.Hour)),
+				Containers: []v1alpha1.ContainerSeed{{Name: "app", MemoryLimitFloor: &floor, MemoryLimitFollows: true, CPULimitFollows: true}},
+			}}}
+			template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: res(t, c.template)}}}}
+			said, err := Foretell(template, Read(rec), nil, now)
+			require.NoError(t, err)
+			require.Len(t, said, 1)
+			assert.Equal(t, recommender.Amount(request.Value()), said[0].Requests[recommender.Memory])
+			assert.Equal(t, [2]bool{false, c.seeded}, said[0].Seeded)
 		})
 	}
 }

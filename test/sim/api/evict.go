@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -92,7 +93,8 @@ func (s *Server) bind(pod *corev1.Pod, binding *corev1.Binding) error {
 	}
 	next := stored.DeepCopy()
 	next.Spec.NodeName = binding.Target.Name
-	next.Status.Conditions = append(next.Status.Conditions, corev1.PodCondition{
+	unscheduled := func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }
+	next.Status.Conditions = append(slices.DeleteFunc(next.Status.Conditions, unscheduled), corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: s.stamp(),
 	})
 	// A binding is no change that the generation counts.
