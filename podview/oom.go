@@ -46,8 +46,8 @@ func OOMKills(pod *corev1.Pod) []OOM {
 
 // ResizedSince reports whether sizes of a pod may have changed since a time that its node noted, such as the end of a
 // container. A container status does not say which limits an ended run had. So the result is false only where the pod
-// was never changed, or where the API server accepted the last resize before that time. Where that is not certain, it
-// is true; so it is for a time that lies in the future.
+// was never changed, or where the API server accepted the last resize before that time. Otherwise it is true, also for a
+// time that is more than clocksDiffer in the future.
 func ResizedSince(pod *corev1.Pod, at, now time.Time) bool {
 	if pod.Generation <= 1 {
 		return false

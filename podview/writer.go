@@ -27,20 +27,20 @@ func ResizedBy(pod *corev1.Pod) (manager string, at time.Time) {
 
 // lastResize is when sizes of the pod were last changed through the subresource resize, by attune or by others, as the
 // API server noted it; zero: never, or the entry is lost.
-func lastResize(pod *corev1.Pod) (at time.Time) {
-	for _, entry := range pod.ManagedFields {
-		if entry.Subresource == resizeSubresource && entry.Time != nil && entry.Time.After(at) {
-			at = entry.Time.Time
-		}
-	}
-	return at
+func lastResize(pod *corev1.Pod) time.Time {
+	return lastEntry(pod, func(string) bool { return true })
 }
 
 // ResizedByAttune returns when attune last set an amount of the pod that still stands, by the clock of the API server;
 // the zero time: none stands. An amount that another writer set later is taken out of attune's entry.
-func ResizedByAttune(pod *corev1.Pod) (at time.Time) {
+func ResizedByAttune(pod *corev1.Pod) time.Time {
+	return lastEntry(pod, func(manager string) bool { return manager == FieldManager })
+}
+
+// lastEntry returns the time of the last entry about the subresource resize by a manager that counts; zero: there is none.
+func lastEntry(pod *corev1.Pod, counts func(manager string) bool) (at time.Time) {
 	for _, entry := range pod.ManagedFields {
-		if entry.Subresource == resizeSubresource && entry.Manager == FieldManager && entry.Time != nil && entry.Time.After(at) {
+		if entry.Subresource == resizeSubresource && counts(entry.Manager) && entry.Time != nil && entry.Time.After(at) {
 			at = entry.Time.Time
 		}
 	}

@@ -3,7 +3,7 @@ package recommender
 // The brake on memory limits. What fills its limit (page cache that counts in the working set, a heap that is sized
 // from the limit) would ask for more after each raise, without end. So no limit is raised above MemoryCeiling.
 
-// brakeFactor is how often a memory limit is raised to a multiple of the template's without an OOM kill: 2.
+// brakeFactor is the multiple of the template's memory limit to which a limit is raised at most without an OOM kill.
 const brakeFactor = 2
 
 // MemoryCeiling is the amount in bytes above which no memory limit of a container is raised: twice its limit in the

@@ -32,8 +32,8 @@ func (d *births) judge() {
 		if !suffered(pod) {
 			continue
 		}
-		seeded := seededOf(pod)
-		if seeded == nil || seeded.Recommendation != d.view.Rec.Name {
+		seeded := d.view.seededBy(pod)
+		if seeded == nil {
 			continue
 		}
 		birth, lowered := harm.BirthRecord(pod, d.originals.of(pod))
@@ -117,8 +117,8 @@ func (d *births) bornWith(revision string) time.Time {
 		return d.view.Now
 	}
 	return d.youngest(func(pod *corev1.Pod) bool {
-		seeded := seededOf(pod)
-		return seeded != nil && seeded.Recommendation == d.view.Rec.Name && seeded.Revision == revision
+		seeded := d.view.seededBy(pod)
+		return seeded != nil && seeded.Revision == revision
 	})
 }
 

@@ -157,7 +157,7 @@ func (d *climber) plan(pod *corev1.Pod, wishes []podview.Container, can resize.C
 // nothing else: it would take the way back of a resize with it, and leave the pod at the size that it climbs out of.
 func (d *climber) begins(pod *corev1.Pod) bool {
 	wishes, _ := d.wishes(pod)
-	if len(wishes) == 0 || !d.beginsAny() || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
+	if len(wishes) == 0 || !d.beginsAny() || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 		return false
 	}
 	if d.view.batch() && d.view.Part == WholePass {

@@ -179,6 +179,14 @@ func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
 	return seeded
 }
 
+// seededBy is seededOf for a pod that admission sized by the recommendation of this view; nil for any other.
+func (v *View) seededBy(pod *corev1.Pod) *v1alpha1.Seeded {
+	if seeded := seededOf(pod); seeded != nil && seeded.Recommendation == v.Rec.Name {
+		return seeded
+	}
+	return nil
+}
+
 // agrees reports whether a claimed size has everything that the template sets. What the template leaves
 // open may come from a LimitRange and is not compared.
 func agrees(claimed, template recommender.Size) bool {

@@ -127,8 +127,7 @@ func newDeciders(v View) deciders {
 	start := &starter{pass: p, births: b, withdrawer: out, evictor: e, gates: g, lookup: l, pauser: pauses, sizes: s, climber: up}
 	back := &restorer{pass: p, gates: g, originals: o, starter: start}
 	return deciders{
-		restorer: back,
-		pass:     p, originals: o, births: b, withdrawer: out, pauser: pauses, reverter: r, evictor: e, starter: start,
+		pass: p, originals: o, births: b, withdrawer: out, pauser: pauses, reverter: r, evictor: e, starter: start, restorer: back,
 		watcher:  &watcher{pass: p, births: b, closing: c, climber: up, evictor: e, lookup: l, reverter: r},
 		giver:    &giver{pass: p, climber: up, closing: c, gates: g, lookup: l, starter: start},
 		undoer:   &undoer{p, g, l, s, start},

@@ -35,8 +35,7 @@ func (d *restorer) restore() {
 		if record != nil || !suffered(pod) || d.tooLarge(pod) {
 			continue
 		}
-		seeded := seededOf(pod)
-		if loss, lost := harm.LossOf(pod, d.originals.of(pod), seeded != nil && seeded.Recommendation == d.view.Rec.Name, d.view.Now); lost {
+		if loss, lost := harm.LossOf(pod, d.originals.of(pod), d.view.seededBy(pod) != nil, d.view.Now); lost {
 			d.answer(pod, loss)
 		}
 	}
@@ -56,7 +55,7 @@ func (d *restorer) answer(pod *corev1.Pod, loss harm.Loss) {
 	switch unread := d.view.Looked.Unread.of(pod); {
 	case unread != nil:
 		refusal = unread
-	case d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID]:
+	case d.view.Looked.outOfDate(pod):
 		refusal = resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod in the cache is older than its last resize")
 	}
 	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {

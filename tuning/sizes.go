@@ -280,8 +280,8 @@ func (d *sizes) boosted(pod *corev1.Pod) []podview.Container {
 	if !strings.Contains(pod.Annotations[v1alpha1.SeededAnnotation], `"boosted"`) {
 		return nil
 	}
-	seeded := seededOf(pod)
-	if seeded == nil || seeded.Recommendation != d.view.Rec.Name {
+	seeded := d.view.seededBy(pod)
+	if seeded == nil {
 		return nil
 	}
 	return lifecycle.Boosted(pod, *seeded, d.view.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)

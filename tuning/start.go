@@ -136,7 +136,7 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 //  5. Pods of Jobs get urgent plans only.
 //  6. Admit applies the gates; a refusal for want of room may lead to another node (tryElsewhere).
 func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
-	if d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
+	if d.view.Looked.outOfDate(pod) {
 		return resize.Plan{}, &resize.Refusal{Reason: resize.ReasonResizeUnderway, PodWide: true, Transient: true,
 			Message: "the pod as we see it is older than its last resize"}
 	}
@@ -271,8 +271,7 @@ func (d *starter) restoreBirths() {
 // pod would run if attune had not sized it.
 func (d *starter) restoreUnscheduled() {
 	for _, pod := range d.withdrawer.unscheduled {
-		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil ||
-			d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
+		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
 		plan, refusal := lifecycle.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)

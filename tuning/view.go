@@ -166,6 +166,9 @@ type LookedView struct {
 	Unread Unread
 }
 
+// outOfDate reports whether the view has a pod as the cache has it, and the API server has returned a newer version.
+func (l LookedView) outOfDate(pod *corev1.Pod) bool { return l.CacheLags[pod.UID] && !l.Live[pod.UID] }
+
 // Node is a node as it is, with what its kubelet taught.
 type Node struct {
 	// Node is the object from the cache.

@@ -3,7 +3,6 @@ package tuning
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize/withdraw"
 )
@@ -26,7 +25,7 @@ func (d *withdrawer) judge() {
 	}
 	found := withdraw.Judge(withdraw.Input{
 		Now: d.view.Now, Status: d.out.Status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(),
-		Seeded: d.seeded, Originals: d.originals.of, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
+		Seeded: d.view.seededBy, Originals: d.originals.of, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
 		Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode),
 		Unread: func(node string) bool {
 			return node == "" && looked.Unread.Cluster != nil || looked.Unread.Nodes[node] != nil
@@ -41,12 +40,4 @@ func (d *withdrawer) judge() {
 	ask := &d.out.Unknowns
 	ask.Nodes = ask.Nodes || found.Nodes
 	ask.Rooms, ask.Stalled = append(ask.Rooms, found.Rooms...), append(ask.Stalled, found.Stalled...)
-}
-
-// seeded returns what admission noted on a pod; nil: it did not size it by this recommendation.
-func (d *withdrawer) seeded(pod *corev1.Pod) *v1alpha1.Seeded {
-	if seeded := seededOf(pod); seeded != nil && seeded.Recommendation == d.view.Rec.Name {
-		return seeded
-	}
-	return nil
 }

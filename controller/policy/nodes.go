@@ -25,6 +25,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // Nodes is how the loop knows the cluster's nodes.
@@ -76,7 +77,7 @@ func (c *Controller) forgetNodes(context.Context, client.Object) []reconcile.Req
 	return nil
 }
 
-// listNodes brings the index up to date, and publishes the largest node that is known to those who judge samples.
+// listNodes brings the index up to date, and publishes the largest node that is known to the sources, which judge samples by it.
 func (c *Controller) listNodes(ctx context.Context) error {
 	if c.Nodes.Reader == nil {
 		return nil
@@ -243,17 +244,22 @@ func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [
 	if c.Nodes.Reader == nil || w.Template == nil {
 		return out
 	}
-	of := w.Kind == v1alpha1.KindDaemonSet
-	found := c.nodes.of(w.Template, of)
+	smallest := w.Kind == v1alpha1.KindDaemonSet
+	found := c.nodes.of(w.Template, smallest)
+	daemons := map[string][2]recommender.Amount{} // by node: most often both resources are of one
 	for _, r := range recommender.Resources {
 		if found[r] != nil {
 			out[r] = found[r].allocatable[r]
 		}
 		switch {
-		case !of:
+		case !smallest:
 			out[r] = max(out[r], c.Nodes.AtLeast[r])
 		case found[r] != nil:
-			out[r] = max(1, out[r]-c.daemons(ctx, found[r].Name, w)[r])
+			node := found[r].Name
+			if _, summed := daemons[node]; !summed {
+				daemons[node] = c.daemons(ctx, node, w)
+			}
+			out[r] = max(1, out[r]-daemons[node][r])
 		}
 	}
 	return out
@@ -268,7 +274,7 @@ func (c *Controller) daemons(ctx context.Context, node string, but workload.Work
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		owner := metav1.GetControllerOf(pod)
-		if owner == nil || owner.Kind != string(v1alpha1.KindDaemonSet) || owner.Name == but.Name && pod.Namespace == but.Namespace || finished(pod) {
+		if owner == nil || owner.Kind != string(v1alpha1.KindDaemonSet) || owner.Name == but.Name && pod.Namespace == but.Namespace || resize.Finished(pod) {
 			continue
 		}
 		for r, amount := range podview.Requests(pod) {
@@ -276,8 +282,4 @@ func (c *Controller) daemons(ctx context.Context, node string, but workload.Work
 		}
 	}
 	return sum
-}
-
-func finished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -108,8 +108,8 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 	return gate
 }
 
-// OOMFloor is the memory, in bytes, to which a container's limit is raised although an HPA holds its memory or its
-// history is too short; 0: no exception. A container is killed at its limit, so the request of a container with a limit
+// OOMFloor is the memory, in bytes, to which a container's limit is raised although its memory is blocked: by an HPA, for
+// want of data or plausible data, or by the size of nodes. 0: no exception. A container is killed at its limit, so the request of a container with a limit
 // stays where an HPA scales on it. Only the request of a Guaranteed pod that was killed itself goes with the limit.
 //
 // It is a least amount and no reason to lower anything. It is rounded up to whole MiB, as its decay would

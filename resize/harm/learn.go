@@ -95,7 +95,7 @@ func changeOf(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container string
 }
 
 // ceiling is the memory limit, in bytes, at which a container was killed after the baseline of a record: what it has,
-// but no more than the record's limits, since somebody may have raised it between the kill and this look. The run of
+// but no more than the record's limits, since another writer may have raised it between the kill and this pass. The run of
 // the baseline (killed is the id of the killed one) had the smaller limit until the resize was seen as applied.
 func ceiling(has recommender.Amount, killed string, record v1alpha1.ResizeRecord, c resize.Change) recommender.Amount {
 	prior, desired := c.Prior[recommender.Memory].Limit, podview.LimitOrRequest(c.Desired[recommender.Memory])

@@ -449,20 +449,16 @@ func (d *judge) wake(after time.Duration) {
 
 // scheduledAt is when a pod got its node; its creation where that is not known.
 func scheduledAt(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return c.LastTransitionTime.Time
-		}
+	if c := podview.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+		return c.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
 }
 
 // unschedulableSince reports whether the scheduler found no node for a pod, and since when.
 func unschedulableSince(pod *corev1.Pod) (time.Time, bool) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return c.LastTransitionTime.Time, true
-		}
+	if c := podview.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		return c.LastTransitionTime.Time, true
 	}
 	return time.Time{}, false
 }

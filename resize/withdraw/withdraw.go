@@ -4,6 +4,7 @@
 package withdraw
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -45,8 +46,8 @@ func EffectOf(seed *v1alpha1.Seed, templateSize func(container string) (recommen
 			given, has recommender.Amount
 			lowers     bool
 		}{
-			{podview.FromPointer(recommender.CPU, c.CPURequest), atLeastLimit(has[recommender.CPU]), mayLower},
-			{podview.FromPointer(recommender.Memory, c.MemoryRequest), atLeastLimit(has[recommender.Memory]), mayLower && c.AllowMemoryDecrease},
+			{podview.FromPointer(recommender.CPU, c.CPURequest), requested(has[recommender.CPU]), mayLower},
+			{podview.FromPointer(recommender.Memory, c.MemoryRequest), requested(has[recommender.Memory]), mayLower && c.AllowMemoryDecrease},
 			{podview.FromPointer(recommender.Memory, c.MemoryLimitFloor), has[recommender.Memory].Limit, false},
 			{podview.FromPointer(recommender.Memory, c.MemoryLimit), has[recommender.Memory].Limit, mayLower},
 		} {
@@ -58,13 +59,8 @@ func EffectOf(seed *v1alpha1.Seed, templateSize func(container string) (recommen
 	return e
 }
 
-// atLeastLimit is the request of a template, or the limit where it sets only that: the API server defaults it so.
-func atLeastLimit(a recommender.Allocation) recommender.Amount {
-	if a.Request == 0 {
-		return a.Limit
-	}
-	return a.Request
-}
+// requested is the request of a template, or the limit where it sets only that: the API server defaults it so.
+func requested(a recommender.Allocation) recommender.Amount { return cmp.Or(a.Request, a.Limit) }
 
 // otherCauses are parts of answers of the API server that no resources of a pod explain: the template alone would
 // meet them as well.
@@ -77,8 +73,8 @@ var otherCauses = []string{
 // sizedInQuota are the names under which quotas count what attune sizes. "cpu=" and "memory=" cover requests and limits.
 var sizedInQuota = []string{"cpu=", "memory="}
 
-// MayReject reports whether the resources that admission gave can explain why the API server rejected a pod. An answer that is not
-// recognised counts, as another admission policy may say anything. A quota counts only for resources that were
+// MayReject reports whether the resources that admission gave can explain why the API server rejected a pod. An answer that
+// is not recognised counts, as another admission policy may say anything. A quota counts only for resources that were
 // raised.
 func MayReject(message string, e SeedEffect) bool {
 	text := strings.ToLower(message)
@@ -97,8 +93,8 @@ func MayReject(message string, e SeedEffect) bool {
 // missing are parts of the kubelet's words about volumes, Secrets, ConfigMaps and images that are not there.
 var missing = []string{"not found", "couldn't find", "could not find", "non-existent", "not exist", "no such", "forbidden", "not registered", "image", "runasnonroot", "timed out waiting"}
 
-// MayStall reports whether a memory limit that is too low can explain why the kubelet does not start a container or mount a volume, by the
-// kubelet's words. Volumes in memory, such as those of tokens and Secrets, are as large as the pod's memory limit.
+// MayStall reports whether a memory limit that is too low can explain why the kubelet does not start a container or mount
+// a volume, by the kubelet's words. Volumes in memory, such as those of tokens and Secrets, are as large as the pod's memory limit.
 func MayStall(message string) bool {
 	text := strings.ToLower(message)
 	return text != "" && !slices.ContainsFunc(missing, func(part string) bool { return strings.Contains(text, part) })

@@ -61,9 +61,10 @@ func newlyHeld(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
 
 // outside returns the holds that do not come from a short history, as a comparable value.
 func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capacity, implausible bool }) {
-	held.vpa = slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == resize.ReasonVPA })
-	held.capacity = slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == resize.ReasonNodeCapacity })
-	held.implausible = slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == string(recommender.UsageImplausible) })
+	by := func(reason string) bool {
+		return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == reason })
+	}
+	held.vpa, held.capacity, held.implausible = by(resize.ReasonVPA), by(resize.ReasonNodeCapacity), by(string(recommender.UsageImplausible))
 	held.hpaCPU = HeldFor(holds, recommender.CPU, resize.ReasonHPA)
 	held.hpaMemory = HeldFor(holds, recommender.Memory, resize.ReasonHPA)
 	return held

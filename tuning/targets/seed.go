@@ -181,13 +181,11 @@ func (v seeder) keptUnderTheSameLimit(container string) bool {
 // ceiling returns what no memory limit of a container is raised above without an OOM kill, in bytes; 0: there is none.
 func (v View) ceiling(container string) recommender.Amount {
 	settings := v.Settings.Recommender.Of[recommender.Memory]
-	for _, c := range Sized(v.Workload.Template, v.Settings) {
-		if c.Name == container && settings.LimitsFollow {
-			learned := harm.FloorsOf(v.Status.Floors, container, v.Now)[recommender.Memory]
-			return recommender.MemoryCeiling(v.original(c)[recommender.Memory], learned, settings.MinAllowed)
-		}
+	if !settings.LimitsFollow {
+		return 0
 	}
-	return 0
+	learned := harm.FloorsOf(v.Status.Floors, container, v.Now)[recommender.Memory]
+	return recommender.MemoryCeiling(v.originalOf(container)[recommender.Memory], learned, settings.MinAllowed)
 }
 
 // stands returns the stored seed of a container whose source is silent, as far as nothing else holds the

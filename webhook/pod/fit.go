@@ -104,8 +104,7 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 // a Guaranteed pod the request goes with it.
 func (f *frame) raisedLimit(r recommender.Resource, s *ask, was recommender.Allocation) recommender.Allocation {
 	bound := &f.bounds.Container[r]
-	switch {
-	case !s.bothMove || was.Limit == 0 || s.limitFloor <= was.Limit || bound.ViolatedBy(was):
+	if !s.bothMove || was.Limit == 0 || s.limitFloor <= was.Limit || bound.ViolatedBy(was) {
 		return was
 	}
 	raised := podview.CapLimit(was, recommender.Allocation{Request: was.Request, Limit: s.limitFloor}, f.largest[r].Limit)
