@@ -162,7 +162,7 @@ type pass struct {
 // written it: without this step a watch or a cooldown would last longer by the difference of the clocks.
 func (d *pass) notAhead() {
 	for i, record := range d.out.Status.Records {
-		d.out.Status.Records[i] = lifecycle.Named(lifecycle.InOurTime(record, d.view.Now))
+		d.out.Status.Records[i] = lifecycle.InOurTime(record, d.view.Now)
 	}
 	d.out.Status.CooldownFrom, d.out.Status.GoneSince = lifecycle.NotAhead(d.out.Status.CooldownFrom, d.view.Now), lifecycle.NotAhead(d.out.Status.GoneSince, d.view.Now)
 	if p := d.out.Status.Paused; p != nil {

@@ -44,14 +44,3 @@ func TestWhatBecomesOfASecondPatch(t *testing.T) {
 		assert.Equal(t, half, podview.FromResources(status.Records[0].Desired[0].Resources), kind)
 	}
 }
-
-// The version before stored a second patch as Written with a generation: it is sent again, and is no resize that another
-// writer has changed.
-func TestASecondPatchOfTheVersionBeforeIsSentAgain(t *testing.T) {
-	w := resized(t, v1alpha1.RecordWritten, sizeOf(400, 0, 512, 0))
-	w.Pods[0].Generation = w.Rec.Status.Records[0].Generation
-	d := tuning.Decide(w)
-	require.Len(t, d.Status.Records, 1, "%+v", d.Status.History)
-	assert.Equal(t, v1alpha1.RecordSecondWritten, d.Status.Records[0].Phase)
-	assert.Equal(t, []string{"web-1"}, begun(d))
-}

@@ -200,7 +200,7 @@ func TestAPolicyIsKeptOnlyWhileAPodIsWatched(t *testing.T) {
 	old.Finalizers = []string{v1alpha1.CleanupFinalizer, "example.org/other"}
 	f.memory.put(old)
 	f.pass(t)
-	assert.Equal(t, []string{"example.org/other"}, f.policy().Finalizers, "the former version's is taken off")
+	assert.Equal(t, []string{"example.org/other"}, f.policy().Finalizers, "ours is taken off")
 
 	watch := func(open bool) {
 		rec := f.memory.recommendations("shop")[0].DeepCopy()

@@ -83,7 +83,7 @@ func TestInstancesHaveNamesThatNoObjectHas(t *testing.T) {
 	own := named(t, "base", `targetRef: {kind: Deployment}`)
 	assert.False(t, policy.OfCluster(&own))
 	assert.Equal(t, "base", policy.NameOf(policy.RefOf(&own)))
-	assert.Empty(t, policy.RefOf(&own).Kind, "as recommendations of earlier versions have it")
+	assert.Empty(t, policy.RefOf(&own).Kind)
 
 	assert.NotNil(t, policy.Instance(aClusterPolicy(t, "base", `{}`), "bank", false).DeletionTimestamp, "where it is not selected, it ends")
 }

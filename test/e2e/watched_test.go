@@ -73,7 +73,6 @@ func someNamespaces(t *testing.T) {
 		{"a namespace that is gone is in nobody's way", func(t *testing.T) { namespaceGone(t, moved) }},
 		{"it is watched again once it is back", namespaceBack},
 		{"uninstalled: no finalizer is left", func(t *testing.T) { uninstalledFrom(t, moved) }},
-		{"a Deployment of another version, whose selector cannot be changed, is named", refusedOverOldDeployment},
 	} {
 		if !t.Run(part.name, part.test) {
 			return
@@ -220,17 +219,4 @@ func uninstalledFrom(t *testing.T, moved *appsv1.Deployment) {
 	after := pods(ctx, t, moved)[0]
 	assert.Equal(t, before.UID, after.UID)
 	assert.Equal(t, tight, sizeOf(after.Spec.Containers[0].Resources), "it keeps its size")
-}
-
-// refusedOverOldDeployment: helm could not upgrade it, and would say so in words about a field.
-func refusedOverOldDeployment(t *testing.T) {
-	old := newDeployment(deploy.Namespace, release, 0, idle(wide))
-	for _, labels := range []map[string]string{old.Spec.Selector.MatchLabels, old.Spec.Template.Labels} {
-		labels["app.kubernetes.io/component"] = "operator"
-	}
-	createFor(t, old)
-	out, err := tryHelm(t.Context(), "install", release, chart(t), "--set", "certs.provider=self-signed", "--dry-run=server")
-	require.Error(t, err, out)
-	assert.Contains(t, out, "the Deployment attune is of a version before the webhook had pods of its own")
-	assert.Contains(t, out, "kubectl --namespace attune-system delete deployment attune")
 }

@@ -54,7 +54,7 @@ type plan struct {
 	// Refuse is what the API server refuses beside its own rules; Script is what happens at its time.
 	Refuse func(actor, verb string, o client.Object) error
 	Script func(*world)
-	// Meets is the phase of a record that the version before is to meet in this world; empty: none.
+	// Meets is the phase that a record of this world has to reach; empty: none.
 	Meets v1alpha1.RecordPhase
 	// Climbs: the operator raises what climbs towards its memory limit. Two thirds of the seeds are played without it.
 	Climbs bool

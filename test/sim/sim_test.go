@@ -19,13 +19,12 @@ import (
 )
 
 var (
-	seeds   = flag.Int("sim.seeds", 20, "how many seeds TestSeeds plays")
-	first   = flag.Uint64("sim.seed", 1, "the first of them")
-	hours   = flag.Float64("sim.hours", 0, "begin no world after so many hours; 0: none is too late")
-	limit   = flag.Duration("sim.longest", 0, "end a world that takes longer than this; 0: none")
-	formers = flag.Bool("sim.former", false, "the version before leads now and then, in the worlds of TestSeeds")
-	ramps   = flag.Bool("sim.ramps", false, "containers climb towards their limits in the worlds of all seeds, not of a third")
-	tells   = flag.Bool("sim.v", false, "tell of each world what was written and how fast")
+	seeds = flag.Int("sim.seeds", 20, "how many seeds TestSeeds plays")
+	first = flag.Uint64("sim.seed", 1, "the first of them")
+	hours = flag.Float64("sim.hours", 0, "begin no world after so many hours; 0: none is too late")
+	limit = flag.Duration("sim.longest", 0, "end a world that takes longer than this; 0: none")
+	ramps = flag.Bool("sim.ramps", false, "containers climb towards their limits in the worlds of all seeds, not of a third")
+	tells = flag.Bool("sim.v", false, "tell of each world what was written and how fast")
 )
 
 func TestMain(m *testing.M) {
@@ -63,27 +62,21 @@ func play(t *testing.T, seed uint64, p plan) *world {
 			if *ramps {
 				again += " -sim.ramps"
 			}
-			if *formers {
-				again += " -sim.former"
-			}
 			again += fmt.Sprintf(" -sim.seed %d -sim.seeds 1", seed)
 		}
 		t.Errorf("seed %d: %s\nagain: cd test && go test ./sim %s -sim.v", seed, v, again)
 	}
 	if *tells {
-		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, met %v, raises %v, told %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.met, w.watching.raises, w.watching.spoken)
+		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, raises %v, told %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.watching.raises, w.watching.spoken)
 	}
 	return w
 }
 
-// seeded is the world of a seed, with takeovers where they are asked for.
+// seeded is the world of a seed.
 func seeded(seed uint64) plan {
 	p := drawn(seed)
 	if *ramps || ramped(seed, p) {
 		p.drawRamps(seed)
-	}
-	if *formers {
-		p.drawTakeovers(seed)
 	}
 	return p
 }

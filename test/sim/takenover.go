@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// takenOver are lives in which the version before has led, and had a record open in a phase that has another name now.
+// takenOver are worlds in which a process ends while a record is in a certain phase, and another one continues.
 func takenOver() map[string]plan {
 	return map[string]plan{
 		"a second patch is taken over unsent":       secondPatchTakenOver(0),
@@ -25,6 +25,45 @@ func takenOver() map[string]plan {
 		"a denied eviction is taken over":           deniedEvictionTakenOver(),
 		"a pod that leaves is taken over":           leavingTakenOver(false),
 		"a pod that may not leave is taken over":    leavingTakenOver(true),
+	}
+}
+
+// takeover ends the leader. The next process follows after a pause, or while this one goes on for up to 10 seconds.
+func (w *world) takeover(pause bool, d time.Duration) {
+	w.watching.disturbed("another process leads")
+	switch {
+	case w.leader == nil: // between two processes
+	case pause:
+		w.bury(w.leader)
+	default:
+		w.succeed(d)
+	}
+}
+
+// whenStored does something once, within the write that stores such a record.
+func (w *world) whenStored(such func(v1alpha1.ResizeRecord) bool, do func(v1alpha1.ResizeRecord)) {
+	w.waiters = append(w.waiters, func(rec *v1alpha1.AttuneRecommendation) bool {
+		for _, record := range rec.Status.Records {
+			if such(record) {
+				do(record)
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// stored counts the phases of records, and calls those that wait for one.
+func (w *world) stored(rec *v1alpha1.AttuneRecommendation) {
+	for _, record := range rec.Status.Records {
+		w.phases[record.Phase]++
+	}
+	was := w.waiters
+	w.waiters = nil
+	for _, waits := range was {
+		if waits(rec) {
+			w.waiters = append(w.waiters, waits)
+		}
 	}
 }
 
@@ -40,15 +79,14 @@ func tight(replicas int32) workloadPlan {
 }
 
 // secondPatchTakenOver: the operator is killed so many calls after it stored that a second patch is sent. With none
-// the patch never leaves, with one it arrives and its answer is lost. The version that follows has to bring the resize
-// to its end either way.
+// the patch never leaves, with one it arrives and its answer is lost. The next process has to complete the resize
+// either way.
 func secondPatchTakenOver(calls int) plan {
 	p := roomy(6*time.Hour, tight(1))
 	p.Down, p.Meets = 20*time.Second, v1alpha1.RecordSecondWritten
 	p.Script = func(w *world) {
 		w.whenStored(inPhase(v1alpha1.RecordSecondWritten), func(v1alpha1.ResizeRecord) {
 			w.leader.left = calls
-			w.time.after(w.plan.Down/2, w.formerVersion)
 		})
 		w.endsWell()
 	}
@@ -75,8 +113,8 @@ func secondPatchOfTwo() plan {
 func (w *world) endsWell() {
 	rec := "shop/deployment-web"
 	w.time.at(beginning.Add(w.plan.Length-time.Minute), func() {
-		if len(w.met) == 0 {
-			return // that is told by itself
+		if w.phases[w.plan.Meets] == 0 {
+			return // run reports it
 		}
 		history := w.recommendation(rec).Status.History
 		whole := false
@@ -115,8 +153,8 @@ func deniedEvictionTakenOver() plan {
 }
 
 // leavingTakenOver: the pods of a node do not fit on it any more, and strategy Node has one of them go. It is stored,
-// and before it is asked for, the version before takes over. Where a budget lets no pod go, that happens once the
-// eviction was denied.
+// and before the eviction is requested, the process ends. Where a budget lets no pod go, it ends once the eviction was
+// denied.
 func leavingTakenOver(denied bool) plan {
 	w := web(3)
 	w.Containers = []corev1.Container{container(amounts("500m", "1Gi"), nil)}
@@ -151,7 +189,7 @@ func leavingTakenOver(denied bool) plan {
 	return p
 }
 
-// deniedAndTakenOver: the version before takes over once an eviction was denied. The next process says why the pod is
+// deniedAndTakenOver: the process ends once an eviction was denied. The next process says why the pod is
 // still there before it asks again, and asks until the time for it is over, or the budget lets the pod go.
 func (w *world) deniedAndTakenOver(reason string) {
 	denied := func(r v1alpha1.ResizeRecord) bool {

@@ -124,7 +124,7 @@ func drawnTroubles(r *rand.Rand, p plan) []trouble {
 
 // act does what a trouble says.
 func (w *world) act(t trouble) {
-	for _, of := range []map[string]func(*world, trouble){troubles, deeds, accidents, mishaps, outages, takeovers, hazards} {
+	for _, of := range []map[string]func(*world, trouble){troubles, deeds, accidents, mishaps, outages, hazards} {
 		if do := of[t.Kind]; do != nil {
 			do(w, t)
 			return

@@ -80,9 +80,8 @@ type world struct {
 
 	// waiters are asked about each recommendation that is stored, as long as they answer that they still wait.
 	waiters []func(*v1alpha1.AttuneRecommendation) bool
-	// phases counts, for each phase, how often a record in it was part of a write, and met, how many the version before
-	// has stored under another name.
-	phases, met map[v1alpha1.RecordPhase]int
+	// phases counts, for each phase, how often a record in it was part of a write.
+	phases map[v1alpha1.RecordPhase]int
 
 	violations []string
 	// doubted counts the decisions that a pass took for the last one's.
@@ -93,7 +92,7 @@ type world struct {
 
 func newWorld(seed uint64, p plan) *world {
 	t := &timeline{now: beginning}
-	w := &world{seed: seed, plan: p, random: rand.New(rand.NewPCG(seed, 0x5eed)), time: t, told: &told{}, demands: map[string]demand{}, starts: map[string]start{}, kept: map[types.NamespacedName]bool{}, troubled: map[string]bool{}, phases: map[v1alpha1.RecordPhase]int{}, met: map[v1alpha1.RecordPhase]int{}}
+	w := &world{seed: seed, plan: p, random: rand.New(rand.NewPCG(seed, 0x5eed)), time: t, told: &told{}, demands: map[string]demand{}, starts: map[string]start{}, kept: map[types.NamespacedName]bool{}, troubled: map[string]bool{}, phases: map[v1alpha1.RecordPhase]int{}}
 	w.server = api.New(api.Options{Scheme: scheme(), Now: func() time.Time { return t.now }, Minor: p.Minor, NoResize: p.NoResize, Admit: w.admit, Validate: p.Validate, Refuse: p.Refuse})
 	w.people = w.server.As("people", nil)
 	w.faults = newFaults(w)
@@ -295,8 +294,8 @@ func (w *world) run() []string {
 		return len(w.violations) < mostViolations
 	})
 	w.watching.end()
-	if phase := w.plan.Meets; phase != "" && w.met[phase] == 0 && len(w.violations) == 0 {
-		w.violate("the record is met", "the version before has met no record in phase %s: %v\n%s", phase, w.met, w.describe("shop/deployment-web"))
+	if phase := w.plan.Meets; phase != "" && w.phases[phase] == 0 && len(w.violations) == 0 {
+		w.violate("the record is met", "no record was stored in phase %s: %v\n%s", phase, w.phases, w.describe("shop/deployment-web"))
 	}
 	return w.violations
 }

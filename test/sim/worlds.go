@@ -26,8 +26,8 @@ import (
 	"attune.io/attune/test/sim/api"
 )
 
-// worlds are lives that went wrong once, one for each kind of mistake, of which the seeds play mixtures, and those that
-// the version before has led.
+// worlds are lives that went wrong once, one for each kind of mistake, of which the seeds play mixtures, and those in
+// which another process takes over.
 func worlds() map[string]plan {
 	all := takenOver()
 	maps.Copy(all, wentWrong())

@@ -35,12 +35,6 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- with lookup "apps/v1" "Deployment" .Release.Namespace (include "attune.name" .) -}}
-{{- $component := dig "spec" "selector" "matchLabels" "app.kubernetes.io/component" "" . -}}
-{{- if ne $component "controller" -}}
-{{- fail (printf "the Deployment %s is of a version before the webhook had pods of its own: its selector cannot be changed. Delete it (kubectl --namespace %s delete deployment %s) and upgrade again: pods keep their sizes meanwhile" .metadata.name .metadata.namespace .metadata.name) -}}
-{{- end -}}
-{{- end -}}
 {{- range (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "").items -}}
 {{- if eq .spec.group "attune.io" -}}
 {{- if ne (dig "labels" "attune.io/crds" "" .metadata) "chart" -}}

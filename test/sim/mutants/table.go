@@ -125,16 +125,6 @@ var mutants = []mutant{
 		"TestWorlds/a_wave_is_harmed", "one wave, one revert",
 	},
 	{
-		"Phases have names of their own: a second patch of the version before", "records keep the phase that the version before stored",
-		[]edit{{"tuning/pass.go", "lifecycle.Named(lifecycle.InOurTime(record, d.view.Now))", "lifecycle.InOurTime(record, d.view.Now)"}},
-		"TestWorlds/a_second_patch_is_taken_over_unsent", "resizes are brought to their end",
-	},
-	{
-		"Phases have names of their own: a denied eviction of the version before", "records keep the phase that the version before stored",
-		[]edit{{"tuning/pass.go", "lifecycle.Named(lifecycle.InOurTime(record, d.view.Now))", "lifecycle.InOurTime(record, d.view.Now)"}},
-		"TestWorlds/a_denied_eviction_is_taken_over", "a denial is told",
-	},
-	{
 		"The bridge foretold pods of a template that leaves requests out", "the template is read as it is written",
 		[]edit{{"webhook/pod/born.go", "json.Marshal(arriving(template, limits))", "json.Marshal(template)"}},
 		"TestWorlds/templates_leave_requests_out", "foretold",
