@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/savings"
@@ -62,7 +63,7 @@ func briefOf(conditions []metav1.Condition, kind string, should metav1.Condition
 	}
 	b := brief{is: c.Status == metav1.ConditionTrue, reason: c.Reason}
 	if c.Status != should {
-		b.message = cut(c.Message, 256)
+		b.message = clip.Text(c.Message, 256)
 	}
 	return b
 }
@@ -90,7 +91,7 @@ func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 // unfinished keeps why a look at an instance has ended early; what an earlier look has counted stays.
 func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error) {
 	x.change(p, func(of *part) {
-		of.generation, of.ready = p.Generation, brief{reason: reason, message: cut(err.Error(), 256)}
+		of.generation, of.ready = p.Generation, brief{reason: reason, message: clip.Text(err.Error(), 256)}
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -101,14 +102,9 @@ func conflict(m matched) string {
 
 // sentence cuts the message of an error from outside to 512 bytes, since a condition must not grow with
 // it.
-func sentence(err error) string { return cut(err.Error(), mostOfSentence) }
+func sentence(err error) string { return clip.Text(err.Error(), mostOfSentence) }
 
 const mostOfSentence = 512
-
-// cut shortens a text to so many bytes of valid UTF-8.
-func cut(text string, most int) string {
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
-}
 
 // unanimousHold returns a hold for want of data if every resource of every container has one; nil: at
 // least one target could be applied. Missing data is preferred to old data, because it explains more.
@@ -171,7 +167,7 @@ func (r remarks) complaint() string {
 	if len(r.usage.Last.Warnings) == 0 {
 		return ""
 	}
-	return "; the usage source says: " + cut(r.usage.Last.Warnings[0], mostOfSentence)
+	return "; the usage source says: " + clip.Text(r.usage.Last.Warnings[0], mostOfSentence)
 }
 
 // coarse remarks that a history of such long steps never reaches full confidence, so that the targets stay

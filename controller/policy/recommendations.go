@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/backoff"
 	"attune.io/attune/internal/workload"
 )
 
@@ -83,11 +84,11 @@ func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v
 	case !errors.Is(err, errOldCRD) && !ofTheObject(err):
 		return fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
 	}
-	wait := min(max(2*last.wait, leastWait), mostWait)
+	times := last.times + 1
 	about := rec.Spec.Workload
 	return refusal{
 		recommendation: rec.Name, workload: string(about.Kind) + "/" + about.Name, reason: sentence(err),
-		wait: wait, until: pass.now.Add(wait),
+		times: times, until: pass.now.Add(backoff.Wait(leastWait, mostWait, times)),
 	}
 }
 
@@ -137,8 +138,8 @@ type refusal struct {
 	// recommendation is the object's name, workload the kind and name of what it sizes.
 	recommendation, workload string
 	reason                   string
-	// wait is how long it was put off; until is when it is tried again.
-	wait  time.Duration
+	// times is how often in a row it was refused; until is when it is tried again.
+	times int
 	until time.Time
 }
 

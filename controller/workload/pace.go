@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/backoff"
 )
 
 // paceFirst is the least distance between two passes over one workload that both write; it doubles with
@@ -97,15 +98,13 @@ type retries struct {
 	of    map[types.NamespacedName]int
 }
 
-// after counts one more such pass and returns how long to wait. The shift is bounded by 16, so that it
-// cannot overflow.
+// after counts one more such pass and returns how long to wait.
 func (x *retries) after(workload types.NamespacedName, o often) time.Duration {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	tries := x.of[workload]
-	wait := o.first << min(max(0, tries-o.quick), 16)
 	put(&x.of, workload, tries+1)
-	return min(wait, o.last)
+	return backoff.Wait(o.first, o.last, max(1, tries+1-o.quick))
 }
 
 // over resets the count: a pass has ended well, or the workload is gone.

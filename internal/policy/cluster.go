@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/podview"
 )
@@ -128,7 +128,7 @@ func ScopeOf(of *v1alpha1.AttuneClusterPolicy, operator string) (Scope, error) {
 	}
 	read, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return Scope{}, fmt.Errorf("namespaceSelector cannot be read (%s): use matchLabels, e.g. {stage: production}", display.Cut(err.Error(), 4*mostQuoted))
+		return Scope{}, fmt.Errorf("namespaceSelector cannot be read (%s): use matchLabels, e.g. {stage: production}", clip.Marked(err.Error(), 4*mostQuoted))
 	}
 	s.selector = read
 	return s, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 )
 
 // SourceAllowed reports whether objects of a namespace may name their own server, credentials or SLO queries.
@@ -85,7 +85,7 @@ func (l layer) forbidden() []Problem {
 	refuse := func(field, value string) {
 		problems = append(problems, Problem{Fields: []string{field}, Levels: []Level{l.level}, Sentence: fmt.Sprintf(
 			"%s %s is not allowed in namespace %s: leave it out to use the operator's source, or have an administrator add %s to usage.policySources.namespaces",
-			field, display.Cut(value, mostQuoted), l.namespace, l.namespace)})
+			field, clip.Marked(value, mostQuoted), l.namespace, l.namespace)})
 	}
 	if p := l.MetricsSource.Prometheus; p.Address != "" {
 		refuse("metricsSource.prometheus", p.Address)

@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"time"
@@ -11,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/usage"
@@ -278,16 +276,11 @@ func (o strategyFields) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRank
 // not with the mode, the schedule or the level that set a field. The policy loop computes targets again when it
 // changes. It is the beginning of a SHA-256 of the settings' JSON, in hexadecimal.
 func (s Settings) Digest() string {
-	text, err := json.Marshal(struct {
+	return clip.Digest(struct {
 		Recommender recommender.Settings
 		Source      usage.SourceSettings
 		Strategy    v1alpha1.Strategy
 		Risk        v1alpha1.Risk
 		Excluded    map[string]bool
-	}{s.Recommender, s.Source, s.Strategy, s.Risk, s.Resize.Excluded})
-	if err != nil {
-		panic("policy: settings that hold only numbers and strings cannot be written as JSON: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	}{s.Recommender, s.Source, s.Strategy, s.Risk, s.Resize.Excluded}, 8)
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -126,7 +126,7 @@ func (o *overlay) checkTarget() {
 // likely a mistake. anyKind allows that it names no kind.
 func targetOf(ref v1alpha1.TargetRef, anyKind bool) (labels.Selector, error) {
 	if !slices.Contains(workload.Kinds, ref.Kind) && !workload.IsScaled(ref.Kind) && (ref.Kind != "" || !anyKind) {
-		return nil, fmt.Errorf("targetRef.kind %q is not one of %s, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io", display.Cut(string(ref.Kind), mostQuoted), join(workload.Kinds))
+		return nil, fmt.Errorf("targetRef.kind %q is not one of %s, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io", clip.Marked(string(ref.Kind), mostQuoted), join(workload.Kinds))
 	}
 	switch {
 	case ref.Name != "" && ref.Selector != nil:
@@ -141,7 +141,7 @@ func targetOf(ref v1alpha1.TargetRef, anyKind bool) (labels.Selector, error) {
 	}
 	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
 	if err != nil {
-		return nil, fmt.Errorf("targetRef.selector cannot be read (%s): use matchLabels, e.g. {tier: api}", display.Cut(err.Error(), 4*mostQuoted))
+		return nil, fmt.Errorf("targetRef.selector cannot be read (%s): use matchLabels, e.g. {tier: api}", clip.Marked(err.Error(), 4*mostQuoted))
 	}
 	return selector, nil
 }

@@ -27,6 +27,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/program"
 	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
@@ -252,17 +253,12 @@ func podStatus(status *corev1.PodStatus) {
 // names of pods and policies come first in them, and the reason after.
 const mostWords = 512
 
-// cutWords returns the first mostWords bytes of a text, in a copy.
-func cutWords(text string) string {
-	return strings.Clone(text[:min(len(text), mostWords)])
-}
-
 // rejection keeps of an event which controller could not create a pod, when, and the API server's answer.
 func rejection(e *corev1.Event) {
 	identity(e)
 	of := e.InvolvedObject
 	*e = corev1.Event{
-		TypeMeta: e.TypeMeta, ObjectMeta: e.ObjectMeta, Reason: cut(e.Reason), Message: cutWords(e.Message),
+		TypeMeta: e.TypeMeta, ObjectMeta: e.ObjectMeta, Reason: cut(e.Reason), Message: clip.Text(e.Message, mostWords),
 		InvolvedObject: corev1.ObjectReference{Kind: cut(of.Kind), APIVersion: cut(of.APIVersion), Namespace: cut(of.Namespace), Name: cut(of.Name)},
 		FirstTimestamp: e.FirstTimestamp, LastTimestamp: e.LastTimestamp, EventTime: e.EventTime, Series: e.Series,
 	}
@@ -274,7 +270,7 @@ func state(s *corev1.ContainerState) {
 	if s.Waiting != nil {
 		switch s.Waiting.Reason {
 		case "CreateContainerError", "CreateContainerConfigError", "RunContainerError":
-			s.Waiting.Message = cutWords(s.Waiting.Message)
+			s.Waiting.Message = clip.Text(s.Waiting.Message, mostWords)
 		default:
 			s.Waiting.Message = ""
 		}
@@ -431,7 +427,7 @@ func status(w workload.Object) {
 		if o.Status.Conditions = nil; len(rejected) > 0 {
 			c := rejected[0]
 			o.Status.Conditions = []appsv1.DeploymentCondition{{
-				Type: c.Type, Status: c.Status, Reason: workload.FailedCreate, LastTransitionTime: c.LastTransitionTime, Message: cutWords(c.Message),
+				Type: c.Type, Status: c.Status, Reason: workload.FailedCreate, LastTransitionTime: c.LastTransitionTime, Message: clip.Text(c.Message, mostWords),
 			}}
 		}
 	case *appsv1.StatefulSet:

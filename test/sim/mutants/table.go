@@ -233,7 +233,7 @@ var mutants = []mutant{
 	},
 	{
 		"A5: log lines without bound", "attributes are written whole",
-		[]edit{{"cmd/attune/logging.go", "	switch a.Value.Kind() {\n	case slog.KindString:\n		a.Value = slog.StringValue(display", "	switch slog.Kind(-1) {\n	case slog.KindString:\n		a.Value = slog.StringValue(display"}},
+		[]edit{{"cmd/attune/logging.go", "	switch a.Value.Kind() {\n	case slog.KindString:\n		a.Value = slog.StringValue(clip", "	switch slog.Kind(-1) {\n	case slog.KindString:\n		a.Value = slog.StringValue(clip"}},
 		"./cmd/attune TestLogLinesAreShort", failed,
 	},
 }
