@@ -82,7 +82,9 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 	for i, pod := range out.ledger.members {
 		granted := out.grants[pod.UID]
 		if before, ok := c.Grants.Of(pod.UID); !ok || !maps.Equal(before.Sizes, granted.Sizes) {
-			count(on.Name, &out.ledger.demands[i], granted)
+			for _, direction := range directions(&out.ledger.demands[i], granted) {
+				moves.WithLabelValues(on.Name, direction).Inc()
+			}
 		}
 	}
 }
@@ -97,13 +99,6 @@ func showHeadroom(name string, out shared) {
 	left := func(r recommender.Resource) float64 { return float64(out.ledger.available[r] - out.result.Needed[r]) }
 	headroomCPU.WithLabelValues(name).Set(left(recommender.CPU) / 1000)
 	headroomMemory.WithLabelValues(name).Set(left(recommender.Memory))
-}
-
-// count counts a new grant by its directions.
-func count(name string, p *node.Pod, granted board.Pod) {
-	for _, direction := range directions(p, granted) {
-		moves.WithLabelValues(name, direction).Inc()
-	}
 }
 
 // directions returns whether a grant lowers and whether it raises a request of the pod; it may do both.

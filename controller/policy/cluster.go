@@ -17,6 +17,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/savings"
@@ -203,9 +205,8 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 		reason = scopeErr.Error()
 	}
 	if reason != "" {
-		known := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-		if known == nil || known.Reason != v1alpha1.ReasonInvalidConfig || known.Message != reason {
-			c.Events.Send(p, nil, unusable(reason))
+		if !saysInvalid(p.Status.Conditions, reason) {
+			c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", reason))
 		}
 		return c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonInvalidConfig, reason))
 	}
@@ -254,13 +255,7 @@ func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 			return err
 		}
 	}
-	before := p.DeepCopy()
-	if has {
-		controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer)
-	} else {
-		controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer)
-	}
-	if err := c.Client.Patch(ctx, p, locked(before)); client.IgnoreNotFound(err) != nil {
+	if _, err := loop.Guard(ctx, c.Client, p, v1alpha1.CleanupFinalizer, open); err != nil {
 		return fmt.Errorf("guarding cluster policy %s with a finalizer: %w", p.Name, err)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/backoff"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
 )
 
@@ -62,7 +63,7 @@ func (r recommendations) write(ctx context.Context, read, rec *v1alpha1.AttuneRe
 	if rec.UID == "" {
 		return r.client.Create(ctx, rec)
 	}
-	return r.client.Patch(ctx, rec, locked(read))
+	return r.client.Patch(ctx, rec, loop.Locked(read))
 }
 
 // tryWriting writes unless the same was refused a short while ago. It returns nil, a refusal (which is
@@ -120,12 +121,6 @@ func (r recommendations) release(ctx context.Context, recs map[string]*v1alpha1.
 // released reports that a spec has nothing left that would be applied to pods.
 func released(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return spec.Mode == v1alpha1.UpdateObserve && spec.Seed == nil && len(spec.Containers) == 0
-}
-
-// locked is the change of an object since before as a patch that fails with a conflict if the object was
-// changed meanwhile.
-func locked(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 // leastWait is how soon a refused recommendation is written again, mostWait how soon at the latest; the

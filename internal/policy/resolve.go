@@ -68,6 +68,9 @@ var (
 	rankings    = []v1alpha1.EvictionRanking{v1alpha1.RankingLow, v1alpha1.RankingMedium, v1alpha1.RankingHigh, v1alpha1.RankingNever}
 	percentiles = []int32{50, 90, 95, 99}
 	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
+	methods     = []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
+	modes       = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
+		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
 )
 
 // strategyFields reads the choice of the strategy and the fields of the strategy Node.
@@ -195,8 +198,8 @@ type resizeFields struct{ *overlay }
 func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 	pods, percent := o.maxConcurrent()
 	return resize.Rules{
-		Mode:                 o.mode(),
-		Method:               o.method(),
+		Mode:                 oneOf(o.overlay, "updateStrategy.type", updateType, modes, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type }),
+		Method:               oneOf(o.overlay, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod }),
 		Paused:               o.paused(),
 		Cooldown:             span(o.overlay, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
 		Observation:          o.observation(),
@@ -211,20 +214,6 @@ func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 		RaiseBeforeKill: oneOf(o.overlay, "memory.raiseBeforeKill", raiseBeforeKill, raises,
 			func(l layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto,
 	}
-}
-
-// mode reads when pods are changed: not at all (Observe, Recommend), at their creation (Initial), or while they
-// run.
-func (o resizeFields) mode() v1alpha1.UpdateType {
-	types := []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
-		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
-	return oneOf(o.overlay, "updateStrategy.type", updateType, types, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type })
-}
-
-// method reads whether a pod may be evicted where its node refuses a size.
-func (o resizeFields) method() v1alpha1.ResizeMethod {
-	methods := []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
-	return oneOf(o.overlay, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod })
 }
 
 // observation is safetyObservationPeriod, or canary.observationPeriod where that is not set; each is merged over

@@ -116,7 +116,7 @@ var mutants = []mutant{
 	},
 	{
 		"P2: policies cannot be deleted without the operator", "the finalizer stays when the last record is closed",
-		[]edit{{"controller/policy/ends.go", "		!open && controllerutil", "		!open && false && controllerutil"}},
+		[]edit{{"controller/policy/ends.go", "CleanupFinalizer, open); err", "CleanupFinalizer, open || len(p.Finalizers) > 0); err"}},
 		"TestWorlds/recommendations_are_deleted", "let go",
 	},
 	{
