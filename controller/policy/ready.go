@@ -76,18 +76,14 @@ func (r readiness) unsized() (reason, message string) {
 // notTaken names the first workloads whose recommendation the API server refused, at most maxRefused, and
 // counts the rest.
 func (r readiness) notTaken() string {
-	shown := r.refused[:min(len(r.refused), maxRefused)]
-	text := fmt.Sprintf("the API server does not take the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won))
-	for i, refused := range shown {
-		if i > 0 {
-			text += "; "
-		}
-		text += refused.Error()
+	var shown []string
+	for _, refused := range r.refused[:min(len(r.refused), maxRefused)] {
+		shown = append(shown, refused.Error())
 	}
 	if rest := len(r.refused) - len(shown); rest > 0 {
-		text += fmt.Sprintf("; and %d more", rest)
+		shown = append(shown, fmt.Sprintf("and %d more", rest))
 	}
-	return text
+	return fmt.Sprintf("the API server does not take the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won)) + strings.Join(shown, "; ")
 }
 
 // conflict names the first workload that another policy sizes, and counts the rest.

@@ -177,14 +177,11 @@ func policyOf(_ context.Context, o client.Object) []reconcile.Request {
 // statusChanged passes updates of what a policy reads of the workload loop's half, and deletions, after
 // which the recommendation is written again.
 func statusChanged() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*v1alpha1.AttuneRecommendation), e.ObjectNew.(*v1alpha1.AttuneRecommendation)
-			return !equality.Semantic.DeepEqual(readOf(before.Status), readOf(after.Status))
-		},
-	}
+	p := loop.Updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
+		return !equality.Semantic.DeepEqual(readOf(before.Status), readOf(after.Status))
+	})
+	p.CreateFunc, p.GenericFunc = func(event.CreateEvent) bool { return false }, func(event.GenericEvent) bool { return false }
+	return p
 }
 
 // first passes recommendations that the cache shows for the first time, unless they are released already.
