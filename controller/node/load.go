@@ -172,9 +172,9 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 		of     func(context.Context, time.Time) (map[string]float64, error)
 		put    func(*node.LoadSample) *float64
 	}{
-		{anything, l.Loads.Pressure, func(s *node.LoadSample) *float64 { return &s.Pressure }},
-		{unpressed, l.Loads.Load1, func(s *node.LoadSample) *float64 { return &s.Load1 }},
-		{unjudged, l.Loads.Usage, func(s *node.LoadSample) *float64 { return &s.Usage }},
+		{func(node.LoadSample) bool { return true }, l.Loads.Pressure, func(s *node.LoadSample) *float64 { return &s.Pressure }},
+		{func(s node.LoadSample) bool { return !s.Pressing() }, l.Loads.Load1, func(s *node.LoadSample) *float64 { return &s.Load1 }},
+		{func(s node.LoadSample) bool { return math.IsNaN(s.Load()) }, l.Loads.Usage, func(s *node.LoadSample) *float64 { return &s.Usage }},
 	} {
 		if !slices.ContainsFunc(samples, ask.wanted) {
 			continue
@@ -191,12 +191,6 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 	}
 	return samples, nil
 }
-
-// The conditions under which a signal is asked for: always, where the pressure is missing, and where the
-// node cannot be judged yet.
-func anything(node.LoadSample) bool    { return true }
-func unpressed(s node.LoadSample) bool { return !s.Pressing() }
-func unjudged(s node.LoadSample) bool  { return math.IsNaN(s.Load()) }
 
 // controlPlane is the key of the label, and usually of a taint, of nodes that run the control plane.
 const controlPlane = "node-role.kubernetes.io/control-plane"
