@@ -1,9 +1,6 @@
 package bridge
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -80,7 +78,7 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 		Type: "RecommendationProvided", Status: string(metav1.ConditionTrue), LastTransitionTime: rec.CreationTimestamp, Reason: "AttuneRecommendation",
 		Message: fmt.Sprintf("kubectl attune explain %s --namespace %s shows how it was computed", id, id.Namespace),
 	}}
-	out.Annotations = map[string]string{v1alpha1.PublishedAnnotation: digest(out)}
+	out.Annotations = map[string]string{v1alpha1.PublishedAnnotation: clip.Digest(out, 12)}
 	return out, true
 }
 
@@ -170,11 +168,4 @@ func policy(container string, b *pod.Born) ContainerPolicy {
 		out.Mode = autoscale.VPAModeOff
 	}
 	return out
-}
-
-// digest is a hash of all that is written. It cannot fail: the object is made of texts, numbers and lists of them.
-func digest(of *VPA) string {
-	text, _ := json.Marshal(of)
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:12])
 }

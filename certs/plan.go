@@ -196,11 +196,7 @@ func Issue(now time.Time, action Action, data Data, names []string) (Data, error
 // issueAuthority puts a new authority in front of those that are still valid. Expired ones are left out, so the
 // bundle does not grow for ever.
 func issueAuthority(now time.Time, data Data) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
+	cert, key, err := certify(&x509.Certificate{
 		Subject:               pkix.Name{CommonName: "attune webhook authority"},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(authorityLife),
@@ -209,8 +205,7 @@ func issueAuthority(now time.Time, data Data) error {
 		// The authority signs serving certificates, and no other authority.
 		MaxPathLenZero: true,
 		KeyUsage:       x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	cert, err := sign(template, template, key, key)
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -218,9 +213,8 @@ func issueAuthority(now time.Time, data Data) error {
 	for _, old := range trusted(now, data) {
 		bundle.Write(certPEM(old.Raw))
 	}
-	data[bundleKey] = bundle.Bytes()
-	data[authorityKey], err = keyPEM(key)
-	return err
+	data[bundleKey], data[authorityKey] = bundle.Bytes(), key
+	return nil
 }
 
 // issueLeaf issues a serving certificate for the names. It ends with its authority at the latest, since it is of
@@ -230,75 +224,53 @@ func issueLeaf(now time.Time, data Data, names []string) error {
 	if err != nil {
 		return err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: names[0]},
-		DNSNames:    names,
-		NotBefore:   now.Add(-backdate),
-		NotAfter:    earliest(now.Add(leafLife), by.cert.NotAfter),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	if data[certKey], err = sign(template, by.cert, key, by.key); err != nil {
-		return err
-	}
-	data[keyKey], err = keyPEM(key)
+	data[certKey], data[keyKey], err = certify(serving(now, earliest(now.Add(leafLife), by.cert.NotAfter), names), by)
 	return err
 }
 
 // Own makes a certificate for names that signs itself: no client can verify it. Its key is of the curve P-256, so that strangers
 // who begin many handshakes cost a server a tenth of what they would with RSA.
 func Own(now time.Time, names ...string) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, key, err := certify(serving(now, now.Add(authorityLife), names), nil)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	template := &x509.Certificate{
+	return tls.X509KeyPair(cert, key)
+}
+
+// serving is a serving certificate for names that ends at a time.
+func serving(now, ends time.Time, names []string) *x509.Certificate {
+	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: names[0]},
 		DNSNames:    names,
 		NotBefore:   now.Add(-backdate),
-		NotAfter:    now.Add(authorityLife),
+		NotAfter:    ends,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	cert, err := sign(template, template, key, key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	private, err := keyPEM(key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair(cert, private)
 }
 
-// sign makes a certificate in PEM with a random serial number.
-func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+// certify makes a key, and the certificate for it that an authority signs; nil: it signs itself. Both are PEM.
+func certify(template *x509.Certificate, by *authority) (cert, private []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	template.SerialNumber = serial
-	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	if by == nil {
+		by = &authority{template, key}
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return nil, nil, err
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return certPEM(raw), nil
+	private, err = x509.MarshalPKCS8PrivateKey(key)
+	return certPEM(raw), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), err
 }
 
 // certPEM encodes a certificate in PEM.
 func certPEM(raw []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
-}
-
-// keyPEM encodes a private key as PKCS #8 in PEM.
-func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
 }

@@ -193,9 +193,20 @@ func (s *SelfSigned) read(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// carryOut writes what a plan issues, into a Secret that was read or into a new one (nil).
+// carryOut writes what a plan issues, into a Secret that was read or into a new one (nil). It is refused where the Secret is
+// not as it was read: the update carries its resourceVersion.
 func (s *SelfSigned) carryOut(ctx context.Context, plan Plan, secret *corev1.Secret) error {
-	if err := s.write(ctx, plan, secret); err != nil {
+	secrets, made := s.Client.CoreV1().Secrets(s.Namespace), secret == nil
+	if made {
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Secret}}
+	}
+	var err error
+	if secret.Data, err = Issue(s.Clock.Now(), plan.Action, secret.Data, s.DNSNames); err == nil && made {
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	} else if err == nil {
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
 		return fmt.Errorf("writing secret %s/%s: %w", s.Namespace, s.Secret, err)
 	}
 	s.Log.Info("Renewed the webhooks' certificate", "action", plan.Action, "reason", plan.Reason)
@@ -216,24 +227,6 @@ func (s *SelfSigned) settling(bundle []byte) time.Duration {
 		return 0
 	}
 	return s.since.Add(settle).Sub(now)
-}
-
-// write is refused where the Secret is not as it was read: the update carries its resourceVersion.
-func (s *SelfSigned) write(ctx context.Context, plan Plan, secret *corev1.Secret) (err error) {
-	secrets := s.Client.CoreV1().Secrets(s.Namespace)
-	if secret == nil {
-		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Secret}}
-		if secret.Data, err = Issue(s.Clock.Now(), plan.Action, nil, s.DNSNames); err != nil {
-			return err
-		}
-		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-		return err
-	}
-	if secret.Data, err = Issue(s.Clock.Now(), plan.Action, secret.Data, s.DNSNames); err != nil {
-		return err
-	}
-	_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
-	return err
 }
 
 // serve takes a certificate into use. It is trusted already.

@@ -272,6 +272,11 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
+// Running reports whether a pod runs and is not being deleted.
+func Running(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
+}
+
 // IsReady reports whether the pod's Ready condition is True; false where it has none.
 func IsReady(pod *corev1.Pod) bool {
 	c := Condition(pod, corev1.PodReady)

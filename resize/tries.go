@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -468,13 +469,8 @@ func termsOf(reason string, in GateInput) string {
 	return digest(terms)
 }
 
-// CutMessage returns at most mostMessage bytes of a text, without half a character at the end.
-func CutMessage(text string) string {
-	if len(text) <= mostMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:mostMessage], "")
-}
+// CutMessage returns at most mostMessage bytes of a text.
+func CutMessage(text string) string { return clip.Text(text, mostMessage) }
 
 // TriesInOurTime returns the tries with rows that begin in the future moved back to now: another replica with a
 // clock that is ahead wrote them. The argument is not changed.

@@ -27,7 +27,7 @@ func TestAPodWhoseContainersAreLeftOutTeachesNothing(t *testing.T) {
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}},
 		})
 	}
-	_, err := trim.Pod(pod)
+	_, err := trim.Object(pod)
 	require.NoError(t, err)
 	require.Len(t, pod.Spec.Containers, 1)
 	assert.True(t, tuning.NewPass(tuning.View{}, v1alpha1.AttuneRecommendationStatus{}).TooLarge(pod))

@@ -355,8 +355,7 @@ func Killed(pod *corev1.Pod) bool { return len(podview.OOMKills(pod)) > 0 }
 
 // batch reports whether the workload is a Job or a CronJob, whose pods are sized at admission.
 func (v *View) batch() bool {
-	kind := v.Rec.Spec.Workload.Kind
-	return kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob
+	return workload.Batch(v.Rec.Spec.Workload.Kind)
 }
 
 // sizesPods reports whether running pods are resized or new ones are seeded.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
@@ -28,10 +29,7 @@ type foundRow struct{ Name, Path, Namespace, NamespacePath, Policy, Mode, Phase 
 
 // searchOf finds the workloads whose NAMESPACE/KIND/NAME has a text in it, in upper or lower case.
 func searchOf(c Cluster, query string, page int) searchPage {
-	query = strings.TrimSpace(query)
-	if len(query) > mostQuery {
-		query = strings.ToValidUTF8(query[:mostQuery], "")
-	}
+	query = clip.Text(strings.TrimSpace(query), mostQuery)
 	out := searchPage{At: c.At, Query: query, Looked: query != ""}
 	if !out.Looked {
 		return out

@@ -3,13 +3,11 @@ package usage
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 )
 
 // Source answers what containers used. Any number of goroutines may use one.
@@ -92,11 +90,5 @@ type Digest string
 
 // Digest of the settings.
 func (s SourceSettings) Digest() Digest {
-	encoded, err := json.Marshal(s)
-	if err != nil {
-		// Strings, maps of strings and durations always encode.
-		panic(err)
-	}
-	sum := sha256.Sum256(encoded)
-	return Digest(hex.EncodeToString(sum[:8]))
+	return Digest(clip.Digest(s, 8))
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/internal/backoff"
 )
 
 // mostPasses is how many passes an object rests at most that the API server refused: half an hour.
@@ -32,7 +34,7 @@ func (r refusals) note(of request, err error, now time.Time, every time.Duration
 		return
 	}
 	times := r[of].times + 1
-	rest := time.Duration(min(1<<min(times, 10), mostPasses)) * every
+	rest := backoff.Wait(2*every, mostPasses*every, times)
 	r[of] = refusal{times, now.Add(rest - every/2)} // the pass that is due then may be a little early
 }
 

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
 )
 
 // addClusterwide returns whether the operator uses AttuneClusterPolicies. One that watches some namespaces only does
@@ -36,7 +37,7 @@ func addClusterwide(mgr ctrl.Manager, c Config) (bool, error) {
 
 // clusterPolicies asks the API server about the kind.
 type clusterPolicies struct {
-	api coreResources
+	api loop.Served
 	may mayWatch
 }
 
@@ -51,7 +52,7 @@ func askClusterPolicies(config *rest.Config) (clusterPolicies, error) {
 
 // used reports whether the API server serves the kind and lets the operator watch it.
 func (c clusterPolicies) used(ctx context.Context) (bool, error) {
-	served, err := serves(c.api, v1alpha1.GroupVersion, func(r metav1.APIResource) bool { return r.Kind == string(v1alpha1.PolicyKindCluster) })
+	served, err := loop.Serves(c.api, v1alpha1.GroupVersion, func(r metav1.APIResource) bool { return r.Kind == string(v1alpha1.PolicyKindCluster) })
 	if err != nil || !served {
 		return false, err
 	}

@@ -18,8 +18,8 @@ type Config struct {
 	api *rest.Config
 	// watched are the namespaces in the caches; empty: all of them. They are a part of Options.process.watched.
 	watched namespaces
-	// leftOut are the namespaces of the flags that may not be watched. A runnable waits until one of them may be.
-	leftOut leftOut
+	// waits end the process when what the flags name and it cannot watch may be watched.
+	waits []unserved
 	// kinds are the workloads that are watched.
 	kinds kinds
 	// historyBytes bounds what histories take in memory; 0: history.DefaultMaxBytes. reviewBytes bounds the
@@ -32,23 +32,30 @@ type Config struct {
 // Complete makes the Config of valid Options. It asks the API server which kinds of workloads it serves, and which
 // namespaces may be watched, where the flags name any. An error means that the API server does not answer, or that none of them may be watched.
 func (o *Options) Complete(ctx context.Context, api *rest.Config) (Config, error) {
-	c := Config{Options: *o, api: api, historyBytes: historyBytes(), reviewBytes: reviewBytes(), traces: newTraces(o)}
+	c := Config{Options: *o, api: api, historyBytes: historyBytes(), reviewBytes: int64(partOfLimit(8, mostReviewBytes)), traces: newTraces(o)}
 	var err error
 	if c.kinds, err = o.askKinds(ctx, api); err != nil {
 		return Config{}, err
 	}
-	if len(o.process.watched) == 0 {
-		return c, nil
+	if len(o.process.watched) > 0 {
+		may, err := askMayWatch(api, o.program.watchedKinds(c.kinds))
+		if err != nil {
+			return Config{}, err
+		}
+		var left namespaces
+		if c.watched, left, err = o.process.watched.split(ctx, may); err != nil {
+			return Config{}, err
+		}
+		if len(left) > 0 {
+			c.waits = append(c.waits, leftOut(left, may))
+		}
 	}
-	may, err := askMayWatch(api, o.program.watchedKinds(c.kinds))
-	if err != nil {
-		return Config{}, err
+	if o.program.controls && !c.kinds.Rollouts {
+		c.waits = append(c.waits, noRollouts(c))
 	}
-	var left namespaces
-	if c.watched, left, err = o.process.watched.split(ctx, may); err != nil {
-		return Config{}, err
+	if len(c.kinds.Left) > 0 {
+		c.waits = append(c.waits, noScaled(c))
 	}
-	c.leftOut = newLeftOut(left, may)
 	return c, nil
 }
 

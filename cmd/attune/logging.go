@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 )
 
 // levelOf returns the level of a --log-level. debug is -4, which includes V(1) to V(4) of logr.
@@ -55,19 +55,19 @@ const mostOfAttribute = 1 << 10
 func shorten(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
-		a.Value = slog.StringValue(display.Cut(a.Value.String(), mostOfAttribute))
+		a.Value = slog.StringValue(clip.Marked(a.Value.String(), mostOfAttribute))
 	case slog.KindAny:
 		value := a.Value.Any()
 		_, marshals := value.(json.Marshaler)
 		if err, is := value.(error); is && !marshals {
-			a.Value = slog.StringValue(display.Cut(fmt.Sprint(err), mostOfAttribute))
+			a.Value = slog.StringValue(clip.Marked(fmt.Sprint(err), mostOfAttribute))
 		} else if text, err := json.Marshal(value); err != nil {
-			a.Value = slog.StringValue(display.Cut(fmt.Sprint("!ERROR:", err), mostOfAttribute))
+			a.Value = slog.StringValue(clip.Marked(fmt.Sprint("!ERROR:", err), mostOfAttribute))
 		} else if len(text) > mostOfAttribute {
-			a.Value = slog.StringValue(display.Cut(string(text), mostOfAttribute))
+			a.Value = slog.StringValue(clip.Marked(string(text), mostOfAttribute))
 		}
 	}
-	a.Key = display.Cut(a.Key, mostOfAttribute)
+	a.Key = clip.Marked(a.Key, mostOfAttribute)
 	return a
 }
 
@@ -144,11 +144,11 @@ func newSampled(h slog.Handler) *sampled {
 // Handle implements slog.Handler. It first writes what was left out in minutes that are over, then the line
 // itself, if it is not one too many. A namespace among the line's own attributes wins over that of the logger.
 func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
-	of, size := about{display.Cut(r.Message, mostOfKey), s.namespace}, s.size+min(len(r.Message), mostOfAttribute)
+	of, size := about{clip.Marked(r.Message, mostOfKey), s.namespace}, s.size+min(len(r.Message), mostOfAttribute)
 	r.Attrs(func(a slog.Attr) bool {
 		size += sizeOf(a)
 		if a.Key == "namespace" {
-			of.namespace = display.Cut(a.Value.String(), mostOfKey)
+			of.namespace = clip.Marked(a.Value.String(), mostOfKey)
 		}
 		return true
 	})
@@ -171,7 +171,7 @@ func (s *sampled) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		with.size += sizeOf(a)
 		if a.Key == "namespace" {
-			with.namespace = display.Cut(a.Value.String(), mostOfKey)
+			with.namespace = clip.Marked(a.Value.String(), mostOfKey)
 		}
 	}
 	return with

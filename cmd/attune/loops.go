@@ -51,7 +51,8 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 		Dial: usages.dial, Changed: b.newData.tellOne, MaxBytes: c.historyBytes,
 		Forgets: usages.embeds,
 	})
-	followed := newRecent(mgr, c, usages)
+	followed := recent.New(usages.dial)
+	followed.There = cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}.There
 	of, err := newShared(mgr, c, b)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err != nil {
 		return err
 	}
-	if err := addPolicyLoop(mgr, c, of, b, histories, followed); err != nil {
+	if err := newPolicyLoop(mgr, c, of, b, histories, followed).Register(mgr, b.newData); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
 	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, climbs: usages.climbs, recentCPU: usages.known(followed, loads)}); err != nil {
@@ -123,13 +124,6 @@ func addAutoscalers(mgr ctrl.Manager, changed func(namespace string)) (*lookup.L
 	return autoscalers, mgr.Add(autoscalers)
 }
 
-// newRecent makes the store of recent usage for the strategy Node. It accepts only pods that are in the cache.
-func newRecent(mgr ctrl.Manager, c Config, usages *sources) *recent.Store {
-	followed := recent.New(usages.dial)
-	followed.There = cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}.There
-	return followed
-}
-
 // newPolicyLoop makes the loop that writes recommendations. It is made apart from where it is added, so that a test
 // sees that nothing of it was forgotten.
 func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
@@ -139,11 +133,6 @@ func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *h
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 		Nodes: policyloop.Nodes{Reader: mgr.GetClient(), AtLeast: c.loops.largest(), Largest: b.largest},
 	}
-}
-
-// addPolicyLoop adds that loop. The history store wakes it over b.newData.
-func addPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) error {
-	return newPolicyLoop(mgr, c, of, b, histories, followed).Register(mgr, b.newData)
 }
 
 // measuring is how the workload loop measures running pods: gauge asks a source, recentCPU is what is known without a

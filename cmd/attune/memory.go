@@ -54,18 +54,9 @@ func historyBytes() int64 {
 	return limit / 3
 }
 
-// mostReviewBytes bounds what all reviews in flight take together, in bytes: some hundreds of usual ones.
+// mostReviewBytes bounds what all reviews in flight take together, in bytes: some hundreds of usual ones. Where the memory
+// limit is small, they take an eighth of it.
 const mostReviewBytes = 64 << 20
-
-// reviewBytes returns how many bytes the reviews in flight may take: an eighth of the memory limit,
-// mostReviewBytes at most.
-func reviewBytes() int64 {
-	limit, err := memoryLimit()
-	if err != nil || limit == 0 {
-		return mostReviewBytes
-	}
-	return min(limit/8, mostReviewBytes)
-}
 
 // partOfLimit returns how many bytes a store may take: a part of the memory limit, such as a sixteenth, and most of them at most.
 func partOfLimit(part, most int) int {

@@ -11,7 +11,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -21,7 +20,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
-	"attune.io/attune/internal/loop"
 )
 
 // namespaces are those that the operator watches; none: all of them.
@@ -146,43 +144,24 @@ func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left name
 	return watched, left, nil
 }
 
-// leftOut watches whether a namespace that was left out may be watched.
-type leftOut struct {
-	// names are the namespaces that may not be watched; empty: none was left out.
-	names namespaces
-	// may asks the API server about one namespace.
-	may   mayWatch
-	clock clock.WithTicker
-}
-
-// newLeftOut makes the runnable for namespaces that may not be watched.
-func newLeftOut(names namespaces, may mayWatch) leftOut {
-	return leftOut{names, may, clock.RealClock{}}
-}
-
-// Start implements manager.Runnable. It ends with an error, and the process with it, once one of the namespaces
-// may be watched: caches cannot add a namespace while they run, but the next process will.
-func (l leftOut) Start(ctx context.Context) error {
-	log := ctrl.Log.WithName("namespaces")
-	log.Error(nil, "Namespaces are left out: the operator may not watch them. Create them, and upgrade the release", "namespaces", l.names)
-	// Replicas that began together do not end together.
-	for range loop.Every(ctx, l.clock, wait.Jitter(time.Minute, 1)) {
-		for _, name := range l.names {
-			ok, err := l.may(ctx, name)
-			if err != nil {
-				log.Error(err, "Cannot ask the API server; asking again in a minute")
-				break
+// leftOut waits for namespaces that may not be watched.
+func leftOut(names namespaces, may mayWatch) unserved {
+	return unserved{
+		said:   fmt.Sprintf("Namespaces %s are left out: the operator may not watch them. Create them, and upgrade the release", strings.Join(names, ",")),
+		failed: true,
+		ask: func(ctx context.Context) (bool, error) {
+			for _, name := range names {
+				if ok, err := may(ctx, name); ok || err != nil {
+					return ok, err
+				}
 			}
-			if ok {
-				return fmt.Errorf("namespace %s may be watched now: the next process watches it", name)
-			}
-		}
+			return false, nil
+		},
+		every:  time.Minute,
+		served: fmt.Errorf("one of the namespaces %s may be watched now: the next process watches it", strings.Join(names, ",")),
+		clock:  clock.RealClock{},
 	}
-	return nil
 }
-
-// NeedLeaderElection returns false: every replica has caches.
-func (leftOut) NeedLeaderElection() bool { return false }
 
 // syncedWithin is how long the caches may take to be filled. Rights that were taken away meanwhile would keep them
 // waiting for ever; the next process asks anew what it may watch.

@@ -27,7 +27,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,20 +67,20 @@ func TestNamespacesThatMayBeWatched(t *testing.T) {
 func TestALeftOutNamespaceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		left := leftOut{names: namespaces{"a", "b"}, clock: clock.RealClock{}, may: func(_ context.Context, namespace string) (bool, error) {
+		left := leftOut(namespaces{"a", "b"}, func(_ context.Context, namespace string) (bool, error) {
 			if time.Since(began) < 5*time.Minute {
 				return false, errors.New("no answer")
 			}
 			return namespace == "b" && time.Since(began) >= 10*time.Minute, nil
-		}}
-		assert.EqualError(t, left.Start(t.Context()), "namespace b may be watched now: the next process watches it")
+		})
+		assert.EqualError(t, left.Start(t.Context()), "one of the namespaces a,b may be watched now: the next process watches it")
 		assert.GreaterOrEqual(t, time.Since(began), 10*time.Minute)
 		assert.LessOrEqual(t, time.Since(began), 12*time.Minute)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		assert.NoError(t, leftOut{names: namespaces{"a"}, clock: clock.RealClock{}, may: allowing()}.Start(ctx))
+		assert.NoError(t, leftOut(namespaces{"a"}, allowing()).Start(ctx))
 	})
 }
 

@@ -11,13 +11,13 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/decision/stored"
-	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/ui"
 )
 
@@ -88,7 +88,7 @@ func (p pages) running(ctx context.Context, id workload.Identity) []*corev1.Pod 
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !explain.Running(pod) })
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })
 }
 
 // Nodes implements ui.Caches.

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/loop"
 )
 
 // rightsTimeout bounds one question to the API server, and all that mayResize asks.
@@ -64,12 +65,6 @@ func may(ctx context.Context, reviews authorizationclient.SelfSubjectAccessRevie
 	return review.Status.Allowed, nil
 }
 
-// coreResources lists what an API server serves of a group version; discovery clients do.
-type coreResources interface {
-	// ServerResourcesForGroupVersion lists the resources and subresources of a group version, such as v1.
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
-}
-
 // addServed adds the runnable that watches whether the API server serves pods/resize (KEP-1287).
 func addServed(mgr ctrl.Manager) (*workloadloop.Served, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
@@ -81,10 +76,6 @@ func addServed(mgr ctrl.Manager) (*workloadloop.Served, error) {
 }
 
 // servesResize returns whether the core group has the subresource pods/resize.
-func servesResize(api coreResources) (bool, error) {
-	core, err := api.ServerResourcesForGroupVersion("v1")
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(core.APIResources, func(r metav1.APIResource) bool { return r.Name == "pods/resize" }), nil
+func servesResize(api loop.Served) (bool, error) {
+	return loop.Serves(api, corev1.SchemeGroupVersion, func(r metav1.APIResource) bool { return r.Name == "pods/resize" })
 }

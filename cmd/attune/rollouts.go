@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/loop"
 )
 
 // watchesRollouts asks the API server whether a program watches Argo Rollouts: their CRD may be missing, and a kind that
@@ -32,18 +33,18 @@ func (p program) watchesRollouts(ctx context.Context, api *rest.Config, watched 
 }
 
 // servesRollouts returns whether the API server serves them.
-func servesRollouts(api coreResources) (bool, error) {
-	return serves(api, argo.GroupVersion, func(r metav1.APIResource) bool { return r.Name == argo.Resource })
+func servesRollouts(api loop.Served) (bool, error) {
+	return loop.Serves(api, argo.GroupVersion, func(r metav1.APIResource) bool { return r.Name == argo.Resource })
 }
 
 // errRollouts ends a process that began without Argo Rollouts.
 var errRollouts = errors.New("the API server serves Argo Rollouts now: the next process watches them")
 
 // noRollouts is for a program that began without them.
-func noRollouts(p program, api *rest.Config, watched namespaces) unserved {
+func noRollouts(c Config) unserved {
 	return unserved{
 		said: "Argo Rollouts are not sized: the API server does not serve them, or the operator may not watch them",
-		ask:  func(ctx context.Context) (bool, error) { return p.watchesRollouts(ctx, api, watched) }, every: 5 * time.Minute,
+		ask:  func(ctx context.Context) (bool, error) { return c.program.watchesRollouts(ctx, c.api, c.watched) }, every: 5 * time.Minute,
 		served: errRollouts, clock: clock.RealClock{},
 	}
 }

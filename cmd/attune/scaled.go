@@ -18,6 +18,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
 )
 
@@ -77,7 +78,7 @@ func (o *Options) askKinds(ctx context.Context, api *rest.Config) (kinds, error)
 
 // asked are the questions about a kind that --scaled-kinds adds.
 type asked struct {
-	served coreResources
+	served loop.Served
 	// may returns whether the operator may watch a resource.
 	may func(context.Context, schema.GroupResource) (bool, error)
 	// list returns the kind of a resource's lists.

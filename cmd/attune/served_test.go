@@ -32,6 +32,6 @@ func TestServesResize(t *testing.T) {
 	} {
 		served, err := servesResize(tc.api)
 		assert.Equal(t, tc.served, served, name)
-		assert.Equal(t, tc.api.err, err, name)
+		assert.ErrorIs(t, err, tc.api.err, name)
 	}
 }

@@ -55,21 +55,8 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	if err != nil {
 		return nil, err
 	}
-	// It ends the process when a namespace that was left out may be watched.
-	if len(c.leftOut.names) > 0 {
-		if err := mgr.Add(c.leftOut); err != nil {
-			return nil, err
-		}
-	}
-	// It ends the process when Argo Rollouts are served that were not when it began.
-	if c.program.controls && !c.kinds.Rollouts {
-		if err := mgr.Add(noRollouts(c.program, c.api, c.watched)); err != nil {
-			return nil, err
-		}
-	}
-	// The same for the kinds that its owner adds.
-	if len(c.kinds.Left) > 0 {
-		if err := mgr.Add(noScaled(c)); err != nil {
+	for _, waits := range c.waits {
+		if err := mgr.Add(waits); err != nil {
 			return nil, err
 		}
 	}

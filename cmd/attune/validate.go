@@ -15,7 +15,7 @@ func (o *Options) Validate() error {
 	if o.program.controls {
 		checks = append(checks, o.usage.validate, func() error { return o.loops.validate(o.process.watched) })
 	}
-	for _, check := range append(checks, o.process.validateLogging) {
+	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
 		}
@@ -28,11 +28,6 @@ func (o *processOptions) validate() error {
 	if o.namespace == "" {
 		return errors.New("--namespace is empty: set it, or the environment variable POD_NAMESPACE, to the operator's own namespace")
 	}
-	return nil
-}
-
-// validateLogging checks the log level.
-func (o *processOptions) validateLogging() error {
 	_, err := levelOf(o.logLevel)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/sparkline"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -105,7 +106,7 @@ func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers [
 func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alpha1.AttuneRecommendation) ([]explain.LivePod, error) {
 	id := workload.IdentityOf(rec)
 	pods, _, err := ownedpods.Find(ctx, c, ownedpods.Query{
-		Namespace: id.Namespace, Kinds: []v1alpha1.WorkloadKind{id.Kind}, Keep: explain.Running,
+		Namespace: id.Namespace, Kinds: []v1alpha1.WorkloadKind{id.Kind}, Keep: podview.Running,
 		Note: e.note, Unknown: "the running pods are not shown",
 	})
 	return explain.LivePods(pods[id]), err

@@ -10,11 +10,11 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/nodecount"
 	"attune.io/attune/cmd/kubectl-attune/ownedpods"
 	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
-	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // newSavings makes the verb savings.
@@ -55,7 +55,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	}
 	var cluster nodecount.Pods
 	pods, known, err := ownedpods.Find(ctx, c, ownedpods.Query{
-		Namespace: namespace, Kinds: kindsOf(recs), Keep: explain.Running, Every: cluster.Add, Note: env.note,
+		Namespace: namespace, Kinds: kindsOf(recs), Keep: podview.Running, Every: cluster.Add, Note: env.note,
 		Unknown: "what is realised is not known, and potential savings are those of the templates",
 	})
 	if err != nil {

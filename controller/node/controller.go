@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +38,7 @@ import (
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -73,9 +73,9 @@ type Controller struct {
 	// for each interval.
 	Interval time.Duration
 
-	mutex sync.Mutex
-	// of has one entry for each node that was looked at; an entry is removed with its node.
-	of map[string]remembered
+	// known has one entry for each node that was looked at; an entry is removed with its node. The maps inside are not changed
+	// afterwards: each look makes new ones.
+	known table.Table[string, remembered]
 }
 
 // Reconcile shares the headroom of one node anew. The package comment has the steps. The result always
@@ -98,14 +98,14 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	// The order matters: changed has to be known before the pods are shared (a pod that was resized a
 	// moment ago is frozen), and the victims of the last look before new ones are chosen (they use up the
 	// budget).
-	known := c.recall(req.Name).see(s)
+	known := c.known.Of(req.Name).see(s)
 	s.changed = known.changed
 	known.victims = known.victims.settle(s.pods, c.Interval, s.now)
 	out := s.share(known.victims.chooser(s, len(known.seen)))
 	var holders []node.Holder
 	known.holding, holders = known.holding.settle(out.holders, s.now)
 	known.last = s.look(out)
-	c.remember(req.Name, known)
+	c.known.Put(req.Name, known)
 	// The metrics compare the new grants with those on the board, so that they are updated before Publish.
 	c.tell(found, out)
 	c.tellHolders(found, known.last, out, holders)
@@ -158,35 +158,16 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 // node of that name was looked at. Only the inputs of the look are kept; each call computes the answer
 // from them. It is safe for concurrent use.
 func (c *Controller) Decided(node string) (decision.Node, bool) {
-	last := c.recall(node).last
+	last := c.known.Of(node).last
 	if last == nil {
 		return decision.Node{}, false
 	}
 	return last.answer(), true
 }
 
-// recall returns what is known of a node; the zero value: nothing.
-func (c *Controller) recall(node string) remembered {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.of[node]
-}
-
-// remember keeps what a look found. The maps inside are not changed afterwards: each look makes new ones.
-func (c *Controller) remember(node string, known remembered) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.of == nil {
-		c.of = map[string]remembered{}
-	}
-	c.of[node] = known
-}
-
 // forget drops a node that is gone: its memory, its grants and its metrics.
 func (c *Controller) forget(node string) {
-	c.mutex.Lock()
-	delete(c.of, node)
-	c.mutex.Unlock()
+	c.known.Forget(node)
 	c.Wake(c.Grants.Publish(node, nil))
 	forgetGauges(node)
 }

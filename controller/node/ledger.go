@@ -110,7 +110,7 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 		LastLowered: s.changed(pod.UID).lowered, LastResized: s.changed(pod.UID).resized,
 	}
 	for i, c := range m.holds {
-		t := targetOf(rec, c.Name)
+		t := board.TargetOf(rec, c.Name)
 		if t != nil {
 			m.wants[i] = podview.FromResources(t.Target)
 		}
@@ -123,16 +123,6 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 		p.Containers = append(p.Containers, of)
 	}
 	return p, m
-}
-
-// targetOf returns the stored target of a container; nil: it has none.
-func targetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.ContainerTarget {
-	for i := range rec.Spec.Containers {
-		if rec.Spec.Containers[i].Name == container {
-			return &rec.Spec.Containers[i]
-		}
-	}
-	return nil
 }
 
 // container returns a container with its demand. It keeps what it holds of a resource whose demand is not

@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/loop"
+	"attune.io/attune/internal/table"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -60,7 +61,7 @@ type LoadLoop struct {
 	// overloaded.
 	of map[string]node.LoadState
 	// inUse has its own mutex, so that Busy never waits for a source.
-	inUse inUse
+	inUse table.Table[string, fraction]
 }
 
 // NeedLeaderElection is true: two replicas with different samples would set and remove the taint in turns.
@@ -126,14 +127,16 @@ func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node, now time.Ti
 		if unanswered == nil {
 			load := samples[i].Load()
 			loadOf(n.Name, load)
-			l.inUse.note(n.Name, samples[i].InUse(), now)
+			if used := samples[i].InUse(); !math.IsNaN(used) {
+				l.inUse.Put(n.Name, fraction{used, now})
+			}
 			state = state.Next(load, now)
 		}
 		l.of[n.Name] = state
 	}
 	for name := range before {
 		loadRatio.DeleteLabelValues(name)
-		l.inUse.forget(name)
+		l.inUse.Forget(name)
 	}
 	return unanswered
 }
@@ -141,48 +144,14 @@ func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node, now time.Ti
 // Busy returns the used fraction of a node's CPU as measured last, by usage or by load average (1 = all of
 // it); false: it was not measured since a time.
 func (l *LoadLoop) Busy(node string, since time.Time) (float64, bool) {
-	return l.inUse.since(node, since)
-}
-
-// inUse is what was measured last of nodes' CPU. mutex guards of; it is never held while a source is
-// asked.
-type inUse struct {
-	mutex sync.Mutex
-	of    map[string]fraction
+	last, known := l.inUse.Find(node)
+	return last.used, known && !last.at.Before(since)
 }
 
 // fraction is one measurement: the used part of a node's CPU, and when.
 type fraction struct {
 	used float64
 	at   time.Time
-}
-
-// note keeps a measurement; NaN is none, and the last one stays.
-func (u *inUse) note(node string, used float64, at time.Time) {
-	if math.IsNaN(used) {
-		return
-	}
-	u.mutex.Lock()
-	defer u.mutex.Unlock()
-	if u.of == nil {
-		u.of = map[string]fraction{}
-	}
-	u.of[node] = fraction{used, at}
-}
-
-// since returns the last measurement unless it is older than a time.
-func (u *inUse) since(node string, since time.Time) (float64, bool) {
-	u.mutex.Lock()
-	defer u.mutex.Unlock()
-	last, known := u.of[node]
-	return last.used, known && !last.at.Before(since)
-}
-
-// forget drops a node that is gone.
-func (u *inUse) forget(node string) {
-	u.mutex.Lock()
-	defer u.mutex.Unlock()
-	delete(u.of, node)
 }
 
 // samples returns the measurements of the nodes, in their order, with NaN for what is missing. Each signal
@@ -203,9 +172,9 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 		of     func(context.Context, time.Time) (map[string]float64, error)
 		put    func(*node.LoadSample) *float64
 	}{
-		{anything, l.Loads.Pressure, func(s *node.LoadSample) *float64 { return &s.Pressure }},
-		{unpressed, l.Loads.Load1, func(s *node.LoadSample) *float64 { return &s.Load1 }},
-		{unjudged, l.Loads.Usage, func(s *node.LoadSample) *float64 { return &s.Usage }},
+		{func(node.LoadSample) bool { return true }, l.Loads.Pressure, func(s *node.LoadSample) *float64 { return &s.Pressure }},
+		{func(s node.LoadSample) bool { return !s.Pressing() }, l.Loads.Load1, func(s *node.LoadSample) *float64 { return &s.Load1 }},
+		{func(s node.LoadSample) bool { return math.IsNaN(s.Load()) }, l.Loads.Usage, func(s *node.LoadSample) *float64 { return &s.Usage }},
 	} {
 		if !slices.ContainsFunc(samples, ask.wanted) {
 			continue
@@ -223,12 +192,6 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 	return samples, nil
 }
 
-// The conditions under which a signal is asked for: always, where the pressure is missing, and where the
-// node cannot be judged yet.
-func anything(node.LoadSample) bool    { return true }
-func unpressed(s node.LoadSample) bool { return !s.Pressing() }
-func unjudged(s node.LoadSample) bool  { return math.IsNaN(s.Load()) }
-
 // controlPlane is the key of the label, and usually of a taint, of nodes that run the control plane.
 const controlPlane = "node-role.kubernetes.io/control-plane"
 
@@ -241,15 +204,10 @@ func open(n *corev1.Node) bool {
 
 // tainted reports whether the node carries this loop's taint with the same key, value and effect. A taint
 // with the same key and another value was set by another writer and is left alone.
-func tainted(n *corev1.Node) bool { return slices.Contains(withoutTimes(n.Spec.Taints), overloaded) }
+func tainted(n *corev1.Node) bool { return slices.ContainsFunc(n.Spec.Taints, ours) }
 
-// withoutTimes returns copies of taints without TimeAdded, for comparison.
-func withoutTimes(taints []corev1.Taint) []corev1.Taint {
-	out := slices.Clone(taints)
-	for i := range out {
-		out[i].TimeAdded = nil
-	}
-	return out
+func ours(t corev1.Taint) bool {
+	return t.Key == overloaded.Key && t.Value == overloaded.Value && t.Effect == overloaded.Effect
 }
 
 // taint sets or removes the taint. The patch replaces the whole list of taints, so that it names the
@@ -265,13 +223,9 @@ func (l *LoadLoop) taint(ctx context.Context, n *corev1.Node, want bool) error {
 		next.Spec.Taints = append(next.Spec.Taints, overloaded)
 		told = event.Warning(v1alpha1.EventNodeTainted, "Tainted with %s=%s:%s: its CPU has been overloaded for 2 minutes", overloaded.Key, overloaded.Value, overloaded.Effect)
 	} else {
-		next.Spec.Taints = slices.DeleteFunc(next.Spec.Taints, func(t corev1.Taint) bool {
-			return t.Key == overloaded.Key && t.Value == overloaded.Value && t.Effect == overloaded.Effect
-		})
+		next.Spec.Taints = slices.DeleteFunc(next.Spec.Taints, ours)
 	}
-	patch := client.MergeFromWithOptions(n, client.MergeFromWithOptimisticLock{})
-	err := l.Client.Patch(ctx, next, patch)
-	switch {
+	switch err := l.Client.Patch(ctx, next, loop.Locked(n)); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // the next look sees what has become of it
 	case err != nil:

@@ -250,7 +250,7 @@ func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 		l.says.err = nil
 	}
 	assert.Len(t, l.of, 1)
-	assert.Len(t, l.inUse.of, 1)
+	assert.Len(t, l.inUse.All(), 1)
 	assert.Equal(t, shown, testutil.CollectAndCount(loadRatio))
 }
 

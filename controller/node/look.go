@@ -74,7 +74,7 @@ func wants(rec *v1alpha1.AttuneRecommendation, of []podview.Container) []recomme
 	}
 	sizes := make([]recommender.Size, len(of))
 	for i, c := range of {
-		if t := targetOf(rec, c.Name); t != nil {
+		if t := board.TargetOf(rec, c.Name); t != nil {
 			sizes[i] = podview.FromResources(t.Target)
 		}
 	}

@@ -17,33 +17,26 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
+// Each series has the node's name as a label and is removed with the node (forgetGauges). loadRatio is the load of a node by
+// which the taint is judged: above 1 the node is overloaded.
 var (
-	// Each series has the node's name as a label and is removed with the node (forgetGauges).
-	members = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "attune_node_pods", Help: "Pods that share the spike headroom of a node.",
-	}, []string{"node"})
-	overcommitted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "attune_node_overcommitted", Help: "1 where the demands of a node's pods do not fit, and no pod can be evicted to make them fit.",
-	}, []string{"node", "resource"})
-	victimsOf = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "attune_node_evictions_wanted", Help: "Pods of a node that have to go so that the others fit.",
-	}, []string{"node"})
-	headroomCPU = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "attune_node_headroom_cpu_cores", Help: "CPU that a node has for the pods that share it, beyond what they need, the reserve for their spikes included; negative: they do not fit.",
-	}, []string{"node"})
-	headroomMemory = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "attune_node_headroom_memory_bytes", Help: "Memory that a node has for the pods that share it, beyond what they need, the reserve for their spikes included; negative: they do not fit.",
-	}, []string{"node"})
-	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
+	members       = gauge("attune_node_pods", "Pods that share the spike headroom of a node.")
+	overcommitted = gauge("attune_node_overcommitted",
+		"1 where the demands of a node's pods do not fit, and no pod can be evicted to make them fit.", "resource")
+	victimsOf   = gauge("attune_node_evictions_wanted", "Pods of a node that have to go so that the others fit.")
+	headroomCPU = gauge("attune_node_headroom_cpu_cores",
+		"CPU that a node has for the pods that share it, beyond what they need, the reserve for their spikes included; negative: they do not fit.")
+	headroomMemory = gauge("attune_node_headroom_memory_bytes",
+		"Memory that a node has for the pods that share it, beyond what they need, the reserve for their spikes included; negative: they do not fit.")
+	loadRatio = gauge("attune_node_load_ratio", "CPU load of a node in terms of what is too much: above 1 it is overloaded, below 0.9 it is well.")
+	moves     = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_node_grants_total", Help: "Grants that differ from what the pod holds, by direction: lowered or raised.",
 	}, []string{"node", "direction"})
 )
 
-// loadRatio is the load of a node by which the taint is judged: above 1 the node is overloaded.
-var loadRatio = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "attune_node_load_ratio",
-	Help: "CPU load of a node in terms of what is too much: above 1 it is overloaded, below 0.9 it is well.",
-}, []string{"node"})
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"node"}, labels...))
+}
 
 func init() {
 	metrics.Registry.MustRegister(members, overcommitted, victimsOf, headroomCPU, headroomMemory, moves, loadRatio)
@@ -82,7 +75,9 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 	for i, pod := range out.ledger.members {
 		granted := out.grants[pod.UID]
 		if before, ok := c.Grants.Of(pod.UID); !ok || !maps.Equal(before.Sizes, granted.Sizes) {
-			count(on.Name, &out.ledger.demands[i], granted)
+			for _, direction := range directions(&out.ledger.demands[i], granted) {
+				moves.WithLabelValues(on.Name, direction).Inc()
+			}
 		}
 	}
 }
@@ -97,13 +92,6 @@ func showHeadroom(name string, out shared) {
 	left := func(r recommender.Resource) float64 { return float64(out.ledger.available[r] - out.result.Needed[r]) }
 	headroomCPU.WithLabelValues(name).Set(left(recommender.CPU) / 1000)
 	headroomMemory.WithLabelValues(name).Set(left(recommender.Memory))
-}
-
-// count counts a new grant by its directions.
-func count(name string, p *node.Pod, granted board.Pod) {
-	for _, direction := range directions(p, granted) {
-		moves.WithLabelValues(name, direction).Inc()
-	}
 }
 
 // directions returns whether a grant lowers and whether it raises a request of the pod; it may do both.

@@ -247,7 +247,7 @@ func TestWhatComesWhileItIsDecided(t *testing.T) {
 	}
 	f.clock.SetTime(f.clock.Now().Add(step))
 	between.happens = refresh
-	f.decided.forget(client.ObjectKeyFromObject(f.policy()))
+	f.decided.Forget(client.ObjectKeyFromObject(f.policy()))
 	f.pass(t)
 	taken := 0
 	f.Doubt = func(context.Context, string, bool) { taken++ }

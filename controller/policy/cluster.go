@@ -16,6 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/savings"
@@ -62,7 +65,7 @@ func briefOf(conditions []metav1.Condition, kind string, should metav1.Condition
 	}
 	b := brief{is: c.Status == metav1.ConditionTrue, reason: c.Reason}
 	if c.Status != should {
-		b.message = cut(c.Message, 256)
+		b.message = clip.Text(c.Message, 256)
 	}
 	return b
 }
@@ -90,7 +93,7 @@ func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 // unfinished keeps why a look at an instance has ended early; what an earlier look has counted stays.
 func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error) {
 	x.change(p, func(of *part) {
-		of.generation, of.ready = p.Generation, brief{reason: reason, message: cut(err.Error(), 256)}
+		of.generation, of.ready = p.Generation, brief{reason: reason, message: clip.Text(err.Error(), 256)}
 	})
 }
 
@@ -202,9 +205,8 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 		reason = scopeErr.Error()
 	}
 	if reason != "" {
-		known := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-		if known == nil || known.Reason != v1alpha1.ReasonInvalidConfig || known.Message != reason {
-			c.Events.Send(p, nil, unusable(reason))
+		if !saysInvalid(p.Status.Conditions, reason) {
+			c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", reason))
 		}
 		return c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonInvalidConfig, reason))
 	}
@@ -253,13 +255,7 @@ func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 			return err
 		}
 	}
-	before := p.DeepCopy()
-	if has {
-		controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer)
-	} else {
-		controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer)
-	}
-	if err := c.Client.Patch(ctx, p, locked(before)); client.IgnoreNotFound(err) != nil {
+	if _, err := loop.Guard(ctx, c.Client, p, v1alpha1.CleanupFinalizer, open); err != nil {
 		return fmt.Errorf("guarding cluster policy %s with a finalizer: %w", p.Name, err)
 	}
 	return nil

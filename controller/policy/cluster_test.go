@@ -178,7 +178,7 @@ func TestLabelsOfNamespacesSelect(t *testing.T) {
 	label(nil)
 	assert.Empty(t, r.sizedBy())
 	assert.Empty(t, r.parts.by, "what is not selected is not remembered")
-	assert.Empty(t, r.matchings.by)
+	assert.Empty(t, r.matchings.All())
 }
 
 // While a pod is watched, the finalizer keeps the cluster policy; its namespaces are let go at once.

@@ -70,7 +70,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	refresh()
 	assert.Equal(t, workloads, passes(3))
 	var last time.Time
-	for _, of := range f.decided.by {
+	for _, of := range f.decided.All() {
 		for _, made := range of.made {
 			last = made.DataUntil
 		}
@@ -82,7 +82,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 
 	_, err := f.end(t.Context(), f.policy())
 	assert.NoError(t, err)
-	assert.Empty(t, f.decided.by, "it is forgotten with its policy")
+	assert.Empty(t, f.decided.All(), "it is forgotten with its policy")
 }
 
 // What was decided about a Rollout rests on the template of the Deployment that it names.

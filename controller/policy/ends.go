@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
@@ -46,7 +46,7 @@ func (r reporter) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy, ca
 		r.parts.unfinished(p, v1alpha1.ReasonWorkloadDiscoveryFailed, cause)
 		return nil
 	}
-	return r.write(ctx, p, undiscovered(p, cause))
+	return r.write(ctx, p, unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause)))
 }
 
 // guard sets or removes the policy's finalizer: it exists as long as a pod is resized or watched by the
@@ -68,13 +68,7 @@ func (r reporter) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool
 		r.parts.opened(p, open)
 		return nil
 	}
-	before := p.DeepCopy()
-	changed := open && controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) ||
-		!open && controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer)
-	if !changed {
-		return nil
-	}
-	if err := r.client.Patch(ctx, p, locked(before)); client.IgnoreNotFound(err) != nil {
+	if _, err := loop.Guard(ctx, r.client, p, v1alpha1.CleanupFinalizer, open); err != nil {
 		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.Name, err)
 	}
 	return nil
@@ -106,14 +100,12 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 		return c.unfinished(p, err)
 	}
 	// A cluster policy has one event, not one for each of its namespaces (summarizer).
-	known := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-	if policy.OfCluster(p) {
-		return reconcile.Result{}, c.reporter().write(ctx, p, invalidStatus(p, invalid))
+	why := invalid.Error()
+	if !policy.OfCluster(p) && !saysInvalid(p.Status.Conditions, why) {
+		c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", why))
 	}
-	if known == nil || known.Reason != v1alpha1.ReasonInvalidConfig || known.Message != invalid.Error() {
-		c.Events.Send(p, nil, invalidConfig(invalid))
-	}
-	return reconcile.Result{}, c.reporter().write(ctx, p, invalidStatus(p, invalid))
+	unused := v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}
+	return reconcile.Result{}, c.reporter().write(ctx, p, unready(p, unused, v1alpha1.ReasonInvalidConfig, why))
 }
 
 // leaveOut handles a policy beyond the bound of its namespace: its interest in usage ends, its workloads
@@ -126,7 +118,8 @@ func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (re
 	if err := c.reporter().guard(ctx, p, watched(recs)); err != nil {
 		return c.unfinished(p, err)
 	}
-	return reconcile.Result{}, c.reporter().write(ctx, p, leftOut(p))
+	unused := v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}
+	return reconcile.Result{}, c.reporter().write(ctx, p, unready(p, unused, v1alpha1.ReasonTooManyPolicies, policy.TooMany(p.Namespace)))
 }
 
 // unfinished ends a look with an error. The part of an instance says so: the status of a cluster policy waits for a
@@ -166,7 +159,7 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 // returns these, so that the caller can see whether a pod is still watched.
 func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
-	c.decided.forget(client.ObjectKeyFromObject(p))
+	c.decided.Forget(client.ObjectKeyFromObject(p))
 	follow(c.Recent, p, policy.Settings{}, matched{}, nil)
 	return c.letGo(ctx, p)
 }
@@ -175,7 +168,7 @@ func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[str
 // and targets. It returns the recommendations as they were before.
 func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.published.forget(client.ObjectKeyFromObject(p))
-	c.refused.forget(client.ObjectKeyFromObject(p))
+	c.refused.Forget(client.ObjectKeyFromObject(p))
 	store := recommendations{c.Client}
 	recs, err := store.of(ctx, p)
 	if err != nil {

@@ -101,8 +101,8 @@ func (m matcher) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1a
 	if err != nil {
 		return matched{}, err
 	}
-	next := m.memory.matchings.of(p.Namespace).next(used, objects, m.memory.mostWorkloads())
-	m.memory.matchings.keep(p.Namespace, next)
+	next := m.memory.matchings.Of(p.Namespace).next(used, objects, m.memory.mostWorkloads())
+	m.memory.matchings.Put(p.Namespace, next)
 	return next.to(p.Name), nil
 }
 
@@ -110,7 +110,7 @@ func (m matcher) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1a
 func (m matcher) forget(ctx context.Context, namespace string) error {
 	used, _, err := m.policiesOf(ctx, namespace)
 	if err == nil && len(used) == 0 {
-		m.memory.matchings.forget(namespace)
+		m.memory.matchings.Forget(namespace)
 	}
 	return err
 }

@@ -144,10 +144,10 @@ func TestADeletedPolicyTakesNoPlace(t *testing.T) {
 func TestAMatchingIsForgottenWithTheLastPolicy(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
-	require.NotNil(t, f.matchings.of("shop"))
+	require.NotNil(t, f.matchings.Of("shop"))
 	delete(f.memory.objects["AttunePolicy/shop"], "all")
 	f.pass(t)
-	assert.Empty(t, f.matchings.by)
+	assert.Empty(t, f.matchings.All())
 }
 
 // Several workers look at several namespaces at once; the race detector is what judges this test.

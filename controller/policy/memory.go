@@ -3,11 +3,11 @@ package policy
 import (
 	"cmp"
 	"reflect"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/table"
 	"attune.io/attune/tuning/targets"
 )
 
@@ -18,14 +18,14 @@ type memories struct {
 	published published
 	// matchings are the newest of each namespace, forgotten with its last policy. If one is lost, the next look matches all
 	// workloads of the namespace.
-	matchings table[string, *matching]
+	matchings table.Table[string, *matching]
 	// most workloads of a namespace that are sized; 0: policy.MostWorkloads.
 	most int
 	// refused are the writes that the API server did not take in a policy's newest look. If they are lost, each is tried once
 	// more and put off anew.
-	refused table[types.NamespacedName, []refusal]
+	refused table.Table[types.NamespacedName, []refusal]
 	// decided is what a policy's last look decided, forgotten with the policy. If it is lost, the next look decides anew.
-	decided table[types.NamespacedName, decided]
+	decided table.Table[types.NamespacedName, decided]
 	// nodes are the largest nodes for each placement. If they are lost, the next look lists the nodes.
 	nodes nodeIndex
 	// parts are of cluster policies, forgotten with their namespaces. If they are lost, the status of a cluster policy stays
@@ -49,35 +49,4 @@ func (d decided) under(settings policy.Settings) map[string]targets.Decision {
 		return nil
 	}
 	return d.made
-}
-
-// table is a map with a mutex, safe for concurrent use. The zero value is empty. Values are copied: a
-// value behind a pointer must not be changed after keep.
-type table[K comparable, V any] struct {
-	mutex sync.Mutex
-	by    map[K]V
-}
-
-// of returns the value of a key, and the zero value where there is none.
-func (t *table[K, V]) of(key K) V {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return t.by[key]
-}
-
-// keep stores a value, in the place of an earlier one.
-func (t *table[K, V]) keep(key K, value V) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	if t.by == nil {
-		t.by = map[K]V{}
-	}
-	t.by[key] = value
-}
-
-// forget removes a key.
-func (t *table[K, V]) forget(key K) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	delete(t.by, key)
 }

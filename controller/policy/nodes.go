@@ -3,7 +3,7 @@ package policy
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +21,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -197,11 +198,7 @@ func placementOf(spec *corev1.PodSpec, smallest bool) string {
 	if spec.Affinity != nil {
 		placement.Affinity = spec.Affinity.NodeAffinity
 	}
-	raw, err := json.Marshal(placement)
-	if err != nil {
-		panic("marshalling plain data: " + err.Error())
-	}
-	return key + string(raw)
+	return key + clip.Digest(placement, sha256.Size)
 }
 
 // What a virtual kubelet's node is known by. It reports what its provider sells, such as 10,000 CPUs, and no single pod gets

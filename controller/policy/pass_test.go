@@ -87,7 +87,7 @@ func TestTracesAreWrittenAndNotTakenAway(t *testing.T) {
 	f.pass(t)
 	stored := f.memory.recommendations("shop")[0]
 	require.NotEmpty(t, stored.Spec.Containers[0].Steps)
-	cached, err := trim.Recommendation(stored.DeepCopy())
+	cached, err := trim.Object(stored.DeepCopy())
 	require.NoError(t, err)
 	f.memory.put(cached.(client.Object))
 	f.memory.written()

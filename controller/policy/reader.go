@@ -45,7 +45,11 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
 	switch pass.settings.Strategy {
 	case v1alpha1.StrategyNode:
-		v.History.Highest = r.highest(pass, w)
+		v.History.Highest = func(container string, of recommender.Resource) node.Span {
+			return func(from, to time.Time) (recommender.Usage, bool) {
+				return r.history.Highest(pass.key(w, container), of, from, to)
+			}
+		}
 	case v1alpha1.StrategyAdaptive:
 		v.History.Estimates = r.estimates(pass, w, v.History.Profiles)
 	}
@@ -116,15 +120,6 @@ func (r reader) implausible(pass pass, w workload.Workload) (out map[string][2]r
 		}
 	}
 	return out
-}
-
-// highest returns a function that reads peaks from the history (strategy Node).
-func (r reader) highest(pass pass, w workload.Workload) func(string, recommender.Resource) node.Span {
-	return func(container string, of recommender.Resource) node.Span {
-		return func(from, to time.Time) (recommender.Usage, bool) {
-			return r.history.Highest(pass.key(w, container), of, from, to)
-		}
-	}
 }
 
 // silent reports that the source gives nothing although the workload runs. A workload that does not run (a

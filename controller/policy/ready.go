@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -75,18 +76,14 @@ func (r readiness) unsized() (reason, message string) {
 // notTaken names the first workloads whose recommendation the API server refused, at most maxRefused, and
 // counts the rest.
 func (r readiness) notTaken() string {
-	shown := r.refused[:min(len(r.refused), maxRefused)]
-	text := fmt.Sprintf("the API server does not take the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won))
-	for i, refused := range shown {
-		if i > 0 {
-			text += "; "
-		}
-		text += refused.Error()
+	var shown []string
+	for _, refused := range r.refused[:min(len(r.refused), maxRefused)] {
+		shown = append(shown, refused.Error())
 	}
 	if rest := len(r.refused) - len(shown); rest > 0 {
-		text += fmt.Sprintf("; and %d more", rest)
+		shown = append(shown, fmt.Sprintf("and %d more", rest))
 	}
-	return text
+	return fmt.Sprintf("the API server does not take the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won)) + strings.Join(shown, "; ")
 }
 
 // conflict names the first workload that another policy sizes, and counts the rest.
@@ -101,14 +98,9 @@ func conflict(m matched) string {
 
 // sentence cuts the message of an error from outside to 512 bytes, since a condition must not grow with
 // it.
-func sentence(err error) string { return cut(err.Error(), mostOfSentence) }
+func sentence(err error) string { return clip.Text(err.Error(), mostOfSentence) }
 
 const mostOfSentence = 512
-
-// cut shortens a text to so many bytes of valid UTF-8.
-func cut(text string, most int) string {
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
-}
 
 // unanimousHold returns a hold for want of data if every resource of every container has one; nil: at
 // least one target could be applied. Missing data is preferred to old data, because it explains more.
@@ -171,7 +163,7 @@ func (r remarks) complaint() string {
 	if len(r.usage.Last.Warnings) == 0 {
 		return ""
 	}
-	return "; the usage source says: " + cut(r.usage.Last.Warnings[0], mostOfSentence)
+	return "; the usage source says: " + clip.Text(r.usage.Last.Warnings[0], mostOfSentence)
 }
 
 // coarse remarks that a history of such long steps never reaches full confidence, so that the targets stay

@@ -70,10 +70,10 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	}
 	s.pass = pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
-		settled: s.continued(settings, now), known: recs, refused: byName(c.refused.of(key)), now: now,
-		before: c.decided.of(key).under(settings), made: map[string]targets.Decision{},
+		settled: s.continued(settings, now), known: recs, refused: byName(c.refused.Of(key)), now: now,
+		before: c.decided.Of(key).under(settings), made: map[string]targets.Decision{},
 	}
-	defer func() { c.decided.keep(key, decided{settings, s.made}) }()
+	defer func() { c.decided.Put(key, decided{settings, s.made}) }()
 	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(matched.won)), open: watched(recs)}
 	for _, w := range matched.won {
 		rec, err := s.size(ctx, w)
@@ -85,8 +85,8 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	}
 	// The list of refusals is replaced as a whole: a write that was accepted in this pass must not keep
 	// its old wait.
-	if c.refused.forget(key); len(out.refused) > 0 {
-		c.refused.keep(key, out.refused)
+	if c.refused.Forget(key); len(out.refused) > 0 {
+		c.refused.Put(key, out.refused)
 	}
 	// What no workload has taken out of known is no longer the policy's.
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)

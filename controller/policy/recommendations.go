@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/backoff"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
 )
 
@@ -61,7 +63,7 @@ func (r recommendations) write(ctx context.Context, read, rec *v1alpha1.AttuneRe
 	if rec.UID == "" {
 		return r.client.Create(ctx, rec)
 	}
-	return r.client.Patch(ctx, rec, locked(read))
+	return r.client.Patch(ctx, rec, loop.Locked(read))
 }
 
 // tryWriting writes unless the same was refused a short while ago. It returns nil, a refusal (which is
@@ -83,11 +85,11 @@ func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v
 	case !errors.Is(err, errOldCRD) && !ofTheObject(err):
 		return fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
 	}
-	wait := min(max(2*last.wait, leastWait), mostWait)
+	times := last.times + 1
 	about := rec.Spec.Workload
 	return refusal{
 		recommendation: rec.Name, workload: string(about.Kind) + "/" + about.Name, reason: sentence(err),
-		wait: wait, until: pass.now.Add(wait),
+		times: times, until: pass.now.Add(backoff.Wait(leastWait, mostWait, times)),
 	}
 }
 
@@ -121,12 +123,6 @@ func released(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return spec.Mode == v1alpha1.UpdateObserve && spec.Seed == nil && len(spec.Containers) == 0
 }
 
-// locked is the change of an object since before as a patch that fails with a conflict if the object was
-// changed meanwhile.
-func locked(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-}
-
 // leastWait is how soon a refused recommendation is written again, mostWait how soon at the latest; the
 // wait doubles in between. A user's rule or quota refuses it, and a write in every pass does not change
 // that.
@@ -137,8 +133,8 @@ type refusal struct {
 	// recommendation is the object's name, workload the kind and name of what it sizes.
 	recommendation, workload string
 	reason                   string
-	// wait is how long it was put off; until is when it is tried again.
-	wait  time.Duration
+	// times is how often in a row it was refused; until is when it is tried again.
+	times int
 	until time.Time
 }
 

@@ -111,7 +111,7 @@ func TestARefusedRecommendationIsTriedAgainWithBackOff(t *testing.T) {
 	f.pass(t)
 	assert.Len(t, f.memory.recommendations("shop"), 2, "it is taken now")
 	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
-	assert.Empty(t, f.refused.by, "nothing is remembered of it")
+	assert.Empty(t, f.refused.All(), "nothing is remembered of it")
 }
 
 // Another writer that was first is no refusal: the policy is looked at again at once, and the others are written.
@@ -242,7 +242,7 @@ func TestADeletedPolicysWorkloadsAreLetGo(t *testing.T) {
 	for _, rec := range f.memory.recommendations("shop") {
 		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedWithheld)
 		assert.Nil(t, rec.Spec.Seed)
-		trimmed, err := trim.Recommendation(rec.DeepCopy())
+		trimmed, err := trim.Object(rec.DeepCopy())
 		require.NoError(t, err)
 		assert.True(t, released(trimmed.(*v1alpha1.AttuneRecommendation).Spec))
 	}

@@ -80,7 +80,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: debounce},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Settings), When: first(), After: debounce},
-		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: specChanged(), After: debounce},
+		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: loop.ScalingChanged(), After: debounce},
 	}
 	if c.Nodes.Reader != nil {
 		watches = append(watches, loop.Watch{Object: &corev1.Node{}, Map: c.forgetNodes, When: nodesChanged()})
@@ -104,7 +104,7 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
-	instances, err := c.instancesIn(ctx, namespace)
+	instances, err := c.Settings.Instances(ctx, namespace)
 	if err != nil {
 		return nil
 	}
@@ -112,10 +112,7 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 	for i := range list.Items {
 		byNamespace[list.Items[i].Namespace] = append(byNamespace[list.Items[i].Namespace], list.Items[i])
 	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range instances {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&instances[i])})
-	}
+	out := loop.RequestsFor(instances)
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
 		used, beyond := policy.Used(byNamespace[namespace])
 		for i := range beyond {
@@ -123,18 +120,9 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 				used = append(used, beyond[i])
 			}
 		}
-		for i := range used {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&used[i])})
-		}
+		out = append(out, loop.RequestsFor(used)...)
 	}
 	return out
-}
-
-func (c *Controller) instancesIn(ctx context.Context, namespace string) ([]v1alpha1.AttunePolicy, error) {
-	if namespace == "" {
-		return c.Settings.AllInstances(ctx)
-	}
-	return c.Settings.Instances(ctx, namespace)
 }
 
 // everywhere returns a cluster policy as a whole and in every namespace: which namespaces it selects may have changed.
@@ -149,13 +137,9 @@ func (c *Controller) everywhere(ctx context.Context, o client.Object) []reconcil
 		key := types.NamespacedName{Namespace: namespaces[i].Name, Name: policy.InstanceName(o.GetName())}
 		out = append(out, reconcile.Request{NamespacedName: key})
 	}
-	others, _ := c.Settings.AllInstances(ctx)
-	for i := range others {
-		if others[i].Name != policy.InstanceName(o.GetName()) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&others[i])})
-		}
-	}
-	return out
+	others, _ := c.Settings.Instances(ctx, "")
+	own := func(p v1alpha1.AttunePolicy) bool { return p.Name == policy.InstanceName(o.GetName()) }
+	return append(out, loop.RequestsFor(slices.DeleteFunc(others, own))...)
 }
 
 // selecting returns every cluster policy in a namespace whose labels changed: each may select it now, or not any more.
@@ -193,14 +177,11 @@ func policyOf(_ context.Context, o client.Object) []reconcile.Request {
 // statusChanged passes updates of what a policy reads of the workload loop's half, and deletions, after
 // which the recommendation is written again.
 func statusChanged() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*v1alpha1.AttuneRecommendation), e.ObjectNew.(*v1alpha1.AttuneRecommendation)
-			return !equality.Semantic.DeepEqual(readOf(before.Status), readOf(after.Status))
-		},
-	}
+	p := loop.Updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
+		return !equality.Semantic.DeepEqual(readOf(before.Status), readOf(after.Status))
+	})
+	p.CreateFunc, p.GenericFunc = func(event.CreateEvent) bool { return false }, func(event.GenericEvent) bool { return false }
+	return p
 }
 
 // first passes recommendations that the cache shows for the first time, unless they are released already.
@@ -222,14 +203,6 @@ func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommend
 	}
 	status.Pods, status.CooldownFrom, status.GoneSince = nil, nil, nil
 	return status
-}
-
-// specChanged passes HPAs whose spec changed. Their status moves every 15 s, and the generation cannot be
-// used: not every version of Kubernetes sets it.
-func specChanged() predicate.Predicate {
-	return loop.Updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
-		return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
-	})
 }
 
 // workloadChanged passes what recommendations depend on: the spec (replicas, template), labels and

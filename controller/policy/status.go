@@ -71,7 +71,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 	if s.Mode != v1alpha1.UpdateObserve {
 		s.Recommendations = r.summaries()
 		s.RecommendationsOmitted = int32(max(0, len(r.recommendations)-len(s.Recommendations)))
-		s.Savings = estimate(r)
+		s.Savings = savingsOf(saved(r), r.settings.Pricing)
 	}
 	// SetStatusCondition keeps the time of the last transition where a condition's status stays the same.
 	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.degraded(), r.blocked()} {
@@ -217,18 +217,6 @@ func (r report) summaries() []v1alpha1.RecommendationSummary {
 	return out
 }
 
-// invalidStatus reports settings that cannot be used. Everything but the conditions is empty: nothing that
-// was recommended holds.
-func invalidStatus(p *v1alpha1.AttunePolicy, cause *policy.InvalidConfig) v1alpha1.AttunePolicyStatus {
-	s := v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}
-	return unready(p, s, v1alpha1.ReasonInvalidConfig, cause.Error())
-}
-
-// leftOut reports that the namespace has too many policies and that this one is not used.
-func leftOut(p *v1alpha1.AttunePolicy) v1alpha1.AttunePolicyStatus {
-	return unready(p, v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}, v1alpha1.ReasonTooManyPolicies, policy.TooMany(p.Namespace))
-}
-
 // knowsItIsLeftOut reports that the status of a policy beyond the bound says so already for its newest
 // generation, so that it need not be looked at.
 func knowsItIsLeftOut(p *v1alpha1.AttunePolicy) bool {
@@ -236,20 +224,26 @@ func knowsItIsLeftOut(p *v1alpha1.AttunePolicy) bool {
 	return ready != nil && ready.Reason == v1alpha1.ReasonTooManyPolicies && p.Status.ObservedGeneration == p.Generation
 }
 
-// undiscovered reports workloads or autoscalers that could not be listed; the rest of the status stays.
-func undiscovered(p *v1alpha1.AttunePolicy, cause error) v1alpha1.AttunePolicyStatus {
-	return unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause))
-}
-
 // unready sets the condition Ready to False with a reason. It copies the conditions before it changes
 // them: reporter.write compares the result with p.Status to find out whether there is anything to write.
 func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, message string) v1alpha1.AttunePolicyStatus {
-	s.ObservedGeneration, s.Conditions = p.Generation, slices.Clone(s.Conditions)
-	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason,
-		Message: message, ObservedGeneration: p.Generation,
-	})
+	s.ObservedGeneration, s.Conditions = p.Generation, notReady(s.Conditions, p.Generation, reason, message)
 	return s
+}
+
+// notReady returns conditions with Ready false for a reason.
+func notReady(conditions []metav1.Condition, generation int64, reason, message string) []metav1.Condition {
+	conditions = slices.Clone(conditions)
+	meta.SetStatusCondition(&conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: generation,
+	})
+	return conditions
+}
+
+// saysInvalid reports that conditions say already that the settings cannot be used, and why.
+func saysInvalid(conditions []metav1.Condition, why string) bool {
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Reason == v1alpha1.ReasonInvalidConfig && ready.Message == why
 }
 
 // saved compares the requests of the templates with the targets, over all replicas. What is held saves nothing, nor do
@@ -268,17 +262,16 @@ func saved(r report) (sum savings.Pair) {
 	return sum
 }
 
-// estimate returns what the targets would save, for the policy's status. The price is empty where none is configured.
-func estimate(r report) *v1alpha1.Savings {
-	saved := saved(r)
-	estimated := &v1alpha1.Savings{
+// savingsOf writes what is saved, with its price where there is one.
+func savingsOf(saved savings.Pair, pricing policy.Pricing) *v1alpha1.Savings {
+	out := &v1alpha1.Savings{
 		CPURequestReduction:    *resource.NewMilliQuantity(int64(saved[recommender.CPU]), resource.DecimalSI),
 		MemoryRequestReduction: *resource.NewQuantity(int64(saved[recommender.Memory]), resource.BinarySI),
 	}
-	if amount, priced := savings.Monthly(saved, r.settings.Pricing); priced {
-		estimated.EstimatedMonthlySavings = savings.Money(amount, r.settings.Pricing.Currency)
+	if amount, priced := savings.Monthly(saved, pricing); priced {
+		out.EstimatedMonthlySavings = savings.Money(amount, pricing.Currency)
 	}
-	return estimated
+	return out
 }
 
 // skipped reports that an annotation keeps attune away from the workload, so that nothing is saved or

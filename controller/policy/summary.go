@@ -7,14 +7,12 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/recommender"
 )
 
 // maxUnready is how many namespaces a cluster policy's status names.
@@ -148,22 +146,10 @@ func (x summary) savings() *v1alpha1.Savings {
 	if !any {
 		return nil
 	}
-	out := &v1alpha1.Savings{
-		CPURequestReduction:    *resource.NewMilliQuantity(int64(sum[recommender.CPU]), resource.DecimalSI),
-		MemoryRequestReduction: *resource.NewQuantity(int64(sum[recommender.Memory]), resource.BinarySI),
-	}
-	if amount, priced := savings.Monthly(sum, x.settings.Pricing); priced {
-		out.EstimatedMonthlySavings = savings.Money(amount, x.settings.Pricing.Currency)
-	}
-	return out
+	return savingsOf(sum, x.settings.Pricing)
 }
 
 // unreadyCluster sets the condition Ready to False. Everything else but the other conditions is empty.
 func unreadyCluster(p *v1alpha1.AttuneClusterPolicy, reason, message string) v1alpha1.AttuneClusterPolicyStatus {
-	s := v1alpha1.AttuneClusterPolicyStatus{ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
-	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason,
-		Message: message, ObservedGeneration: p.Generation,
-	})
-	return s
+	return v1alpha1.AttuneClusterPolicyStatus{ObservedGeneration: p.Generation, Conditions: notReady(p.Status.Conditions, p.Generation, reason, message)}
 }

@@ -47,7 +47,7 @@ func TestOwnWritesWakeNoPass(t *testing.T) {
 func TestACacheBehindItsOwnWriteIsWaitedFor(t *testing.T) {
 	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.pass()
-	l.c.stored.of[l.key] = wrote4(l.c.stored.of[l.key], "999999")
+	l.c.stored.Change(l.key, func(w wrote) wrote { return wrote4(w, "999999") })
 	assert.Equal(t, echoEvery, l.pass().RequeueAfter)
 	l.clock.Step(echoFor)
 	assert.NotEqual(t, echoEvery, l.pass().RequeueAfter)

@@ -2,10 +2,8 @@ package workload
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -36,7 +34,7 @@ func (c observer) observeClimbs(ctx context.Context, w *tuning.View) {
 		return
 	}
 	key := client.ObjectKeyFromObject(w.Rec)
-	traces, known := c.traced.of(key, w.Now)
+	traces, known := c.traced.read(key, climbsLast, w.Now)
 	if !known {
 		source, err := c.Climbs(w.Policy.Settings)
 		if err != nil {
@@ -51,7 +49,7 @@ func (c observer) observeClimbs(ctx context.Context, w *tuning.View) {
 		if traces, err = source.Lately(bounded, w.Rec.Namespace, names, w.Now); err != nil {
 			log.FromContext(ctx).V(1).Info("The usage source does not tell what pods hold; none is raised before an OOM kill", "cause", err.Error())
 		}
-		c.traced.note(key, traces, w.Now)
+		c.traced.note(key, traces, climbsLast, w.Now)
 	}
 	for _, pod := range pods {
 		for container, trace := range traces[pod.Name] {
@@ -73,36 +71,4 @@ func samplesOf(of []usage.Sample) []climb.Sample {
 // to be looked at often.
 func Near(limit float64, of []usage.Sample, now time.Time) bool {
 	return climb.Look(climb.Container{Has: recommender.Allocation{Limit: recommender.Amount(limit)}, Samples: samplesOf(of)}, now).Near
-}
-
-// traced are the last answers about workloads. It may be lost: then a source is asked once more. mutex guards last.
-type traced struct {
-	mutex sync.Mutex
-	last  map[types.NamespacedName]tracedAt
-}
-
-// tracedAt is one answer.
-type tracedAt struct {
-	at     time.Time
-	traces usage.Traces
-}
-
-// of returns the last answer about a workload; false: there is none, or it is too old.
-func (x *traced) of(workload types.NamespacedName, now time.Time) (usage.Traces, bool) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	last, known := x.last[workload]
-	return last.traces, known && now.Sub(last.at).Abs() < climbsLast
-}
-
-// note remembers an answer, and drops those that are too old.
-func (x *traced) note(workload types.NamespacedName, traces usage.Traces, now time.Time) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	for key, last := range x.last {
-		if now.Sub(last.at).Abs() >= climbsLast {
-			delete(x.last, key)
-		}
-	}
-	put(&x.last, workload, tracedAt{now, traces})
 }

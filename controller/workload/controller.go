@@ -158,11 +158,11 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	if err := c.act(ctx, rec, w, &d); err != nil {
 		return c.again(req.NamespacedName, err)
 	}
-	c.conflicts.over(req.NamespacedName)
+	c.conflicts.Forget(req.NamespacedName)
 	// Only a complete pass knows what holds its pods and what they wait for.
 	if w.Begin.Closed == nil && w.Begin.Wait == 0 {
 		c.tellNodes(w, d.Decision)
-		c.queue.keep(req.NamespacedName, d.ByNode.WaitingSince)
+		c.queue.Put(req.NamespacedName, d.ByNode.WaitingSince)
 		if c.waiting.wait(req.NamespacedName, d.Topics, since) {
 			d.Wake(time.Second)
 		}
@@ -170,7 +170,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	if w.Begin.Closed != nil || w.Looked.Unread.Any() {
 		d.Wake(c.retries.after(req.NamespacedName, afterIncomplete))
 	} else {
-		c.retries.over(req.NamespacedName)
+		c.retries.Forget(req.NamespacedName)
 	}
 	return c.rest(ctx, rec, w, d.Decision)
 }

@@ -1,11 +1,9 @@
 package workload
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +12,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/table"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning"
 )
@@ -32,8 +32,7 @@ var (
 // fleet is what the newest pass over each workload came to, in figures. It may be lost: each workload is looked at anew
 // after the start. mutex guards of, which is bounded by the recommendations.
 type fleet struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]figures
+	table.Table[types.NamespacedName, figures]
 }
 
 // figures are those of one workload.
@@ -50,12 +49,12 @@ type figures struct {
 func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus) {
 	key := client.ObjectKeyFromObject(v.Rec)
 	if v.Workload == nil {
-		x.forget(key)
+		x.Forget(key)
 		return
 	}
 	of := savings.View{Recommendation: v.Rec, Workload: *v.Workload, Settings: &v.Policy.Settings}
 	for _, pod := range v.Pods {
-		if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+		if podview.Running(pod) {
 			of.Pods = append(of.Pods, pod)
 		}
 	}
@@ -63,9 +62,7 @@ func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus)
 	if v.Policy.Usable {
 		f.running, f.blocked = len(of.Pods), blockedBy(decided)
 	}
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	put(&x.of, key, f)
+	x.Put(key, f)
 }
 
 // blockedBy is the reason of a status's condition ResizeBlocked; empty: it is not True.
@@ -76,19 +73,10 @@ func blockedBy(status v1alpha1.AttuneRecommendationStatus) string {
 	return ""
 }
 
-// forget drops the figures of a workload.
-func (x *fleet) forget(name types.NamespacedName) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	delete(x.of, name)
-}
-
 // sums are the figures by namespace, and the workloads by what blocks them.
 func (x *fleet) sums() (namespaces map[string]figures, blocked map[string]int) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
 	namespaces, blocked = map[string]figures{}, map[string]int{}
-	for name, f := range x.of {
+	for name, f := range x.All() {
 		sum := namespaces[name.Namespace]
 		namespaces[name.Namespace] = figures{running: sum.running + f.running, realised: sum.realised.Plus(f.realised)}
 		if f.blocked != "" {

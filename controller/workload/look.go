@@ -169,8 +169,8 @@ func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID)
 	}
 	var unknown []types.UID
 	for _, uid := range pods {
-		if last, known := c.memoryHeld.of(uid, w.Now); known {
-			w.SetMemory(uid, last.held, last.soon)
+		if last, known := c.memoryHeld.read(uid, memoryLasts, w.Now); known {
+			w.SetMemory(uid, last.of, last.soon)
 		} else {
 			unknown = append(unknown, uid)
 		}
@@ -182,9 +182,9 @@ func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID)
 	defer cancel()
 	held, soon := c.askGauge(ctx, w, unknown)
 	for _, uid := range unknown {
-		answer := heldAt{at: w.Now, held: held[uid], soon: soon && len(held[uid]) == 0}
-		w.SetMemory(uid, answer.held, answer.soon)
-		c.memoryHeld.note(uid, answer)
+		answer := heldNow{held[uid], soon && len(held[uid]) == 0}
+		w.SetMemory(uid, answer.of, answer.soon)
+		c.memoryHeld.note(uid, answer, memoryLasts, w.Now) // also that nothing is known: it would be asked for in each pass
 	}
 }
 

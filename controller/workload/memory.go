@@ -1,9 +1,14 @@
 package workload
 
 import (
+	"sync/atomic"
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/internal/table"
 	"attune.io/attune/tuning"
+	"attune.io/attune/usage"
 )
 
 // memory is what the loop remembers between passes, of nodes, pods and workloads. All of it may be lost,
@@ -14,9 +19,15 @@ type memory struct {
 	nodes        nodeMemory
 	reservations reservations
 	waiting      waiting
-	queue        queue
+	// queue is since when the pods of each workload wait to be resized as their nodes grant (strategy Node). Only as many
+	// pods as there is room for records are resized at a time, and the longest wait goes first. It may be lost: then all pods
+	// have just come.
+	queue table.Table[types.NamespacedName, map[types.UID]time.Time]
 	podAnswers
-	lastAsked       lastAsked
+	// lastAsked is when pods were last asked to be put back. Since when a revert is tried, and what is in the way, is stored
+	// in the tries of the status; the single moments are not worth a write each. They may be lost: then a pod is asked once
+	// more.
+	lastAsked       fresh[types.UID, time.Time]
 	seenGenerations seenGenerations
 	meters          meters
 	retries         retries
@@ -25,14 +36,17 @@ type memory struct {
 	steps           steps
 	pace            pace
 	limit           limit
-	traced          traced
+	// traced is what the pods of a workload held lately, by its recommendation.
+	traced fresh[types.NamespacedName, usage.Traces]
 }
 
 // podAnswers are what others answered about pods.
 type podAnswers struct {
-	memoryHeld memoryHeld
+	// memoryHeld is what the containers of pods held lately. It may be lost: then a source is asked once more.
+	memoryHeld fresh[types.UID, heldNow]
 	rejections rejections
-	stalled    stalled
+	// stalled is what kubelets reported of pods that do not start. It may be lost: they are asked again.
+	stalled fresh[types.UID, string]
 }
 
 // meters remembers what metrics are made of.
@@ -46,15 +60,15 @@ type meters struct {
 func (m *memory) forget(name types.NamespacedName) {
 	m.meters.counted.drop(name)
 	m.reservations.make(name, nil, tuning.Reservations{})
-	m.rejections.forget(name)
+	m.rejections.Forget(name)
 	m.waiting.wait(name, nil, 0)
-	m.queue.keep(name, nil)
-	m.retries.over(name)
-	m.conflicts.over(name)
-	m.stored.forget(name)
+	m.queue.Forget(name)
+	m.retries.Forget(name)
+	m.conflicts.Forget(name)
+	m.stored.Forget(name)
 	m.steps.note(name, nil)
-	m.pace.forget(name)
-	m.meters.fleet.forget(name)
+	m.pace.Forget(name)
+	m.meters.fleet.Forget(name)
 }
 
 // put enters a value into a map that is made with its first entry.
@@ -63,4 +77,32 @@ func put[K comparable, V any](into *map[K]V, key K, value V) {
 		*into = map[K]V{}
 	}
 	(*into)[key] = value
+}
+
+// fresh holds values that are of use for some time after they were noted, and then go.
+type fresh[K comparable, V any] struct {
+	table.Table[K, noted[V]]
+	// swept is when old values were removed last, so that a note costs little.
+	swept atomic.Pointer[time.Time]
+}
+
+// noted is a value and when it was noted.
+type noted[V any] struct {
+	value V
+	at    time.Time
+}
+
+// read returns the last value of a key; false: there is none, or it is too old.
+func (x *fresh[K, V]) read(key K, lasts time.Duration, now time.Time) (V, bool) {
+	last, known := x.Find(key)
+	return last.value, known && now.Sub(last.at).Abs() < lasts
+}
+
+// note remembers a value. Old ones are removed.
+func (x *fresh[K, V]) note(key K, value V, lasts time.Duration, now time.Time) {
+	if swept := x.swept.Load(); swept == nil || now.Sub(*swept).Abs() >= lasts {
+		x.ForgetIf(func(_ K, last noted[V]) bool { return now.Sub(last.at).Abs() >= lasts })
+		x.swept.Store(&now)
+	}
+	x.Put(key, noted[V]{value, now})
 }

@@ -97,7 +97,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 		m.meters.counted.pending(rec, 1)
 		require.True(t, m.reservations.make(name, []tuning.Reservation{{UID: types.UID(name.Name), Namespace: name.Namespace, Node: "node-1"}}, m.reservations.read()))
 		m.waiting.wait(name, []tuning.Topic{tuning.AboutNode("node-1")}, m.waiting.now())
-		m.queue.keep(name, map[types.UID]time.Time{"pod": now})
+		m.queue.Put(name, map[types.UID]time.Time{"pod": now})
 		m.retries.after(name, often{first: time.Second})
 		m.conflicts.after(name, often{first: time.Second})
 		m.stored.reached(rec, time.Minute, now)
@@ -110,9 +110,9 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 	m.forget(named("gone"))
 	for what, known := range map[string][]types.NamespacedName{
 		"counted": slices.Collect(maps.Keys(m.meters.counted.of)), "reservations": slices.Collect(maps.Keys(m.reservations.of)), "waiting": slices.Collect(maps.Keys(m.waiting.by)),
-		"queue": slices.Collect(maps.Keys(m.queue.of)), "retries": slices.Collect(maps.Keys(m.retries.of)), "conflicts": slices.Collect(maps.Keys(m.conflicts.of)),
-		"stored": slices.Collect(maps.Keys(m.stored.of)), "steps": slices.Collect(maps.Keys(m.steps.of)), "pace": slices.Collect(maps.Keys(m.pace.of)),
-		"fleet": slices.Collect(maps.Keys(m.meters.fleet.of)),
+		"queue": slices.Collect(maps.Keys(m.queue.All())), "retries": slices.Collect(maps.Keys(m.retries.All())), "conflicts": slices.Collect(maps.Keys(m.conflicts.All())),
+		"stored": slices.Collect(maps.Keys(m.stored.All())), "steps": slices.Collect(maps.Keys(m.steps.All())), "pace": slices.Collect(maps.Keys(m.pace.All())),
+		"fleet": slices.Collect(maps.Keys(m.meters.fleet.All())),
 	} {
 		assert.Equal(t, []types.NamespacedName{named("stays")}, known, what)
 	}
@@ -239,8 +239,8 @@ func TestMemoryIsNotAskedForTwiceInAScrape(t *testing.T) {
 		assert.Equal(t, map[string]recommender.Amount{"app": 300 * mi}, w.Usage.Memory["b"])
 	}
 	assert.Equal(t, []int{2, 2}, gauge.weighed, "one question for all pods, and none before the next scrape")
-	c.memoryHeld.note("c", heldAt{at: now.Add(3 * memoryLasts)})
-	assert.Len(t, c.memoryHeld.last, 1, "old ones go")
+	c.memoryHeld.note("c", heldNow{}, memoryLasts, now.Add(3*memoryLasts))
+	assert.Len(t, c.memoryHeld.All(), 1, "old ones go")
 }
 
 func TestAPodIsNotResizedByAnOldPictureOfIt(t *testing.T) {

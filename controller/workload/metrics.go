@@ -14,23 +14,21 @@ import (
 )
 
 var (
-	resizes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "attune_resize_total",
-		Help: "Resizes in place by result: success (verified on the pod), failed (the API server, the node or the kubelet did not do it, or it did harm and was left), reverted.",
-	}, []string{"namespace", "kind", "workload", "resource", "result"})
-	reverts = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "attune_reverts_total",
-		Help: "Resizes that did harm and were taken back, by reason: oomkill, throttle, restart, notready, slo.",
-	}, []string{"namespace", "kind", "workload", "reason"})
-	raises = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "attune_memory_raises_total",
-		Help: "Raises of memory before an OOM kill by result: raised (verified on the pod), failed (not carried out), reverted (it did harm), given_back (the growth was a spike).",
-	}, []string{"namespace", "kind", "workload", "result"})
-	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "attune_eviction_total",
-		Help: "Evictions of pods whose node refused a resize, by result: success (the pod went), denied (a PodDisruptionBudget or missing rights).",
-	}, []string{"namespace", "kind", "workload", "result"})
+	resizes = counter("attune_resize_total",
+		"Resizes in place by result: success (verified on the pod), failed (the API server, the node or the kubelet did not do it, or it did harm and was left), reverted.",
+		"resource", "result")
+	reverts = counter("attune_reverts_total", "Resizes that did harm and were taken back, by reason: oomkill, throttle, restart, notready, slo.", "reason")
+	raises  = counter("attune_memory_raises_total",
+		"Raises of memory before an OOM kill by result: raised (verified on the pod), failed (not carried out), reverted (it did harm), given_back (the growth was a spike).",
+		"result")
+	evictions = counter("attune_eviction_total",
+		"Evictions of pods whose node refused a resize, by result: success (the pod went), denied (a PodDisruptionBudget or missing rights).", "result")
 )
+
+// counter makes a counter of workloads, with labels beside theirs.
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"namespace", "kind", "workload"}, labels...))
+}
 
 // incomplete counts passes that went on without something new. Its label is one of the what… constants.
 var incomplete = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -41,7 +41,7 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 			Confirmed: c.Confirmed.Until(client.ObjectKeyFromObject(rec)),
 			Memory:    map[types.UID]map[string]recommender.Amount{}, MemorySoon: map[types.UID]bool{},
 		},
-		Past:   tuning.PastView{AskedAt: c.lastAsked.read(rec.Status.Records)},
+		Past:   tuning.PastView{AskedAt: c.askedAt(rec.Status.Records, c.Clock.Now())},
 		Looked: tuning.LookedView{Live: map[types.UID]bool{}, CacheLags: map[types.UID]bool{}},
 	}
 	if err := c.observePolicy(ctx, &w); err != nil {

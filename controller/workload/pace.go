@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/backoff"
+	"attune.io/attune/internal/table"
 )
 
 // paceFirst is the least distance between two passes over one workload that both write; it doubles with
@@ -15,11 +17,10 @@ import (
 // states from writing without end.
 const paceFirst, paceLast = time.Second, time.Minute
 
-// pace is when passes over each workload wrote. It may be lost: then the next one writes at once. mutex
-// guards of; entries are removed with their recommendation.
+// pace is when passes over each workload wrote. It may be lost: then the next one writes at once. Entries are removed with
+// their recommendation.
 type pace struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]stride
+	table.Table[types.NamespacedName, stride]
 }
 
 // stride is the last write of one workload's passes.
@@ -40,15 +41,13 @@ const freeOfPace = 30
 // left returns how long a pass that is about to write has to wait; 0: it may write. The first free writes
 // in a row do not wait. A last write in the future, by a clock that was ahead, counts as just now.
 func (x *pace) left(workload types.NamespacedName, free int, now time.Time) time.Duration {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	last, ok := x.of[workload]
+	last, ok := x.Find(workload)
 	if !ok || last.row < free {
 		return 0
 	}
 	if last.wrote.After(now) {
 		last.wrote = now
-		x.of[workload] = last
+		x.Put(workload, last)
 	}
 	return max(0, last.wrote.Add(last.apart).Sub(now))
 }
@@ -56,23 +55,14 @@ func (x *pace) left(workload types.NamespacedName, free int, now time.Time) time
 // wrote notes a pass that wrote, and the phase that it came to. A new phase, or a rest of 2 × paceLast,
 // starts again with paceFirst.
 func (x *pace) wrote(workload types.NamespacedName, phase v1alpha1.RecommendationPhase, now time.Time) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	last, apart, row := x.of[workload], paceFirst, 1
+	last, apart, row := x.Of(workload), paceFirst, 1
 	if calm := now.Sub(last.wrote).Abs() >= 2*paceLast; !calm {
 		row += last.row
 		if last.phase == phase {
 			apart = min(2*last.apart, paceLast)
 		}
 	}
-	put(&x.of, workload, stride{now, phase, apart, row})
-}
-
-// forget drops a recommendation that is gone.
-func (x *pace) forget(name types.NamespacedName) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	delete(x.of, name)
+	x.Put(workload, stride{now, phase, apart, row})
 }
 
 // often is a schedule of retries: after first for the first quick times, then after twice as long each
@@ -91,28 +81,16 @@ var (
 )
 
 // retries counts how often in a row the passes over a workload were incomplete, or in conflict. It may be
-// lost: then the next look comes sooner. mutex guards of.
+// lost: then the next look comes sooner.
 type retries struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]int
+	table.Table[types.NamespacedName, int]
 }
 
-// after counts one more such pass and returns how long to wait. The shift is bounded by 16, so that it
-// cannot overflow.
+// after counts one more such pass and returns how long to wait.
 func (x *retries) after(workload types.NamespacedName, o often) time.Duration {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	tries := x.of[workload]
-	wait := o.first << min(max(0, tries-o.quick), 16)
-	put(&x.of, workload, tries+1)
-	return min(wait, o.last)
-}
-
-// over resets the count: a pass has ended well, or the workload is gone.
-func (x *retries) over(workload types.NamespacedName) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	delete(x.of, workload)
+	tries := x.Of(workload) + 1
+	x.Put(workload, tries)
+	return backoff.Wait(o.first, o.last, max(1, tries-o.quick))
 }
 
 // newPerSecond is how many new resizes the operator sends per second, and mostAtOnce how many at once

@@ -2,8 +2,6 @@ package workload
 
 import (
 	"context"
-	"maps"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -110,7 +108,7 @@ func (c sender) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.
 	switch record := tuning.RecordOf(d.Status, sent.Pod); {
 	case record == nil:
 	case resize.PuttingBack(*record):
-		c.lastAsked.note(sent.Plan.PodUID, w.Now)
+		c.lastAsked.note(sent.Plan.PodUID, w.Now, askedLasts, w.Now)
 	case tuning.IsNew(*record) && outcome.OfNode() && record.Node == sent.Pod.Spec.NodeName:
 		c.nodes.learn([]tuning.Lesson{{Namespace: w.Rec.Namespace, Record: *record, Reason: resize.ReasonInfeasible, Message: outcome.Message}}, w.Now)
 	}
@@ -146,34 +144,16 @@ func evictionOf(pod *corev1.Pod) *policyv1.Eviction {
 	}
 }
 
-// lastAsked is when pods were last asked to be put back. Since when a revert is tried, and what is in the
-// way, is stored in the tries of the status; the single moments are not worth a write each. They may be
-// lost: then a pod is asked once more. mutex guards last.
-type lastAsked struct {
-	mutex sync.Mutex
-	last  map[types.UID]time.Time
-}
-
 // askedLasts is how long a moment is kept: longer than the longest pause between two requests.
 const askedLasts = 2 * time.Minute
 
-// note remembers that a pod was asked, and removes old entries.
-func (x *lastAsked) note(pod types.UID, now time.Time) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	maps.DeleteFunc(x.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) > askedLasts })
-	put(&x.last, pod, now)
-}
-
-// read returns the moments of the pods that are being put back.
-func (x *lastAsked) read(records []v1alpha1.ResizeRecord) map[types.UID]time.Time {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	tried := map[types.UID]time.Time{}
+// askedAt returns when the pods that are being put back were last asked for.
+func (c *Controller) askedAt(records []v1alpha1.ResizeRecord, now time.Time) map[types.UID]time.Time {
+	asked := map[types.UID]time.Time{}
 	for _, record := range records {
-		if at, ok := x.last[record.PodUID]; ok && resize.PuttingBack(record) {
-			tried[record.PodUID] = at
+		if at, ok := c.lastAsked.read(record.PodUID, askedLasts, now); ok && resize.PuttingBack(record) {
+			asked[record.PodUID] = at
 		}
 	}
-	return tried
+	return asked
 }

@@ -79,22 +79,20 @@ func (c *Controller) Watches() []loop.Watch {
 	watches := []loop.Watch{
 		{Object: &v1alpha1.AttuneRecommendation{}, When: recommendationChanged(&c.stored)},
 		{Object: &corev1.Pod{}, Map: wake.recommendationOf, When: podChanged(), Urgent: podInTrouble},
-		{Object: &corev1.Pod{}, Map: wake.waitingForRoom, When: roomFreed()},
-		{Object: &corev1.Node{}, Map: wake.waitingForNode, When: nodeChanged(c.nodes.forget)},
-		{Object: &corev1.ResourceQuota{}, Map: wake.waitingForQuotas, When: quotaChanged()},
-		{Object: &corev1.LimitRange{}, Map: wake.waitingForLimits},
-		{Object: &policyv1.PodDisruptionBudget{}, Map: wake.waitingForBudgets, When: budgetChanged()},
+		{Object: &corev1.Pod{}, Map: wake.waitingFor(tuning.AboutNode, nodeOf), When: roomFreed()},
+		{Object: &corev1.Node{}, Map: wake.waitingFor(tuning.AboutNode, client.Object.GetName), When: nodeChanged(c.nodes.forget)},
+		{Object: &corev1.ResourceQuota{}, Map: wake.waitingFor(tuning.AboutQuotas, client.Object.GetNamespace), When: quotaChanged()},
+		{Object: &corev1.LimitRange{}, Map: wake.waitingFor(tuning.AboutLimits, client.Object.GetNamespace)},
+		{Object: &policyv1.PodDisruptionBudget{}, Map: wake.waitingFor(tuning.AboutBudgets, client.Object.GetNamespace), When: budgetChanged()},
 		{Object: &corev1.Event{}, Map: wake.rejected, When: loop.Updated(func(before, after *corev1.Event) bool { return !timeOf(before).Equal(timeOf(after)) })},
-		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: scaled, When: scalingChanged()},
-		{Object: &v1alpha1.AttunePolicy{}, Map: wake.recommendationsOfPolicy, When: spec},
-		{Object: &v1alpha1.AttuneDefaults{}, Map: wake.recommendationsIn, When: spec},
-		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: wake.recommendationsIn, When: spec},
-		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request {
-			return wake.recommendations(ctx, client.InNamespace(o.GetName()))
-		}, When: owners.BecomesTerminating()},
+		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: scaled, When: loop.ScalingChanged()},
+		{Object: &v1alpha1.AttunePolicy{}, Map: wake.listed(ofPolicy), When: spec},
+		{Object: &v1alpha1.AttuneDefaults{}, Map: wake.listed(beside), When: spec},
+		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: wake.listed(beside), When: spec},
+		{Object: owners.Namespace(), Map: wake.listed(inNamespace), When: owners.BecomesTerminating()},
 	}
 	if c.Settings.Clusterwide {
-		watches = append(watches, loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: wake.recommendationsOfClusterPolicy, When: spec})
+		watches = append(watches, loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: wake.listed(ofClusterPolicy), When: spec})
 	}
 	for _, kind := range c.Access.Sized.Kinds() {
 		watches = append(watches, loop.Watch{Object: c.Access.Sized.NewObject(kind).(client.Object), Map: itself, When: workloadChanged()})
@@ -105,18 +103,14 @@ func (c *Controller) Watches() []loop.Watch {
 // Indexes returns the indexes by which the loop lists objects.
 func Indexes() []loop.Index {
 	return []loop.Index{
-		{Object: &corev1.Pod{}, Field: byWorkload, Of: workloadOf},
-		{Object: &corev1.Pod{}, Field: byNode, Of: func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }},
-		{Object: &batchv1.Job{}, Field: workload.JobsByCronJob, Of: jobOf},
+		{Object: &corev1.Pod{}, Field: byWorkload, Of: func(o client.Object) []string { return workload.IndexOf(o) }},
+		{Object: &corev1.Pod{}, Field: byNode, Of: func(o client.Object) []string { return []string{nodeOf(o)} }},
+		{Object: &batchv1.Job{}, Field: workload.JobsByCronJob, Of: func(o client.Object) []string { return workload.IndexOfJob(o) }},
 		{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
 			return []string{policy.NameOf(o.(*v1alpha1.AttuneRecommendation).Spec.Policy)}
 		}},
 	}
 }
-
-func workloadOf(o client.Object) []string { return workload.IndexOf(o) }
-
-func jobOf(o client.Object) []string { return workload.IndexOfJob(o) }
 
 // wakers map a changed object to the recommendations that it concerns.
 type wakers struct{ *Controller }
@@ -162,52 +156,41 @@ func scaled(_ context.Context, o client.Object) []reconcile.Request {
 	return requestFor(workload.Identity{Kind: kind, Namespace: o.GetNamespace(), Name: of.Name})
 }
 
-func (c wakers) waitingForRoom(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(tuning.AboutNode(o.(*corev1.Pod).Spec.NodeName))
+// waitingFor wakes the workloads that wait for something about the node, or the namespace, of an object.
+func (c wakers) waitingFor(about func(string) tuning.Topic, of func(client.Object) string) handler.MapFunc {
+	return func(_ context.Context, o client.Object) []reconcile.Request { return c.waiting.wake(about(of(o))) }
 }
 
-func (c wakers) waitingForNode(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(tuning.AboutNode(o.GetName()))
-}
+func nodeOf(pod client.Object) string { return pod.(*corev1.Pod).Spec.NodeName }
 
-func (c wakers) waitingForQuotas(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(tuning.AboutQuotas(o.GetNamespace()))
-}
-
-func (c wakers) waitingForLimits(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(tuning.AboutLimits(o.GetNamespace()))
-}
-
-func (c wakers) waitingForBudgets(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(tuning.AboutBudgets(o.GetNamespace()))
-}
-
-func (c wakers) recommendationsOfPolicy(ctx context.Context, o client.Object) []reconcile.Request {
-	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{byPolicy: o.GetName()})
-}
-
-func (c wakers) recommendationsOfClusterPolicy(ctx context.Context, o client.Object) []reconcile.Request {
-	return c.recommendations(ctx, client.MatchingFields{byPolicy: policy.InstanceName(o.GetName())})
-}
-
-// recommendationsIn returns those of an object's namespace, and all of the cluster for an object without a
-// namespace.
-func (c wakers) recommendationsIn(ctx context.Context, o client.Object) []reconcile.Request {
-	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()))
-}
-
-// recommendations lists recommendations from the cache. On an error it wakes none: the next regular look
-// finds the change.
-func (c wakers) recommendations(ctx context.Context, which ...client.ListOption) []reconcile.Request {
-	list := &v1alpha1.AttuneRecommendationList{}
-	if err := c.Client.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil
+// listed returns the recommendations that which selects for an object, from the cache. On an error it wakes none: the next
+// regular look finds the change.
+func (c wakers) listed(which func(client.Object) []client.ListOption) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		list := &v1alpha1.AttuneRecommendationList{}
+		if err := c.Client.List(ctx, list, append(which(o), client.UnsafeDisableDeepCopy)...); err != nil {
+			return nil
+		}
+		return loop.RequestsFor(list.Items)
 	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+}
+
+// Recommendations of the namespace of an object (all of the cluster for an object without one), of a namespace, of a policy,
+// and of a cluster policy.
+func beside(o client.Object) []client.ListOption {
+	return []client.ListOption{client.InNamespace(o.GetNamespace())}
+}
+
+func inNamespace(o client.Object) []client.ListOption {
+	return []client.ListOption{client.InNamespace(o.GetName())}
+}
+
+func ofPolicy(o client.Object) []client.ListOption {
+	return []client.ListOption{client.InNamespace(o.GetNamespace()), client.MatchingFields{byPolicy: o.GetName()}}
+}
+
+func ofClusterPolicy(o client.Object) []client.ListOption {
+	return []client.ListOption{client.MatchingFields{byPolicy: policy.InstanceName(o.GetName())}}
 }
 
 // podChanged passes changes of what an assessment reads: the spec, annotations, conditions, container
@@ -313,14 +296,6 @@ func budgetChanged() predicate.Predicate {
 	return loop.Updated(func(before, after *policyv1.PodDisruptionBudget) bool {
 		return before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
 			before.Status.DisruptionsAllowed != after.Status.DisruptionsAllowed
-	})
-}
-
-// scalingChanged passes HPAs whose spec changed; their status moves every 15 s, the default sync period of
-// the HPA controller.
-func scalingChanged() predicate.Predicate {
-	return loop.Updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
-		return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
 	})
 }
 

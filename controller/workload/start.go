@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +17,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize/withdraw"
 	"attune.io/attune/tuning"
@@ -27,29 +27,16 @@ import (
 // They may be lost: events last an hour and are listed again after a restart, and a controller that goes on failing
 // writes new ones. Their number is bounded by that of recommendations.
 type rejections struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]withdraw.Rejection
+	table.Table[types.NamespacedName, withdraw.Rejection]
 }
 
-func (m *rejections) note(name types.NamespacedName, r withdraw.Rejection) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	if r.At.After(m.of[name].At) {
-		put(&m.of, name, r)
-	}
-}
-
-func (m *rejections) last(name types.NamespacedName) (withdraw.Rejection, bool) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	r, known := m.of[name]
-	return r, known
-}
-
-func (m *rejections) forget(name types.NamespacedName) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	delete(m.of, name)
+func (x *rejections) note(name types.NamespacedName, r withdraw.Rejection) {
+	x.Change(name, func(last withdraw.Rejection) withdraw.Rejection {
+		if r.At.After(last.At) {
+			return r
+		}
+		return last
+	})
 }
 
 // rejected notes an event of a controller that could not create a pod, and returns the recommendation that it
@@ -110,7 +97,7 @@ func timeOf(e *corev1.Event) time.Time {
 // observeRejections adds the newest rejection of a pod: the condition of the workload says that it lasts, an event
 // when it was last repeated.
 func (c observer) observeRejections(w *tuning.View) {
-	if last, known := c.rejections.last(client.ObjectKeyFromObject(w.Rec)); known {
+	if last, known := c.rejections.Find(client.ObjectKeyFromObject(w.Rec)); known {
 		w.Past.Rejected = &last
 	}
 	if w.Workload == nil || w.Workload.Rejected.Since.IsZero() {
@@ -123,42 +110,12 @@ func (c observer) observeRejections(w *tuning.View) {
 	w.Past.Rejected.Lasts = true
 }
 
-// stalled is what kubelets reported of pods that do not start, by uid. It may be lost: they are asked again.
-type stalled struct {
-	mutex sync.Mutex
-	of    map[types.UID]report
-}
-
-// report is one answer.
-type report struct {
-	at    time.Time
-	words string
-}
-
 const (
 	// reportLasts is how long the events of a pod are not read again.
 	reportLasts = 15 * time.Second
 	// mostEvents bounds how many events of a pod are read.
 	mostEvents = 50
 )
-
-func (m *stalled) last(uid types.UID, now time.Time) (string, bool) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	r, known := m.of[uid]
-	return r.words, known && now.Sub(r.at) < reportLasts && !r.at.After(now)
-}
-
-func (m *stalled) note(uid types.UID, words string, now time.Time) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	for other, r := range m.of {
-		if now.Sub(r.at) >= reportLasts {
-			delete(m.of, other)
-		}
-	}
-	put(&m.of, uid, report{now, words})
-}
 
 // startReasons are the reasons of the kubelet's events that a memory limit can explain.
 var startReasons = map[string]bool{"FailedMount": true, "FailedCreatePodSandBox": true, "Failed": true}
@@ -167,10 +124,10 @@ var startReasons = map[string]bool{"FailedMount": true, "FailedCreatePodSandBox"
 // again in a later pass.
 func (c looker) askKubelets(ctx context.Context, w *tuning.View, pods []types.UID) {
 	for _, uid := range pods {
-		words, known := c.stalled.last(uid, w.Now)
+		words, known := c.stalled.read(uid, reportLasts, w.Now)
 		if !known {
 			words = c.readStalled(ctx, w, uid)
-			c.stalled.note(uid, words, w.Now)
+			c.stalled.note(uid, words, reportLasts, w.Now)
 		}
 		put(&w.Looked.Stalled, uid, words)
 	}

@@ -89,15 +89,15 @@ func TestEventsOfRejectedPodsFindTheirWorkload(t *testing.T) {
 			woken := wakers{l.c}.rejected(t.Context(), failedCreate(of.api, of.kind, of.name, now))
 			require.Len(t, woken, 1)
 			assert.Equal(t, rec.Name, woken[0].Name)
-			last, known := l.c.rejections.last(client.ObjectKeyFromObject(rec))
+			last, known := l.c.rejections.Find(client.ObjectKeyFromObject(rec))
 			require.True(t, known)
 			assert.Equal(t, now, last.At)
 
 			wakers{l.c}.rejected(t.Context(), failedCreate(of.api, of.kind, of.name, now.Add(-time.Minute)))
-			last, _ = l.c.rejections.last(client.ObjectKeyFromObject(rec))
+			last, _ = l.c.rejections.Find(client.ObjectKeyFromObject(rec))
 			assert.Equal(t, now, last.At, "an older event says nothing new")
 			l.c.forget(client.ObjectKeyFromObject(rec))
-			_, known = l.c.rejections.last(client.ObjectKeyFromObject(rec))
+			_, known = l.c.rejections.Find(client.ObjectKeyFromObject(rec))
 			assert.False(t, known)
 		})
 	}
@@ -165,10 +165,10 @@ func TestEventsOfAPodThatDoesNotStartAreRead(t *testing.T) {
 			if tc.ours {
 				assert.Contains(t, l.rec().Status.AdmissionWithdrawn.Message, "no space left on device")
 			}
-			words, known := l.c.stalled.last(types.UID("web-1"), l.clock.Now())
+			words, known := l.c.stalled.read(types.UID("web-1"), reportLasts, l.clock.Now())
 			assert.True(t, known, "it is not asked again at once")
 			assert.Equal(t, tc.ours, words != "")
-			_, known = l.c.stalled.last(types.UID("web-1"), l.clock.Now().Add(time.Minute))
+			_, known = l.c.stalled.read(types.UID("web-1"), reportLasts, l.clock.Now().Add(time.Minute))
 			assert.False(t, known)
 		})
 	}

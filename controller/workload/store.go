@@ -7,9 +7,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 )
 
@@ -68,19 +68,19 @@ func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, o
 			return err
 		}
 	}
-	before := rec.DeepCopy()
-	closing := !open && len(rec.Status.Records) == 0 || terminating
-	changed := open && rec.DeletionTimestamp == nil && controllerutil.AddFinalizer(rec, v1alpha1.RecordsFinalizer) ||
-		closing && controllerutil.RemoveFinalizer(rec, v1alpha1.RecordsFinalizer)
-	if !changed {
+	adds, removes := open && rec.DeletionTimestamp == nil, !open && len(rec.Status.Records) == 0 || terminating
+	if !adds && !removes {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.Client.Patch(ctx, rec, patch); client.IgnoreNotFound(err) != nil {
+	before := rec.DeepCopy()
+	changed, err := loop.Guard(ctx, c.Client, rec, v1alpha1.RecordsFinalizer, adds)
+	if err != nil {
 		c.refused(ctx, before, err)
 		return fmt.Errorf("guarding AttuneRecommendation %s with a finalizer: %w", rec.Name, err)
 	}
-	c.stored.reached(rec, echoFor, c.Clock.Now())
+	if changed {
+		c.stored.reached(rec, echoFor, c.Clock.Now())
+	}
 	return nil
 }
 
@@ -100,12 +100,10 @@ func (c storer) guardPolicy(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 	if apierrors.IsNotFound(err) || err == nil && p.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	before := p.DeepCopyObject().(client.Object)
-	if err != nil || !controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) {
+	if err != nil {
 		return err
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.Client.Patch(ctx, p, patch); client.IgnoreNotFound(err) != nil {
+	if _, err := loop.Guard(ctx, c.Client, p, v1alpha1.CleanupFinalizer, true); err != nil {
 		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.GetName(), err)
 	}
 	return nil

@@ -1,12 +1,8 @@
 package workload
 
 import (
-	"encoding/json"
-	"hash/fnv"
-	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,15 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
+	"attune.io/attune/internal/table"
 	"attune.io/attune/resize/lifecycle"
 )
 
 // stored is what this loop last wrote of each recommendation. It serves two purposes: an own write wakes
 // no pass, and a cache that does not show the write yet is not decided on. It may be lost: then a pass is
-// made for nothing. mutex guards of.
+// made for nothing.
 type stored struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]wrote
+	table.Table[types.NamespacedName, wrote]
 }
 
 // mostEchoes is how many own writes of one object are recognised: a pass writes at most twice, and their
@@ -45,7 +42,7 @@ const echoEvery = 20 * time.Millisecond
 // wrote is what is known of the last writes of one object.
 type wrote struct {
 	// statuses are digests of the written statuses, the newest last, at most mostEchoes.
-	statuses []uint64
+	statuses []string
 	// version is the lowest resourceVersion that the object can have: after the last write, or as read
 	// after a conflict. It was learned at the time at, and the loop waits for it for within.
 	version string
@@ -57,41 +54,33 @@ type wrote struct {
 // before the answer.
 func (x *stored) write(rec *v1alpha1.AttuneRecommendation, status v1alpha1.AttuneRecommendationStatus) {
 	digest := digestOf(status)
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	key := client.ObjectKeyFromObject(rec)
-	w := x.of[key]
-	w.statuses = append(slices.Clone(w.statuses), digest)
-	w.statuses = w.statuses[max(0, len(w.statuses)-mostEchoes):]
-	put(&x.of, key, w)
+	x.Change(client.ObjectKeyFromObject(rec), func(w wrote) wrote {
+		w.statuses = append(slices.Clone(w.statuses), digest)
+		w.statuses = w.statuses[max(0, len(w.statuses)-mostEchoes):]
+		return w
+	})
 }
 
 // reached notes the version that the object can no longer be below: one that a write has made (for echoFor),
 // or one that the API server has where it refused a write for the cache's (for refusedFor).
 func (x *stored) reached(newest *v1alpha1.AttuneRecommendation, within time.Duration, now time.Time) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	key := client.ObjectKeyFromObject(newest)
-	w := x.of[key]
-	w.version, w.at, w.within = newest.ResourceVersion, now, within
-	put(&x.of, key, w)
+	x.Change(client.ObjectKeyFromObject(newest), func(w wrote) wrote {
+		w.version, w.at, w.within = newest.ResourceVersion, now, within
+		return w
+	})
 }
 
 // own reports whether the object's status is one that this loop wrote.
 func (x *stored) own(rec *v1alpha1.AttuneRecommendation) bool {
 	digest := digestOf(rec.Status)
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	return slices.Contains(x.of[client.ObjectKeyFromObject(rec)].statuses, digest)
+	return slices.Contains(x.Of(client.ObjectKeyFromObject(rec)).statuses, digest)
 }
 
 // behind returns when to look again at a recommendation that is older than this loop knows it to be, by
 // its own write or by a conflict; 0: it is not older. Versions that are no numbers are not compared, and
 // after a clock that jumped back nothing is waited for.
 func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.Duration {
-	x.mutex.Lock()
-	last := x.of[client.ObjectKeyFromObject(rec)]
-	x.mutex.Unlock()
+	last := x.Of(client.ObjectKeyFromObject(rec))
 	has, bad := strconv.ParseUint(rec.ResourceVersion, 10, 64)
 	wrote, worse := strconv.ParseUint(last.version, 10, 64)
 	age := now.Sub(last.at)
@@ -101,86 +90,49 @@ func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.
 	return max(echoEvery, age/4)
 }
 
-// forget drops a recommendation that is gone.
-func (x *stored) forget(name types.NamespacedName) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	delete(x.of, name)
-}
-
-// digestOf is a 64-bit FNV digest of a status as the API server stores it. Digests are kept instead of
-// statuses, so that the memory does not grow with the size of the objects.
-func digestOf(status v1alpha1.AttuneRecommendationStatus) uint64 {
-	body, err := json.Marshal(status)
-	if err != nil {
-		panic("a status is read from JSON, and goes back into it: " + err.Error())
-	}
-	h := fnv.New64a()
-	h.Write(body)
-	return h.Sum64()
-}
+// digestOf is a digest of a status as the API server stores it. Digests are kept instead of statuses, so that the memory does
+// not grow with the size of the objects.
+func digestOf(status v1alpha1.AttuneRecommendationStatus) string { return clip.Digest(status, 8) }
 
 // generationsLast is how long a generation is remembered: far longer than a working cache is behind.
 const generationsLast = 10 * time.Minute
 
 // seenGenerations are the generations of pods as the API server last returned them. The cache may show an
 // older one for a moment; a decision on that pod would repeat its last resize. It may be lost: then a
-// cache that is behind is believed once. mutex guards of; entries older than generationsLast are removed
-// with each note.
-type seenGenerations struct {
-	mutex sync.Mutex
-	of    map[types.UID]shown
-}
-
-// shown is the generation of a pod and when the API server returned it.
-type shown struct {
-	generation int64
-	at         time.Time
-}
+// cache that is behind is believed once.
+type seenGenerations struct{ fresh[types.UID, int64] }
 
 // note remembers a pod as the API server has it. A generation lower than the known one is ignored.
 func (x *seenGenerations) note(pod *corev1.Pod, now time.Time) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	maps.DeleteFunc(x.of, func(_ types.UID, s shown) bool { return now.Sub(s.at) > generationsLast })
-	if pod.Generation >= x.of[pod.UID].generation {
-		put(&x.of, pod.UID, shown{pod.Generation, now})
+	if !x.behind(pod) {
+		x.fresh.note(pod.UID, pod.Generation, generationsLast, now)
 	}
 }
 
 // behind reports whether the cached pod is older than what the API server has already returned; false
 // where nothing is known of it.
-func (x *seenGenerations) behind(pod *corev1.Pod) bool {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	return pod.Generation < x.of[pod.UID].generation
-}
+func (x *seenGenerations) behind(pod *corev1.Pod) bool { return pod.Generation < x.Of(pod.UID).value }
 
 // steps are the records with progress that is not worth a write of its own, since each look at a pod shows
 // it again (lifecycle.Retold): that a resize was accepted and since when it is applied. The progress is
-// stored with the next write. It may be lost: then a resize is verified anew. mutex guards of.
+// stored with the next write. It may be lost: then a resize is verified anew.
 type steps struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName][]v1alpha1.ResizeRecord
+	table.Table[types.NamespacedName, []v1alpha1.ResizeRecord]
 }
 
 // note keeps the records of a recommendation as they are now; none: the recommendation is removed.
 func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
 	if len(records) == 0 {
-		delete(x.of, name)
+		x.Forget(name)
 		return
 	}
-	put(&x.of, name, slices.Clone(records))
+	x.Put(name, slices.Clone(records))
 }
 
 // recall puts the remembered progress into the records of a recommendation that was just read. A record
 // that another replica has changed since is left as it is.
 func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	for _, known := range x.of[client.ObjectKeyFromObject(rec)] {
+	for _, known := range x.Of(client.ObjectKeyFromObject(rec)) {
 		for i, stored := range rec.Status.Records {
 			if stored.PodUID == known.PodUID && lifecycle.Retold(stored, known) {
 				rec.Status.Records[i] = *known.DeepCopy()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/foreign"
 )
 
@@ -89,7 +90,7 @@ func (s *RolloutStatus) UnmarshalJSON(data []byte) error {
 	var read plain
 	*s = RolloutStatus{}
 	if foreign.Unmarshal(data, &read) == nil {
-		read.Message = foreign.Cut(read.Message)
+		read.Message = clip.Text(read.Message, foreign.Most)
 		*s = RolloutStatus(read)
 	}
 	return nil

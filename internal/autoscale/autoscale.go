@@ -117,23 +117,20 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 // where a reason with precedence holds it (a VPA, a floor above maxAllowed).
 func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) recommender.Amount {
 	const mi = 1 << 20
-	if !passable(t) || holds(t, resize.ReasonVPA) || holds(t, string(recommender.FloorAboveMaximum)) {
+	if !holds(t, passable...) || holds(t, resize.ReasonVPA, recommender.FloorAboveMaximum) {
 		return 0
 	}
 	floor := harm.OOMFloorOf(floors, t.Name, now)
 	return (floor + mi - 1) / mi * mi
 }
 
-// passable reports whether the memory is held for a reason over which an OOM kill has precedence.
-func passable(t v1alpha1.ContainerTarget) bool {
-	return holds(t, resize.ReasonHPA) || holds(t, string(recommender.NoData)) ||
-		holds(t, string(recommender.InsufficientData)) || holds(t, string(recommender.StaleData)) ||
-		holds(t, string(recommender.UsageImplausible)) || holds(t, resize.ReasonNodeCapacity)
-}
+// passable are the reasons to hold memory over which an OOM kill has precedence.
+var passable = []recommender.Reason{resize.ReasonHPA, recommender.NoData, recommender.InsufficientData, recommender.StaleData,
+	recommender.UsageImplausible, resize.ReasonNodeCapacity}
 
-// holds reports whether the container's memory is held for a reason.
-func holds(t v1alpha1.ContainerTarget, reason string) bool {
+// holds reports whether the container's memory is held for one of some reasons.
+func holds(t v1alpha1.ContainerTarget, reasons ...recommender.Reason) bool {
 	return slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool {
-		return h.Resource == recommender.Memory.String() && h.Reason == reason
+		return h.Resource == recommender.Memory.String() && slices.Contains(reasons, recommender.Reason(h.Reason))
 	})
 }

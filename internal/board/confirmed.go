@@ -1,10 +1,11 @@
 package board
 
 import (
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/internal/table"
 )
 
 // Confirmed is until when the stored targets of recommendations hold: the time of the newest usage data
@@ -15,9 +16,7 @@ import (
 // than they are. It is safe for concurrent use; the zero value is empty, and a nil *Confirmed stores
 // nothing.
 type Confirmed struct {
-	mutex sync.RWMutex
-	// until is in Unix seconds.
-	until map[types.NamespacedName]int64
+	until table.Table[types.NamespacedName, time.Time]
 }
 
 // Confirm notes that a recommendation's stored targets hold by usage data until a time (kept in whole
@@ -26,13 +25,10 @@ func (t *Confirmed) Confirm(recommendation types.NamespacedName, until time.Time
 	if t == nil {
 		return time.Time{}
 	}
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	if t.until == nil {
-		t.until = map[types.NamespacedName]int64{}
-	}
-	before = at(t.until[recommendation])
-	t.until[recommendation] = until.Unix()
+	t.until.Change(recommendation, func(known time.Time) time.Time {
+		before = known
+		return until.UTC().Truncate(time.Second)
+	})
 	return before
 }
 
@@ -42,25 +38,12 @@ func (t *Confirmed) Until(recommendation types.NamespacedName) time.Time {
 	if t == nil {
 		return time.Time{}
 	}
-	t.mutex.RLock()
-	defer t.mutex.RUnlock()
-	return at(t.until[recommendation])
+	return t.until.Of(recommendation)
 }
 
 // Forget drops a recommendation that is gone.
 func (t *Confirmed) Forget(recommendation types.NamespacedName) {
-	if t == nil {
-		return
+	if t != nil {
+		t.until.Forget(recommendation)
 	}
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	delete(t.until, recommendation)
-}
-
-// at converts Unix seconds, where 0 stands for no time.
-func at(seconds int64) time.Time {
-	if seconds == 0 {
-		return time.Time{}
-	}
-	return time.Unix(seconds, 0).UTC()
 }

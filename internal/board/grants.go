@@ -111,7 +111,8 @@ func (t *Grants) Publish(node string, grants map[types.UID]Pod) []types.Namespac
 	if t.onNode[node] = on; len(on) == 0 {
 		delete(t.onNode, node)
 	}
-	return keys(changed)
+	// In order, so that the same change wakes workloads in the same order.
+	return slices.SortedFunc(maps.Keys(changed), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // Of returns what a pod was granted; false: nothing, so that it stays as it is. A nil *Grants has no
@@ -180,9 +181,4 @@ func (t *Grants) of(m *marks, workload types.NamespacedName, pod types.UID) stri
 		return NotLookedAt
 	}
 	return m.why[pod]
-}
-
-// keys returns the names of a set in order, so that the same change wakes workloads in the same order.
-func keys(set map[types.NamespacedName]bool) []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(set), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }

@@ -72,7 +72,7 @@ func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 		return "Strategy", "its policy's strategy is not Node"
 	case rec.Spec.Mode != v1alpha1.UpdateAuto:
 		return resize.ReasonMode, "its policy's mode leaves running pods as they are; Auto resizes them"
-	case rec.Spec.Workload.Kind == v1alpha1.KindJob || rec.Spec.Workload.Kind == v1alpha1.KindCronJob:
+	case workload.Batch(rec.Spec.Workload.Kind):
 		return "Batch", "pods of Jobs and CronJobs are sized at their birth alone"
 	case !demandKnown(rec):
 		return resize.ReasonInsufficientData, "the demand of its workload is not known yet, or held"
@@ -137,6 +137,15 @@ func Leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.ContainsFunc(rec.Status.Records, func(record v1alpha1.ResizeRecord) bool {
 		return record.PodUID == pod.UID && lifecycle.Leaving(record)
 	})
+}
+
+// TargetOf returns the target of a container, which new pods of strategy Node get; nil: there is none.
+func TargetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.ContainerTarget {
+	i := slices.IndexFunc(rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == container })
+	if i < 0 {
+		return nil
+	}
+	return &rec.Spec.Containers[i]
 }
 
 // GroupOf returns the name of the pods that are expected to spike together with those of a workload: its

@@ -24,15 +24,6 @@ type Step struct {
 	Reason   string `json:"reason"`
 }
 
-// Cut returns at most so many bytes of a text from outside, in whole characters, and then … where something was left
-// out. The result keeps nothing of a longer text in memory.
-func Cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(strings.Clone(text[:most]), "") + "…"
-}
-
 // AmountsOf writes a size as quantities.
 func AmountsOf(size recommender.Size) Amounts {
 	const cpu, memory = recommender.CPU, recommender.Memory

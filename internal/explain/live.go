@@ -45,16 +45,11 @@ type LivePod struct {
 	Containers []podview.Container
 }
 
-// Running returns whether a pod runs and is not being deleted.
-func Running(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
-}
-
 // LivePods are the pods that run and are not being deleted, sorted by name.
 func LivePods(pods []*corev1.Pod) []LivePod {
 	var live []LivePod
 	for _, pod := range pods {
-		if Running(pod) {
+		if podview.Running(pod) {
 			live = append(live, LivePod{Name: pod.Name, TemplateHash: podview.TemplateHash(pod), Containers: podview.Read(pod)})
 		}
 	}

@@ -9,9 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"attune.io/attune/internal/clip"
 )
 
 // Unmarshal decodes a part of an object, with bounded work. Names of fields are compared with their case, as the API
@@ -22,21 +23,13 @@ func Unmarshal(data []byte, into any) error {
 		err = utiljson.Unmarshal(data, into)
 	}
 	if err != nil {
-		return errors.New(Cut(err.Error()))
+		return errors.New(clip.Text(err.Error(), Most))
 	}
 	return nil
 }
 
-// most is how many bytes are kept of a text that somebody else wrote.
-const most = 200
-
-// Cut returns the first 200 bytes of a text that somebody else wrote. It copies those, so that the long text can be freed.
-func Cut(text string) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.Clone(strings.ToValidUTF8(text[:most], ""))
-}
+// Most is how many bytes are kept of a text that another program wrote.
+const Most = 200
 
 // longest is how many bytes an amount may have. The longest that makes sense has some twenty digits.
 const longest = 64

@@ -64,11 +64,7 @@ func Policies(ctx context.Context, reader lookup.Reader, of Scope, recs []v1alph
 
 // Instances returns what the cluster policies are in one namespace, or in all of them. Who may not read them gets none.
 func Instances(ctx context.Context, reader lookup.Reader, namespace string) ([]v1alpha1.AttunePolicy, error) {
-	read := reader.AllInstances
-	if namespace != "" {
-		read = func(ctx context.Context) ([]v1alpha1.AttunePolicy, error) { return reader.Instances(ctx, namespace) }
-	}
-	instances, err := read(ctx)
+	instances, err := reader.Instances(ctx, namespace)
 	return instances, unlessUnneeded(err, nil)
 }
 

@@ -15,6 +15,8 @@ import (
 	"iter"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -156,6 +158,25 @@ func Every(ctx context.Context, c clock.WithTicker, interval time.Duration) iter
 			}
 		}
 	}
+}
+
+// RequestsFor returns a request for each object of a list.
+func RequestsFor[T any, P interface {
+	*T
+	client.Object
+}](items []T) []reconcile.Request {
+	out := make([]reconcile.Request, 0, len(items))
+	for i := range items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(P(&items[i]))})
+	}
+	return out
+}
+
+// ScalingChanged passes changes of what an HPA scales, and by what.
+func ScalingChanged() predicate.Predicate {
+	return Updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
+		return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	})
 }
 
 // Updated passes creations and deletions, and the updates for which changed returns true.

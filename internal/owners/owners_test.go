@@ -36,7 +36,7 @@ func owned(kind, name string) []metav1.OwnerReference {
 // cached is a job as the informer's cache keeps it.
 func cached(t *testing.T, name, cronJob string) client.Object {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: owned("CronJob", cronJob)}}
-	trimmed, err := trim.Workload(job)
+	trimmed, err := trim.Object(job)
 	require.NoError(t, err)
 	return trimmed.(client.Object)
 }

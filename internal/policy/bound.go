@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
@@ -28,22 +29,25 @@ const (
 // A policy that is being deleted takes no place. It sorts the slice that it is given, and both results share its
 // array.
 func Used(policies []v1alpha1.AttunePolicy) (used, beyond []v1alpha1.AttunePolicy) {
-	slices.SortFunc(policies, func(a, b v1alpha1.AttunePolicy) int {
-		return cmp.Or(
-			cmp.Compare(place(a), place(b)),
-			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-			cmp.Compare(a.Name, b.Name),
-		)
-	})
+	slices.SortFunc(policies, func(a, b v1alpha1.AttunePolicy) int { return byAge(&a.ObjectMeta, &b.ObjectMeta) })
 	most := min(len(policies), MostPolicies)
-	for most < len(policies) && place(policies[most]) > 0 {
+	for most < len(policies) && policies[most].DeletionTimestamp != nil {
 		most++
 	}
 	return policies[:most], policies[most:]
 }
 
+// byAge sorts the oldest first, and those that are being deleted last.
+func byAge(a, b *metav1.ObjectMeta) int {
+	return cmp.Or(
+		cmp.Compare(place(a), place(b)),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
 // place sorts policies that are being deleted behind all others.
-func place(p v1alpha1.AttunePolicy) int {
+func place(p *metav1.ObjectMeta) int {
 	if p.DeletionTimestamp != nil {
 		return 1
 	}

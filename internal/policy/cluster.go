@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/podview"
 )
@@ -116,22 +114,11 @@ type Scope struct {
 // ScopeOf reads the scope of a cluster policy; operator is the operator's own namespace. An error is one sentence about
 // what is wrong, and the scope then selects nothing.
 func ScopeOf(of *v1alpha1.AttuneClusterPolicy, operator string) (Scope, error) {
-	s := Scope{names: of.Spec.Namespaces, selector: labels.Everything(), operator: operator}
-	selector := of.Spec.NamespaceSelector
-	switch {
-	case selector == nil:
-		return s, nil
-	case len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0:
-		return Scope{}, fmt.Errorf("namespaceSelector {} is empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}")
-	case trim.GreatSelector(selector):
-		return Scope{}, fmt.Errorf("namespaceSelector is larger than 16 KiB: use fewer labels, e.g. {stage: production}")
-	}
-	read, err := metav1.LabelSelectorAsSelector(selector)
+	selector, err := selectorOf("namespaceSelector", of.Spec.NamespaceSelector, "select every namespace", "{stage: production}")
 	if err != nil {
-		return Scope{}, fmt.Errorf("namespaceSelector cannot be read (%s): use matchLabels, e.g. {stage: production}", display.Cut(err.Error(), 4*mostQuoted))
+		return Scope{}, err
 	}
-	s.selector = read
-	return s, nil
+	return Scope{names: of.Spec.Namespaces, selector: selector, operator: operator}, nil
 }
 
 // Selects reports whether a namespace is in the scope: it is named, or no namespace is and it is none of the excluded
@@ -154,21 +141,9 @@ func (s Scope) Selects(namespace string, of map[string]string) bool {
 // UsedClusterPolicies sorts cluster policies and returns those that are used, the oldest, and those beyond the bound.
 // One that is being deleted takes no place. It sorts the slice that it is given, and both results share its array.
 func UsedClusterPolicies(policies []v1alpha1.AttuneClusterPolicy) (used, beyond []v1alpha1.AttuneClusterPolicy) {
-	place := func(p *v1alpha1.AttuneClusterPolicy) int {
-		if p.DeletionTimestamp != nil {
-			return 1
-		}
-		return 0
-	}
-	slices.SortFunc(policies, func(a, b v1alpha1.AttuneClusterPolicy) int {
-		return cmp.Or(
-			cmp.Compare(place(&a), place(&b)),
-			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-			cmp.Compare(a.Name, b.Name),
-		)
-	})
+	slices.SortFunc(policies, func(a, b v1alpha1.AttuneClusterPolicy) int { return byAge(&a.ObjectMeta, &b.ObjectMeta) })
 	most := min(len(policies), MostClusterPolicies)
-	for most < len(policies) && place(&policies[most]) > 0 {
+	for most < len(policies) && policies[most].DeletionTimestamp != nil {
 		most++
 	}
 	return policies[:most], policies[most:]

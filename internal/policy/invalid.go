@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 )
 
 // InvalidConfig is the error of Resolve: settings that cannot be applied. Until one of the fields is changed,
@@ -78,7 +78,7 @@ func (o *overlay) clash(fields []string, format string, args ...any) {
 		}
 	}
 	if same <= MostProblems { // one more, so that a message can say that there are more
-		o.problems = append(o.problems, Problem{Fields: fields, Levels: levels, Sentence: display.Cut(fmt.Sprintf(format, args...), mostOfSentence)})
+		o.problems = append(o.problems, Problem{Fields: fields, Levels: levels, Sentence: clip.Marked(fmt.Sprintf(format, args...), mostOfSentence)})
 	}
 }
 
@@ -89,7 +89,7 @@ func (o *overlay) quote(path string, value any) string {
 	if s, ok := value.(fmt.Stringer); ok {
 		text = s.String()
 	}
-	if text = display.Cut(text, mostQuoted); text == "" {
+	if text = clip.Marked(text, mostQuoted); text == "" {
 		text = `""`
 	}
 	if level := o.origin[path]; !level.OfPolicy() {

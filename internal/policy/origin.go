@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 )
 
 // Field is one setting of a policy, with the level that set it.
@@ -72,5 +72,5 @@ func written(path string, value any) string {
 	if json.Unmarshal(text, &plain) != nil {
 		plain = string(text)
 	}
-	return display.Cut(plain, mostOfValue)
+	return clip.Marked(plain, mostOfValue)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 )
 
 // SourceAllowed reports whether objects of a namespace may name their own server, credentials or SLO queries.
@@ -40,16 +40,6 @@ const (
 	MostSteps = 131_072
 )
 
-// serverless refuses a server of its own to a cluster policy: it has no namespace for its Secrets. The AttuneDefaults
-// name the server of the whole cluster. Guardrails are allowed: who writes a cluster policy may write AttuneDefaults.
-func (l layer) serverless() []Problem {
-	const field = "metricsSource.prometheus"
-	if p := l.MetricsSource.Prometheus; p.Address == "" && !names(p) {
-		return nil
-	}
-	return []Problem{{Fields: []string{field}, Levels: []Level{l.level}, Sentence: field + " has no place in an AttuneClusterPolicy, which has no Secrets of its own: set it in the AttuneDefaults"}}
-}
-
 // ResolveAllowed is Resolve with the permissions of the operator. What the objects of a namespace name without
 // permission is a problem and is left out of the settings: the operator would connect to that server with its own
 // network access and rights. A setting above the operator's ceilings is a problem too, and the built-in value
@@ -66,7 +56,12 @@ func allowed(layers []layer, operator Operator) *overlay {
 	for i := range layers {
 		l := &layers[i]
 		if l.level.ofCluster() {
-			problems = append(problems, l.serverless()...)
+			// It has no namespace for its Secrets. Guardrails are allowed: who writes a cluster policy may write AttuneDefaults.
+			if p := l.MetricsSource.Prometheus; p.Address != "" || names(p) {
+				const field = "metricsSource.prometheus"
+				problems = append(problems, Problem{Fields: []string{field}, Levels: []Level{l.level},
+					Sentence: field + " has no place in an AttuneClusterPolicy, which has no Secrets of its own: set it in the AttuneDefaults"})
+			}
 			l.MetricsSource.Prometheus = &v1alpha1.PrometheusSource{}
 			continue
 		}
@@ -85,7 +80,7 @@ func (l layer) forbidden() []Problem {
 	refuse := func(field, value string) {
 		problems = append(problems, Problem{Fields: []string{field}, Levels: []Level{l.level}, Sentence: fmt.Sprintf(
 			"%s %s is not allowed in namespace %s: leave it out to use the operator's source, or have an administrator add %s to usage.policySources.namespaces",
-			field, display.Cut(value, mostQuoted), l.namespace, l.namespace)})
+			field, clip.Marked(value, mostQuoted), l.namespace, l.namespace)})
 	}
 	if p := l.MetricsSource.Prometheus; p.Address != "" {
 		refuse("metricsSource.prometheus", p.Address)

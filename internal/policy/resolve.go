@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"time"
@@ -11,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/usage"
@@ -70,6 +68,9 @@ var (
 	rankings    = []v1alpha1.EvictionRanking{v1alpha1.RankingLow, v1alpha1.RankingMedium, v1alpha1.RankingHigh, v1alpha1.RankingNever}
 	percentiles = []int32{50, 90, 95, 99}
 	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
+	methods     = []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
+	modes       = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
+		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
 )
 
 // strategyFields reads the choice of the strategy and the fields of the strategy Node.
@@ -197,8 +198,8 @@ type resizeFields struct{ *overlay }
 func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 	pods, percent := o.maxConcurrent()
 	return resize.Rules{
-		Mode:                 o.mode(),
-		Method:               o.method(),
+		Mode:                 oneOf(o.overlay, "updateStrategy.type", updateType, modes, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type }),
+		Method:               oneOf(o.overlay, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod }),
 		Paused:               o.paused(),
 		Cooldown:             span(o.overlay, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
 		Observation:          o.observation(),
@@ -213,20 +214,6 @@ func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 		RaiseBeforeKill: oneOf(o.overlay, "memory.raiseBeforeKill", raiseBeforeKill, raises,
 			func(l layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto,
 	}
-}
-
-// mode reads when pods are changed: not at all (Observe, Recommend), at their creation (Initial), or while they
-// run.
-func (o resizeFields) mode() v1alpha1.UpdateType {
-	types := []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
-		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
-	return oneOf(o.overlay, "updateStrategy.type", updateType, types, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type })
-}
-
-// method reads whether a pod may be evicted where its node refuses a size.
-func (o resizeFields) method() v1alpha1.ResizeMethod {
-	methods := []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
-	return oneOf(o.overlay, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod })
 }
 
 // observation is safetyObservationPeriod, or canary.observationPeriod where that is not set; each is merged over
@@ -278,16 +265,11 @@ func (o strategyFields) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRank
 // not with the mode, the schedule or the level that set a field. The policy loop computes targets again when it
 // changes. It is the beginning of a SHA-256 of the settings' JSON, in hexadecimal.
 func (s Settings) Digest() string {
-	text, err := json.Marshal(struct {
+	return clip.Digest(struct {
 		Recommender recommender.Settings
 		Source      usage.SourceSettings
 		Strategy    v1alpha1.Strategy
 		Risk        v1alpha1.Risk
 		Excluded    map[string]bool
-	}{s.Recommender, s.Source, s.Strategy, s.Risk, s.Resize.Excluded})
-	if err != nil {
-		panic("policy: settings that hold only numbers and strings cannot be written as JSON: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	}{s.Recommender, s.Source, s.Strategy, s.Risk, s.Resize.Excluded}, 8)
 }

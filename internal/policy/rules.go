@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -126,22 +126,27 @@ func (o *overlay) checkTarget() {
 // likely a mistake. anyKind allows that it names no kind.
 func targetOf(ref v1alpha1.TargetRef, anyKind bool) (labels.Selector, error) {
 	if !slices.Contains(workload.Kinds, ref.Kind) && !workload.IsScaled(ref.Kind) && (ref.Kind != "" || !anyKind) {
-		return nil, fmt.Errorf("targetRef.kind %q is not one of %s, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io", display.Cut(string(ref.Kind), mostQuoted), join(workload.Kinds))
+		return nil, fmt.Errorf("targetRef.kind %q is not one of %s, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io", clip.Marked(string(ref.Kind), mostQuoted), join(workload.Kinds))
 	}
-	switch {
-	case ref.Name != "" && ref.Selector != nil:
+	if ref.Name != "" && ref.Selector != nil {
 		return nil, errors.New("targetRef takes at most one of name and selector: leave out either")
-	case ref.Selector == nil:
+	}
+	return selectorOf("targetRef.selector", ref.Selector, "target every workload of the kind", "{tier: api}")
+}
+
+// selectorOf reads the selector of a field; nil selects everything. Without the field, it would do what without says.
+func selectorOf(field string, s *metav1.LabelSelector, without, example string) (labels.Selector, error) {
+	switch {
+	case s == nil:
 		return labels.Everything(), nil
-	case len(ref.Selector.MatchLabels) == 0 && len(ref.Selector.MatchExpressions) == 0:
-		return nil, errors.New("targetRef.selector {} is empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}")
+	case len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0:
+		return nil, fmt.Errorf("%s {} is empty: leave it out to %s, or set matchLabels, e.g. %s", field, without, example)
+	case trim.GreatSelector(s):
+		return nil, fmt.Errorf("%s is larger than 16 KiB: use fewer labels, e.g. %s", field, example)
 	}
-	if trim.GreatSelector(ref.Selector) {
-		return nil, errors.New("targetRef.selector is larger than 16 KiB: use fewer labels, e.g. {tier: api}")
-	}
-	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		return nil, fmt.Errorf("targetRef.selector cannot be read (%s): use matchLabels, e.g. {tier: api}", display.Cut(err.Error(), 4*mostQuoted))
+		return nil, fmt.Errorf("%s cannot be read (%s): use matchLabels, e.g. %s", field, clip.Marked(err.Error(), 4*mostQuoted), example)
 	}
 	return selector, nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 )
 
 // comparisons are those that a guardrail's threshold may be compared by.
@@ -28,9 +28,9 @@ func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
 
 // checkGuardrail adds a problem for each part of a guardrail that is wrong.
 func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
-	at := fmt.Sprintf("%s[%s]", path, display.Cut(g.Name, mostQuoted))
+	at := fmt.Sprintf("%s[%s]", path, clip.Marked(g.Name, mostQuoted))
 	if why := checkQuery(g.Query); why != "" {
-		o.invalid(path, "%s.query %s %s", at, o.quote(path, display.Cut(g.Query, mostOfQuery)), why)
+		o.invalid(path, "%s.query %s %s", at, o.quote(path, clip.Marked(g.Query, mostOfQuery)), why)
 	}
 	if !decimal.MatchString(string(g.Threshold)) {
 		o.invalid(path, "%s.threshold %s must be a decimal number, e.g. \"99.9\"", at, o.quote(path, g.Threshold))

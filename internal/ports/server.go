@@ -89,7 +89,8 @@ func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	if _, known := c.of[conn]; !known && state != http.StateNew {
 		return // being closed
 	}
-	c.of[conn] = connection{source: sourceOf(conn), since: time.Now()}
+	source, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	c.of[conn] = connection{source: source, since: time.Now()}
 	if len(c.of) > c.Most {
 		oldest := c.oldest()
 		delete(c.of, oldest)
@@ -123,12 +124,4 @@ func abort(conn net.Conn) {
 		conn = secure.NetConn()
 	}
 	_ = conn.Close()
-}
-
-func sourceOf(conn net.Conn) string {
-	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
-	if err != nil {
-		return ""
-	}
-	return host
 }

@@ -230,7 +230,7 @@ func Held(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *pol
 // Standing is how many replicas of a workload request something all the time. Jobs reserve nothing between their runs, so
 // none of theirs counts.
 func Standing(w workload.Workload) int32 {
-	if w.Kind == v1alpha1.KindJob || w.Kind == v1alpha1.KindCronJob {
+	if workload.Batch(w.Kind) {
 		return 0
 	}
 	return w.Replicas

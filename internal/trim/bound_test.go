@@ -212,7 +212,7 @@ func tenantsPod() *corev1.Pod {
 // before: an open resize of it is watched and put back.
 func TestAPodOfTooManyLabelsIsMarkedAndKeepsItsContainers(t *testing.T) {
 	whole := tenantsPod()
-	left := trimmed(t, trim.Pod, whole.DeepCopy())
+	left := trimmed(t, trim.Object, whole.DeepCopy())
 	assert.True(t, workload.Large(left.Annotations))
 	assert.Equal(t, map[string]string{"pod-template-hash": "7c9d8b6f5"}, left.Labels)
 	assert.Empty(t, left.Spec.Tolerations)
@@ -246,7 +246,7 @@ func TestAPodOfTooManyContainersCountsForItsNode(t *testing.T) {
 		c.Args = []string{strings.Repeat("x", 400)}
 		whole.Spec.Containers = append(whole.Spec.Containers, c)
 	}
-	left := trimmed(t, trim.Pod, whole.DeepCopy())
+	left := trimmed(t, trim.Object, whole.DeepCopy())
 	assert.True(t, workload.Large(left.Annotations))
 	assert.Len(t, left.Spec.Containers, 1)
 	assert.Equal(t, resize.Footprint(whole), resize.Footprint(left))
@@ -269,7 +269,7 @@ func TestHonestPodsAndWorkloadsAreNeverTooLarge(t *testing.T) {
 	}
 	d := &appsv1.Deployment{ObjectMeta: *pod.ObjectMeta.DeepCopy(), Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: *pod.Spec.DeepCopy()}}}
 	labels := maps.Clone(pod.Labels)
-	pod, d = trimmed(t, trim.Pod, pod), trimmed(t, trim.Workload, d)
+	pod, d = trimmed(t, trim.Object, pod), trimmed(t, trim.Object, d)
 	assert.False(t, workload.Large(pod.Annotations))
 	assert.False(t, workload.Large(d.Annotations))
 	assert.Equal(t, labels, pod.Labels)
@@ -283,7 +283,7 @@ func TestAWorkloadThatIsTooLargeIsSkipped(t *testing.T) {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{"app": "web"}}}
 		d.Spec.Template.Spec = runningPod(1).Spec
 		change(d)
-		w, ok := workload.From(trimmed(t, trim.Workload, d))
+		w, ok := workload.From(trimmed(t, trim.Object, d))
 		require.True(t, ok)
 		return w
 	}

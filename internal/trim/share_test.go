@@ -36,7 +36,7 @@ func TestTablesOfSharedMapsAreBounded(t *testing.T) {
 			for i := range maps.entries {
 				labels[fmt.Sprintf("%d-%d-%s", n, i, strings.Repeat("k", maps.text))] = fmt.Sprint(n, i)
 			}
-			cached = trimmed[any](t, trim.Workload, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "evil", Name: "one", Labels: labels}})
+			cached = trimmed[any](t, trim.Object, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "evil", Name: "one", Labels: labels}})
 		}
 		grown := settled() - before
 		t.Logf("%s: %d KiB", name, grown>>10)
@@ -50,13 +50,13 @@ func TestTablesOfSharedMapsAreBounded(t *testing.T) {
 		for i := range 32 {
 			pod.Spec.Containers[0].Resources.Requests[corev1.ResourceName(fmt.Sprintf("a.b/%d-%d-%s", n, i, strings.Repeat("k", 50)))] = resource.MustParse("1")
 		}
-		trimmed(t, trim.Pod, pod)
+		trimmed(t, trim.Object, pod)
 	}
 	assert.Less(t, settled()-before, int64(20<<20))
 }
 
 func TestReplicasShareTheirMaps(t *testing.T) {
-	a, b := trimmed(t, trim.Pod, runningPod(1)), trimmed(t, trim.Pod, runningPod(2))
+	a, b := trimmed(t, trim.Object, runningPod(1)), trimmed(t, trim.Object, runningPod(2))
 	same := func(x, y any) bool { return reflect.ValueOf(x).Pointer() == reflect.ValueOf(y).Pointer() }
 	assert.True(t, same(a.Labels, b.Labels))
 	assert.True(t, same(a.Spec.Containers[0].Resources.Requests, b.Spec.Containers[0].Resources.Requests))

@@ -27,6 +27,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/program"
 	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
@@ -39,13 +40,13 @@ import (
 func Object(o any) (any, error) {
 	switch of := o.(type) {
 	case *corev1.Pod:
-		return Pod(o)
+		trimPod(of)
 	case *corev1.Node:
-		return Node(o)
+		trimNode(of)
 	case *policyv1.PodDisruptionBudget:
-		return Budget(o)
+		trimBudget(of)
 	case *v1alpha1.AttuneRecommendation:
-		return Recommendation(o)
+		trimRecommendation(of)
 	case *corev1.Event:
 		rejection(of)
 	case *v1alpha1.AttunePolicy:
@@ -65,9 +66,10 @@ func Object(o any) (any, error) {
 	// This case comes after the single kinds, which are not workloads, and accepts every kind that can own pods.
 	case workload.Object:
 		if _, ok := workload.From(of); ok {
-			return Workload(o)
+			trimWorkload(of)
+		} else {
+			identity(of)
 		}
-		identity(of)
 	}
 	return o, nil
 }
@@ -114,13 +116,9 @@ func cut[T ~string](text T) T {
 	return T(strings.Clone(string(text[:longestName])))
 }
 
-// Pod keeps of a pod what resizes read: sizes, what decides how and whether they may change, and what the kubelet
+// trimPod keeps of a pod what resizes read: sizes, what decides how and whether they may change, and what the kubelet
 // reports.
-func Pod(o any) (any, error) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil
-	}
+func trimPod(pod *corev1.Pod) {
 	// Metadata first, then spec and status. The labels stay: budgets and owners are found by them.
 	resized := podview.ResizedEntries(pod, func(manager string) string { return strings.Clone(cut(manager)) })
 	own(pod)
@@ -132,7 +130,6 @@ func Pod(o any) (any, error) {
 	// Bounds come before sharing: only what is kept is worth a place in the tables.
 	boundPod(pod)
 	share(pod)
-	return pod, nil
 }
 
 // podSpec keeps what the resize gates read: where the pod may run, and how it restarts.
@@ -252,17 +249,12 @@ func podStatus(status *corev1.PodStatus) {
 // names of pods and policies come first in them, and the reason after.
 const mostWords = 512
 
-// cutWords returns the first mostWords bytes of a text, in a copy.
-func cutWords(text string) string {
-	return strings.Clone(text[:min(len(text), mostWords)])
-}
-
 // rejection keeps of an event which controller could not create a pod, when, and the API server's answer.
 func rejection(e *corev1.Event) {
 	identity(e)
 	of := e.InvolvedObject
 	*e = corev1.Event{
-		TypeMeta: e.TypeMeta, ObjectMeta: e.ObjectMeta, Reason: cut(e.Reason), Message: cutWords(e.Message),
+		TypeMeta: e.TypeMeta, ObjectMeta: e.ObjectMeta, Reason: cut(e.Reason), Message: clip.Text(e.Message, mostWords),
 		InvolvedObject: corev1.ObjectReference{Kind: cut(of.Kind), APIVersion: cut(of.APIVersion), Namespace: cut(of.Namespace), Name: cut(of.Name)},
 		FirstTimestamp: e.FirstTimestamp, LastTimestamp: e.LastTimestamp, EventTime: e.EventTime, Series: e.Series,
 	}
@@ -274,7 +266,7 @@ func state(s *corev1.ContainerState) {
 	if s.Waiting != nil {
 		switch s.Waiting.Reason {
 		case "CreateContainerError", "CreateContainerConfigError", "RunContainerError":
-			s.Waiting.Message = cutWords(s.Waiting.Message)
+			s.Waiting.Message = clip.Text(s.Waiting.Message, mostWords)
 		default:
 			s.Waiting.Message = ""
 		}
@@ -284,15 +276,11 @@ func state(s *corev1.ContainerState) {
 	}
 }
 
-// Node keeps what a node has, whether it is healthy, and what its kubelet supports. Its images are dropped: they
+// trimNode keeps what a node has, whether it is healthy, and what its kubelet supports. Its images are dropped: they
 // are most of a node object.
 // Labels stay: affinities and node selectors of pods are matched with them. The boot ID, the kubelet's version and
 // the operating system decide whether and how a node resizes.
-func Node(o any) (any, error) {
-	node, ok := o.(*corev1.Node)
-	if !ok {
-		return o, nil
-	}
+func trimNode(node *corev1.Node) {
 	own(node)
 	node.Annotations, node.Finalizers = nil, nil
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
@@ -308,17 +296,12 @@ func Node(o any) (any, error) {
 		NodeInfo: corev1.NodeSystemInfo{BootID: info.BootID, KubeletVersion: info.KubeletVersion, OperatingSystem: info.OperatingSystem},
 	}
 	boundNode(node)
-	return node, nil
 }
 
-// Budget keeps of a PodDisruptionBudget which pods it covers and how many disruptions it allows. A selector that
+// trimBudget keeps of a PodDisruptionBudget which pods it covers and how many disruptions it allows. A selector that
 // is too large becomes one that covers all pods of the namespace, which does no harm: evictions of more pods are
 // limited.
-func Budget(o any) (any, error) {
-	budget, ok := o.(*policyv1.PodDisruptionBudget)
-	if !ok {
-		return o, nil
-	}
+func trimBudget(budget *policyv1.PodDisruptionBudget) {
 	identity(budget)
 	budget.OwnerReferences = nil
 	budget.Spec = policyv1.PodDisruptionBudgetSpec{Selector: budget.Spec.Selector}
@@ -327,17 +310,12 @@ func Budget(o any) (any, error) {
 		budget.Spec.Selector = &metav1.LabelSelector{}
 	}
 	budget.Status.DisruptedPods, budget.Status.Conditions = nil, nil
-	return budget, nil
 }
 
-// Recommendation keeps everything but the trace of the computation, which is half of the object, and of that the
+// trimRecommendation keeps everything but the trace of the computation, which is half of the object, and of that the
 // steps that metrics use. Therefore a cached recommendation must not be written back as a whole: changes are sent
 // as patches.
-func Recommendation(o any) (any, error) {
-	rec, ok := o.(*v1alpha1.AttuneRecommendation)
-	if !ok {
-		return o, nil
-	}
+func trimRecommendation(rec *v1alpha1.AttuneRecommendation) {
 	own(rec)
 	// Finalizers stay: the operator changes them.
 	rec.Labels, rec.Annotations, rec.OwnerReferences = nil, nil, nil
@@ -348,20 +326,15 @@ func Recommendation(o any) (any, error) {
 			return s.Name != "burst" || s.Before == s.After
 		}))
 	}
-	return rec, nil
 }
 
-// Workload keeps of a workload what a recommendation is based on: the containers' sizes, the labels by which
+// trimWorkload keeps of a workload what a recommendation is based on: the containers' sizes, the labels by which
 // policies select, and how far it is rolled out. A part of another workload, such as a Deployment's ReplicaSet,
 // keeps only its owner.
 // Most ReplicaSets and Jobs of a cluster are parts, so this is where most memory is saved; their pods are counted
 // with the owner. The text of a template is measured before the placement is dropped, as pods of the template will
 // have it.
-func Workload(o any) (any, error) {
-	w, ok := o.(workload.Object)
-	if !ok {
-		return o, nil
-	}
+func trimWorkload(w workload.Object) {
 	own(w)
 	w.SetFinalizers(nil)
 	w.SetAnnotations(flags(w.GetAnnotations()))
@@ -379,7 +352,6 @@ func Workload(o any) (any, error) {
 		boundWorkload(w, known.Template, text)
 		shareWorkload(w, known.Template)
 	}
-	return o, nil
 }
 
 // part removes all that is not needed to recognise a part of another workload.
@@ -431,7 +403,7 @@ func status(w workload.Object) {
 		if o.Status.Conditions = nil; len(rejected) > 0 {
 			c := rejected[0]
 			o.Status.Conditions = []appsv1.DeploymentCondition{{
-				Type: c.Type, Status: c.Status, Reason: workload.FailedCreate, LastTransitionTime: c.LastTransitionTime, Message: cutWords(c.Message),
+				Type: c.Type, Status: c.Status, Reason: workload.FailedCreate, LastTransitionTime: c.LastTransitionTime, Message: clip.Text(c.Message, mostWords),
 			}}
 		}
 	case *appsv1.StatefulSet:

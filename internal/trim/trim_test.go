@@ -43,7 +43,7 @@ func TestWhatIsLeftOfAPod(t *testing.T) {
 		},
 	}
 	whole := pod.DeepCopy()
-	left := trimmed(t, trim.Pod, pod)
+	left := trimmed(t, trim.Object, pod)
 	for i, c := range left.Spec.Containers {
 		was := whole.Spec.Containers[i]
 		assert.Equal(t, corev1.Container{
@@ -62,12 +62,12 @@ func TestWhatIsLeftOfAPod(t *testing.T) {
 	assert.Equal(t, whole.UID, left.UID)
 	assert.Equal(t, whole.Status.ContainerStatuses[2].Resources, left.Status.ContainerStatuses[2].Resources)
 	again := left.DeepCopy()
-	assert.Equal(t, again, trimmed(t, trim.Pod, left), "trimming twice is trimming once")
+	assert.Equal(t, again, trimmed(t, trim.Object, left), "trimming twice is trimming once")
 }
 
 // Lists of amounts are shared; a caller who was given a copy changes nobody else's.
 func TestWhatIsSharedIsNotChangedThroughACopy(t *testing.T) {
-	a, b := trimmed(t, trim.Pod, runningPod(1)), trimmed(t, trim.Pod, runningPod(2))
+	a, b := trimmed(t, trim.Object, runningPod(1)), trimmed(t, trim.Object, runningPod(2))
 	copied := a.DeepCopy()
 	copied.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("7")
 	copied.Labels["app"] = "other"
@@ -82,8 +82,8 @@ func TestDifferentAnnotationsAreNeverShared(t *testing.T) {
 	apart := map[string]string{"attune.io/paused": "x", "attune.io/skip": "y"}
 	asOne := map[string]string{"attune.io/paused": "x14:attune.io/skip1:y"}
 	a.Annotations, b.Annotations = maps.Clone(asOne), maps.Clone(apart)
-	assert.Equal(t, asOne, trimmed(t, trim.Pod, a).Annotations)
-	assert.Equal(t, apart, trimmed(t, trim.Pod, b).Annotations)
+	assert.Equal(t, asOne, trimmed(t, trim.Object, a).Annotations)
+	assert.Equal(t, apart, trimmed(t, trim.Object, b).Annotations)
 }
 
 // Whatever somebody writes into an object's texts, what is kept of it is small, and still tells one program from another.
@@ -108,7 +108,7 @@ func TestWhatIsKeptOfAnObjectIsBounded(t *testing.T) {
 	live.Labels = nil
 
 	podBefore, deploymentBefore := jsonBytes(t, pod), jsonBytes(t, d)
-	pod, other, d = trimmed(t, trim.Pod, pod), trimmed(t, trim.Pod, other), trimmed(t, trim.Workload, d)
+	pod, other, d = trimmed(t, trim.Object, pod), trimmed(t, trim.Object, other), trimmed(t, trim.Object, d)
 	t.Logf("a pod: %d bytes of JSON before, %d after; a Deployment: %d before, %d after", podBefore, jsonBytes(t, pod), deploymentBefore, jsonBytes(t, d))
 	assert.Less(t, jsonBytes(t, pod), 8<<10)
 	assert.Less(t, jsonBytes(t, d), 8<<10)
@@ -156,7 +156,7 @@ func TestWhatIsLeftOfWorkloads(t *testing.T) {
 	} {
 		whole, ok := workload.From(object.DeepCopyObject())
 		require.True(t, ok, name)
-		left, ok := workload.From(trimmed(t, trim.Workload, object))
+		left, ok := workload.From(trimmed(t, trim.Object, object))
 		require.True(t, ok, name)
 		assert.Equal(t, map[string]string{"attune.io/paused": "true"}, left.Annotations, name)
 		assert.Equal(t, map[string]string{"attune.io/skip": "true"}, left.Template.Annotations, name)
@@ -225,7 +225,7 @@ func TestWhatIsLeftOfARecommendation(t *testing.T) {
 	rec.Spec.Checkpoints, rec.Status.Phase = []v1alpha1.Checkpoint{{Name: "app", Data: []byte("past")}}, v1alpha1.PhaseIdle
 	want := rec.DeepCopy()
 	want.ManagedFields, want.Spec.Containers[0].Steps = nil, []v1alpha1.Step{widened}
-	assert.Equal(t, want, trimmed(t, trim.Recommendation, rec))
+	assert.Equal(t, want, trimmed(t, trim.Object, rec))
 }
 
 func TestAPartIsNothingButItsOwners(t *testing.T) {
@@ -236,7 +236,7 @@ func TestAPartIsNothingButItsOwners(t *testing.T) {
 	rs := &appsv1.ReplicaSet{ObjectMeta: owned("Deployment", "apps/v1"), Spec: appsv1.ReplicaSetSpec{Template: corev1.PodTemplateSpec{Spec: runningPod(1).Spec}}}
 	job := &batchv1.Job{ObjectMeta: owned("CronJob", "batch/v1"), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: runningPod(1).Spec}}}
 	for _, object := range []workload.Object{rs, job} {
-		left, ok := workload.From(trimmed(t, trim.Workload, object))
+		left, ok := workload.From(trimmed(t, trim.Object, object))
 		require.True(t, ok)
 		assert.True(t, left.Part())
 		assert.Equal(t, "web", left.OwnedBy.Name)
@@ -251,7 +251,7 @@ func TestWhatIsLeftOfANode(t *testing.T) {
 	node.Status = corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("4")}, Images: []corev1.ContainerImage{{}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}}
 	want := node.DeepCopy()
 	want.Annotations, want.Status.Images = nil, nil
-	assert.Equal(t, want, trimmed(t, trim.Node, node))
+	assert.Equal(t, want, trimmed(t, trim.Object, node))
 }
 
 func TestWhatIsLeftOfABudget(t *testing.T) {
@@ -266,14 +266,12 @@ func TestWhatIsLeftOfABudget(t *testing.T) {
 	}
 	want := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: 2}, Spec: budget.Spec, Status: budget.Status}
 	want.Status.DisruptedPods, want.Status.Conditions = nil, nil
-	assert.Equal(t, want, trimmed(t, trim.Budget, budget))
+	assert.Equal(t, want, trimmed(t, trim.Object, budget))
 }
 
 func TestOtherObjectsPass(t *testing.T) {
 	gone := cache.DeletedFinalStateUnknown{Key: "shop/web"}
-	for _, transform := range []cache.TransformFunc{trim.Pod, trim.Node, trim.Workload, trim.Recommendation, trim.Budget, trim.Object} {
-		assert.Equal(t, gone, trimmed(t, transform, gone))
-	}
+	assert.Equal(t, gone, trimmed(t, trim.Object, gone))
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "l", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
 	assert.Equal(t, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "l"}}, trimmed(t, trim.Object, limits))
 }
@@ -349,7 +347,7 @@ func bulky(name string) corev1.Container {
 // informer does.
 func BenchmarkCachedPod(b *testing.B) {
 	const pods = 2000
-	for name, transform := range map[string]cache.TransformFunc{"whole": func(o any) (any, error) { return o, nil }, "trimmed": trim.Pod} {
+	for name, transform := range map[string]cache.TransformFunc{"whole": func(o any) (any, error) { return o, nil }, "trimmed": trim.Object} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				before := heap()
@@ -375,7 +373,7 @@ func BenchmarkTrimPod(b *testing.B) {
 	require.NoError(b, json.Unmarshal(raw, pod))
 	b.ReportAllocs()
 	for b.Loop() {
-		trimmed[any](b, trim.Pod, pod)
+		trimmed[any](b, trim.Object, pod)
 	}
 }
 

@@ -78,7 +78,8 @@ type lister interface {
 func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	nameWorkloads(ctx, api, o)
 	for _, name := range o.Deployments {
-		if err := stop(ctx, api, o.Namespace, name); err != nil {
+		_, err := api.Resource(deployments).Namespace(o.Namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}, "scale")
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("stopping the Deployment %s/%s: %w", o.Namespace, name, err)
 		}
 	}
@@ -138,12 +139,6 @@ func nameWorkloads(ctx context.Context, api metadata.Interface, o Options) {
 		"Recommendations whose pods may have less than their originals: %s%s.\n"+
 		"To give such pods the resources of their template, restart the workload: kubectl rollout restart KIND/NAME. "+
 		"Before the next uninstallation: kubectl attune undo -A.\n", strings.Join(names, ", "), end)
-}
-
-// stop scales a Deployment to 0. One that does not exist is no error.
-func stop(ctx context.Context, api metadata.Interface, namespace, name string) error {
-	_, err := api.Resource(deployments).Namespace(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}, "scale")
-	return client.IgnoreNotFound(err)
 }
 
 // running selects pods whose processes may still run. A failed pod stays until it is deleted, and does nothing.

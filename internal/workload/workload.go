@@ -174,6 +174,11 @@ var Kinds = []v1alpha1.WorkloadKind{
 	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob, v1alpha1.KindRollout,
 }
 
+// Batch reports whether a kind runs now and then: its pods are sized at admission, and its past counts in runs.
+func Batch(kind v1alpha1.WorkloadKind) bool {
+	return kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob
+}
+
 // GroupKindOf returns a kind with its API group, as owner references and autoscalers name it.
 func GroupKindOf(kind v1alpha1.WorkloadKind) schema.GroupKind {
 	if strings.Contains(string(kind), ".") {

@@ -102,7 +102,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	}
 	out["Unfinished"], out["Guaranteed"], out["Finished"] = podview.Unfinished(pod), podview.Guaranteed(pod), Finished(pod)
 	out["Untouchable"], out["NamespaceGoing"], out["PlanOf"], out["RestartsAny"] = Untouchable(pod), NamespaceGoing(pod, true), PlanOf(pod), RestartsAny(pod, plan)
-	out["ClassOf"], out["HasPodLevelResources"], out["IsReady"], out["IsAllocated"] = podview.ClassOf(pod), podview.HasPodLevelResources(pod), podview.IsReady(pod), podview.IsAllocated(pod)
+	out["ClassOf"], out["HasPodLevelResources"], out["IsReady"], out["Running"], out["IsAllocated"] = podview.ClassOf(pod), podview.HasPodLevelResources(pod), podview.IsReady(pod), podview.Running(pod), podview.IsAllocated(pod)
 	out["Requests"], out["Reserved"], out["AllocatedRequests"] = podview.Requests(pod), podview.Reserved(pod), podview.AllocatedRequests(pod)
 	out["ContainerRequests"], out["PodLimit"], out["PodLimitLags"], out["ResizeUnderway"] = podview.ContainerRequests(pod), podview.PodLimit(pod), podview.PodLimitLags(pod), podview.ResizeUnderway(pod)
 	for _, c := range podview.Resizable(pod) {
@@ -149,7 +149,7 @@ func TestATrimmedPodIsTheSameToEveryResize(t *testing.T) {
 		whole := throw(seed).pod()
 		whole.OwnerReferences = ofDeployment("web-1").OwnerReferences
 		throw(seed + 1).stuff(whole)
-		left, err := trim.Pod(whole.DeepCopy())
+		left, err := trim.Object(whole.DeepCopy())
 		require.NoError(t, err)
 		want, got := answers(throw(seed), whole), answers(throw(seed), left.(*corev1.Pod))
 		for name := range want {

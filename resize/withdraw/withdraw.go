@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -116,7 +117,7 @@ func Words(text string) string {
 		return r
 	}, strings.ToValidUTF8(text, ""))
 	if text = strings.TrimSpace(text); len(text) > mostWords {
-		text = strings.ToValidUTF8(text[:mostWords-3], "") + "..."
+		text = clip.Text(text, mostWords-3) + "..."
 	}
 	return strings.Clone(text)
 }

@@ -111,7 +111,7 @@ func (o *operator) words(of *words) error {
 	if err == nil {
 		of.next = o.next(of.rec, object, pods)
 	}
-	of.view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !explain.Running(pod) })
+	of.view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })
 	return nil
 }
 

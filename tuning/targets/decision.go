@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -89,8 +90,7 @@ func (d Decision) Lasting(v View) Decision {
 // things move with time and exclude it: floors, which are forgotten little by little; the strategy Node,
 // whose forecast looks an hour ahead; and Jobs, whose run is over when no newer sample comes.
 func Timeless(rec *v1alpha1.AttuneRecommendation, strategy v1alpha1.Strategy, kind v1alpha1.WorkloadKind) bool {
-	return rec.UID != "" && len(rec.Status.Floors) == 0 && strategy != v1alpha1.StrategyNode &&
-		kind != v1alpha1.KindJob && kind != v1alpha1.KindCronJob
+	return rec.UID != "" && len(rec.Status.Floors) == 0 && strategy != v1alpha1.StrategyNode && !workload.Batch(kind)
 }
 
 // RenewEvery is how far the stored object may lag behind what is known, while nothing has changed that a

@@ -1,9 +1,6 @@
 package targets
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,15 +121,4 @@ func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 		return podview.ToPointer(recommender.Memory, autoscale.OOMFloor(t, v.Status.Floors, v.Now))
 	}
 	return t.MemoryLimitFloor
-}
-
-// digest is a short stable hash of a value: the first 6 bytes of the SHA-256 of its JSON, in hex. It
-// panics on a value that is not plain data.
-func digest(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic("marshalling plain data: " + err.Error())
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:6])
 }

@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -64,10 +65,10 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 		return nil, seedHeld
 	}
 	out.RaiseOnly = !slices.ContainsFunc(out.Containers, func(c v1alpha1.ContainerSeed) bool { return !c.RaiseOnly })
-	out.Revision = digest(struct {
+	out.Revision = clip.Digest(struct {
 		RaiseOnly  bool
 		Containers []v1alpha1.ContainerSeed
-	}{out.RaiseOnly, out.Containers})
+	}{out.RaiseOnly, out.Containers}, 6)
 	// No part of the revision: nodes come and go, and the seed stays the same.
 	out.LargestPod = v.largestPod()
 	if slices.Contains(v.Status.BadSeeds, out.Revision) {

@@ -89,7 +89,7 @@ type Stored struct {
 // batch reports whether the workload is a Job or a CronJob: it runs now and then, and its past counts in
 // runs, not in hours.
 func (v View) batch() bool {
-	return v.Workload.Kind == v1alpha1.KindJob || v.Workload.Kind == v1alpha1.KindCronJob
+	return workload.Batch(v.Workload.Kind)
 }
 
 // Newest returns the time of the last sample of any container; zero: there is none.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"attune.io/attune/internal/backoff"
 	"attune.io/attune/usage"
 )
 
@@ -271,10 +272,7 @@ func nextAt(node string, interval time.Duration, now time.Time) time.Time {
 
 // pause after a number of failures in a row: from the third on one interval, doubled with each more, up to maxPause.
 func pause(failures int, interval time.Duration) time.Duration {
-	if failures < 3 {
-		return 0
-	}
-	return min(interval<<min(failures-3, 10), max(interval, maxPause))
+	return backoff.Wait(interval, max(interval, maxPause), failures-2)
 }
 
 // mostWait is an upper bound of the time that a node waits for its turn.

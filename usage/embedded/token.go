@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"attune.io/attune/internal/backoff"
 )
 
 const (
@@ -44,10 +46,10 @@ type Tokens struct {
 
 	// renewal is held during a request for the next token, and guards the fields below.
 	renewal sync.Mutex
-	// earliest is when the next request may be made after a failure; wait is the pause before it, and failed its
-	// error.
+	// earliest is when the next request may be made after a failure; failures is how many there were in a row, and failed
+	// the last one's error.
 	earliest time.Time
-	wait     time.Duration
+	failures int
 	failed   error
 }
 
@@ -89,10 +91,10 @@ func (t *Tokens) renew(ctx context.Context) (string, error) {
 	}
 	if !now.Before(t.earliest) {
 		if next, err := t.asked(ctx, now); err != nil {
-			t.failed, t.wait = err, min(tokenRetryMost, max(tokenRetry, 2*t.wait))
-			t.earliest = t.clock.Now().Add(t.wait)
+			t.failed, t.failures = err, t.failures+1
+			t.earliest = t.clock.Now().Add(backoff.Wait(tokenRetry, tokenRetryMost, t.failures))
 		} else {
-			held, t.failed, t.wait, t.earliest = next, nil, 0, time.Time{}
+			held, t.failed, t.failures, t.earliest = next, nil, 0, time.Time{}
 			t.held.Store(held)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"attune.io/attune/internal/backoff"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
 )
@@ -177,8 +178,8 @@ type track struct {
 	partial bool
 	// again is when a partial past is read again; zero means that no repetition is due.
 	again time.Time
-	// repeats counts how often a partial past was read again. Each time doubles the pause, up to mostRepeats
-	// times.
+	// repeats counts how often a partial past was read again. Each time doubles the pause, up to
+	// mostPartialPause.
 	repeats int
 	// asked is the backfill turn in which the past was last asked for. For a new track it is the turn in which it
 	// came.
@@ -267,8 +268,8 @@ func (t *track) refuse(steps int64, err error, now time.Time) bool {
 	if steps > minChunk {
 		return true
 	}
-	r.why, r.until = err, now.Add(min(firstRest<<min(r.times, 10), mostRest))
 	r.times++
+	r.why, r.until = err, now.Add(backoff.Wait(firstRest, mostRest, r.times))
 	return false
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"attune.io/attune/internal/backoff"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
 )
@@ -168,14 +169,14 @@ func (i *increments) mend(x *index, first int64, partial bool, now time.Time) {
 		m.lack(first)
 		m.whole = time.Time{}
 	case m.partial != 0 && i.cut.end == 0 && (!now.Before(m.at) || m.isWhole(now)):
-		m.times = min(m.times+1, mostRepeats)
+		m.times++
 		if !m.helpless {
 			m.times = 0
 		}
 		reach := int64(partialReach / x.settings.QueryStep)
 		m.upTo, m.helpless = i.read, false
 		i.read = min(i.read, max(m.partial+overlap-1, i.read-reach))
-		m.partial, m.at = 0, now.Add(partialPause<<m.times)
+		m.partial, m.at = 0, now.Add(backoff.Wait(partialPause, mostPartialPause, m.times+1))
 		x.hurry(now)
 	}
 }

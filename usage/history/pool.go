@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"attune.io/attune/internal/backoff"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/codec"
@@ -36,9 +37,9 @@ const (
 	// maxChunk is the most steps that servers answer with.
 	maxChunk = 11_000
 	// partialPause is how long a past that was answered in part is left as it is, before it is read again: twice as long
-	// each time, 32 hours at most.
-	partialPause = time.Hour
-	mostRepeats  = 5
+	// each time, up to mostPartialPause.
+	partialPause     = time.Hour
+	mostPartialPause = 32 * time.Hour
 	// partialReach is how far back what was new, and answered in part, is asked for again.
 	partialReach = 24 * time.Hour
 )
@@ -144,7 +145,7 @@ func (p *pool) cover(c *collector, query usage.Query, group []*track, partial bo
 		track.answered(query.Steps())
 		track.partial = track.partial || partial
 		if partial && track.again.IsZero() {
-			track.again = now.Add(partialPause << min(track.repeats, mostRepeats))
+			track.again = now.Add(backoff.Wait(partialPause, mostPartialPause, track.repeats+1))
 		}
 		if !track.partial && p.covers(track) {
 			track.repeats, track.refusal = 0, nil
@@ -233,22 +234,15 @@ func (c *connection) fail(err error, now time.Time) {
 	}
 	c.source = nil
 	c.failures++
-	c.retryAt = now.Add(pause(c.failures))
+	c.retryAt = now.Add(backoff.Wait(firstPause, mostPause, c.failures-2))
 }
 
 const (
-	// firstPause is how long a source that has failed three times is left alone, and mostPause the longest that one is.
+	// firstPause is how long a source that has failed three times is left alone: twice as long after each further failure, up
+	// to mostPause.
 	firstPause = time.Minute
 	mostPause  = 5 * time.Minute
 )
-
-// pause after a number of failures in a row: none at first, then twice as long each time.
-func pause(failures int) time.Duration {
-	if failures < 3 {
-		return 0
-	}
-	return min(firstPause<<min(failures-3, 10), mostPause)
-}
 
 // succeed keeps that a read was answered, and the report of it.
 func (c *connection) succeed(report usage.Report, now time.Time) {

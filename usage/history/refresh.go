@@ -28,7 +28,7 @@ const (
 // answers: the caller then calls it again soon.
 //
 // A failure is stored in the State of its source. The source is asked again at the next refresh, and from the
-// third failure in a row on after a pause (see pause). Refresh blocks while another refresh runs, and for
+// third failure in a row on after a pause (firstPause). Refresh blocks while another refresh runs, and for
 // Options.Patience at most. A source that takes longer keeps its read, is asked nothing else meanwhile, and delays
 // no other source.
 func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/usage"
 )
 
@@ -180,10 +181,7 @@ const maxSaid = 300
 // text returns the server's error in one line of at most maxSaid bytes, as valid UTF-8.
 func (e envelope) text() string {
 	words := strings.Join(strings.Fields(strings.ToValidUTF8(e.Error, "")), " ")
-	if len(words) > maxSaid {
-		words = strings.ToValidUTF8(words[:maxSaid], "") + "…"
-	}
-	return words
+	return clip.Marked(words, maxSaid)
 }
 
 // suffix returns the text after a colon; empty where there is none.

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/workload"
 )
@@ -64,7 +64,7 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	}
 	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()
 	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", err)
-	http.Error(w, display.Cut(err.Error(), 1<<10), status) // a decoder's error quotes what it could not read
+	http.Error(w, clip.Marked(err.Error(), 1<<10), status) // a decoder's error quotes what it could not read
 }
 
 // errNoReview is returned for a body without a request or its uid, or whose names, which an answer repeats, are too long.

@@ -71,35 +71,25 @@ func (x *Index) Namespace(name string) *Namespace {
 }
 
 // Set stores a recommendation, LimitRange or ResourceQuota. It panics on any other type.
-func (x *Index) Set(object any) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch o := object.(type) {
-	case *v1alpha1.AttuneRecommendation:
-		x.recommendations[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = Read(o)
-	case *corev1.LimitRange:
-		x.ranges[o.Namespace] = with(x.ranges[o.Namespace], o)
-		x.bind(o.Namespace)
-	case *corev1.ResourceQuota:
-		x.quotas[o.Namespace] = with(x.quotas[o.Namespace], o)
-		x.bind(o.Namespace)
-	default:
-		panic("no such object is indexed")
-	}
-}
+func (x *Index) Set(object any) { x.change(object, true) }
 
 // Delete removes an object. It panics on the types on which Set does.
-func (x *Index) Delete(object any) {
+func (x *Index) Delete(object any) { x.change(object, false) }
+
+func (x *Index) change(object any, there bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch o := object.(type) {
 	case *v1alpha1.AttuneRecommendation:
-		delete(x.recommendations, types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
+		name := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+		if delete(x.recommendations, name); there {
+			x.recommendations[name] = Read(o)
+		}
 	case *corev1.LimitRange:
-		x.ranges[o.Namespace] = without(x.ranges[o.Namespace], o)
+		x.ranges[o.Namespace] = changed(x.ranges[o.Namespace], o, there)
 		x.bind(o.Namespace)
 	case *corev1.ResourceQuota:
-		x.quotas[o.Namespace] = without(x.quotas[o.Namespace], o)
+		x.quotas[o.Namespace] = changed(x.quotas[o.Namespace], o, there)
 		x.bind(o.Namespace)
 	default:
 		panic("no such object is indexed")
@@ -122,17 +112,14 @@ func (x *Index) bind(name string) {
 	x.namespaces[name] = ns
 }
 
-// named is implemented by all objects that lists are kept of.
-type named interface{ GetName() string }
-
-// with and without return the list with the object in place of the one with its name, or without it. They may
-// reuse the array: lists are only read under mu.
-func with[T named](list []T, object T) []T {
-	return append(without(list, object), object)
-}
-
-func without[T named](list []T, object T) []T {
-	return slices.DeleteFunc(list, func(o T) bool { return o.GetName() == object.GetName() })
+// changed returns the list with the object in place of the one with its name, or without it. It may reuse the array: lists
+// are only read under mu.
+func changed[T interface{ GetName() string }](list []T, object T, there bool) []T {
+	list = slices.DeleteFunc(list, func(o T) bool { return o.GetName() == object.GetName() })
+	if there {
+		list = append(list, object)
+	}
+	return list
 }
 
 // Handler returns the event handler for the informer of any of the three types.

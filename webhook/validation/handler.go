@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/quantity"
@@ -72,7 +72,7 @@ func serve(reviews *admission.Webhook, w http.ResponseWriter, r *http.Request) {
 		err = errors.New("the body is not an AdmissionReview with a request")
 	}
 	if err != nil {
-		http.Error(w, display.Cut(err.Error(), mostOfError), http.StatusBadRequest)
+		http.Error(w, clip.Marked(err.Error(), mostOfError), http.StatusBadRequest)
 		return
 	}
 	response := reviews.Handle(r.Context(), admission.Request{AdmissionRequest: *review.Request})
@@ -116,7 +116,7 @@ const mostOfError = 1 << 10
 
 // errored is an answer to a review that could not be judged. Errors of decoders quote what they could not read.
 func errored(code int32, err error) admission.Response {
-	return admission.Errored(code, errors.New(display.Cut(err.Error(), mostOfError)))
+	return admission.Errored(code, errors.New(clip.Marked(err.Error(), mostOfError)))
 }
 
 // read decodes an object, after a check that none of its quantities takes long to parse: the caller need not be an
@@ -126,7 +126,7 @@ func (h *Handler) read(raw runtime.RawExtension, into client.Object) error {
 		return err
 	}
 	if err := h.Decoder.DecodeRaw(raw, into); err != nil {
-		return errors.New(display.Cut(err.Error(), mostOfError))
+		return errors.New(clip.Marked(err.Error(), mostOfError))
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func (s *Seen) growths() []growth {
 		pod := &s.Neighbours.Pods.Value[i]
 		id, owned := workload.OwnerOf(pod, pod.Namespace, nil)
 		rec := recs[id]
-		if !owned || rec == nil || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+		if !owned || rec == nil || !podview.Running(pod) {
 			continue
 		}
 		sums[id] = plus(sums[id], needs(pod, rec))

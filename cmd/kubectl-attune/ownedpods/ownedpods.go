@@ -61,7 +61,7 @@ func Find(ctx context.Context, reader client.Reader, q Query) (of map[workload.I
 
 // jobs tells whose the Jobs are. Who may not list them gets what their names tell, and a note.
 func (q Query) jobs(ctx context.Context, reader client.Reader) (owners.Listed, error) {
-	if !slices.Contains(q.Kinds, v1alpha1.KindCronJob) && !slices.Contains(q.Kinds, v1alpha1.KindJob) {
+	if !slices.ContainsFunc(q.Kinds, workload.Batch) {
 		return nil, nil
 	}
 	jobs, err := owners.ListJobs(ctx, reader, q.Namespace)

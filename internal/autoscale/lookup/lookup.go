@@ -11,7 +11,6 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -25,15 +24,10 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Served asks the API server which kinds it serves; discovery clients do.
-type Served interface {
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
-}
-
 // Options of a Lookup.
 type Options struct {
 	Cache  cache.Cache
-	Served Served
+	Served loop.Served
 	// Changed is told the namespace where a VPA was made, changed or deleted; "" stands for every one.
 	Changed func(namespace string)
 	Clock   clock.WithTicker
@@ -137,19 +131,7 @@ func (l *Lookup) at(ctx context.Context, namespace, key string) (autoscale.Autos
 
 // served reports whether the API server serves VPAs.
 func (l *Lookup) served() (bool, error) {
-	list, err := l.Served.ServerResourcesForGroupVersion(autoscale.VPAKind.GroupVersion().String())
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("asking the API server for %s: %w", autoscale.VPAKind.GroupVersion(), err)
-	}
-	for _, r := range list.APIResources {
-		if r.Kind == autoscale.VPAKind.Kind {
-			return true, nil
-		}
-	}
-	return false, nil
+	return loop.Serves(l.Served, autoscale.VPAKind.GroupVersion(), func(r metav1.APIResource) bool { return r.Kind == autoscale.VPAKind.Kind })
 }
 
 // Start watches VPAs while there are any to watch, until the context ends.

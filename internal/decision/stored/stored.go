@@ -15,7 +15,6 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/lifecycle"
 )
 
 // Node computes the answer from objects, by the same ledger that the node loop uses. Finished pods are left
@@ -58,22 +57,14 @@ func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Pod {
 		shown := decision.Container{Name: c.Name, Holds: holds, Gets: holds}
 		// Other pods count as they are, so they have neither demand nor grant.
 		if rec != nil && rec.Spec.Strategy == v1alpha1.StrategyNode {
-			shown.Wants = wants(rec, c.Name)
+			if t := board.TargetOf(rec, c.Name); t != nil {
+				shown.Wants = display.AmountsOf(podview.FromResources(t.Target))
+			}
 			shown.Gets = gets(pod, rec, c)
 		}
 		p.Containers = append(p.Containers, shown)
 	}
 	return p
-}
-
-// wants returns the seed of the container, which new pods of the workload are born with.
-func wants(rec *v1alpha1.AttuneRecommendation, container string) display.Amounts {
-	for _, t := range rec.Spec.Containers {
-		if t.Name == container {
-			return display.AmountsOf(podview.FromResources(t.Target))
-		}
-	}
-	return display.Amounts{}
 }
 
 // gets returns the size that the pod's open resize asks for; for values that it does not change, what the
@@ -99,16 +90,11 @@ func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Con
 
 // leaving returns the eviction of a pod for want of room; false where none is under way.
 func leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (decision.Eviction, bool) {
-	if rec == nil {
+	if rec == nil || !board.Leaving(pod, rec) {
 		return decision.Eviction{}, false
 	}
-	for _, record := range rec.Status.Records {
-		if record.PodUID == pod.UID && lifecycle.Leaving(record) {
-			return decision.Eviction{
-				Name: pod.Namespace + "/" + pod.Name, Ranking: string(rec.Spec.EvictionRanking),
-				Reason: "it does not fit beside the others; the event Evicting of its AttuneRecommendation says why",
-			}, true
-		}
-	}
-	return decision.Eviction{}, false
+	return decision.Eviction{
+		Name: pod.Namespace + "/" + pod.Name, Ranking: string(rec.Spec.EvictionRanking),
+		Reason: "it does not fit beside the others; the event Evicting of its AttuneRecommendation says why",
+	}, true
 }

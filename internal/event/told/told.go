@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/event"
 )
 
@@ -76,7 +76,7 @@ type sink struct {
 // Eventf implements event.Sink. An event is about a workload where its object, or the related one, is its recommendation.
 func (k sink) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	k.next.Eventf(regarding, related, kind, reason, action, note, args...)
-	e := Event{At: k.store.clock.Now(), Type: kind, Reason: reason, Message: cut(fmt.Sprintf(note, args...))}
+	e := Event{At: k.store.clock.Now(), Type: kind, Reason: reason, Message: clip.Marked(fmt.Sprintf(note, args...), mostText)}
 	if rec, ok := regarding.(*v1alpha1.AttuneRecommendation); ok {
 		k.store.add(types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}, e)
 		return
@@ -88,8 +88,6 @@ func (k sink) Eventf(regarding, related runtime.Object, kind, reason, action, no
 		k.store.add(types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}, e)
 	}
 }
-
-func cut(text string) string { return display.Cut(text, mostText) }
 
 // add an event. The events of the workloads that were told of least lately make room.
 func (s *Store) add(name types.NamespacedName, e Event) {

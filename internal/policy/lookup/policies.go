@@ -61,27 +61,20 @@ func (r Reader) ClusterPolicies(ctx context.Context) (used, beyond []v1alpha1.At
 	return used, beyond, nil
 }
 
-// Instances returns the instances of the cluster policies in a namespace that select it.
-func (r Reader) Instances(ctx context.Context, namespace string) ([]v1alpha1.AttunePolicy, error) {
+// Instances returns the instances of the cluster policies in a namespace, or in all of them (""), that select it.
+func (r Reader) Instances(ctx context.Context, namespace string) (out []v1alpha1.AttunePolicy, err error) {
 	used, _, err := r.ClusterPolicies(ctx)
 	if err != nil || len(used) == 0 {
 		return nil, err
 	}
-	labels, found, err := r.labelsOf(ctx, namespace)
-	if err != nil || !found {
-		return nil, err
-	}
-	return r.instances(used, namespace, labels), nil
-}
-
-// AllInstances returns the instances of the cluster policies in all namespaces.
-func (r Reader) AllInstances(ctx context.Context) ([]v1alpha1.AttunePolicy, error) {
-	used, _, err := r.ClusterPolicies(ctx)
-	if err != nil || len(used) == 0 {
-		return nil, err
+	if namespace != "" {
+		labels, found, err := r.labelsOf(ctx, namespace)
+		if err != nil || !found {
+			return nil, err
+		}
+		return r.instances(used, namespace, labels), nil
 	}
 	namespaces, err := r.Namespaces(ctx)
-	var out []v1alpha1.AttunePolicy
 	for i := range namespaces {
 		out = append(out, r.instances(used, namespaces[i].Name, namespaces[i].Labels)...)
 	}

@@ -1,0 +1,64 @@
+// Package table is a map that goroutines share. Loops remember in such maps what may be lost with the process.
+package table
+
+import (
+	"maps"
+	"sync"
+)
+
+// Table is a map with a mutex, safe for concurrent use. The zero value is empty. Values are copied: one behind a pointer, and
+// one that is a map or a slice, must not be changed after Put.
+type Table[K comparable, V any] struct {
+	mutex sync.Mutex
+	of    map[K]V
+}
+
+// Of returns the value of a key, and the zero value where there is none.
+func (t *Table[K, V]) Of(key K) V {
+	value, _ := t.Find(key)
+	return value
+}
+
+// Find returns the value of a key, and whether there is one.
+func (t *Table[K, V]) Find(key K) (V, bool) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	value, known := t.of[key]
+	return value, known
+}
+
+// Put stores a value, in the place of an earlier one.
+func (t *Table[K, V]) Put(key K, value V) {
+	t.Change(key, func(V) V { return value })
+}
+
+// Change replaces the value of a key, or the zero value, by what change makes of it. change must not use the table.
+func (t *Table[K, V]) Change(key K, change func(V) V) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.of == nil {
+		t.of = map[K]V{}
+	}
+	t.of[key] = change(t.of[key])
+}
+
+// Forget removes a key.
+func (t *Table[K, V]) Forget(key K) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	delete(t.of, key)
+}
+
+// ForgetIf removes the entries that old reports.
+func (t *Table[K, V]) ForgetIf(old func(K, V) bool) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	maps.DeleteFunc(t.of, old)
+}
+
+// All returns a copy of the map.
+func (t *Table[K, V]) All() map[K]V {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return maps.Clone(t.of)
+}
