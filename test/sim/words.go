@@ -77,7 +77,7 @@ func spokenOf(rec *v1alpha1.AttuneRecommendation, tell func(*words) error) (of w
 	return of
 }
 
-// words of one recommendation, put together as cmd/attune does for its pages, and bridge/publish for other programs.
+// words of one recommendation, put together as cmd/attune does for its pages, and package bridge for other programs.
 func (o *operator) words(of *words) error {
 	ctx, id := context.Background(), workload.IdentityOf(of.rec)
 	stored, _ := o.w.server.Peek(of.rec, client.ObjectKeyFromObject(of.rec)).(*v1alpha1.AttuneRecommendation)
