@@ -4,9 +4,10 @@
 //
 //   - object.go: what is written. These are the few fields of VPA's API that the bridge fills.
 //   - vpa.go: what is said of a workload. It is pure.
-//   - publish: the loop that keeps the objects.
+//   - loop.go: a pass of the loop that keeps the objects, as long as the cluster has the kind and no program acts on them;
+//     world.go: what a pass reads; write.go: what it writes; rest.go: what it leaves for a later one.
 //
-// Start reading with Of.
+// Start reading with Of and Loop.Pass.
 package bridge
 
 import (

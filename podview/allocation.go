@@ -63,6 +63,30 @@ func Specs(pod *corev1.Pod) map[string]recommender.Size {
 	return sizes
 }
 
+// TemplateSizes are the Specs of a pod template; empty where it is not known (nil).
+func TemplateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size {
+	if template == nil {
+		return map[string]recommender.Size{}
+	}
+	return Specs(&corev1.Pod{Spec: template.Spec})
+}
+
+// OriginalsOf are the sizes that the containers of a template's pods had before attune, as they are noted for the hash of the
+// template; nil: nothing is noted.
+func OriginalsOf(rec *v1alpha1.AttuneRecommendation, templateHash string) map[string]recommender.Size {
+	for _, o := range slices.Backward(rec.Status.Originals) { // the newest are last
+		if o.TemplateHash != templateHash {
+			continue
+		}
+		sizes := map[string]recommender.Size{}
+		for _, c := range o.Containers {
+			sizes[c.Name] = FromResources(c.Resources)
+		}
+		return sizes
+	}
+	return nil
+}
+
 // ReadSpec reads the requests and limits of a spec. Absent or negative amounts are 0.
 func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	var size recommender.Size

@@ -16,12 +16,11 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/ui"
-	"attune.io/attune/ui/made"
 )
 
 // counting are caches of which each addition takes 1.1 s, and is counted.
 type counting struct {
-	made.Caches
+	Caches
 	mutex            sync.Mutex
 	begun, now, most int
 }
@@ -42,7 +41,7 @@ func (c *counting) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendat
 // Viewers in a loop have savings added up by one of the requests at a time, and the last page is shown again for a while.
 func TestSavingsAreAddedUpOnceForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		caches := &counting{Caches: made.Small()}
+		caches := &counting{Caches: Small()}
 		handler := ui.NewHandler(caches, func(_ string, err error) { t.Error(err) })
 		ask := func(path string) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
@@ -78,7 +77,7 @@ func TestSavingsAreAddedUpOnceForAWhile(t *testing.T) {
 // is the page that was made last.
 func TestFewWaitForSavings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		caches := &counting{Caches: made.Small()}
+		caches := &counting{Caches: Small()}
 		handler := ui.NewHandler(caches, func(_ string, err error) { t.Error(err) })
 		ask := func(path string) (string, time.Duration) {
 			w, begun := httptest.NewRecorder(), time.Now()
@@ -113,7 +112,7 @@ func TestFewWaitForSavings(t *testing.T) {
 // Who waits longer for another's addition than a page may take is told so.
 func TestSavingsThatWaitTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		caches := &counting{Caches: made.Small()}
+		caches := &counting{Caches: Small()}
 		handler := ui.NewHandler(caches, func(_ string, err error) { t.Error(err) })
 		ask := func(path string, within time.Duration) string {
 			ctx, stop := context.WithTimeout(t.Context(), within)

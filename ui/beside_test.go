@@ -23,7 +23,6 @@ import (
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/ui"
-	"attune.io/attune/ui/made"
 )
 
 // page returns the words of a page that has to be there.
@@ -36,12 +35,12 @@ func page(t testing.TB, caches ui.Caches, path string) string {
 
 // The page of a node has every cell and sentence of kubectl attune node -o wide.
 func TestTheWordsOfNode(t *testing.T) {
-	caches := made.Small()
+	caches := Small()
 	for i := range caches.Others.Nodes {
 		n := caches.Others.Nodes[i]
 		got := page(t, caches, "/ui/nodes/"+n.Node)
 		var text bytes.Buffer
-		require.NoError(t, nodeanswer.Live{Node: n, Now: made.Now}.Human(&text, true))
+		require.NoError(t, nodeanswer.Live{Node: n, Now: Now}.Human(&text, true))
 		for line := range strings.Lines(text.String()) {
 			line = strings.TrimSpace(line)
 			if regexp.MustCompile("^[A-Z ]+$").MatchString(line) {
@@ -55,13 +54,13 @@ func TestTheWordsOfNode(t *testing.T) {
 	all := page(t, caches, "/ui/nodes")
 	assert.Contains(t, all, "worker-1 4 3 100m, 70Mi 3900m, 7.9Gi 1924m, 600Mi 1 Overcommitted")
 	assert.Contains(t, all, "worker-2 1 0 100m, 70Mi 3900m, 7.9Gi – 0 –")
-	assert.Contains(t, page(t, made.Empty(), "/ui/nodes"), "The operator watches some namespaces only")
-	assert.Contains(t, page(t, made.Great(5000), "/ui/nodes?page=2"), "101 to 200 of 252")
+	assert.Contains(t, page(t, Empty(), "/ui/nodes"), "The operator watches some namespaces only")
+	assert.Contains(t, page(t, Great(5000), "/ui/nodes?page=2"), "101 to 200 of 252")
 }
 
 // The pages of savings have every sentence and amount of kubectl attune savings.
 func TestTheWordsOfSavings(t *testing.T) {
-	caches := made.Small()
+	caches := Small()
 	of := caches.Savings(t.Context())
 	for path, namespace := range map[string]string{"/ui/savings": "", "/ui/savings/shop": "shop"} {
 		cluster, err := caches.All(t.Context(), namespace)
@@ -83,7 +82,7 @@ func TestTheWordsOfSavings(t *testing.T) {
 	web := page(t, caches, "/ui/ns/shop/Deployment/web")
 	assert.Contains(t, web, "Freed on nodes now: 250m of CPU and 1Gi of memory (€8.40 a month). Potential, not applied yet: 620m of CPU and -128Mi of memory (€13.21 a month). Not counted: 1 held resource.")
 	assert.Contains(t, web, "not counted: app, memory: AllowDecrease : memory is lowered only with allowDecrease")
-	assert.Contains(t, page(t, made.Empty(), "/ui/savings"), "There is no recommendation to compare with.")
+	assert.Contains(t, page(t, Empty(), "/ui/savings"), "There is no recommendation to compare with.")
 }
 
 // Where there is no time to add everything up, no part of it is shown as the whole.
@@ -91,22 +90,22 @@ func TestSavingsThatTakeTooLong(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	w := httptest.NewRecorder()
-	ui.NewHandler(made.Small(), func(string, error) {}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/savings", nil).WithContext(ctx))
+	ui.NewHandler(Small(), func(string, error) {}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/savings", nil).WithContext(ctx))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 	assert.Contains(t, words(t, w.Body.String()), "4 workloads could not be added up in time")
 }
 
 // A search looks for a part of NAMESPACE/KIND/NAME, and what it is given is text.
 func TestSearch(t *testing.T) {
-	caches := made.Small()
+	caches := Small()
 	for query, want := range map[string]string{
 		"web": "1 workload has “web” in", "SHOP/": "3 workloads have “SHOP/” in", "shop/daemon": "DaemonSet/agent shop api Auto Idle", "  db ": "“db”", "nothing": "0 workloads have",
-		made.Harm: "0 workloads have “" + made.Harm + "”",
+		Harm: "0 workloads have “" + Harm + "”",
 	} {
 		assert.Contains(t, page(t, caches, "/ui/search?q="+url.QueryEscape(query)), strings.Join(strings.Fields(want), " "), query)
 	}
 	assert.NotContains(t, page(t, caches, "/ui/search"), "workloads have")
-	great := get(t, made.Great(5000), "/ui/search?q=service&page=3").Body.String()
+	great := get(t, Great(5000), "/ui/search?q=service&page=3").Body.String()
 	assert.Contains(t, great, "201 to 300 of 5000")
 	assert.Contains(t, great, `href="/ui/search?q=service&amp;page=4"`)
 	assert.Equal(t, 100, strings.Count(great, "/Deployment/"))
@@ -116,7 +115,7 @@ func TestSearch(t *testing.T) {
 
 // Whatever is held, the reader finds the same sentence in status and on the pages of the workload.
 func TestTheSentencesOfHolds(t *testing.T) {
-	caches := made.Small()
+	caches := Small()
 	for i := range caches.Recommendations {
 		rec := &caches.Recommendations[i]
 		got := page(t, caches, fmt.Sprintf("/ui/ns/%s/%s/%s", rec.Namespace, rec.Spec.Workload.Kind, rec.Spec.Workload.Name))
@@ -130,7 +129,7 @@ func TestTheSentencesOfHolds(t *testing.T) {
 
 // A workload's page has the settings with the objects that set them, and the events that were sent.
 func TestSettingsAndEvents(t *testing.T) {
-	web := page(t, made.Small(), "/ui/ns/shop/Deployment/web")
+	web := page(t, Small(), "/ui/ns/shop/Deployment/web")
 	for _, want := range []string{
 		"cpu.percentile 95 AttunePolicy api", "costPricing.cpuPerCoreHour 0.03 AttuneDefaults default", "memory.percentile 99 built-in",
 		"2026-02-27 14:00 UTC Warning Reverted web-6d4b75cb6d-00002 Pod web-6d4b75cb6d-00002 has its old size again: oomkill",
@@ -152,7 +151,7 @@ func lineOf(t *testing.T, caches ui.Caches, kind string, number int) string {
 
 // The lines of a chart begin where the leader began to keep them, and the request goes further back as far as the history tells.
 func TestLinesOverTime(t *testing.T) {
-	caches := made.Small()
+	caches := Small()
 	// The chart is of 7 days over 632 units from 76: 96 h before its end is at 346.9. The limit was 1400m, which is the most, and then 1.
 	assert.Equal(t, "M346.7 14H632.7V58.6H708", lineOf(t, caches, "limit", 0))
 	assert.Equal(t, "M346.7 134.3H482.2V143.3H677.9V147.7H708", lineOf(t, caches, "target", 0))
@@ -173,11 +172,11 @@ func TestLinesOverTime(t *testing.T) {
 }
 
 // shortly has a leader that began an hour ago.
-type shortly struct{ made.Caches }
+type shortly struct{ Caches }
 
 func (s shortly) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Beside {
 	out := s.Caches.Beside(ctx, rec)
-	at := made.Now.Add(-time.Hour).UnixMilli()
+	at := Now.Add(-time.Hour).UnixMilli()
 	for name := range out.Trails {
 		out.Trails[name] = trail.Trail{Points: [2][]trail.Point{{{At: at, Values: trail.Values{Request: 500, Limit: 1000, Target: 200}}}, {{At: at, Values: trail.Values{Request: 1 << 30, Limit: 2 << 30, Target: 768 << 20}}}}}
 	}
@@ -187,7 +186,7 @@ func (s shortly) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation)
 // All that the making of a page allocates, garbage included, is bounded: a few hundred bytes for a workload that is only counted, and
 // more for the rows of the page alone.
 func TestMemoryOfPages(t *testing.T) {
-	few, many := made.Great(2500), made.Great(10000)
+	few, many := Great(2500), Great(10000)
 	for i := range many.Recommendations {
 		many.Recommendations[i].Namespace = few.Recommendations[i%2500].Namespace
 	}
@@ -211,7 +210,7 @@ func TestMemoryOfPages(t *testing.T) {
 
 // A name of 253 bytes, and messages without a space, make a page that is whole.
 func TestLongNames(t *testing.T) {
-	caches := made.Long()
+	caches := Long()
 	name := caches.Recommendations[0].Spec.Workload.Name
 	assert.Contains(t, page(t, caches, "/ui/ns/shop/Deployment/"+name), "Deployment/"+name)
 	assert.Contains(t, page(t, caches, "/ui/search?q="+name[:100]), "1 workload has")

@@ -25,73 +25,88 @@ type handler struct {
 	adding *additions
 }
 
+// answer is a page: its status, the name of its template and the model.
+type answer struct {
+	status   int
+	template string
+	model    any
+}
+
+func found(template string, model any) (answer, error) {
+	return answer{http.StatusOK, template, model}, nil
+}
+
+func missing(sentence string, args ...any) (answer, error) {
+	return answer{http.StatusNotFound, "problem", fmt.Sprintf(sentence, args...)}, nil
+}
+
 // NewHandler answers GET and HEAD at Path and below it. failed is told why a page could not be made.
 func NewHandler(caches Caches, failed func(path string, err error)) http.Handler {
 	h, mux := handler{caches, failed, newAdditions()}, http.NewServeMux()
-	mux.HandleFunc("GET "+Path+"{$}", h.fleet)
-	mux.HandleFunc("GET "+Path+"ns/{namespace}", h.namespace)
-	mux.HandleFunc("GET "+Path+"ns/{namespace}/{kind}/{name}", h.workload)
-	mux.HandleFunc("GET "+Path+"nodes", h.nodes)
-	mux.HandleFunc("GET "+Path+"nodes/{node}", h.node)
-	mux.HandleFunc("GET "+Path+"savings", h.savings)
-	mux.HandleFunc("GET "+Path+"savings/{namespace}", h.savings)
-	mux.HandleFunc("GET "+Path+"search", h.search)
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { h.missing(w, r, "There is no such page.") })
+	for path, page := range map[string]func(*http.Request) (answer, error){
+		Path + "{$}":                          h.fleet,
+		Path + "ns/{namespace}":               h.namespace,
+		Path + "ns/{namespace}/{kind}/{name}": h.workload,
+		Path + "nodes":                        h.nodes,
+		Path + "nodes/{node}":                 h.node,
+		Path + "savings":                      h.savings,
+		Path + "savings/{namespace}":          h.savings,
+		Path + "search":                       h.search,
+		"/":                                   func(*http.Request) (answer, error) { return missing("There is no such page.") },
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { h.send(w, r, page) })
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guard(w.Header())
 		mux.ServeHTTP(w, r)
 	})
 }
 
-func (h handler) fleet(w http.ResponseWriter, r *http.Request) {
+func (h handler) fleet(r *http.Request) (answer, error) {
 	cluster, err := h.caches.All(r.Context(), "")
 	if err != nil {
-		h.fail(w, r, err)
-		return
+		return answer{}, err
 	}
-	h.send(w, r, http.StatusOK, "fleet", fleetOf(cluster, pageOf(r)))
+	return found("fleet", fleetOf(cluster, pageOf(r)))
 }
 
-func (h handler) namespace(w http.ResponseWriter, r *http.Request) {
+func (h handler) namespace(r *http.Request) (answer, error) {
 	name := r.PathValue("namespace")
 	cluster, err := h.caches.All(r.Context(), name)
-	switch {
-	case err != nil:
-		h.fail(w, r, err)
-	case len(cluster.Policies)+len(cluster.Recommendations) == 0:
-		h.missing(w, r, fmt.Sprintf("Namespace %s has no AttunePolicy and no AttuneRecommendation.", name))
-	default:
-		ctx, stop := context.WithTimeout(r.Context(), rowsWithin)
-		defer stop()
-		explained := func(rec *v1alpha1.AttuneRecommendation) Explained {
-			if ctx.Err() != nil {
-				return Explained{Problem: "There are too many pods for one page: the workload's own page has it."}
-			}
-			return h.caches.Explain(ctx, rec)
-		}
-		h.send(w, r, http.StatusOK, "namespace", namespaceOf(cluster, name, pageOf(r), explained))
+	if err != nil {
+		return answer{}, err
 	}
+	if len(cluster.Policies)+len(cluster.Recommendations) == 0 {
+		return missing("Namespace %s has no AttunePolicy and no AttuneRecommendation.", name)
+	}
+	ctx, stop := context.WithTimeout(r.Context(), rowsWithin)
+	defer stop()
+	explained := func(rec *v1alpha1.AttuneRecommendation) Explained {
+		if ctx.Err() != nil {
+			return Explained{Problem: "There are too many pods for one page: the workload's own page has it."}
+		}
+		return h.caches.Explain(ctx, rec, false)
+	}
+	return found("namespace", namespaceOf(cluster, name, pageOf(r), explained))
 }
 
-func (h handler) workload(w http.ResponseWriter, r *http.Request) {
+func (h handler) workload(r *http.Request) (answer, error) {
 	namespace, kind, name := r.PathValue("namespace"), v1alpha1.WorkloadKind(r.PathValue("kind")), r.PathValue("name")
 	cluster, err := h.caches.All(r.Context(), namespace)
 	if err != nil {
-		h.fail(w, r, err)
-		return
+		return answer{}, err
 	}
 	for i := range cluster.Recommendations {
 		rec := &cluster.Recommendations[i]
 		if rec.Spec.Workload.Kind == kind && rec.Spec.Workload.Name == name {
-			explained, usage := h.caches.Explain(r.Context(), rec), map[string][]recommender.StepUsage{}
+			explained, usage := h.caches.Explain(r.Context(), rec, true), map[string][]recommender.StepUsage{}
 			if explained.Problem == "" {
 				usage = h.caches.Usage(r.Context(), rec)
 			}
-			h.send(w, r, http.StatusOK, "workload", workloadOf(rec, explained, usage, h.caches.Beside(r.Context(), rec), cluster.At))
-			return
+			return found("workload", workloadOf(rec, explained, usage, h.caches.Beside(r.Context(), rec), cluster.At))
 		}
 	}
-	h.missing(w, r, fmt.Sprintf("%s/%s in namespace %s has no AttuneRecommendation.", kind, name, namespace))
+	return missing("%s/%s in namespace %s has no AttuneRecommendation.", kind, name, namespace)
 }
 
 // pageOf is the number of the page that is asked for; 1 where it is none.
@@ -103,28 +118,24 @@ func pageOf(r *http.Request) int {
 	return page
 }
 
-func (h handler) missing(w http.ResponseWriter, r *http.Request, sentence string) {
-	h.send(w, r, http.StatusNotFound, "problem", sentence)
-}
-
-// fail says that a page could not be made. Why is in the log alone.
-func (h handler) fail(w http.ResponseWriter, r *http.Request, err error) {
-	h.failed(r.URL.Path, err)
-	sentence := "This page could not be made: the log of the operator says why."
-	if errors.Is(err, errLarge) {
-		sentence = "This page would be larger than 4 MiB: kubectl attune shows the same."
+// send makes a page and sends it. Where it could not be made the log alone says why.
+func (h handler) send(w http.ResponseWriter, r *http.Request, page func(*http.Request) (answer, error)) {
+	a, err := page(r)
+	var body []byte
+	if err == nil {
+		body, err = render(a.template, a.model)
 	}
-	http.Error(w, sentence, http.StatusInternalServerError)
-}
-
-func (h handler) send(w http.ResponseWriter, r *http.Request, status int, name string, model any) {
-	body, err := render(name, model)
 	if err != nil {
-		h.fail(w, r, err)
+		h.failed(r.URL.Path, err)
+		sentence := "This page could not be made: the log of the operator says why."
+		if errors.Is(err, errLarge) {
+			sentence = "This page would be larger than 4 MiB: kubectl attune shows the same."
+		}
+		http.Error(w, sentence, http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
+	w.WriteHeader(a.status)
 	_, _ = w.Write(body) // HEAD has none: the server leaves it out
 }

@@ -6,89 +6,79 @@ import (
 	"net/http"
 )
 
-func (h handler) nodes(w http.ResponseWriter, r *http.Request) {
+func (h handler) nodes(r *http.Request) (answer, error) {
 	all, err := h.caches.Nodes(r.Context())
 	if err != nil {
-		h.fail(w, r, err)
-		return
+		return answer{}, err
 	}
 	ctx, stop := context.WithTimeout(r.Context(), rowsWithin)
 	defer stop()
 	var failed error
 	page := nodesOf(all, pageOf(r), inTime(ctx, h.caches.Node, &failed))
 	if failed != nil {
-		h.fail(w, r, failed)
-		return
+		return answer{}, failed
 	}
-	h.send(w, r, http.StatusOK, "nodes", page)
+	return found("nodes", page)
 }
 
-func (h handler) node(w http.ResponseWriter, r *http.Request) {
+func (h handler) node(r *http.Request) (answer, error) {
 	all, err := h.caches.Nodes(r.Context())
 	if err != nil {
-		h.fail(w, r, err)
-		return
+		return answer{}, err
 	}
 	if all.Problem != "" {
-		h.missing(w, r, all.Problem)
-		return
+		return missing("%s", all.Problem)
 	}
 	name := r.PathValue("node")
 	switch n, known, err := h.caches.Node(r.Context(), name); {
 	case err != nil:
-		h.fail(w, r, err)
+		return answer{}, err
 	case !known:
-		h.missing(w, r, unknownNode(name))
+		return missing("Node %s is not known to the operator.", name)
 	default:
-		h.send(w, r, http.StatusOK, "node", nodeOf(n, all.At))
+		return found("node", nodeOf(n, all.At))
 	}
 }
 
-func (h handler) savings(w http.ResponseWriter, r *http.Request) {
+// savings are added up by one request at a time. The turn has ended when the page is sent: a slow reader keeps no other waiting.
+func (h handler) savings(r *http.Request) (answer, error) {
 	ctx, stop := context.WithTimeout(r.Context(), addedWithin)
 	defer stop()
-	status, name, model, err := h.saved(ctx, r.PathValue("namespace"), pageOf(r))
-	if err != nil {
-		h.fail(w, r, err)
-		return
-	}
-	h.send(w, r, status, name, model)
-}
-
-// saved returns the model of a page of savings and the name of its template. The turn has ended when it is sent: a slow reader
-// keeps nobody waiting.
-func (h handler) saved(ctx context.Context, namespace string, page int) (status int, name string, model any, err error) {
+	namespace, page := r.PathValue("namespace"), pageOf(r)
 	path := savingsPath(namespace)
 	if last, known := h.adding.known(path, page); known {
-		return http.StatusOK, "savings", last, nil
+		return found("savings", last)
 	}
 	if !h.adding.begin(ctx) {
-		return http.StatusServiceUnavailable, "late", "Other savings are being added up: try again in some seconds.", nil
+		return late("Other savings are being added up: try again in some seconds.")
 	}
 	defer h.adding.end()
 	if last, known := h.adding.known(path, page); known { // it was made meanwhile
-		return http.StatusOK, "savings", last, nil
+		return found("savings", last)
 	}
 	cluster, err := h.caches.All(ctx, namespace)
 	switch {
 	case err != nil:
-		return 0, "", nil, err
+		return answer{}, err
 	case namespace != "" && len(cluster.Recommendations) == 0:
-		return http.StatusNotFound, "problem", fmt.Sprintf("Namespace %s has no AttuneRecommendation.", namespace), nil
+		return missing("Namespace %s has no AttuneRecommendation.", namespace)
 	}
 	made, whole := savedOf(ctx, cluster, namespace, page, h.caches.Savings(ctx))
 	if !whole {
-		return http.StatusServiceUnavailable, "late", fmt.Sprintf("%d workloads could not be added up in time: kubectl attune savings adds up a namespace with -n.", len(cluster.Recommendations)), nil
+		return late(fmt.Sprintf("%d workloads could not be added up in time: kubectl attune savings adds up a namespace with -n.", len(cluster.Recommendations)))
 	}
 	h.adding.keep(path, page, made)
-	return http.StatusOK, "savings", made, nil
+	return found("savings", made)
 }
 
-func (h handler) search(w http.ResponseWriter, r *http.Request) {
+func late(sentence string) (answer, error) {
+	return answer{http.StatusServiceUnavailable, "late", sentence}, nil
+}
+
+func (h handler) search(r *http.Request) (answer, error) {
 	cluster, err := h.caches.All(r.Context(), "")
 	if err != nil {
-		h.fail(w, r, err)
-		return
+		return answer{}, err
 	}
-	h.send(w, r, http.StatusOK, "search", searchOf(cluster, r.URL.Query().Get("q"), pageOf(r)))
+	return found("search", searchOf(cluster, r.URL.Query().Get("q"), pageOf(r)))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/chart"
@@ -28,12 +29,12 @@ type lines struct {
 // linesOf are drawn from a time to another. What is known is what the leader kept, and before that what the history of resizes
 // tells of the request.
 func linesOf(points []trail.Point, history []v1alpha1.HistoryEntry, c explain.Container, r recommender.Resource, from, to int64) lines {
-	request, limit, target := amountsNow(c, r)
 	if len(points) == 0 {
 		flat := func(value float64) []chart.Point {
 			return []chart.Point{{At: from, Value: value}, {At: to, Value: value}}
 		}
-		return lines{request: flat(request), limit: flat(limit), target: flat(target)}
+		request, limit := c.Values(r)
+		return lines{request: flat(amount(r, request.Current)), limit: flat(amount(r, limit.Current)), target: flat(amount(r, request.Target))}
 	}
 	out := lines{began: points[0].At}
 	earlier := requestsBefore(history, c.Name, r, points[0])
@@ -137,24 +138,9 @@ func moved(e v1alpha1.HistoryEntry, r recommender.Resource) (before, after recom
 	return podview.AmountOf(r, a), podview.AmountOf(r, b), true
 }
 
-// amountsNow are in cores or bytes; 0: there is none.
-func amountsNow(c explain.Container, r recommender.Resource) (request, limit, target float64) {
-	if r == recommender.Memory {
-		return amount(c.Current.MemoryRequest), amount(c.Current.MemoryLimit), amount(c.Target.MemoryRequest)
-	}
-	return amount(c.Current.CPURequest), amount(c.Current.CPULimit), amount(c.Target.CPURequest)
-}
-
 // amount is a quantity in cores or bytes; 0 where there is none.
-func amount(text *string) float64 {
-	if text == nil {
-		return 0
-	}
-	quantity, err := resource.ParseQuantity(*text)
-	if err != nil {
-		return 0
-	}
-	return quantity.AsApproximateFloat64()
+func amount(r recommender.Resource, text *string) float64 {
+	return inUnits(r, exactly(r, ptr.Deref(text, "")))
 }
 
 // highest value of some lines; 0: there is none.

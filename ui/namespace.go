@@ -55,20 +55,13 @@ func namespaceOf(c Cluster, name string, page int, explain func(*v1alpha1.Attune
 		out.All.policy(policies[i])
 	}
 	slices.SortFunc(policies, func(a, b *v1alpha1.AttunePolicy) int { return cmp.Compare(a.Name, b.Name) })
-	for _, p := range policies {
-		if row := policyRowOf(p, c.At); len(out.Policies) < mostRows {
-			out.Policies = append(out.Policies, row)
-		}
+	for _, p := range policies[:min(len(policies), mostRows)] {
+		out.Policies = append(out.Policies, policyRowOf(p, c.At))
 	}
-	recs := make([]*v1alpha1.AttuneRecommendation, len(c.Recommendations))
-	for i := range c.Recommendations {
-		recs[i] = &c.Recommendations[i]
-		out.All.workload(recs[i])
+	recs := byName(c.Recommendations)
+	for _, rec := range recs {
+		out.All.workload(rec)
 	}
-	slices.SortFunc(recs, func(a, b *v1alpha1.AttuneRecommendation) int {
-		x, y := a.Spec.Workload, b.Spec.Workload
-		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
-	})
 	out.Pages = pagesOf(namespacePath(name), page, len(recs))
 	for _, rec := range recs[out.first:out.last] {
 		out.Rows = append(out.Rows, workloadRowOf(rec, explain(rec)))

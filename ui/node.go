@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -169,9 +168,4 @@ func inTime(ctx context.Context, node func(context.Context, string) (decision.No
 		*failed = err
 		return n, known
 	}
-}
-
-// unknownNode is the sentence for a node that is not known.
-func unknownNode(name string) string {
-	return fmt.Sprintf("Node %s is not known to the operator.", name)
 }

@@ -25,8 +25,9 @@ import (
 type Caches interface {
 	// All returns the policies and recommendations of a namespace; of every namespace where it is empty.
 	All(ctx context.Context, namespace string) (Cluster, error)
-	// Explain explains a recommendation by its template, its running pods and the settings of its policy.
-	Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) Explained
+	// Explain explains a recommendation by its template, its running pods and the settings of its policy. Caches do not hold the
+	// steps of the computation: with steps true it reads them from the API server.
+	Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, steps bool) Explained
 	// Usage returns what the containers of a workload used, by container and oldest first.
 	Usage(ctx context.Context, rec *v1alpha1.AttuneRecommendation) map[string][]recommender.StepUsage
 	// Beside returns what else is known of a workload.

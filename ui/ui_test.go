@@ -25,7 +25,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/ui"
-	"attune.io/attune/ui/made"
 )
 
 // get asks for a page.
@@ -57,9 +56,9 @@ func words(t testing.TB, body string) string {
 
 // Every page is whole, loads nothing and has no script, whatever the names of others are.
 func TestPagesHoldNothingForeign(t *testing.T) {
-	for name, caches := range map[string]ui.Caches{"small": made.Small(), "sourceless": made.Sourceless(), "empty": made.Empty(), "hostile": made.Hostile(), "great": made.Great(500), "long": made.Long()} {
-		for _, path := range []string{"/ui/", "/ui/nodes", "/ui/nodes/worker-1", "/ui/nodes/worker-2", "/ui/nodes/" + url.PathEscape(made.Harm), "/ui/savings", "/ui/savings/shop", "/ui/savings/team-000?page=2",
-			"/ui/search", "/ui/search?q=" + url.QueryEscape(made.Harm), "/ui/search?q=service-0&page=2", "/ui/ns/shop", "/ui/ns/shop/Deployment/web", "/ui/ns/legacy", "/ui/ns/team-000?page=2", "/ui/ns/" + "%3Cscript%3E", "/ui/else"} {
+	for name, caches := range map[string]ui.Caches{"small": Small(), "sourceless": Sourceless(), "empty": Empty(), "hostile": Hostile(), "great": Great(500), "long": Long()} {
+		for _, path := range []string{"/ui/", "/ui/nodes", "/ui/nodes/worker-1", "/ui/nodes/worker-2", "/ui/nodes/" + url.PathEscape(Harm), "/ui/savings", "/ui/savings/shop", "/ui/savings/team-000?page=2",
+			"/ui/search", "/ui/search?q=" + url.QueryEscape(Harm), "/ui/search?q=service-0&page=2", "/ui/ns/shop", "/ui/ns/shop/Deployment/web", "/ui/ns/legacy", "/ui/ns/team-000?page=2", "/ui/ns/" + "%3Cscript%3E", "/ui/else"} {
 			t.Run(name+path, func(t *testing.T) {
 				w := get(t, caches, path)
 				body := w.Body.String()
@@ -97,7 +96,7 @@ func TestPagesHoldNothingForeign(t *testing.T) {
 
 // The style of the page is the one that the policy allows, and nothing else is.
 func TestHeaders(t *testing.T) {
-	w := get(t, made.Small(), "/ui/")
+	w := get(t, Small(), "/ui/")
 	style := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindStringSubmatch(w.Body.String())
 	require.NotNil(t, style)
 	sum := sha256.Sum256([]byte(style[1]))
@@ -111,9 +110,9 @@ func TestHeaders(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
-		assert.Equal(t, http.StatusMethodNotAllowed, ask(t, made.Small(), method, "/ui/").Code, method)
+		assert.Equal(t, http.StatusMethodNotAllowed, ask(t, Small(), method, "/ui/").Code, method)
 	}
-	assert.Equal(t, http.StatusOK, ask(t, made.Small(), http.MethodHead, "/ui/").Code)
+	assert.Equal(t, http.StatusOK, ask(t, Small(), http.MethodHead, "/ui/").Code)
 }
 
 // What is not there is said, and what cannot be read is not told to the reader.
@@ -126,7 +125,7 @@ func TestWhatIsMissing(t *testing.T) {
 		"/ui/nodes/none":                "Node none is not known to the operator.",
 		"/ui/savings/none":              "Namespace none has no AttuneRecommendation.",
 	} {
-		w := get(t, made.Small(), path)
+		w := get(t, Small(), path)
 		assert.Equal(t, http.StatusNotFound, w.Code, path)
 		assert.Contains(t, words(t, w.Body.String()), want)
 	}
@@ -146,11 +145,11 @@ func (broken) All(context.Context, string) (ui.Cluster, error) {
 
 // The page of a workload has every line of kubectl attune explain, word for word, and its JSON the same amounts.
 func TestTheWordsOfExplain(t *testing.T) {
-	caches := made.Small()
+	caches := Small()
 	for i := range caches.Recommendations {
 		rec := &caches.Recommendations[i]
 		page := words(t, get(t, caches, fmt.Sprintf("/ui/ns/%s/%s/%s", rec.Namespace, rec.Spec.Workload.Kind, rec.Spec.Workload.Name)).Body.String())
-		answer, err := made.Live(rec).Explain()
+		answer, err := Live(rec).Explain()
 		require.NoError(t, err)
 		var text strings.Builder
 		require.NoError(t, answer.Human(&text, false))
@@ -185,14 +184,14 @@ func TestTheWordsOfExplain(t *testing.T) {
 
 // The sums of the fleet are those of its namespaces.
 func TestSumsAgree(t *testing.T) {
-	fleet := words(t, get(t, made.Small(), "/ui/").Body.String())
+	fleet := words(t, get(t, Small(), "/ui/").Body.String())
 	// web has 3 pods with 2 containers, db and invoices 3 with one each, and agent has no target: (6+3+3) * 200m and 768Mi.
 	assert.Contains(t, fleet, "policies 3 workloads 4 containers 5 CPU requested by targets 2400m memory requested by targets 9Gi CPU saved 3600m memory saved 3Gi")
 	assert.Contains(t, fleet, "billing 1 1 1 600m 2.3Gi 1800m 1.5Gi 1 0 0")
 	assert.Contains(t, fleet, "shop 1 3 4 1800m 6.8Gi 1800m 1.5Gi 7 1 0")
 	assert.Contains(t, fleet, "legacy 1 0 0 0 0 0 0 0 0 1")
 	assert.Contains(t, fleet, "legacy , policy all: InvalidConfig : spec.updateStrategy.cooldown")
-	shop := words(t, get(t, made.Small(), "/ui/ns/shop").Body.String())
+	shop := words(t, get(t, Small(), "/ui/ns/shop").Body.String())
 	assert.Contains(t, shop, "CPU requested by targets 1800m")
 	assert.Contains(t, shop, "StatefulSet/db api Auto Paused postgres 500m → 200m 1Gi → 768Mi 0.92 Paused, memory:AllowDecrease")
 	assert.Contains(t, shop, "DaemonSet/agent api Auto Idle agent 500m, no recommendation 1Gi, no recommendation 0.10 cpu:InsufficientData, memory:InsufficientData")
@@ -200,7 +199,7 @@ func TestSumsAgree(t *testing.T) {
 
 // Amounts that no machine has do not become others.
 func TestSumsOfGreatAmounts(t *testing.T) {
-	caches := made.Small()
+	caches := Small()
 	for i := range caches.Recommendations {
 		for j := range caches.Recommendations[i].Spec.Containers {
 			caches.Recommendations[i].Spec.Containers[j].Target.MemoryRequest = ptr.To(resource.MustParse("9E"))
@@ -215,10 +214,10 @@ func TestSumsOfGreatAmounts(t *testing.T) {
 
 // A paused workload can be resumed, and what else is known of it is on its page.
 func TestFactsOfAWorkload(t *testing.T) {
-	db := words(t, get(t, made.Small(), "/ui/ns/shop/StatefulSet/db").Body.String())
+	db := words(t, get(t, Small(), "/ui/ns/shop/StatefulSet/db").Body.String())
 	assert.Contains(t, db, "kubectl attune resume statefulset/db -n shop")
 	assert.Contains(t, db, "Paused : another writer resized db-0 twice")
-	web := words(t, get(t, made.Small(), "/ui/ns/shop/Deployment/web").Body.String())
+	web := words(t, get(t, Small(), "/ui/ns/shop/Deployment/web").Body.String())
 	for _, want := range []string{
 		"kubectl attune pause deployment/web -n shop", "kubectl attune undo deployment/web -n shop", "pods 3, at target 1, open 1", "app memory 700Mi oomkill",
 		"Watching 2026-03-02 11:50 UTC app: cpu request 500m, cpu limit 1, memory request 1Gi, memory limit 2Gi",
@@ -227,7 +226,7 @@ func TestFactsOfAWorkload(t *testing.T) {
 	} {
 		assert.Contains(t, web, want)
 	}
-	assert.Equal(t, 4, strings.Count(get(t, made.Small(), "/ui/ns/shop/Deployment/web").Body.String(), "<svg"))
+	assert.Equal(t, 4, strings.Count(get(t, Small(), "/ui/ns/shop/Deployment/web").Body.String(), "<svg"))
 }
 
 // Rows for which there is no time say so, and the page comes.
@@ -235,13 +234,13 @@ func TestRowsThatTakeTooLong(t *testing.T) {
 	w := httptest.NewRecorder()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	ui.NewHandler(made.Small(), func(string, error) {}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/ns/shop", nil).WithContext(ctx))
+	ui.NewHandler(Small(), func(string, error) {}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/ns/shop", nil).WithContext(ctx))
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Equal(t, 3, strings.Count(w.Body.String(), "There are too many pods for one page"))
 }
 
 func TestPagesOfALongList(t *testing.T) {
-	caches := made.Great(500)
+	caches := Great(500)
 	for page, want := range map[string][]string{
 		"": {"1 to 100 of 500"}, "?page=2": {"101 to 200 of 500", "page=1", "page=3"}, "?page=5": {"401 to 500 of 500", "page=4"},
 		"?page=99": {"401 to 500 of 500"}, "?page=-7": {"1 to 100 of 500"}, "?page=99999999999999999999": {"1 to 100 of 500"}, "?page=x": {"1 to 100 of 500"},
@@ -257,7 +256,7 @@ func TestPagesOfALongList(t *testing.T) {
 
 // A page that would be too large is not sent.
 func TestBoundOfAPage(t *testing.T) {
-	caches := made.Small()
+	caches := Small()
 	caches.Recommendations[0].Spec.Containers[0].Steps = make([]v1alpha1.Step, 5000)
 	for i := range caches.Recommendations[0].Spec.Containers[0].Steps {
 		caches.Recommendations[0].Spec.Containers[0].Steps[i] = v1alpha1.Step{Resource: "cpu", Name: "x", Reason: strings.Repeat("long ", 300)}
@@ -269,7 +268,7 @@ func TestBoundOfAPage(t *testing.T) {
 
 // The first page of 5,000 workloads takes less than 200 ms, and its time is printed.
 func TestFirstPageOfAGreatCluster(t *testing.T) {
-	caches := made.Great(5000)
+	caches := Great(5000)
 	begin := time.Now()
 	w := get(t, caches, "/ui/")
 	took := time.Since(begin)
@@ -279,7 +278,7 @@ func TestFirstPageOfAGreatCluster(t *testing.T) {
 }
 
 func BenchmarkFleet5000(b *testing.B) {
-	caches := made.Great(5000)
+	caches := Great(5000)
 	b.ReportAllocs()
 	for b.Loop() {
 		get(b, caches, "/ui/")
@@ -287,7 +286,7 @@ func BenchmarkFleet5000(b *testing.B) {
 }
 
 func BenchmarkNamespace500(b *testing.B) {
-	caches := made.Great(500)
+	caches := Great(500)
 	b.ReportAllocs()
 	for b.Loop() {
 		get(b, caches, "/ui/ns/team-000")
@@ -295,7 +294,7 @@ func BenchmarkNamespace500(b *testing.B) {
 }
 
 func BenchmarkWorkload(b *testing.B) {
-	caches := made.Small()
+	caches := Small()
 	b.ReportAllocs()
 	for b.Loop() {
 		get(b, caches, "/ui/ns/shop/Deployment/web")

@@ -63,12 +63,9 @@ type drawn struct {
 
 // captionOf tells in words what a chart shows, and where its lines begin.
 func captionOf(of drawn, r recommender.Resource, l lines, marks []mark, span [2]int64, used float64) string {
-	request, limit, target := of.container.Current.CPURequest, of.container.Current.CPULimit, of.container.Target.CPURequest
-	if r == recommender.Memory {
-		request, limit, target = of.container.Current.MemoryRequest, of.container.Current.MemoryLimit, of.container.Target.MemoryRequest
-	}
+	request, limit := of.container.Values(r)
 	text := fmt.Sprintf("Usage of the highest replica from %s to %s, at most %s; request now %s, limit %s, target %s.", chart.Day(span[0]), chart.Day(span[1]),
-		chart.Amount(r, used), explain.OrNone(r, request), explain.OrNone(r, limit), explain.OrNone(r, target))
+		chart.Amount(r, used), explain.OrNone(r, request.Current), explain.OrNone(r, limit.Current), explain.OrNone(r, request.Target))
 	switch {
 	case l.began == 0:
 		text += " Request, limit and target are drawn as they are now: the leader has kept no earlier ones."

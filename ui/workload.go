@@ -130,7 +130,7 @@ func containerOf(id string, of drawn) container {
 		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r)}
 		for _, hold := range c.Holds {
 			if hold.Resource == r.String() {
-				part.Holds = append(part.Holds, hold.Text())
+				part.Holds = append(part.Holds, explain.FormatHold(hold))
 			}
 		}
 		for _, step := range c.Steps {
@@ -152,20 +152,14 @@ func containerOf(id string, of drawn) container {
 
 // amountsOf a resource: of the request, and of the limit where there is one.
 func amountsOf(c explain.Container, r recommender.Resource) [][4]string {
-	row := func(name string, now, next, target *string) [4]string {
-		return [4]string{name, explain.OrNone(r, now), explain.OrNone(r, next), explain.OrNone(r, target)}
+	row := func(name string, v explain.Value) [4]string {
+		return [4]string{name, explain.OrNone(r, v.Current), explain.OrNone(r, v.Next), explain.OrNone(r, v.Target)}
 	}
-	now, next, target := c.Current, c.Next, c.Target
-	rows := [][4]string{row("request", now.CPURequest, next.CPURequest, target.CPURequest), row("limit", now.CPULimit, next.CPULimit, target.CPULimit)}
-	limited := now.CPULimit != nil || target.CPULimit != nil
-	if r == recommender.Memory {
-		rows = [][4]string{row("request", now.MemoryRequest, next.MemoryRequest, target.MemoryRequest), row("limit", now.MemoryLimit, next.MemoryLimit, target.MemoryLimit)}
-		limited = now.MemoryLimit != nil || target.MemoryLimit != nil
+	request, limit := c.Values(r)
+	if limit.Current == nil && limit.Target == nil {
+		return [][4]string{row("request", request)}
 	}
-	if !limited {
-		return rows[:1]
-	}
-	return rows
+	return [][4]string{row("request", request), row("limit", limit)}
 }
 
 func recordsOf(rec *v1alpha1.AttuneRecommendation) table {
@@ -223,16 +217,13 @@ func sizes(of []v1alpha1.ContainerResources) string {
 	for _, c := range of {
 		a := display.AmountsOf(podview.FromResources(c.Resources))
 		var parts []string
-		for _, v := range []struct {
-			r      recommender.Resource
-			name   string
-			amount *string
-		}{
-			{recommender.CPU, "cpu request", a.CPURequest}, {recommender.CPU, "cpu limit", a.CPULimit},
-			{recommender.Memory, "memory request", a.MemoryRequest}, {recommender.Memory, "memory limit", a.MemoryLimit},
-		} {
-			if v.amount != nil {
-				parts = append(parts, v.name+" "+explain.OrNone(v.r, v.amount))
+		for _, r := range recommender.Resources {
+			request, limit := a.Of(r)
+			if request != nil {
+				parts = append(parts, r.String()+" request "+explain.OrNone(r, request))
+			}
+			if limit != nil {
+				parts = append(parts, r.String()+" limit "+explain.OrNone(r, limit))
 			}
 		}
 		if parts == nil {

@@ -6,7 +6,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/traces"
 )
 
 // Config is what the operator is built from: its flags, and what Complete found out beside them. It is complete
@@ -25,14 +24,12 @@ type Config struct {
 	// historyBytes bounds what histories take in memory; 0: history.DefaultMaxBytes. reviewBytes bounds the
 	// reviews that are handled at the same time.
 	historyBytes, reviewBytes int64
-	// traces keeps the steps that the pages show; nil: there are no pages.
-	traces *traces.Store
 }
 
 // Complete makes the Config of valid Options. It asks the API server which kinds of workloads it serves, and which
 // namespaces may be watched, where the flags name any. An error means that the API server does not answer, or that none of them may be watched.
 func (o *Options) Complete(ctx context.Context, api *rest.Config) (Config, error) {
-	c := Config{Options: *o, api: api, historyBytes: historyBytes(), reviewBytes: int64(partOfLimit(8, mostReviewBytes)), traces: newTraces(o)}
+	c := Config{Options: *o, api: api, historyBytes: historyBytes(), reviewBytes: int64(partOfLimit(8, mostReviewBytes))}
 	var err error
 	if c.kinds, err = o.askKinds(ctx, api); err != nil {
 		return Config{}, err

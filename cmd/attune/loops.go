@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"attune.io/attune/bridge/publish"
+	"attune.io/attune/bridge"
 	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	usageloop "attune.io/attune/controller/usage"
@@ -207,7 +207,7 @@ func addBridge(mgr ctrl.Manager, c Config, of shared) error {
 	if c.loops.vpaRole == "" {
 		return nil
 	}
-	return mgr.Add(publish.New(publish.Options{
+	return mgr.Add(bridge.New(bridge.Options{
 		Client: mgr.GetClient(), VPAs: mgr.GetCache(), Live: mgr.GetAPIReader(), HasVPAs: of.autoscalers.HasVPAs,
 		Role: c.loops.vpaRole, Operator: of.operator, Events: of.events, Clock: clock.RealClock{},
 	}))

@@ -91,7 +91,7 @@ func TestWhatIsCached(t *testing.T) {
 	assert.Len(t, some.cached(), 2)
 	assert.True(t, some.has("b"))
 	assert.False(t, some.has("c"))
-	assert.Equal(t, some.cached(), cacheOptions(some, nil).DefaultNamespaces)
+	assert.Equal(t, some.cached(), cacheOptions(some).DefaultNamespaces)
 }
 
 // TestRightsInOneOfTheNamespaces are enough: what is denied in one is that one's.

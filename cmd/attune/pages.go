@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,32 +21,27 @@ import (
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/traces"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/ui"
 	"attune.io/attune/usage/history"
 )
 
-// tracesBytes bounds what the steps of explanations take in memory, for the pages: those of some 16,000 workloads.
-const tracesBytes = 8 << 20
+// stepsWithin is how long the API server may take to return the steps of a recommendation. Without them the page still comes in
+// time (questionTimeout).
+const stepsWithin = 3 * time.Second
 
-// newTraces makes the store of the steps; nil where the program shows no pages.
-func newTraces(o *Options) *traces.Store {
-	if !o.program.controls || o.loops.decisionsAddress == "" {
-		return nil
-	}
-	return traces.New(tracesBytes)
-}
-
-// pages reads what the web page shows from the operator's caches alone. It implements ui.Caches.
+// pages reads what the web page shows from the operator's caches, and the steps of one workload from the API server. It
+// implements ui.Caches.
 type pages struct {
 	// client reads from the caches of the manager.
-	client   client.Reader
+	client client.Reader
+	// live reads from the API server: the caches drop the steps (package trim).
+	live     client.Reader
 	settings settingslookup.Reader
 	history  *history.Store
-	// traces holds the steps, which the caches do not.
-	traces *traces.Store
 	// kept is what this process has seen.
 	kept kept
 	// decided returns the node loop's last decision about a node; nil: the loop does not run.
@@ -57,7 +53,7 @@ type pages struct {
 
 // newPages makes the pages of the leader.
 func newPages(mgr ctrl.Manager, c Config, of shared, histories *history.Store) pages {
-	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, kept: of.kept, clock: clock.RealClock{}, sized: c.kinds.Sized}
+	return pages{client: mgr.GetClient(), live: mgr.GetAPIReader(), settings: of.settings, history: histories, kept: of.kept, clock: clock.RealClock{}, sized: c.kinds.Sized}
 }
 
 // All implements ui.Caches. The objects are the caches' own.
@@ -78,46 +74,72 @@ func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 func (p pages) now() time.Time { return p.clock.Now() }
 
 // Explain implements ui.Caches. It is what kubectl attune explain computes from the API server, by the same functions.
-func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Explained {
-	whole, traced := p.traces.Of(rec)
-	live, id := explain.Live{Recommendation: whole, Now: p.now()}, workload.IdentityOf(rec)
+func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, steps bool) ui.Explained {
 	var notes []string
 	settings, err := p.settingsOf(ctx, rec)
-	switch {
-	case err != nil:
+	if err != nil {
 		notes = append(notes, fmt.Sprintf("What policy %s would do next is not known: %v.", policy.NameOf(rec.Spec.Policy), err))
-	case settings.Strategy != v1alpha1.StrategyNode:
-		live.Settings = &settings.Recommender
 	}
-	if !traced {
-		notes = append(notes, "The steps up to bounds are not kept here: kubectl attune explain shows them.")
+	if steps {
+		if rec, err = p.whole(ctx, rec); err != nil {
+			notes = append(notes, "The API server did not return the steps up to bounds: kubectl attune explain shows them.")
+		}
 	}
-	of := p.workload(ctx, id)
-	if live.Template = explain.TemplateSizes(of.Template); of.Unreadable != "" {
-		notes = append(notes, fmt.Sprintf("The workload is left alone: its pod template cannot be read: %s.", of.Unreadable))
-	}
-	pods, err := owners.Pods(ctx, p.client, id)
+	view, err := p.view(ctx, rec, settings)
 	if err != nil {
 		return ui.Explained{Problem: "The pods of the workload could not be read from the cache."}
 	}
-	live.Pods = explain.LivePods(pods)
-	answer, err := live.Explain()
+	answer, err := explain.Of(view, p.now()).Explain()
 	if err != nil {
 		return ui.Explained{Problem: err.Error()}
 	}
 	return ui.Explained{Explanation: answer, Note: strings.Join(notes, " ")}
 }
 
-// settingsOf returns the settings of the policy that a recommendation names.
-func (p pages) settingsOf(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (policy.Settings, error) {
+// whole reads a recommendation with its steps; with an error it returns the cache's own.
+func (p pages) whole(ctx context.Context, cached *v1alpha1.AttuneRecommendation) (*v1alpha1.AttuneRecommendation, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepsWithin)
+	defer cancel()
+	rec := &v1alpha1.AttuneRecommendation{}
+	if err := p.live.Get(ctx, client.ObjectKeyFromObject(cached), rec); err != nil {
+		return cached, err
+	}
+	return rec, nil
+}
+
+// view is what a workload is explained by and its savings are computed from. Without a view of its pods there is an error too; a
+// workload that cannot be read is the zero value.
+func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings *policy.Settings) (savings.View, error) {
+	id := workload.IdentityOf(rec)
+	view := savings.View{Recommendation: rec, Workload: p.workload(ctx, id), Settings: settings}
+	pods, err := owners.Pods(ctx, p.client, id)
+	view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })
+	return view, err
+}
+
+// workload returns the zero value where it is not in the cache.
+func (p pages) workload(ctx context.Context, id workload.Identity) workload.Workload {
+	w, _, err := owners.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return workload.Workload{}
+	}
+	return w
+}
+
+// settingsOf returns the settings of the policy that a recommendation names; nil with an error.
+func (p pages) settingsOf(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*policy.Settings, error) {
 	of, err := p.settings.Of(ctx, rec)
 	if apierrors.IsNotFound(err) {
-		return policy.Settings{}, errors.New("it does not exist")
+		return nil, errors.New("it does not exist")
 	}
 	if err != nil {
-		return policy.Settings{}, err
+		return nil, err
 	}
-	return p.settings.Settings(ctx, of)
+	settings, err := p.settings.Settings(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	return &settings, nil
 }
 
 // Usage implements ui.Caches. The history is locked for one container at a time, while its values are copied.

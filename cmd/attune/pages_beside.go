@@ -13,11 +13,9 @@ import (
 	"attune.io/attune/internal/decision/stored"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
 	"attune.io/attune/ui"
 )
 
@@ -53,42 +51,14 @@ func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation)
 		if of, ok := known[key]; ok {
 			return of
 		}
-		var of *policy.Settings
-		if resolved, err := p.settingsOf(ctx, rec); err == nil {
-			of = &resolved
-		}
+		of, _ := p.settingsOf(ctx, rec) // without them the savings are not counted
 		known[key] = of
 		return of
 	}
 	return func(rec *v1alpha1.AttuneRecommendation) report.Entry {
-		id := workload.IdentityOf(rec)
-		view := savings.View{Recommendation: rec, Workload: p.workload(ctx, id), Settings: settings(rec), Pods: p.running(ctx, id)}
-		e := report.Entry{
-			Workload: id, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode, Pods: len(view.Pods), Replicas: view.Workload.Replicas, Figures: view.Compute(),
-		}
-		if view.Settings != nil {
-			e.Pricing = view.Settings.Pricing
-		}
-		return e
+		view, _ := p.view(ctx, rec, settings(rec)) // without pods the savings are those of the template
+		return report.EntryOf(view, view.Compute())
 	}
-}
-
-// workload returns the zero value where it is not in the cache.
-func (p pages) workload(ctx context.Context, id workload.Identity) workload.Workload {
-	w, _, err := owners.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return workload.Workload{}
-	}
-	return w
-}
-
-// running are the pods of a workload that run; nil where they cannot be read.
-func (p pages) running(ctx context.Context, id workload.Identity) []*corev1.Pod {
-	pods, err := owners.Pods(ctx, p.client, id)
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })
 }
 
 // Nodes implements ui.Caches.

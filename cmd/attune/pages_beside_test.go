@@ -54,7 +54,7 @@ func TestPagesSavings(t *testing.T) {
 	settings, err := p.settingsOf(t.Context(), whole)
 	require.NoError(t, err)
 	id := workload.IdentityOf(whole)
-	view := savings.View{Recommendation: whole, Workload: p.workload(t.Context(), id), Settings: &settings, Pods: []*corev1.Pod{podOf(t, p)}}
+	view := savings.View{Recommendation: whole, Workload: p.workload(t.Context(), id), Settings: settings, Pods: []*corev1.Pod{podOf(t, p)}}
 	got := p.Savings(t.Context())(cachedRec(t, p))
 	assert.Equal(t, report.Entry{
 		Workload: id, Policy: "api", Mode: v1alpha1.UpdateAuto, Pods: 1, Replicas: view.Workload.Replicas, Figures: view.Compute(),

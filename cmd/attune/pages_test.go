@@ -21,7 +21,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	settingslookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/traces"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -50,7 +49,6 @@ func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.Att
 			}},
 		},
 	}
-	kept := traces.New(1 << 20)
 	all := []client.Object{
 		&v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}, Spec: v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: spec}}},
@@ -62,18 +60,19 @@ func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.Att
 	}
 	all = append(all, objects...)
 	for i, o := range all {
-		trimmed, err := kept.Before(trim.Object)(o)
+		trimmed, err := trim.Object(o)
 		require.NoError(t, err)
 		all[i] = trimmed.(client.Object)
 	}
 	scheme, err := newScheme()
 	require.NoError(t, err)
+	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(whole.DeepCopy()).Build()
 	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).
 		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).
 		WithIndex(&batchv1.Job{}, workload.JobsByCronJob, func(o client.Object) []string { return workload.IndexOfJob(o) }).
 		WithIndex(&corev1.Pod{}, workload.PodsByNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	return pages{
-		client: cache, settings: settingslookup.Reader{Client: cache}, history: history.New(history.Options{}), traces: kept,
+		client: cache, live: live, settings: settingslookup.Reader{Client: cache}, history: history.New(history.Options{}),
 		clock: clocktesting.NewFakePassiveClock(now),
 	}, whole
 }
@@ -89,14 +88,14 @@ func cachedRec(t *testing.T, p pages) *v1alpha1.AttuneRecommendation {
 // The leader explains from its caches what kubectl attune explain does from the API server, with every step.
 func TestPagesExplain(t *testing.T) {
 	p, whole := shown(t)
-	got := p.Explain(t.Context(), cachedRec(t, p))
+	got := p.Explain(t.Context(), cachedRec(t, p), true)
 	require.Empty(t, got.Problem)
 	assert.Empty(t, got.Note)
 	settings, err := p.settingsOf(t.Context(), whole)
 	require.NoError(t, err)
 	size := podview.FromResources(v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("500m")), MemoryRequest: ptr.To(resource.MustParse("1Gi"))})
 	live := explain.Live{
-		Recommendation: whole, Settings: &settings.Recommender, Now: p.now(), Template: explain.TemplateSizes(nil),
+		Recommendation: whole, Settings: &settings.Recommender, Now: p.now(), Template: podview.TemplateSizes(nil),
 		Pods: []explain.LivePod{{Name: "web-7c9f8d6b5-aaaaa", TemplateHash: "7c9f8d6b5", Containers: []podview.Container{{Name: "app", Size: size}}}},
 	}
 	live.Template["app"] = size
@@ -111,15 +110,15 @@ func TestPagesExplain(t *testing.T) {
 // What is not known is said, and the rest is shown.
 func TestPagesWithoutAll(t *testing.T) {
 	p, _ := shown(t)
-	p.traces = traces.New(0)
 	rec := cachedRec(t, p)
+	require.NoError(t, p.live.(client.Client).Delete(t.Context(), rec.DeepCopy()))
 	rec.Spec.Policy.Name = "gone"
-	got := p.Explain(t.Context(), rec)
-	assert.Equal(t, "What policy gone would do next is not known: it does not exist. The steps up to bounds are not kept here: kubectl attune explain shows them.", got.Note)
+	got := p.Explain(t.Context(), rec, true)
+	assert.Equal(t, "What policy gone would do next is not known: it does not exist. The API server did not return the steps up to bounds: kubectl attune explain shows them.", got.Note)
 	assert.Equal(t, "200m", *got.Containers[0].Target.CPURequest)
 	assert.Nil(t, p.Usage(t.Context(), rec))
 	rec.Spec.Containers[0].Confidence = "much"
-	assert.Contains(t, p.Explain(t.Context(), rec).Problem, `container app has the confidence "much"`)
+	assert.Contains(t, p.Explain(t.Context(), rec, true).Problem, `container app has the confidence "much"`)
 }
 
 // The leader shows pages beside its decisions, to loopback alone; the others say who leads.

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,7 +22,6 @@ import (
 	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/scaled"
-	"attune.io/attune/internal/traces"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 )
@@ -128,7 +126,7 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 	}
 	options := ctrl.Options{
 		Scheme:                              scheme,
-		Cache:                               cacheOptions(c.watched, c.traces),
+		Cache:                               cacheOptions(c.watched),
 		Client:                              client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                             metricsserver.Options{BindAddress: switchedOff},
 		HealthProbeBindAddress:              switchedOff,
@@ -147,14 +145,10 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 }
 
 // cacheOptions reduce what the caches hold: of each object the fields that loops and webhooks read (trim.Object),
-// of the watched namespaces alone. The steps of recommendations are kept apart, where there are pages that show them.
-func cacheOptions(watched namespaces, kept *traces.Store) cache.Options {
-	transform := toolscache.TransformFunc(trim.Object)
-	if kept != nil {
-		transform = kept.Before(trim.Object)
-	}
+// of the watched namespaces alone.
+func cacheOptions(watched namespaces) cache.Options {
 	return cache.Options{
-		DefaultTransform: transform, DefaultNamespaces: watched.cached(),
+		DefaultTransform: trim.Object, DefaultNamespaces: watched.cached(),
 		ByObject: map[client.Object]cache.ByObject{
 			workload.NewObject(v1alpha1.KindReplicaSet).(client.Object): {Label: workload.Whole()},
 			&corev1.Event{}: {Field: fields.OneTermEqualSelector("reason", workload.FailedCreate)},

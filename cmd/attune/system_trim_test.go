@@ -11,7 +11,7 @@ import (
 
 // One function trims objects of all kinds, so that none is cached as it is.
 func TestEveryCachedKindIsTrimmed(t *testing.T) {
-	options := cacheOptions(nil, nil)
+	options := cacheOptions(nil)
 	for kind, of := range options.ByObject {
 		assert.Nil(t, of.Transform, "%T", kind)
 	}

@@ -13,11 +13,11 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/clusterusage"
-	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/inscope"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage/prometheus"
@@ -201,7 +201,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 		if err != nil {
 			return err
 		}
-		sizes := explain.TemplateSizes(l.templates[id].Template)
+		sizes := podview.TemplateSizes(l.templates[id].Template)
 		for _, name := range names {
 			of, known := series[name]
 			if !known || len(of.Samples) == 0 {

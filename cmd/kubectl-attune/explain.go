@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -12,6 +13,7 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/ownedpods"
 	"attune.io/attune/cmd/kubectl-attune/sparkline"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -63,28 +65,30 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 		return err
 	}
 	// The three parts below are optional. Each reader notes what the user may not read, and returns nothing then.
-	live := explain.Live{Recommendation: &recs[0], Now: env.now()}
-	settings := newSettingsReader(env, c)
-	if live.Settings, err = settings.recommender(ctx, live.Recommendation); err != nil {
+	rec, settings := &recs[0], newSettingsReader(env, c)
+	view := savings.View{Recommendation: rec}
+	if view.Settings, err = settings.of(ctx, rec); err != nil {
 		return err
 	}
-	if live.Fields, err = settings.fields(ctx, live.Recommendation); err != nil {
+	fields, err := settings.fields(ctx, rec)
+	if err != nil {
 		return err
 	}
 	templates, err := env.templates(ctx, c, recs)
 	if err != nil {
 		return err
 	}
-	found := templates[workload.IdentityOf(live.Recommendation)]
-	live.Template, live.Unreadable = explain.TemplateSizes(found.Template), found.Unreadable
-	if live.Pods, err = env.livePods(ctx, c, live.Recommendation); err != nil {
+	view.Workload = templates[workload.IdentityOf(rec)]
+	if view.Pods, err = env.runningPods(ctx, c, workload.IdentityOf(rec)); err != nil {
 		return err
 	}
+	live := explain.Of(view, env.now())
+	live.Fields = fields
 	answer, err := live.Explain()
 	if err != nil {
 		return err
 	}
-	env.drawUsage(live.Recommendation, answer.Containers)
+	env.drawUsage(rec, answer.Containers)
 	return env.print(answer)
 }
 
@@ -101,13 +105,11 @@ func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers [
 	}
 }
 
-// livePods returns the workload's running pods, sorted by name. A user who may not list pods gets none, and a
-// note.
-func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alpha1.AttuneRecommendation) ([]explain.LivePod, error) {
-	id := workload.IdentityOf(rec)
+// runningPods returns those of the workload. A user who may not list pods gets none, and a note.
+func (e *environment) runningPods(ctx context.Context, c client.Client, id workload.Identity) ([]*corev1.Pod, error) {
 	pods, _, err := ownedpods.Find(ctx, c, ownedpods.Query{
 		Namespace: id.Namespace, Kinds: []v1alpha1.WorkloadKind{id.Kind}, Keep: podview.Running,
 		Note: e.note, Unknown: "the running pods are not shown",
 	})
-	return explain.LivePods(pods[id]), err
+	return pods[id], err
 }

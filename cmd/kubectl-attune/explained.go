@@ -8,6 +8,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 )
 
@@ -49,14 +50,11 @@ func (e *environment) explainTemplates(ctx context.Context, c client.Client, rec
 	all := make([]explained, len(recs))
 	for i := range recs {
 		all[i].rec, all[i].workload = &recs[i], templates[workload.IdentityOf(&recs[i])]
-		live := explain.Live{Recommendation: &recs[i], Now: e.now(), Template: explain.TemplateSizes(all[i].workload.Template)}
 		if all[i].settings, err = settings.of(ctx, &recs[i]); err != nil {
 			return nil, err
 		}
-		if live.Settings, err = settings.recommender(ctx, &recs[i]); err != nil {
-			return nil, err
-		}
-		if all[i].answer, err = live.Explain(); err != nil {
+		view := savings.View{Recommendation: &recs[i], Workload: all[i].workload, Settings: all[i].settings}
+		if all[i].answer, err = explain.Of(view, e.now()).Explain(); err != nil {
 			return nil, err
 		}
 	}

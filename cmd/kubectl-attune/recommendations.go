@@ -115,7 +115,7 @@ type savedRequests struct {
 // The containers of the explanation and of the recommendation are in the same order (explain.Live).
 func (r *recommendationReport) add(from explained) {
 	// A workload that cannot be read has no template: Current is then empty, and Savings are nil.
-	rec, template := from.rec, explain.TemplateSizes(from.workload.Template)
+	rec, template := from.rec, podview.TemplateSizes(from.workload.Template)
 	for i, c := range from.answer.Containers {
 		target := podview.FromResources(rec.Spec.Containers[i].Target)
 		r.Recommendations = append(r.Recommendations, recommendation{

@@ -10,7 +10,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/krr"
 	"attune.io/attune/cmd/kubectl-attune/ownedpods"
-	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -30,7 +29,7 @@ func printKRR(ctx context.Context, env *environment, all []explained) error {
 	}
 	var containers []krr.Container
 	for _, from := range all {
-		rec, template := from.rec, explain.TemplateSizes(from.workload.Template)
+		rec, template := from.rec, podview.TemplateSizes(from.workload.Template)
 		id, whole := workload.IdentityOf(rec), krr.Whole(rec, from.workload, from.settings)
 		if from.workload.Template == nil && read[id.Kind] {
 			continue

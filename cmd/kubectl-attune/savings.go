@@ -6,11 +6,9 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/nodecount"
 	"attune.io/attune/cmd/kubectl-attune/ownedpods"
 	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
-	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
@@ -65,11 +63,12 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	entries := make([]report.Entry, 0, len(recs))
 	cluster.Of = map[*corev1.Pod]savings.Figures{}
 	for i := range recs {
-		entry, view, err := savingsOf(ctx, settings, &recs[i], templates, pods)
-		if err != nil {
+		id, view := workload.IdentityOf(&recs[i]), savings.View{Recommendation: &recs[i]}
+		view.Workload, view.Pods = templates[id], pods[id]
+		if view.Settings, err = settings.of(ctx, view.Recommendation); err != nil {
 			return err
 		}
-		entries = append(entries, entry)
+		entries = append(entries, report.EntryOf(view, view.Compute()))
 		for _, pod := range view.Pods {
 			cluster.Of[pod] = view.OfPod(pod)
 		}
@@ -84,22 +83,4 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 		}
 	}
 	return env.print(answer)
-}
-
-// savingsOf computes the figures of one workload, and returns what they were computed from.
-func savingsOf(ctx context.Context, of *settingsReader, rec *v1alpha1.AttuneRecommendation, templates workloads, pods map[workload.Identity][]*corev1.Pod) (report.Entry, savings.View, error) {
-	id := workload.IdentityOf(rec)
-	settings, err := of.of(ctx, rec)
-	if err != nil {
-		return report.Entry{}, savings.View{}, err
-	}
-	view := savings.View{Recommendation: rec, Workload: templates[id], Settings: settings, Pods: pods[id]}
-	entry := report.Entry{
-		Workload: id, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
-		Pods: len(pods[id]), Replicas: templates[id].Replicas, Figures: view.Compute(),
-	}
-	if settings != nil {
-		entry.Pricing = settings.Pricing
-	}
-	return entry, view, nil
 }

@@ -11,7 +11,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/recommender"
 )
 
 // settingsReader reads the settings of policies, each policy once in a run.
@@ -62,16 +61,6 @@ func (s *settingsReader) fields(ctx context.Context, rec *v1alpha1.AttuneRecomme
 		return nil, err
 	}
 	return reader.Fields(ctx, own)
-}
-
-// recommender returns the settings with which the next step is computed; nil where they are not known, and for the
-// strategy Node: there a pod's next size depends on its node and on the pods beside it.
-func (s *settingsReader) recommender(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*recommender.Settings, error) {
-	settings, err := s.of(ctx, rec)
-	if settings == nil || err != nil || settings.Strategy == v1alpha1.StrategyNode {
-		return nil, err
-	}
-	return &settings.Recommender, nil
 }
 
 // allowed is an operator that allows everything, because the plugin cannot know the operator's flags. Where the

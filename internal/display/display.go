@@ -4,6 +4,7 @@ package display
 import (
 	"strings"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 )
 
@@ -15,14 +16,16 @@ type Amounts struct {
 	MemoryLimit   *string `json:"memoryLimit"`
 }
 
-// Step is one rule at work.
-type Step struct {
-	Resource string `json:"resource"`
-	Name     string `json:"name"`
-	Before   string `json:"before"`
-	After    string `json:"after"`
-	Reason   string `json:"reason"`
+// Of returns the request and the limit of a resource.
+func (a Amounts) Of(r recommender.Resource) (request, limit *string) {
+	if r == recommender.Memory {
+		return a.MemoryRequest, a.MemoryLimit
+	}
+	return a.CPURequest, a.CPULimit
 }
+
+// Step is one rule at work.
+type Step = v1alpha1.Step
 
 // AmountsOf writes a size as quantities.
 func AmountsOf(size recommender.Size) Amounts {

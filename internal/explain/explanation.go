@@ -13,6 +13,7 @@ import (
 	"math"
 	"slices"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 )
@@ -94,14 +95,7 @@ type (
 )
 
 // Hold is a reason for which a resource has no target, or is left as it is.
-type Hold struct {
-	// Resource is cpu or memory.
-	Resource string `json:"resource"`
-	// Reason is one word, such as AllowDecrease. Message is one sentence with the figures; it may be empty.
-	Reason string `json:"reason"`
-	// Message is left out of the JSON where it is empty.
-	Message string `json:"message,omitempty"`
-}
+type Hold = v1alpha1.Hold
 
 // holdsOf writes the recommender's holds.
 // The result is never nil, so that the JSON has an empty list.
@@ -160,31 +154,19 @@ type Field struct {
 
 // Differences returns the values that differ from the target. A resource with a hold has none, and neither has a
 // value without a target.
-func (c Container) Differences() []Field {
-	var different []Field
-	for _, field := range c.fields() {
-		if field.Target != nil && (field.Current == nil || *field.Current != *field.Target) {
-			different = append(different, field)
+func (c Container) Differences() (different []Field) {
+	for _, r := range recommender.Resources {
+		if held(c.Holds, r) {
+			continue
+		}
+		request, limit := c.Values(r)
+		for _, field := range []Field{{"requests." + r.String(), request.Current, request.Target}, {"limits." + r.String(), limit.Current, limit.Target}} {
+			if field.Target != nil && (field.Current == nil || *field.Current != *field.Target) {
+				different = append(different, field)
+			}
 		}
 	}
 	return different
-}
-
-// fields of the resources that are not held.
-// They are requests and limits of CPU, then of memory.
-func (c Container) fields() []Field {
-	var fields []Field
-	if !held(c.Holds, recommender.CPU) {
-		fields = append(fields,
-			Field{"requests.cpu", c.Current.CPURequest, c.Target.CPURequest},
-			Field{"limits.cpu", c.Current.CPULimit, c.Target.CPULimit})
-	}
-	if !held(c.Holds, recommender.Memory) {
-		fields = append(fields,
-			Field{"requests.memory", c.Current.MemoryRequest, c.Target.MemoryRequest},
-			Field{"limits.memory", c.Current.MemoryLimit, c.Target.MemoryLimit})
-	}
-	return fields
 }
 
 // held reports whether one of the holds is on the resource.

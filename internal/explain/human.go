@@ -108,7 +108,7 @@ func (w *writer) container(c Container, wide bool) {
 		}
 		for _, hold := range c.Holds {
 			if hold.Resource == r.String() {
-				w.line("    held, %s", hold.Text())
+				w.line("    held, %s", FormatHold(hold))
 			}
 		}
 		w.steps(c, r)
@@ -126,8 +126,8 @@ func (c Container) Basis() string {
 	return fmt.Sprintf("confidence %.2f from %d steps of history", c.Confidence, c.DataPoints)
 }
 
-// Text is the reason and, where there is one, the message.
-func (h Hold) Text() string {
+// FormatHold writes the reason and, where there is one, the message.
+func FormatHold(h Hold) string {
 	if h.Message == "" {
 		return h.Reason
 	}
@@ -136,32 +136,31 @@ func (h Hold) Text() string {
 
 // Summary returns one line such as "cpu: request 500m, next 250m, target 200m; limit 1, next 500m, target 400m".
 func (c Container) Summary(r recommender.Resource) string {
-	request, limit := c.path(r)
-	if request.target == nil {
-		return fmt.Sprintf("%s: request %s, no recommendation", r, OrNone(r, request.current))
+	request, limit := c.Values(r)
+	if request.Target == nil {
+		return fmt.Sprintf("%s: request %s, no recommendation", r, OrNone(r, request.Current))
 	}
 	line := fmt.Sprintf("%s: request %s", r, request.text(r))
-	if limit.current != nil || limit.target != nil {
+	if limit.Current != nil || limit.Target != nil {
 		line += fmt.Sprintf("; limit %s", limit.text(r))
 	}
 	return line
 }
 
-// path is one value on its way: what it is, what it should be, and what it will be next.
-type path struct{ current, target, next *string }
+// Value is a request or a limit: what it is, what it should be, and what it will be next.
+type Value struct{ Current, Target, Next *string }
 
 // text is such as "500m, next 250m, target 200m".
-func (p path) text(r recommender.Resource) string {
-	return fmt.Sprintf("%s, next %s, target %s", OrNone(r, p.current), OrNone(r, p.next), OrNone(r, p.target))
+func (v Value) text(r recommender.Resource) string {
+	return fmt.Sprintf("%s, next %s, target %s", OrNone(r, v.Current), OrNone(r, v.Next), OrNone(r, v.Target))
 }
 
-func (c Container) path(r recommender.Resource) (request, limit path) {
-	if r == recommender.Memory {
-		return path{c.Current.MemoryRequest, c.Target.MemoryRequest, c.Next.MemoryRequest},
-			path{c.Current.MemoryLimit, c.Target.MemoryLimit, c.Next.MemoryLimit}
-	}
-	return path{c.Current.CPURequest, c.Target.CPURequest, c.Next.CPURequest},
-		path{c.Current.CPULimit, c.Target.CPULimit, c.Next.CPULimit}
+// Values returns the request and the limit of a resource.
+func (c Container) Values(r recommender.Resource) (request, limit Value) {
+	request.Current, limit.Current = c.Current.Of(r)
+	request.Target, limit.Target = c.Target.Of(r)
+	request.Next, limit.Next = c.Next.Of(r)
+	return request, limit
 }
 
 // steps writes the computation of one resource in columns: name, change of the amount, reason.
@@ -200,7 +199,7 @@ func (w *writer) pod(p Pod, wide bool) {
 	w.line("    %s: %s", p.Name, strings.Join(p.Moves(), ", "))
 	for _, hold := range p.Holds {
 		if wide {
-			w.line("      %s held, %s", hold.Resource, hold.Text())
+			w.line("      %s held, %s", hold.Resource, FormatHold(hold))
 		}
 	}
 }
@@ -208,18 +207,16 @@ func (w *writer) pod(p Pod, wide bool) {
 // Moves returns what would change in the pod now, one phrase for each value.
 func (p Pod) Moves() []string {
 	var moves []string
-	for _, value := range []struct {
-		of            recommender.Resource
-		name          string
-		current, next *string
-	}{
-		{recommender.CPU, "cpu request", p.Current.CPURequest, p.Next.CPURequest},
-		{recommender.CPU, "cpu limit", p.Current.CPULimit, p.Next.CPULimit},
-		{recommender.Memory, "memory request", p.Current.MemoryRequest, p.Next.MemoryRequest},
-		{recommender.Memory, "memory limit", p.Current.MemoryLimit, p.Next.MemoryLimit},
-	} {
-		if value.next != nil && (value.current == nil || *value.current != *value.next) {
-			moves = append(moves, fmt.Sprintf("%s %s -> %s", value.name, OrNone(value.of, value.current), OrNone(value.of, value.next)))
+	for _, r := range recommender.Resources {
+		request, limit := p.Current.Of(r)
+		nextRequest, nextLimit := p.Next.Of(r)
+		for _, value := range []struct {
+			name          string
+			current, next *string
+		}{{"request", request, nextRequest}, {"limit", limit, nextLimit}} {
+			if value.next != nil && (value.current == nil || *value.current != *value.next) {
+				moves = append(moves, fmt.Sprintf("%s %s %s -> %s", r, value.name, OrNone(r, value.current), OrNone(r, value.next)))
+			}
 		}
 	}
 	if moves == nil {

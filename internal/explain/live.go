@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning"
@@ -45,6 +46,19 @@ type LivePod struct {
 	Containers []podview.Container
 }
 
+// Of returns the Live of what savings are computed from, too. Under the strategy Node there is no next step: a pod's next size
+// depends on its node and on the other pods there.
+func Of(v savings.View, now time.Time) Live {
+	live := Live{
+		Recommendation: v.Recommendation, Template: podview.TemplateSizes(v.Workload.Template), Unreadable: v.Workload.Unreadable,
+		Pods: LivePods(v.Pods), Now: now,
+	}
+	if v.Settings != nil && v.Settings.Strategy != v1alpha1.StrategyNode {
+		live.Settings = &v.Settings.Recommender
+	}
+	return live
+}
+
 // LivePods are the pods that run and are not being deleted, sorted by name.
 func LivePods(pods []*corev1.Pod) []LivePod {
 	var live []LivePod
@@ -55,23 +69,6 @@ func LivePods(pods []*corev1.Pod) []LivePod {
 	}
 	slices.SortFunc(live, func(a, b LivePod) int { return cmp.Compare(a.Name, b.Name) })
 	return live
-}
-
-// TemplateSizes returns the requests and limits of a pod template by container, init containers included; an empty
-// map where the template is not known (nil).
-func TemplateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size {
-	sizes := map[string]recommender.Size{}
-	if template == nil {
-		return sizes
-	}
-	// Names are unique over init containers and containers, so one map is enough.
-	for _, c := range template.Spec.InitContainers {
-		sizes[c.Name] = podview.ReadSpec(c.Resources)
-	}
-	for _, c := range template.Spec.Containers {
-		sizes[c.Name] = podview.ReadSpec(c.Resources)
-	}
-	return sizes
 }
 
 // Explain explains the workload. A container's own Current and Next are those of the first pod that would change,
@@ -118,8 +115,8 @@ func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 		DataPoints: int(stored.DataPoints),
 		Current:    template,
 		Target:     display.AmountsOf(podview.FromResources(stored.Target)),
-		Holds:      storedHolds(stored.Holds),
-		Steps:      storedSteps(stored.Steps),
+		Holds:      append([]Hold{}, stored.Holds...),
+		Steps:      append([]Step{}, stored.Steps...),
 	}
 	if l.Settings == nil {
 		return explained, nil
@@ -133,7 +130,7 @@ func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
 	to := heading{
 		container: stored.Name,
 		target:    podview.FromResources(stored.Target),
-		holds:     storedHolds(stored.Holds),
+		holds:     append([]Hold{}, stored.Holds...),
 		settings:  *l.Settings,
 		largest:   podview.LargestNode(l.Recommendation.Spec.LargestNode),
 	}
@@ -192,38 +189,13 @@ func (s step) moves() bool { return s.change.Next != s.live }
 // original returns the size that the container had before attune: what the operator recorded for the pod's
 // template, else the size in the template, else the present one.
 func (l Live) original(pod LivePod, container string, live recommender.Size) recommender.Size {
-	for _, originals := range l.Recommendation.Status.Originals {
-		if originals.TemplateHash != pod.TemplateHash {
-			continue
-		}
-		for _, c := range originals.Containers {
-			if c.Name == container {
-				return podview.FromResources(c.Resources)
-			}
-		}
+	if size, noted := podview.OriginalsOf(l.Recommendation, pod.TemplateHash)[container]; noted {
+		return size
 	}
 	if template, known := l.Template[container]; known {
 		return template
 	}
 	return live
-}
-
-// storedHolds converts the holds of the API; never nil.
-func storedHolds(stored []v1alpha1.Hold) []Hold {
-	written := []Hold{}
-	for _, hold := range stored {
-		written = append(written, Hold(hold))
-	}
-	return written
-}
-
-// storedSteps converts the steps of the API; never nil.
-func storedSteps(stored []v1alpha1.Step) []Step {
-	written := []Step{}
-	for _, step := range stored {
-		written = append(written, Step(step))
-	}
-	return written
 }
 
 // heading is a container's target with what its next step needs to know.

@@ -60,7 +60,7 @@ type NotCounted struct {
 
 // Compute returns the figures. Realised and potential savings of a pod that was sized add up to its original less the target.
 func (v View) Compute() Figures {
-	x := &counter{View: v, template: templateSizes(v.Workload.Template)}
+	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
 	if why := v.leftOut(); why != nil {
 		x.leaveOut(*why)
 		return x.out
@@ -72,7 +72,7 @@ func (v View) Compute() Figures {
 
 // Realised returns what Compute returns as such, for less work: the metrics ask for it in each pass over a workload.
 func (v View) Realised() Pair {
-	x := &counter{View: v, template: templateSizes(v.Workload.Template)}
+	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
 	if v.leftOut() == nil {
 		x.pods()
 	}
@@ -155,33 +155,13 @@ func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommende
 // the newest first, else what the template asks. During a rollout the template may be another one than the pod's, so
 // that nothing is known then.
 func (x *counter) original(pod *corev1.Pod) map[string]recommender.Size {
-	hash := podview.TemplateHash(pod)
-	for _, o := range slices.Backward(x.Recommendation.Status.Originals) {
-		if o.TemplateHash != hash {
-			continue
-		}
-		sizes := map[string]recommender.Size{}
-		for _, c := range o.Containers {
-			sizes[c.Name] = podview.FromResources(c.Resources)
-		}
+	if sizes := podview.OriginalsOf(x.Recommendation, podview.TemplateHash(pod)); sizes != nil {
 		return sizes
 	}
 	if x.Workload.Rollout.InProgress {
 		return nil
 	}
 	return x.template
-}
-
-// templateSizes returns the sizes of a template's containers, by name.
-func templateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size {
-	sizes := map[string]recommender.Size{}
-	if template == nil {
-		return sizes
-	}
-	for _, c := range podview.ResizableIn(&template.Spec) {
-		sizes[c.Name] = podview.ReadSpec(c.Resources)
-	}
-	return sizes
 }
 
 // replicas counts what is potential, unless something holds the whole workload.

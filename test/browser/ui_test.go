@@ -21,15 +21,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clusters starts the program that serves pages of clusters that are made up, and returns their addresses by name.
+// clusters starts the tests of package ui as a program that serves pages of clusters that are made up, and returns their addresses
+// by name.
 func clusters(t *testing.T) map[string]string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "pages")
-	build := exec.Command("go", "build", "-o", program, "./cmd/pages")
-	build.Dir = ".."
+	build := exec.Command("go", "test", "-c", "-o", program, "./ui")
+	build.Dir = filepath.Join("..", "..")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	serve := exec.Command(program)
+	serve := exec.Command(program, "-serve")
 	in, err := serve.StdinPipe()
 	require.NoError(t, err)
 	said, err := serve.StdoutPipe()

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/bridge/publish"
+	"attune.io/attune/bridge"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
@@ -45,7 +45,7 @@ func realVPADefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 // others.
 type bridged struct {
 	t    *testing.T
-	loop *publish.Loop
+	loop *bridge.Loop
 	// admin may do all.
 	admin     client.Client
 	namespace string
@@ -83,7 +83,7 @@ func newBridged(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *br
 }
 
 // newLoop reads what the operator has in caches with the rights of an admin: they are filled by lists and watches.
-func (b *bridged) newLoop(operator client.WithWatch) *publish.Loop {
+func (b *bridged) newLoop(operator client.WithWatch) *bridge.Loop {
 	b.t.Helper()
 	all, err := client.NewWithWatch(server, client.Options{Scheme: newScheme(b.t)})
 	require.NoError(b.t, err)
@@ -113,7 +113,7 @@ func (b *bridged) newLoop(operator client.WithWatch) *publish.Loop {
 			return reads.List(ctx, list, options...)
 		},
 	})
-	return publish.New(publish.Options{
+	return bridge.New(bridge.Options{
 		Client: writes, VPAs: reads, Live: operator, HasVPAs: func() bool { return true }, Role: bridgeRole, Operator: "attune-system",
 		Events: b.events.recorder(), Clock: clock.RealClock{},
 	})

@@ -77,7 +77,7 @@ func spokenOf(rec *v1alpha1.AttuneRecommendation, tell func(*words) error) (of w
 	return of
 }
 
-// words of one recommendation, put together as cmd/attune does for its pages, and bridge/publish for other programs.
+// words of one recommendation, put together as cmd/attune does for its pages, and package bridge for other programs.
 func (o *operator) words(of *words) error {
 	ctx, id := context.Background(), workload.IdentityOf(of.rec)
 	stored, _ := o.w.server.Peek(of.rec, client.ObjectKeyFromObject(of.rec)).(*v1alpha1.AttuneRecommendation)
@@ -117,13 +117,9 @@ func (o *operator) words(of *words) error {
 
 // explains a recommendation on the page, and as the program does, with the text for people.
 func (o *operator) explains(of *words, pods []*corev1.Pod) (err error) {
-	live := explain.Live{
-		Recommendation: of.rec, Template: explain.TemplateSizes(of.view.Workload.Template), Unreadable: of.view.Workload.Unreadable,
-		Pods: explain.LivePods(pods), Now: o.Now(),
-	}
-	if s := of.view.Settings; s != nil && s.Strategy != v1alpha1.StrategyNode {
-		live.Settings = &s.Recommender
-	}
+	view := of.view
+	view.Pods = pods
+	live := explain.Of(view, o.Now())
 	if of.page, err = live.Explain(); err != nil || of.stored == nil {
 		return err
 	}
@@ -176,12 +172,5 @@ func (o *operator) next(rec *v1alpha1.AttuneRecommendation, cached client.Object
 
 // entry is a row of the report.
 func (of *words) entry(figures savings.Figures) report.Entry {
-	e := report.Entry{
-		Workload: workload.IdentityOf(of.rec), Policy: policy.NameOf(of.rec.Spec.Policy), Mode: of.rec.Spec.Mode,
-		Pods: len(of.view.Pods), Replicas: of.view.Workload.Replicas, Figures: figures,
-	}
-	if of.view.Settings != nil {
-		e.Pricing = of.view.Settings.Pricing
-	}
-	return e
+	return report.EntryOf(of.view, figures)
 }

@@ -27,6 +27,19 @@ type Entry struct {
 	Pricing  policy.Pricing
 }
 
+// EntryOf makes the entry of a workload of what its figures are computed from.
+func EntryOf(v savings.View, figures savings.Figures) Entry {
+	rec := v.Recommendation
+	e := Entry{
+		Workload: workload.IdentityOf(rec), Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
+		Pods: len(v.Pods), Replicas: v.Workload.Replicas, Figures: figures,
+	}
+	if v.Settings != nil {
+		e.Pricing = v.Settings.Pricing
+	}
+	return e
+}
+
 // Report is the answer.
 // Its JSON, with -o json:
 //

@@ -1,12 +1,4 @@
-// Package publish keeps the VerticalPodAutoscalers of package bridge: one for each workload that has a recommendation, as
-// long as the cluster has the kind and nobody acts on it.
-//
-//   - loop.go: a pass, and what keeps it from writing.
-//   - world.go: what a pass reads.
-//   - write.go: what a pass writes; rest.go: what it leaves for a later one.
-//
-// Start reading with Loop.Pass.
-package publish
+package bridge
 
 import (
 	"context"

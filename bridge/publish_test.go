@@ -1,4 +1,4 @@
-package publish_test
+package bridge_test
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/bridge/publish"
+	"attune.io/attune/bridge"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
@@ -38,7 +38,7 @@ const role = "attune-bridge-vpa"
 type room struct {
 	t       *testing.T
 	objects client.WithWatch
-	loop    *publish.Loop
+	loop    *bridge.Loop
 	// meanwhile is done by somebody else when a pass has listed the VPAs.
 	meanwhile func()
 	// refuses says whether the API server refuses to make, change or delete an object of this name; nil: none. asked counts these by name.
@@ -92,7 +92,7 @@ func newRoom(t *testing.T, most int) *room {
 			return nil
 		},
 	})
-	r.loop = publish.New(publish.Options{
+	r.loop = bridge.New(bridge.Options{
 		Client: cached, VPAs: cached, Live: r.objects, HasVPAs: func() bool { return true }, Role: role, Operator: "attune-system",
 		Clock: r.clock, MostWrites: most,
 	})

@@ -1,6 +1,4 @@
-// Package made is a cluster that is made up, for the tests of pages: every state that a page shows is in it, and names that mean
-// harm. It is the same each time.
-package made
+package ui_test
 
 import (
 	"context"
@@ -52,7 +50,7 @@ func (c Caches) All(_ context.Context, namespace string) (ui.Cluster, error) {
 }
 
 // Explain implements ui.Caches.
-func (c Caches) Explain(_ context.Context, rec *v1alpha1.AttuneRecommendation) ui.Explained {
+func (c Caches) Explain(_ context.Context, rec *v1alpha1.AttuneRecommendation, _ bool) ui.Explained {
 	answer, err := Live(rec).Explain()
 	if err != nil {
 		return ui.Explained{Problem: err.Error()}

@@ -1,4 +1,4 @@
-package publish
+package bridge
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/bridge"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
@@ -77,8 +76,8 @@ func (l *Loop) readNamespaces(ctx context.Context, w *world) error {
 }
 
 // wanted returns the VPA of a recommendation; nil: there is to be none.
-func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecommendation) (*bridge.VPA, error) {
-	view := bridge.View{Seeded: w.seeded[rec.Namespace], Limits: w.limits[rec.Namespace], Owner: w.owner, Now: w.now}
+func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecommendation) (*VPA, error) {
+	view := View{Seeded: w.seeded[rec.Namespace], Limits: w.limits[rec.Namespace], Owner: w.owner, Now: w.now}
 	if workload.NewObject(rec.Spec.Workload.Kind) == nil {
 		return nil, nil // of a newer version, or one that the operator's owner adds: readers know the version of none of these
 	}
@@ -87,7 +86,7 @@ func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecomme
 		return nil, err
 	}
 	view.Template = known.Template
-	vpa, ok := bridge.Of(rec, view)
+	vpa, ok := Of(rec, view)
 	if !ok {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package publish
+package bridge
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/bridge"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/workload"
@@ -44,7 +43,7 @@ func show(c counts) {
 type differs struct {
 	key   client.ObjectKey
 	there *unstructured.Unstructured
-	vpa   *bridge.VPA
+	vpa   *VPA
 }
 
 // settle makes the operator's own VPAs those of the recommendations. Others are never written.
@@ -106,7 +105,7 @@ func (l *Loop) due(todo []differs, gone, taken []*unstructured.Unstructured, urg
 
 // says reports whether one of the operator's own is there as it is wanted, as far as the cache keeps it: the digest tells what
 // was written last, and the others whether somebody has changed it since.
-func says(there *unstructured.Unstructured, vpa *bridge.VPA) bool {
+func says(there *unstructured.Unstructured, vpa *VPA) bool {
 	mode, _, _ := unstructured.NestedString(there.Object, "spec", "updatePolicy", "updateMode")
 	version, _, _ := unstructured.NestedString(there.Object, "spec", "targetRef", "apiVersion")
 	return there.GetAnnotations()[v1alpha1.PublishedAnnotation] == vpa.Annotations[v1alpha1.PublishedAnnotation] &&

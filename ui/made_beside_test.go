@@ -1,4 +1,4 @@
-package made
+package ui_test
 
 import (
 	"context"
