@@ -3,21 +3,19 @@
 package askpod
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
@@ -35,56 +33,75 @@ type Answer struct {
 	Body   []byte
 }
 
-// Fetch sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does.
-// It opens no port on the user's machine. The body is cut off at MostAnswer bytes.
+// Fetch sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does: by a port of
+// this machine's loopback address that is open while it waits. The body is cut off at MostAnswer bytes.
 //
 // It needs the right to create pods/portforward in the namespace. Timeout bounds all of it.
 func Fetch(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (Answer, error) {
 	ctx, stop := context.WithTimeout(ctx, Timeout)
 	defer stop()
-	connection, err := forward(ctx, config, namespace, pod)
+	dialer, err := dialerTo(config, namespace, pod)
 	if err != nil {
 		return Answer{}, err
 	}
-	// To close the connection ends its streams too.
-	defer func() { _ = connection.Close() }()
-	// Streams know no deadlines, so the end of the context closes the connection under them.
-	stopClosing := context.AfterFunc(ctx, func() { _ = connection.Close() })
-	defer stopClosing()
-	refused := make(chan string, 1)
-	// The HTTP client believes that it dials localhost. It gets a stream to the pod's port.
-	through := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return open(connection, port, refused)
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("localhost", strconv.Itoa(port))+path, nil)
+	log, ready, ended := reasons{funcr.New(func(string, string) {}, funcr.Options{}).GetSink(), make(chan error, 1)}, make(chan struct{}), make(chan error, 1)
+	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(klog.NewContext(ctx, logr.New(log)), dialer,
+		[]string{"127.0.0.1"}, []string{":" + strconv.Itoa(port)}, ready, io.Discard, io.Discard)
 	if err != nil {
 		return Answer{}, err
 	}
-	response, err := through.RoundTrip(request)
+	go func() { ended <- forwarder.ForwardPorts() }()
+	// Dialers take no context: a connection that comes after its end is closed by ForwardPorts.
+	select {
+	case <-ready:
+	case err := <-ended:
+		return Answer{}, err
+	case <-ctx.Done():
+		return Answer{}, ctx.Err()
+	}
+	ports, err := forwarder.GetPorts()
 	if err != nil {
-		return Answer{}, cmp.Or(refusal(refused), err)
+		return Answer{}, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local)))+path, nil)
+	if err != nil {
+		return Answer{}, err
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		select {
+		case why := <-log.refused:
+			return Answer{}, why
+		default:
+			return Answer{}, err
+		}
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, MostAnswer))
 	return Answer{response.StatusCode, response.Header, body}, err
 }
 
-// refusal returns the kubelet's reason why the port did not answer; nil where none comes within a second.
-func refusal(refused <-chan string) error {
-	select {
-	case why := <-refused:
-		if why != "" {
-			return errors.New(strings.TrimSpace(why))
-		}
-	case <-time.After(time.Second):
-	}
-	return nil
+// reasons takes the kubelet's reason why a port does not answer. The forwarder logs it before it closes the connection, and
+// returns it nowhere.
+type reasons struct {
+	logr.LogSink
+	// refused has room for the first reason.
+	refused chan error
 }
 
-// forward connects to the pod over a websocket, or else over SPDY, which older API servers need.
-// The API server connects to the kubelet, and the kubelet to the pod's network namespace: this is how a loopback
-// address of the pod is reached.
-func forward(ctx context.Context, config *rest.Config, namespace, pod string) (httpstream.Connection, error) {
+// WithName implements logr.LogSink.
+func (r reasons) WithName(string) logr.LogSink { return r }
+
+// Error implements logr.LogSink.
+func (r reasons) Error(err error, _ string, _ ...any) {
+	select {
+	case r.refused <- err:
+	default:
+	}
+}
+
+// dialerTo connects to the pod over a websocket, or else over SPDY, which older API servers need.
+func dialerTo(config *rest.Config, namespace, pod string) (httpstream.Dialer, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -101,71 +118,7 @@ func forward(ctx context.Context, config *rest.Config, namespace, pod string) (h
 	// API servers before websockets for port forwarding answer the upgrade with an error, which leads to the
 	// fallback.
 	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, at)
-	return dial(ctx, portforward.NewFallbackDialerForStreaming(websocket, older, func(err error) bool {
+	return portforward.NewFallbackDialerForStreaming(websocket, older, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	}))
+	}), nil
 }
-
-// dial dials and returns when the context ends, although the dialers take no context. A connection that comes
-// later is closed.
-func dial(ctx context.Context, dialer httpstream.Dialer) (httpstream.Connection, error) {
-	type dialled struct {
-		connection httpstream.Connection
-		err        error
-	}
-	// It has room for the result, so the goroutine ends also where nothing waits for it.
-	done := make(chan dialled, 1)
-	go func() {
-		connection, protocol, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
-		if err == nil && protocol != portforward.PortForwardProtocolV1Name {
-			_ = connection.Close()
-			err = fmt.Errorf("the API server forwards ports by %q, which is not known here", protocol)
-		}
-		done <- dialled{connection, err}
-	}()
-	select {
-	case d := <-done:
-		return d.connection, d.err
-	case <-ctx.Done():
-		go func() {
-			if d := <-done; d.err == nil {
-				_ = d.connection.Close()
-			}
-		}()
-		return nil, ctx.Err()
-	}
-}
-
-// open opens a stream to a port of the pod. The error stream comes first, as the protocol demands. Its text, or
-// "", is sent to refused, which must have room for it.
-func open(connection httpstream.Connection, port int, refused chan<- string) (net.Conn, error) {
-	headers := http.Header{}
-	headers.Set(corev1.StreamType, corev1.StreamTypeError)
-	headers.Set(corev1.PortHeader, strconv.Itoa(port))
-	headers.Set(corev1.PortForwardRequestIDHeader, "0")
-	failed, err := connection.CreateStream(headers)
-	if err != nil {
-		return nil, err
-	}
-	_ = failed.Close() // Nothing is written to it.
-	go func() {
-		why, _ := io.ReadAll(failed)
-		refused <- string(why)
-	}()
-	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := connection.CreateStream(headers)
-	if err != nil {
-		return nil, err
-	}
-	return stream{data}, nil
-}
-
-// stream makes a net.Conn of a forwarded stream. Deadlines have no effect: to end it, the connection is closed.
-type stream struct{ httpstream.Stream }
-
-// The addresses are empty and the deadlines ignored: the HTTP client asks for them and uses neither here.
-func (stream) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (stream) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (stream) SetDeadline(time.Time) error      { return nil }
-func (stream) SetReadDeadline(time.Time) error  { return nil }
-func (stream) SetWriteDeadline(time.Time) error { return nil }
