@@ -6,7 +6,7 @@ import (
 	"math"
 	"strconv"
 
-	"attune.io/attune/cmd/kubectl-attune/table"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 )
@@ -121,8 +121,8 @@ func (a backtestAnswer) Human(w io.Writer, wide bool) error {
 }
 
 // backtestTable is an empty table of results, whose first column says what they are of.
-func backtestTable(of string, wide bool) table.Table {
-	t := table.Table{Header: []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}, Wide: wide}
+func backtestTable(of string, wide bool) answers.Table {
+	t := answers.Table{Header: []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}, Wide: wide}
 	if wide {
 		t.Header = append(t.Header, "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY")
 	}
@@ -130,7 +130,7 @@ func backtestTable(of string, wide bool) table.Table {
 }
 
 // writeBacktest writes a table, and what it is about.
-func writeBacktest(w io.Writer, t table.Table, r backtestResult) error {
+func writeBacktest(w io.Writer, t answers.Table, r backtestResult) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}

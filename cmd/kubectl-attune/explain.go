@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/cmd/kubectl-attune/clusterusage"
-	"attune.io/attune/cmd/kubectl-attune/ownedpods"
-	"attune.io/attune/cmd/kubectl-attune/sparkline"
+	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -53,30 +53,30 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if len(args) != 1 || env.scope.selector != "" {
 		return errors.New("explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current")
 	}
-	c, err := env.cluster.Client()
+	r, err := env.reach()
 	if err != nil {
 		return err
 	}
-	recs, err := env.namedRecommendations(ctx, c, args)
+	recs, err := env.namedRecommendations(ctx, r, args)
 	if err != nil {
 		return err
 	}
 	// The three parts below are optional. Each reader notes what the user may not read, and returns nothing then.
 	live := explain.Live{Recommendation: &recs[0], Now: env.now()}
-	settings := newSettingsReader(env, c)
+	settings := newSettingsReader(env, r)
 	if live.Settings, err = settings.recommender(ctx, live.Recommendation); err != nil {
 		return err
 	}
 	if live.Fields, err = settings.fields(ctx, live.Recommendation); err != nil {
 		return err
 	}
-	templates, err := env.templates(ctx, c, recs)
+	templates, err := env.templates(ctx, r, recs)
 	if err != nil {
 		return err
 	}
 	found := templates[workload.IdentityOf(live.Recommendation)]
 	live.Template, live.Unreadable = explain.TemplateSizes(found.Template), found.Unreadable
-	if live.Pods, err = env.livePods(ctx, c, live.Recommendation); err != nil {
+	if live.Pods, err = env.livePods(ctx, r, live.Recommendation); err != nil {
 		return err
 	}
 	answer, err := live.Explain()
@@ -89,13 +89,13 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 
 // drawUsage adds what the containers used in the last day, as far as the recommendation keeps it.
 func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers []explain.Container) {
-	kept, err := clusterusage.Stored(rec, clusterusage.Span{From: e.now().Add(-sparkline.Span), To: e.now()})
+	kept, err := clusterusage.Stored(rec, clusterusage.Span{From: e.now().Add(-answers.SparklineSpan), To: e.now()})
 	if err != nil {
 		e.note("usage is not shown: %v", err)
 	}
 	for i := range containers {
 		for _, r := range recommender.Resources {
-			containers[i].Usage[r] = sparkline.Line(kept[containers[i].Name].Samples, r, e.now(), e.utf8)
+			containers[i].Usage[r] = answers.Sparkline(kept[containers[i].Name].Samples, r, e.now(), e.utf8)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers [
 // note.
 func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alpha1.AttuneRecommendation) ([]explain.LivePod, error) {
 	id := workload.IdentityOf(rec)
-	pods, _, err := ownedpods.Find(ctx, c, ownedpods.Query{
+	pods, _, err := selection.FindPods(ctx, c, selection.PodQuery{
 		Namespace: id.Namespace, Kinds: []v1alpha1.WorkloadKind{id.Kind}, Keep: explain.Running,
 		Note: e.note, Unknown: "the running pods are not shown",
 	})

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
@@ -35,8 +35,8 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	if err != nil {
 		return err
 	}
-	at := flags.at.Time
-	if !flags.at.Given {
+	at := flags.at
+	if at.IsZero() {
 		at = lastSample(series)
 	}
 	answer := explain.Explanation{Containers: []explain.Container{}}
@@ -70,7 +70,7 @@ func readSettings(path string) (policy.Settings, error) {
 		return policy.Settings{}, fmt.Errorf("reading the policy: %w", err)
 	}
 	// Unknown fields and wrong types are errors, as for the API server.
-	documents, err := policyfile.Parse(text)
+	documents, err := input.ParsePolicy(text)
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("%s: %w", path, err)
 	}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"attune.io/attune/cmd/kubectl-attune/demandfile"
-	"attune.io/attune/cmd/kubectl-attune/nodeanswer"
+	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/recommender/node"
 )
 
 // newNode makes the verb node.
-// With a name it asks the leader (package askpod) and falls back to the API server (node_live.go). With
-// --file it computes the shares itself (package nodeanswer) and needs no cluster.
+// With a name it asks the leader (package connect) and falls back to the API server (node_live.go). With
+// --file it computes the shares itself (package answers) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
 	command := &cobra.Command{
@@ -51,12 +51,12 @@ func shareFile(env *environment, path string) error {
 	if err != nil {
 		return fmt.Errorf("reading the demands: %w", err)
 	}
-	demands, err := demandfile.Parse(text)
+	demands, err := input.ParseDemands(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	// One Sharer for both calls: Explain describes the result of the last Share.
 	var sharer node.Sharer
 	result := sharer.Share(demands.Available, demands.Pods)
-	return env.print(nodeanswer.NewFile(demands, result, sharer.Explain))
+	return env.print(answers.NewNodeFile(demands, result, sharer.Explain))
 }

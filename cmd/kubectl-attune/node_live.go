@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/nodeanswer"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/internal/decision"
 )
 
@@ -32,7 +31,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	// The leader is asked first: it alone knows what was granted, and why.
 	answer, err := askLeader(ctx, env, c, operator, name)
 	if err == nil && len(answer.Pods) > 0 {
-		return env.print(nodeanswer.Live{Node: answer, Now: env.now()})
+		return env.print(answers.LiveNode{Node: answer, Now: env.now()})
 	}
 	live, found := storedNode(ctx, c, name)
 	if found != nil {
@@ -41,7 +40,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	if err != nil {
 		env.note("grants are not shown: %s", plain(err))
 	}
-	return env.print(nodeanswer.Live{Node: live, Now: env.now()})
+	return env.print(answers.LiveNode{Node: live, Now: env.now()})
 }
 
 // storedNode reads a node, its pods and all recommendations from the API server.
@@ -62,7 +61,7 @@ func storedNode(ctx context.Context, c client.Client, name string) (decision.Nod
 	if err := c.List(ctx, recommendations); err != nil {
 		return decision.Node{}, fmt.Errorf("listing the recommendations: %w", err)
 	}
-	return nodeanswer.Stored(node, pods.Items, recommendations.Items), nil
+	return answers.StoredNode(node, pods.Items, recommendations.Items), nil
 }
 
 // askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is
@@ -73,31 +72,20 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 	if err != nil {
 		return decision.Node{}, err
 	}
-	status, body, err := env.cluster.AskPod(ctx, operator, pod, decision.Port, decision.Path+url.PathEscape(node))
+	said, err := env.cluster.FetchPod(ctx, operator, pod, decision.Port, decision.Path+url.PathEscape(node))
 	if err != nil {
 		return decision.Node{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
 	}
 	// A replica that has just lost the lease answers with a sentence that names the new leader.
-	if status != http.StatusOK {
-		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said(status, body))
+	if said.Status != http.StatusOK {
+		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said.Line())
 	}
 	var answer decision.Node
 	// An answer without Decided is valid JSON of something else, or of another version.
-	if err := json.Unmarshal(body, &answer); err != nil || answer.Decided == nil {
+	if err := json.Unmarshal(said.Body, &answer); err != nil || answer.Decided == nil {
 		return decision.Node{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
 	}
 	return answer, nil
-}
-
-// said returns the first line of an answer that is not a decision; for a long or an empty one the HTTP status.
-// Another server may listen on that port and send anything.
-// A line of more than 500 bytes counts as long.
-func said(status int, body []byte) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	if line == "" || len(line) > 500 {
-		return fmt.Sprintf("%d %s", status, http.StatusText(status))
-	}
-	return line
 }
 
 // leader returns the name of the operator's pod that holds the lease.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
-	"attune.io/attune/cmd/kubectl-attune/flagvalue"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/recommender"
 )
 
@@ -15,11 +17,11 @@ type offlineFlags struct {
 	// usage and policy are paths of files; empty: not given.
 	usage, policy string
 	// current and limits are requests and limits that all containers have.
-	current, limits flagvalue.Amounts
+	current, limits input.Amounts
 	// node on which the containers ran; not given: it is not known.
-	node flagvalue.Node
-	// at is the time to explain as of; not set: that of the last sample.
-	at flagvalue.Instant
+	node input.Node
+	// at is the time to explain as of; zero: that of the last sample.
+	at time.Time
 }
 
 // addTo adds the flags to the verb explain.
@@ -29,13 +31,18 @@ func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	flags.Var(&f.current, "current", "Requests that the containers have, e.g. cpu=500m,memory=1Gi")
 	flags.Var(&f.limits, "limits", "Limits that the containers have, e.g. cpu=1,memory=2Gi; none where left out")
 	f.node.AddTo(flags)
-	flags.Var(&f.at, "at", "Time to explain as of, RFC 3339; later samples are not looked at (default: the time of the last sample in the file)")
+	flags.Func("at", "RFC 3339 `time` to explain as of; later samples are ignored (default: the time of the last sample in the file)", func(text string) (err error) {
+		if f.at, err = time.Parse(time.RFC3339, text); err != nil {
+			return errors.New("write an RFC 3339 time, e.g. 2026-01-15T10:00:00Z")
+		}
+		return nil
+	})
 }
 
 // given returns whether any of the flags is set, which means that files are explained.
 // One flag of files is enough: missing then names those that are still needed.
 func (f *offlineFlags) given() bool {
-	return f.usage != "" || f.policy != "" || f.current.Given || f.limits.Given || f.node.Given || f.at.Given
+	return f.usage != "" || f.policy != "" || f.current.Given || f.limits.Given || f.node.Given || !f.at.IsZero()
 }
 
 // missing returns one sentence with the flags that are still needed; nil where none is.

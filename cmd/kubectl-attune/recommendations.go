@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/table"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
@@ -153,7 +153,7 @@ func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	if len(r.Recommendations) == 0 {
 		return nil
 	}
-	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD"}, Wide: wide}
+	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD"}, Wide: wide}
 	if wide {
 		t.Header = append(t.Header, "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
 	}
@@ -168,7 +168,7 @@ func (r recommendation) cells(wide bool) []string {
 	cpu, memory := recommender.CPU, recommender.Memory
 	cells := []string{
 		r.Namespace, string(r.Kind) + "/" + r.Workload, r.Container,
-		table.Cell(cpu, r.Current.CPURequest), table.Cell(cpu, r.Target.CPURequest), table.Cell(memory, r.Current.MemoryRequest), table.Cell(memory, r.Target.MemoryRequest),
+		answers.Cell(cpu, r.Current.CPURequest), answers.Cell(cpu, r.Target.CPURequest), answers.Cell(memory, r.Current.MemoryRequest), answers.Cell(memory, r.Target.MemoryRequest),
 		heldWords(r.Holds),
 	}
 	// The others are for -o wide alone: with them a row is wider than most terminals.
@@ -176,8 +176,8 @@ func (r recommendation) cells(wide bool) []string {
 		return cells
 	}
 	return append(cells,
-		strconv.FormatFloat(r.Confidence, 'f', 2, 64), table.Cell(cpu, r.Savings.CPU), table.Cell(memory, r.Savings.Memory),
-		table.Cell(cpu, r.Current.CPULimit), table.Cell(cpu, r.Target.CPULimit), table.Cell(memory, r.Current.MemoryLimit), table.Cell(memory, r.Target.MemoryLimit),
+		strconv.FormatFloat(r.Confidence, 'f', 2, 64), answers.Cell(cpu, r.Savings.CPU), answers.Cell(memory, r.Savings.Memory),
+		answers.Cell(cpu, r.Current.CPULimit), answers.Cell(cpu, r.Target.CPULimit), answers.Cell(memory, r.Current.MemoryLimit), answers.Cell(memory, r.Target.MemoryLimit),
 		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
 }
 

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/krr"
-	"attune.io/attune/cmd/kubectl-attune/ownedpods"
+	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -28,15 +28,15 @@ func printKRR(ctx context.Context, env *environment, all []explained) error {
 	if err != nil {
 		return err
 	}
-	var containers []krr.Container
+	var containers []answers.KRRContainer
 	for _, from := range all {
 		rec, template := from.rec, explain.TemplateSizes(from.workload.Template)
-		id, whole := workload.IdentityOf(rec), krr.Whole(rec, from.workload, from.settings)
+		id, whole := workload.IdentityOf(rec), answers.KRRHolds(rec, from.workload, from.settings)
 		if from.workload.Template == nil && read[id.Kind] {
 			continue
 		}
 		for i, c := range from.answer.Containers {
-			container := krr.Container{
+			container := answers.KRRContainer{
 				Namespace: id.Namespace, Kind: string(id.Kind), Workload: id.Name, Name: c.Name, Pods: pods[id],
 				Labels: from.workload.Labels, Annotations: from.workload.Annotations,
 				Target: podview.FromResources(rec.Spec.Containers[i].Target), Holds: append(whole[:len(whole):len(whole)], c.Holds...),
@@ -48,21 +48,17 @@ func printKRR(ctx context.Context, env *environment, all []explained) error {
 			containers = append(containers, container)
 		}
 	}
-	return env.print(krr.New(env.cluster.Context(), containers))
+	return env.print(answers.NewKRR(env.cluster.Context(), containers))
 }
 
 // podNames are the names of the pods that have not ended of each workload in the scope, sorted; of nothing where the user may not list them.
 func podNames(ctx context.Context, env *environment, kinds []v1alpha1.WorkloadKind) (map[workload.Identity][]string, error) {
-	c, err := env.cluster.Client()
+	r, err := env.reach()
 	if err != nil {
 		return nil, err
 	}
-	namespace, err := env.namespace()
-	if err != nil {
-		return nil, err
-	}
-	pods, _, err := ownedpods.Find(ctx, c, ownedpods.Query{
-		Namespace: namespace, Kinds: kinds, Keep: func(pod *corev1.Pod) bool { return !resize.Finished(pod) },
+	pods, _, err := selection.FindPods(ctx, r, selection.PodQuery{
+		Namespace: r.namespace, Kinds: kinds, Keep: func(pod *corev1.Pod) bool { return !resize.Finished(pod) },
 		Note: env.note, Unknown: "the pods are not listed",
 	})
 	names := map[workload.Identity][]string{}

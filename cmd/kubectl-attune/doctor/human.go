@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"attune.io/attune/cmd/kubectl-attune/table"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 )
 
 // indent is where sentences and commands begin: behind the result and the check.
@@ -14,7 +14,7 @@ const indent = 23
 // Commands are wider than a table where they have to be, so that they can be copied. wide changes nothing.
 func (a Answer) Human(w io.Writer, _ bool) error {
 	for _, r := range a.Checks {
-		for i, line := range table.Wrapped(r.Sentence, table.MostColumns-indent) {
+		for i, line := range answers.Wrapped(r.Sentence, answers.MostColumns-indent) {
 			head := ""
 			if i == 0 {
 				head = fmt.Sprintf("%-8s %-12s", r.Result, r.Check)
