@@ -3,8 +3,8 @@
 //
 //   - flags.go: values of flags that are more than a text or a number.
 //   - workload.go: workloads as kubectl names them, such as deploy/web.
-//   - policy.go, written.go: a policy with the defaults under it (ParsePolicy), and a policy as it is written (WritePolicy).
-//   - demands.go, demands_read.go: the demands of a node's pods (ParseDemands).
+//   - policy.go: a policy with the defaults under it (ParsePolicy), and a policy as it is written (WritePolicy).
+//   - demands.go: the demands of a node's pods (ParseDemands).
 //   - strict.go: decoding as strictly as the API server.
 package input
 
