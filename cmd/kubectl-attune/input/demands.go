@@ -1,16 +1,11 @@
 package input
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
@@ -49,31 +44,17 @@ func ParseDemands(text []byte) (Demands, error) {
 // onlyDocument returns the only YAML document of a file, as JSON. None and several are errors.
 func onlyDocument(text []byte) ([]byte, error) {
 	var only []byte
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	err := eachDocument(text, func(_ int, object []byte) error {
+		if only != nil {
+			return errors.New("it holds a second document: one file is one node, leave one of them")
 		}
-		if err != nil {
-			return nil, err
-		}
-		object, err := yaml.YAMLToJSONStrict(document)
-		if err != nil {
-			return nil, fmt.Errorf("it is not YAML: %w", err)
-		}
-		switch {
-		case string(object) == "null":
-		case only != nil:
-			return nil, errors.New("it holds a second document: one file is one node, leave one of them")
-		default:
-			only = object
-		}
+		only = object
+		return nil
+	})
+	if err == nil && only == nil {
+		err = errors.New("it holds no demands: write allocatable and pods")
 	}
-	if only == nil {
-		return nil, errors.New("it holds no demands: write allocatable and pods")
-	}
-	return only, nil
+	return only, err
 }
 
 // file is the format of the YAML file. Its field names are a contract.

@@ -30,18 +30,8 @@ type Documents struct {
 // would work.
 func ParsePolicy(text []byte) (Documents, error) {
 	var documents Documents
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for number := 1; ; number++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = documents.add(document)
-		}
-		if err != nil {
-			return Documents{}, inDocument(number, err)
-		}
+	if err := eachDocument(text, func(number int, object []byte) error { return inDocument(number, documents.add(object)) }); err != nil {
+		return Documents{}, err
 	}
 	// Defaults without a policy resolve to nothing.
 	if documents.Policy == nil {
@@ -50,25 +40,42 @@ func ParsePolicy(text []byte) (Documents, error) {
 	return documents, nil
 }
 
+// eachDocument yields the YAML documents of a file as JSON, with their numbers, except for empty ones.
+func eachDocument(text []byte, yield func(number int, object []byte) error) error {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for number := 1; ; number++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var object []byte
+		if err == nil {
+			object, err = yaml.YAMLToJSONStrict(document)
+		}
+		if err != nil {
+			return inDocument(number, fmt.Errorf("it is not YAML: %w", err))
+		}
+		// A document of comments alone, or an empty one between two separators.
+		if string(object) == "null" {
+			continue
+		}
+		if err := yield(number, object); err != nil {
+			return err
+		}
+	}
+}
+
 // inDocument adds the number of the document to an error, except for the first one.
 func inDocument(number int, err error) error {
-	if number == 1 {
+	if number == 1 || err == nil {
 		return err
 	}
 	return fmt.Errorf("document %d: %w", number, err)
 }
 
-// add decodes one document. An empty one is ignored.
+// add decodes one document.
 // The API version is checked before the kind: a policy of another product must not be taken for one of attune.
-func (d *Documents) add(document []byte) error {
-	text, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		return fmt.Errorf("it is not YAML: %w", err)
-	}
-	// A document of comments alone, or an empty one between two separators.
-	if string(text) == "null" {
-		return nil
-	}
+func (d *Documents) add(text []byte) error {
 	// Only version and kind are read here. They decide into which type the document is decoded.
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(text, &meta); err != nil {
