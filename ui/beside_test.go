@@ -17,8 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/nodeanswer"
-	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
@@ -40,7 +39,7 @@ func TestTheWordsOfNode(t *testing.T) {
 		n := caches.Others.Nodes[i]
 		got := page(t, caches, "/ui/nodes/"+n.Node)
 		var text bytes.Buffer
-		require.NoError(t, nodeanswer.Live{Node: n, Now: Now}.Human(&text, true))
+		require.NoError(t, answers.LiveNode{Node: n, Now: Now}.Human(&text, true))
 		for line := range strings.Lines(text.String()) {
 			line = strings.TrimSpace(line)
 			if regexp.MustCompile("^[A-Z ]+$").MatchString(line) {
@@ -69,7 +68,7 @@ func TestTheWordsOfSavings(t *testing.T) {
 		for i := range cluster.Recommendations {
 			entries = append(entries, of(&cluster.Recommendations[i]))
 		}
-		answer, got := savingsanswer.New(entries, true), page(t, caches, path)
+		answer, got := answers.NewSavings(entries, true), page(t, caches, path)
 		var text bytes.Buffer
 		require.NoError(t, answer.Human(&text, false))
 		for i, line := range strings.Split(text.String(), "\n")[:3] {

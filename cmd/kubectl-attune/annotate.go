@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,17 +85,17 @@ func (r annotateReport) Human(w io.Writer, _ bool) error {
 // annotate writes the annotations on the workloads that the command line names or selects. It stops at the first
 // error, and prints what was done before.
 func (e *environment) annotate(ctx context.Context, arguments []string, write annotation) error {
-	c, err := e.cluster.Client()
+	r, err := e.reach()
 	if err != nil {
 		return err
 	}
-	targets, err := e.targets(ctx, c, arguments)
+	targets, err := e.targets(ctx, r, arguments)
 	if err != nil {
 		return err
 	}
 	report := annotateReport{Workloads: []annotatedWorkload{}, after: write.after}
 	for _, id := range targets {
-		changed, annotateErr := write.on(ctx, c, id)
+		changed, annotateErr := write.on(ctx, r, id)
 		// The first error ends the loop. The workloads after it are not touched, and are missing in the answer.
 		if annotateErr != nil {
 			err = annotateErr
@@ -111,7 +110,7 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 
 // targets returns the named workloads, or those with a recommendation that -l selects, or with -A alone all of them.
 // None of the three is an error: a verb that writes must not act on all workloads by omission.
-func (e *environment) targets(ctx context.Context, c client.Client, arguments []string) ([]workload.Identity, error) {
+func (e *environment) targets(ctx context.Context, r reach, arguments []string) ([]workload.Identity, error) {
 	switch named := len(arguments) > 0; {
 	case named && e.scope.selector != "":
 		return nil, errors.New("name the workloads or select them with -l, not both")
@@ -120,12 +119,12 @@ func (e *environment) targets(ctx context.Context, c client.Client, arguments []
 	case e.scope.selector == "" && !e.scope.all:
 		return nil, errors.New("which workload? write KIND/NAME, e.g. deployment/web, select some with -l, or all with -A")
 	}
-	recs, err := e.selectRecommendations(ctx, c, nil)
+	recs, err := e.selectRecommendations(ctx, r, nil)
 	if err != nil {
 		return nil, err
 	}
 	if e.scope.selector == "" { // a recommendation outlives its workload by a week
-		if recs, err = ofWorkloads(ctx, c, recs, "", labels.Everything()); err != nil {
+		if recs, err = r.ofWorkloads(ctx, recs); err != nil {
 			return nil, err
 		}
 	}

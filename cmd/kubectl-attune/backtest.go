@@ -12,18 +12,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/flagvalue"
-	"attune.io/attune/cmd/kubectl-attune/progress"
+	"attune.io/attune/cmd/kubectl-attune/input"
+	"attune.io/attune/cmd/kubectl-attune/terminal"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/csvfile"
 )
 
 // backtestFlags are the flags of backtest.
 type backtestFlags struct {
 	// trace and policy are paths of files; without a policy the built-in settings are judged.
 	trace, policy string
-	node          flagvalue.Node // on which the containers of the trace ran
+	node          input.Node // on which the containers of the trace ran
 	// rules of the replay.
 	rules backtest.Rules
 	// peers: the formulas of others are judged on the same trace.
@@ -33,7 +35,7 @@ type backtestFlags struct {
 	// from is the source of the cluster's usage, last how far back it is read, address that of a Prometheus server; empty:
 	// the usage is that of the trace.
 	from, address string
-	last          flagvalue.Period
+	last          input.Period
 	// html: the answer is a page (-o html).
 	html bool
 	// budgets at which a CI job stops.
@@ -43,23 +45,7 @@ type backtestFlags struct {
 // risks is the value of --sweep, such as risk=0.1,1,10.
 type risks []float64
 
-// String implements pflag.Value.
-func (r *risks) String() string {
-	if len(*r) == 0 {
-		return ""
-	}
-	texts := make([]string, len(*r))
-	for i, risk := range *r {
-		texts[i] = strconv.FormatFloat(risk, 'g', -1, 64)
-	}
-	return "risk=" + strings.Join(texts, ",")
-}
-
-// Type implements pflag.Value.
-func (r *risks) Type() string { return "risks" }
-
-// Set implements pflag.Value.
-func (r *risks) Set(value string) error {
+func (r *risks) parse(value string) error {
 	list, named := strings.CutPrefix(value, "risk=")
 	if !named {
 		return fmt.Errorf("%q names no knob that can be swept: write e.g. risk=0.1,1,10", value)
@@ -77,7 +63,7 @@ func (r *risks) Set(value string) error {
 
 // usualBacktest has the flags that are not given.
 func usualBacktest() backtestFlags {
-	return backtestFlags{last: flagvalue.Period{Duration: defaultLast}, rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
+	return backtestFlags{last: input.Period{Duration: defaultLast}, rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
 }
 
 // newBacktest makes the verb backtest.
@@ -110,7 +96,7 @@ func newBacktest(env *environment) *cobra.Command {
 	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any (default: the built-in settings; with --from those of the policies)")
 	f.DurationVar(&flags.rules.Warmup, "warmup", flags.rules.Warmup, "How much of each series is history only, and not judged")
 	f.DurationVar(&flags.rules.Cadence, "cadence", flags.rules.Cadence, "How often a size is decided")
-	f.Var(&flags.sweep, "sweep", "Judge the estimator of strategy Adaptive at several risks, e.g. risk=0.1,1,10: 1 is Medium, greater accepts more")
+	f.Func("sweep", "Judge the estimator of strategy Adaptive at several `risks`, e.g. risk=0.1,1,10: 1 is Medium, greater accepts more", flags.sweep.parse)
 	f.BoolVar(&flags.peers, "peers", false, "Judge the formulas of VPA, KRR, Autopilot's window and others on the same usage")
 	flags.budgets.addFlags(f)
 	return command
@@ -144,7 +130,7 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	if err != nil {
 		return err
 	}
-	shown := progress.New(env.terminal, env.now)
+	shown := terminal.NewProgress(env.terminal, env.now)
 	defer shown.Done()
 	found, err := flags.play(ctx, usage, shown)
 	if err != nil {
@@ -157,11 +143,10 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	if len(flags.sweep) > 0 {
 		return env.print(newSweepAnswer(flags.sweep, found.tallies))
 	}
-	answer := newBacktestAnswer(found.tallies)
-	if err := env.print(answer); err != nil {
+	if err := env.print(newBacktestAnswer(found.tallies)); err != nil {
 		return err
 	}
-	return flags.budgets.judged(env, answer.backtestResult)
+	return flags.budgets.judged(env, found.tallies[0].Report())
 }
 
 // usage that is replayed.
@@ -194,7 +179,7 @@ type played struct {
 }
 
 // play replays all of the usage. Of each container it keeps the scores and the name.
-func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progress.Progress) (*played, error) {
+func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *terminal.Progress) (*played, error) {
 	found := &played{}
 	contenders, err := f.contenders(&found.promises)
 	if err != nil {
@@ -238,7 +223,7 @@ const (
 )
 
 // contenders are the policy with what the templates ask for now and, where they are asked for, the peers; or the members of
-// a sweep, which in a page come last. Their promises are noted.
+// a sweep (the strategy Adaptive with the built-in settings), which in a page come last. Their promises are noted.
 func (f *backtestFlags) contenders(promises *backtest.Reliability) (all []contender, err error) {
 	if f.policyJudged() {
 		all = append(all, contender{policyName, f.judgedPolicy})
@@ -251,22 +236,16 @@ func (f *backtestFlags) contenders(promises *backtest.Reliability) (all []conten
 			}
 		}
 	}
-	swept, err := f.swept(promises)
-	return append(all, swept...), err
-}
-
-// judgedPolicy is the policy of a container.
-func (f *backtestFlags) judgedPolicy(of container) backtest.Strategy {
-	return backtest.Shipped(policyName, f.alone(of.settings))
-}
-
-// swept are the members of a sweep: the strategy Adaptive with the built-in settings. Their promises are noted.
-func (f *backtestFlags) swept(promises *backtest.Reliability) (all []contender, err error) {
 	settings, err := policy.Defaults(v1alpha1.StrategyAdaptive)
 	for _, risk := range f.sweep {
 		all = append(all, unchanging(backtest.Promising(backtest.Adaptive(risk, f.alone(settings.Recommender)), promises)))
 	}
 	return all, err
+}
+
+// judgedPolicy is the policy of a container.
+func (f *backtestFlags) judgedPolicy(of container) backtest.Strategy {
+	return backtest.Shipped(policyName, f.alone(of.settings))
 }
 
 // alone are the settings for judging each container by itself, with sizes that are changed no more often than the replay
@@ -283,4 +262,71 @@ func backtestSettings(path string) (policy.Settings, error) {
 		return policy.Defaults(v1alpha1.StrategyWorkload)
 	}
 	return readSettings(path)
+}
+
+// container is one series that is replayed, and what it is judged by.
+type container struct {
+	backtest.Series
+	// settings of the policy that is judged.
+	settings recommender.Settings
+	// current are the requests of its template; 0: not known.
+	current backtest.Size
+	// part of all usage that has been read with it, 0 to 1; 0: not known.
+	part float64
+}
+
+// recorded is usage that can be read as often as it is needed, one container at a time.
+type recorded interface {
+	// each yields every container that want accepts by the name of its series, in the same order each time. Its samples
+	// are valid during the call only.
+	each(ctx context.Context, want func(series string) bool, yield func(container) error) error
+	// name is that of the usage, for sentences.
+	name() string
+}
+
+// everything is wanted.
+func everything(string) bool { return true }
+
+// traceFile is a recorded file.
+type traceFile struct {
+	env  *environment
+	path string
+	// settings that are judged; a sweep looks at none.
+	settings recommender.Settings
+	bounds   usage.Most // of plausible samples, by --node
+	// told: what is unusual in the file has been said.
+	told bool
+}
+
+func (t *traceFile) name() string { return t.path }
+
+func (t *traceFile) each(_ context.Context, want func(string) bool, yield func(container) error) error {
+	part := 0.0
+	report, err := csvfile.EachTold(t.path, func(read float64) { part = read }, func(of csvfile.Series) error {
+		if !want(of.ID) {
+			return nil
+		}
+		if dropped := of.DropImplausible(t.bounds); !t.told {
+			t.env.noteDropped(of.ID, dropped)
+		}
+		return yield(container{Series: of.Replayed(), settings: t.settings, part: part})
+	})
+	if err != nil {
+		return err
+	}
+	if odd := oddities(report); odd != "" && !t.told {
+		t.env.note("%s: %d rows, %s", t.path, report.Rows, odd)
+	}
+	t.told = true
+	return nil
+}
+
+// tooShort is the error where no container was judged.
+type tooShort struct {
+	of              string
+	longest, warmup time.Duration
+}
+
+func (e tooShort) Error() string {
+	return fmt.Sprintf("%s: no series is long enough: the longest is %s, and %s of each are its warm-up; give a shorter --warmup", e.of, e.longest, e.warmup)
 }

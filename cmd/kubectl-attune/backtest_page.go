@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"attune.io/attune/cmd/kubectl-attune/backtestpage"
-	"attune.io/attune/cmd/kubectl-attune/progress"
+	"attune.io/attune/cmd/kubectl-attune/terminal"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 )
@@ -20,7 +20,7 @@ const (
 
 // writePage writes the answer as an HTML page. The few series that it draws are read a second time, so that none has to be
 // kept while the first reading judges all.
-func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage recorded, found *played, shown *progress.Progress) error {
+func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage recorded, found *played, shown *terminal.Progress) error {
 	page := backtestpage.Page{Usage: usage.name(), At: env.now(), Rules: f.rules, Policy: found.tallies[0].Report()}
 	for i, t := range found.tallies[1:] {
 		if i+1 < len(found.tallies)-len(f.sweep) {
@@ -39,7 +39,7 @@ func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage r
 	}
 	page.HarmedMore = len(order) - len(page.Harmed)
 	var err error
-	if page.Budgets, err = f.budgets.broken(resultOf(page.Policy)); err != nil {
+	if page.Budgets, err = f.budgets.broken(page.Policy); err != nil {
 		return err
 	}
 	if page.Series, err = f.draw(ctx, usage, found.chosen(order), shown); err != nil {
@@ -49,11 +49,11 @@ func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage r
 	if err := backtestpage.Write(env.Out, page); err != nil {
 		return err
 	}
-	return f.budgets.judged(env, resultOf(page.Policy))
+	return f.budgets.judged(env, page.Policy)
 }
 
 // draw the chosen series, in their order.
-func (f *backtestFlags) draw(ctx context.Context, usage recorded, chosen []backtestpage.Shown, shown *progress.Progress) ([]backtestpage.Shown, error) {
+func (f *backtestFlags) draw(ctx context.Context, usage recorded, chosen []backtestpage.Shown, shown *terminal.Progress) ([]backtestpage.Shown, error) {
 	place := map[string]int{}
 	for i, of := range chosen {
 		place[of.Series] = i

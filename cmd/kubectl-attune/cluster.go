@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/askpod"
+	"attune.io/attune/cmd/kubectl-attune/connect"
 	"attune.io/attune/internal/argo"
 )
 
@@ -38,7 +38,7 @@ type cluster interface {
 	// AskPod sends a GET to a port on a pod's loopback address, and returns the HTTP status and the body.
 	AskPod(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
 	// FetchPod is AskPod with the headers of the answer.
-	FetchPod(ctx context.Context, namespace, pod string, port int, path string) (askpod.Answer, error)
+	FetchPod(ctx context.Context, namespace, pod string, port int, path string) (connect.Answer, error)
 }
 
 // kubeconfig connects to the cluster as kubectl does: by --kubeconfig, $KUBECONFIG, ~/.kube/config, or the service
@@ -110,19 +110,19 @@ func (k *kubeconfig) Version() (string, error) {
 }
 
 // AskPod implements cluster.
-// See askpod.Fetch for the way of the request and its limits.
+// See connect.Fetch for the way of the request and its limits.
 func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
 	answer, err := k.FetchPod(ctx, namespace, pod, port, path)
 	return answer.Status, answer.Body, err
 }
 
 // FetchPod implements cluster.
-func (k *kubeconfig) FetchPod(ctx context.Context, namespace, pod string, port int, path string) (askpod.Answer, error) {
+func (k *kubeconfig) FetchPod(ctx context.Context, namespace, pod string, port int, path string) (connect.Answer, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {
-		return askpod.Answer{}, err
+		return connect.Answer{}, err
 	}
-	return askpod.Fetch(ctx, config, namespace, pod, port, path)
+	return connect.Fetch(ctx, config, namespace, pod, port, path)
 }
 
 // config merges the files and the flags. It never asks for a password.

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/workloadname"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/autoscale"
 )
 
@@ -30,7 +30,7 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 		if !complete {
 			return kindsBegunWith(begun), kind
 		}
-		id, err := workloadname.Parse(spelled+"/any", "")
+		id, err := input.ParseWorkload(spelled+"/any", "")
 		if err != nil {
 			return nil, nothing
 		}
@@ -52,8 +52,8 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 
 // kindsBegunWith returns the kinds with a slash: by their full names, or by any other name that was written out.
 func kindsBegunWith(begun string) (kinds []string) {
-	for _, kind := range slices.Sorted(maps.Keys(workloadname.Kinds)) {
-		for i, spelled := range workloadname.Kinds[kind] {
+	for _, kind := range slices.Sorted(maps.Keys(input.KindNames)) {
+		for i, spelled := range input.KindNames[kind] {
 			if i == 0 && strings.HasPrefix(spelled, strings.ToLower(begun)) || i > 0 && strings.EqualFold(spelled, begun) {
 				kinds = append(kinds, spelled+"/")
 			}

@@ -36,11 +36,7 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if env.scope.selector != "" {
 		return errors.New("doctor looks at a whole namespace, or with -A at all of them: leave -l out")
 	}
-	c, err := env.cluster.Client()
-	if err != nil {
-		return err
-	}
-	namespace, err := env.namespace()
+	r, err := env.reach()
 	if err != nil {
 		return err
 	}
@@ -49,7 +45,7 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if err != nil {
 		return fmt.Errorf("asking the API server for its version: %w", err)
 	}
-	answer := doctor.Examine(look.At(ctx, c, doctor.Scope{Now: env.now(), Namespace: namespace, Operator: operator}, version))
+	answer := doctor.Examine(look.At(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
 	if err := env.print(answer); err != nil {
 		return err
 	}

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/cmd/kubectl-attune/clusterusage"
-	"attune.io/attune/cmd/kubectl-attune/ownedpods"
-	"attune.io/attune/cmd/kubectl-attune/sparkline"
+	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
@@ -56,16 +56,16 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if len(args) != 1 || env.scope.selector != "" {
 		return errors.New("explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current")
 	}
-	c, err := env.cluster.Client()
+	r, err := env.reach()
 	if err != nil {
 		return err
 	}
-	recs, err := env.namedRecommendations(ctx, c, args)
+	recs, err := env.namedRecommendations(ctx, r, args)
 	if err != nil {
 		return err
 	}
 	// The three parts below are optional. Each reader notes what the user may not read, and returns nothing then.
-	rec, settings := &recs[0], newSettingsReader(env, c)
+	rec, settings := &recs[0], newSettingsReader(env, r)
 	view := savings.View{Recommendation: rec}
 	if view.Settings, err = settings.of(ctx, rec); err != nil {
 		return err
@@ -74,12 +74,12 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
-	templates, err := env.templates(ctx, c, recs)
+	templates, err := env.templates(ctx, r, recs)
 	if err != nil {
 		return err
 	}
 	view.Workload = templates[workload.IdentityOf(rec)]
-	if view.Pods, err = env.runningPods(ctx, c, workload.IdentityOf(rec)); err != nil {
+	if view.Pods, err = env.runningPods(ctx, r, workload.IdentityOf(rec)); err != nil {
 		return err
 	}
 	live := explain.Of(view, env.now())
@@ -94,20 +94,20 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 
 // drawUsage adds what the containers used in the last day, as far as the recommendation keeps it.
 func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers []explain.Container) {
-	kept, err := clusterusage.Stored(rec, clusterusage.Span{From: e.now().Add(-sparkline.Span), To: e.now()})
+	kept, err := clusterusage.Stored(rec, clusterusage.Span{From: e.now().Add(-answers.SparklineSpan), To: e.now()})
 	if err != nil {
 		e.note("usage is not shown: %v", err)
 	}
 	for i := range containers {
 		for _, r := range recommender.Resources {
-			containers[i].Usage[r] = sparkline.Line(kept[containers[i].Name].Samples, r, e.now(), e.utf8)
+			containers[i].Usage[r] = answers.Sparkline(kept[containers[i].Name].Samples, r, e.now(), e.utf8)
 		}
 	}
 }
 
 // runningPods returns those of the workload. A user who may not list pods gets none, and a note.
 func (e *environment) runningPods(ctx context.Context, c client.Client, id workload.Identity) ([]*corev1.Pod, error) {
-	pods, _, err := ownedpods.Find(ctx, c, ownedpods.Query{
+	pods, _, err := selection.FindPods(ctx, c, selection.PodQuery{
 		Namespace: id.Namespace, Kinds: []v1alpha1.WorkloadKind{id.Kind}, Keep: podview.Running,
 		Note: e.note, Unknown: "the running pods are not shown",
 	})

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
@@ -25,28 +23,22 @@ type explained struct {
 }
 
 // explainSelected explains the recommendations of the named workloads, else of every workload in scope, against
-// the workloads' templates.
+// the workloads' templates. Settings are read once for each policy, templates once for each kind.
 func (e *environment) explainSelected(ctx context.Context, arguments []string) ([]explained, error) {
-	c, err := e.cluster.Client()
+	r, err := e.reach()
 	if err != nil {
 		return nil, err
 	}
-	recs, err := e.selectRecommendations(ctx, c, arguments)
+	recs, err := e.selectRecommendations(ctx, r, arguments)
 	if err != nil {
 		return nil, err
 	}
-	return e.explainTemplates(ctx, c, recs)
-}
-
-// explainTemplates sets every recommendation against the template of its workload.
-// Settings are read once for each policy, templates once for each kind.
-func (e *environment) explainTemplates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) ([]explained, error) {
 	// Templates are read before settings. Both are needed for the next step.
-	templates, err := e.templates(ctx, c, recs)
+	templates, err := e.templates(ctx, r, recs)
 	if err != nil {
 		return nil, err
 	}
-	settings := newSettingsReader(e, c)
+	settings := newSettingsReader(e, r)
 	all := make([]explained, len(recs))
 	for i := range recs {
 		all[i].rec, all[i].workload = &recs[i], templates[workload.IdentityOf(&recs[i])]

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"attune.io/attune/cmd/kubectl-attune/askpod"
+	"attune.io/attune/cmd/kubectl-attune/connect"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -71,13 +71,13 @@ func (f *fakeCluster) AskPod(ctx context.Context, namespace, pod string, port in
 	return answer.Status, answer.Body, err
 }
 
-func (f *fakeCluster) FetchPod(_ context.Context, namespace, pod string, port int, path string) (askpod.Answer, error) {
+func (f *fakeCluster) FetchPod(_ context.Context, namespace, pod string, port int, path string) (connect.Answer, error) {
 	if f.pods == nil {
-		return askpod.Answer{}, forbidden("pods/portforward")
+		return connect.Answer{}, forbidden("pods/portforward")
 	}
 	w := httptest.NewRecorder()
 	f.pods.ServeHTTP(w, httptest.NewRequest(http.MethodGet, fmt.Sprintf("/%s/%s/%d%s", namespace, pod, port, path), nil))
-	return askpod.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+	return connect.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
 // cliTest runs command lines against one cluster.

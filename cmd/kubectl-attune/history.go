@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/table"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 )
 
 // newHistory makes the verb history.
@@ -30,11 +30,11 @@ func newHistory(env *environment) *cobra.Command {
 // runHistory prints the resizes of the selected workloads. They come from the status of the recommendations; pods
 // and events are not read.
 func runHistory(ctx context.Context, env *environment, args []string) error {
-	c, err := env.cluster.Client()
+	r, err := env.reach()
 	if err != nil {
 		return err
 	}
-	recs, err := env.selectRecommendations(ctx, c, args)
+	recs, err := env.selectRecommendations(ctx, r, args)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 	if len(r.History) == 0 {
 		return nil
 	}
-	t := table.Table{Header: []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON"}, Wide: wide}
+	t := answers.Table{Header: []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON"}, Wide: wide}
 	if wide {
 		t.Header = append(t.Header, "METHOD", "WORKLOAD")
 		t.Header[0] = "TIME"

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/cmd/kubectl-attune/vpaimport"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
@@ -52,7 +52,7 @@ type policyList struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Items are by namespace and name; never nil.
-	Items []*policyfile.Written `json:"items"`
+	Items []*input.Written `json:"items"`
 }
 
 // Human implements document. It writes a YAML document for each policy; -o wide changes nothing.
@@ -74,23 +74,20 @@ func (l policyList) Human(w io.Writer, _ bool) error {
 
 // importVPAs prints the policies of the named VPAs, else of all in the scope.
 func importVPAs(ctx context.Context, env *environment, names []string) error {
-	c, err := env.cluster.Client()
+	r, err := env.reach()
 	if err != nil {
 		return err
 	}
-	vpas, err := env.selectVPAs(ctx, c, names)
+	vpas, err := env.selectVPAs(ctx, r, names)
 	if err != nil {
 		return err
 	}
-	taken, err := namesOfPolicies(ctx, env, c)
-	if err != nil {
-		return err
-	}
+	taken := namesOfPolicies(ctx, env, r)
 	// Those of the operator's own say what policies made of them.
 	vpas = slices.DeleteFunc(vpas, func(vpa unstructured.Unstructured) bool { return autoscale.Ours(&vpa) })
-	list := policyList{APIVersion: "v1", Kind: "List", Items: []*policyfile.Written{}}
+	list := policyList{APIVersion: "v1", Kind: "List", Items: []*input.Written{}}
 	for i := range vpas {
-		made, notes := vpaimport.Import(&vpas[i], containersOf(ctx, c, &vpas[i]))
+		made, notes := vpaimport.Import(&vpas[i], containersOf(ctx, r, &vpas[i]))
 		for _, note := range notes {
 			env.note("%s", note)
 		}
@@ -101,35 +98,31 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 	}
 	if len(list.Items) == 0 {
 		env.note("there is no VerticalPodAutoscaler to make a policy of")
-		return env.print(list)
+	} else {
+		list.advise(env)
 	}
-	list.advise(env)
 	return env.print(list)
 }
 
 // takenNames are those of AttunePolicies that there are or that are printed.
-type takenNames map[policyfile.Metadata]bool
+type takenNames map[input.Metadata]bool
 
 // namesOfPolicies returns the names of the policies of the scope. Who may not list them is told so.
-func namesOfPolicies(ctx context.Context, env *environment, c client.Client) (takenNames, error) {
-	namespace, err := env.namespace()
-	if err != nil {
-		return nil, err
-	}
+func namesOfPolicies(ctx context.Context, env *environment, r reach) takenNames {
 	var policies v1alpha1.AttunePolicyList
 	// A cluster that does not know the kind yet has no policies.
-	if err := c.List(ctx, &policies, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+	if err := r.List(ctx, &policies, client.InNamespace(r.namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		env.note("the AttunePolicies could not be listed, and kubectl apply changes one that has the name of a printed one: %v", plain(err))
 	}
 	names := takenNames{}
 	for i := range policies.Items {
-		names[policyfile.Metadata{Name: policies.Items[i].Name, Namespace: policies.Items[i].Namespace}] = true
+		names[input.Metadata{Name: policies.Items[i].Name, Namespace: policies.Items[i].Namespace}] = true
 	}
-	return names, nil
+	return names
 }
 
 // choose gives a printed policy, which has the name of its VPA, one that is free.
-func (n takenNames) choose(env *environment, of *policyfile.Metadata) {
+func (n takenNames) choose(env *environment, of *input.Metadata) {
 	vpa := of.Name
 	for n[*of] {
 		of.Name += "-vpa"
@@ -143,11 +136,11 @@ func (n takenNames) choose(env *environment, of *policyfile.Metadata) {
 
 // advise says what is to be done with the VPAs. One whose policy only recommends is the only autoscaler that works.
 func (l policyList) advise(env *environment) {
-	if slices.ContainsFunc(l.Items, (*policyfile.Written).Acts) {
+	if slices.ContainsFunc(l.Items, (*input.Written).Acts) {
 		env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: where the printed policy acts, " +
 			"set the VerticalPodAutoscaler's updateMode to Off, or delete it")
 	}
-	if slices.ContainsFunc(l.Items, func(p *policyfile.Written) bool { return !p.Acts() }) {
+	if slices.ContainsFunc(l.Items, func(p *input.Written) bool { return !p.Acts() }) {
 		env.note("where the printed policy only recommends, the VerticalPodAutoscaler goes on as before: " +
 			"switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
 	}
@@ -155,20 +148,12 @@ func (l policyList) advise(env *environment) {
 }
 
 // selectVPAs returns the named VPAs in the order of the command line, else all in the scope by namespace and name.
-func (e *environment) selectVPAs(ctx context.Context, c client.Client, names []string) ([]unstructured.Unstructured, error) {
+func (e *environment) selectVPAs(ctx context.Context, r reach, names []string) ([]unstructured.Unstructured, error) {
 	if len(names) > 0 && e.scope.all {
 		return nil, errors.New("a VerticalPodAutoscaler that is named is in one namespace: leave -A out and give the namespace with -n")
 	}
-	namespace, err := e.namespace()
-	if err != nil {
-		return nil, err
-	}
-	selector, err := e.scope.labelSelector()
-	if err != nil {
-		return nil, err
-	}
 	list := newVPAList()
-	err = c.List(ctx, list, within(namespace, selector)...)
+	err := r.List(ctx, list, within(r.namespace, r.selector)...)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil, errors.New("this cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): choose another one with --context")
 	}
@@ -185,7 +170,7 @@ func (e *environment) selectVPAs(ctx context.Context, c client.Client, names []s
 	for _, name := range names {
 		at := slices.IndexFunc(list.Items, func(vpa unstructured.Unstructured) bool { return vpa.GetName() == name })
 		if at < 0 {
-			return nil, fmt.Errorf("VerticalPodAutoscaler %s does not exist in namespace %s: check the name, or choose the namespace with -n", name, namespace)
+			return nil, fmt.Errorf("VerticalPodAutoscaler %s does not exist in namespace %s: check the name, or choose the namespace with -n", name, r.namespace)
 		}
 		named = append(named, list.Items[at])
 	}

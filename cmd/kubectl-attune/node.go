@@ -1,20 +1,30 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"attune.io/attune/cmd/kubectl-attune/demandfile"
-	"attune.io/attune/cmd/kubectl-attune/nodeanswer"
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/input"
+	"attune.io/attune/internal/decision"
 	"attune.io/attune/recommender/node"
 )
 
 // newNode makes the verb node.
-// With a name it asks the leader (package askpod) and falls back to the API server (node_live.go). With
-// --file it computes the shares itself (package nodeanswer) and needs no cluster.
+// With a name it asks the leader (package connect) and falls back to the API server. With
+// --file it computes the shares itself (package answers) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
 	command := &cobra.Command{
@@ -51,12 +61,100 @@ func shareFile(env *environment, path string) error {
 	if err != nil {
 		return fmt.Errorf("reading the demands: %w", err)
 	}
-	demands, err := demandfile.Parse(text)
+	demands, err := input.ParseDemands(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	// One Sharer for both calls: Explain describes the result of the last Share.
 	var sharer node.Sharer
 	result := sharer.Share(demands.Available, demands.Pods)
-	return env.print(nodeanswer.NewFile(demands, result, sharer.Explain))
+	return env.print(answers.NewNodeFile(demands, result, sharer.Explain))
+}
+
+// podsByNode is the field by which the API server selects pods.
+const podsByNode = "spec.nodeName"
+
+// showNode asks the leader, and the API server where the leader cannot be asked or has no pods that share the
+// node. In the first of these cases a note gives the reason.
+func showNode(ctx context.Context, env *environment, operator, name string) error {
+	c, err := env.cluster.Client()
+	if err != nil {
+		return err
+	}
+	// The leader is asked first: it alone knows what was granted, and why.
+	answer, err := askLeader(ctx, env, c, operator, name)
+	if err == nil && len(answer.Pods) > 0 {
+		return env.print(answers.LiveNode{Node: answer, Now: env.now()})
+	}
+	live, found := storedNode(ctx, c, name)
+	if found != nil {
+		return found
+	}
+	if err != nil {
+		env.note("grants are not shown: %s", plain(err))
+	}
+	return env.print(answers.LiveNode{Node: live, Now: env.now()})
+}
+
+// storedNode reads a node, its pods and all recommendations from the API server.
+// It needs the rights to get nodes, and to list pods and recommendations in all namespaces.
+func storedNode(ctx context.Context, c client.Client, name string) (decision.Node, error) {
+	node := &corev1.Node{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return decision.Node{}, fmt.Errorf("node %s does not exist: kubectl get nodes lists those that do", name)
+		}
+		return decision.Node{}, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.MatchingFields{podsByNode: name}); err != nil {
+		return decision.Node{}, fmt.Errorf("listing the pods of node %s: %w", name, err)
+	}
+	recommendations := &v1alpha1.AttuneRecommendationList{}
+	if err := c.List(ctx, recommendations); err != nil {
+		return decision.Node{}, fmt.Errorf("listing the recommendations: %w", err)
+	}
+	return answers.StoredNode(node, pods.Items, recommendations.Items), nil
+}
+
+// askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is
+// the operator's namespace. The error is one sentence; the caller then shows what the API server knows.
+func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (decision.Node, error) {
+	// The lease names the pod, so that exactly one pod has to be asked.
+	pod, err := leader(ctx, c, operator)
+	if err != nil {
+		return decision.Node{}, err
+	}
+	said, err := env.cluster.FetchPod(ctx, operator, pod, decision.Port, decision.Path+url.PathEscape(node))
+	if err != nil {
+		return decision.Node{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
+	}
+	// A replica that has just lost the lease answers with a sentence that names the new leader.
+	if said.Status != http.StatusOK {
+		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said.Line())
+	}
+	var answer decision.Node
+	// An answer without Decided is valid JSON of something else, or of another version.
+	if err := json.Unmarshal(said.Body, &answer); err != nil || answer.Decided == nil {
+		return decision.Node{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
+	}
+	return answer, nil
+}
+
+// leader returns the name of the operator's pod that holds the lease.
+// The holder of the lease is the pod's name and its UID, with an underscore between them. An error says which flag
+// or which right is missing.
+func leader(ctx context.Context, c client.Client, operator string) (string, error) {
+	lease := &coordinationv1.Lease{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", fmt.Errorf("there is no lease %s in namespace %s: say where the operator is with --operator-namespace", decision.LeaseName, operator)
+	case err != nil:
+		return "", fmt.Errorf("looking for the leader: %w", err)
+	}
+	if pod := decision.LeaderOf(lease); pod != "" {
+		return pod, nil
+	}
+	return "", errors.New("no replica of the operator leads at the moment")
 }

@@ -3,19 +3,25 @@ package main
 import (
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/table"
+	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // newRecommendations makes the verb recommendations.
@@ -153,7 +159,7 @@ func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	if len(r.Recommendations) == 0 {
 		return nil
 	}
-	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD"}, Wide: wide}
+	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD"}, Wide: wide}
 	if wide {
 		t.Header = append(t.Header, "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
 	}
@@ -168,7 +174,7 @@ func (r recommendation) cells(wide bool) []string {
 	cpu, memory := recommender.CPU, recommender.Memory
 	cells := []string{
 		r.Namespace, string(r.Kind) + "/" + r.Workload, r.Container,
-		table.Cell(cpu, r.Current.CPURequest), table.Cell(cpu, r.Target.CPURequest), table.Cell(memory, r.Current.MemoryRequest), table.Cell(memory, r.Target.MemoryRequest),
+		answers.Cell(cpu, r.Current.CPURequest), answers.Cell(cpu, r.Target.CPURequest), answers.Cell(memory, r.Current.MemoryRequest), answers.Cell(memory, r.Target.MemoryRequest),
 		heldWords(r.Holds),
 	}
 	// The others are for -o wide alone: with them a row is wider than most terminals.
@@ -176,8 +182,8 @@ func (r recommendation) cells(wide bool) []string {
 		return cells
 	}
 	return append(cells,
-		strconv.FormatFloat(r.Confidence, 'f', 2, 64), table.Cell(cpu, r.Savings.CPU), table.Cell(memory, r.Savings.Memory),
-		table.Cell(cpu, r.Current.CPULimit), table.Cell(cpu, r.Target.CPULimit), table.Cell(memory, r.Current.MemoryLimit), table.Cell(memory, r.Target.MemoryLimit),
+		strconv.FormatFloat(r.Confidence, 'f', 2, 64), answers.Cell(cpu, r.Savings.CPU), answers.Cell(memory, r.Savings.Memory),
+		answers.Cell(cpu, r.Current.CPULimit), answers.Cell(cpu, r.Target.CPULimit), answers.Cell(memory, r.Current.MemoryLimit), answers.Cell(memory, r.Target.MemoryLimit),
 		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
 }
 
@@ -188,4 +194,58 @@ func heldWords(holds []explain.Hold) string {
 		words[i] = hold.Resource + ":" + hold.Reason
 	}
 	return strings.Join(words, ",")
+}
+
+// printKRR prints recommendations as KRR prints its own. Workloads that do not exist any more are left out, as KRR knows none;
+// where no workload of a kind was read, they may exist, and what they ask is not known.
+func printKRR(ctx context.Context, env *environment, all []explained) error {
+	read := map[v1alpha1.WorkloadKind]bool{}
+	for _, from := range all {
+		read[from.rec.Spec.Workload.Kind] = read[from.rec.Spec.Workload.Kind] || from.workload.Template != nil
+	}
+	pods, err := podNames(ctx, env, slices.Collect(maps.Keys(read)))
+	if err != nil {
+		return err
+	}
+	var containers []answers.KRRContainer
+	for _, from := range all {
+		rec, template := from.rec, podview.TemplateSizes(from.workload.Template)
+		id, whole := workload.IdentityOf(rec), answers.KRRHolds(rec, from.workload, from.settings)
+		if from.workload.Template == nil && read[id.Kind] {
+			continue
+		}
+		for i, c := range from.answer.Containers {
+			container := answers.KRRContainer{
+				Namespace: id.Namespace, Kind: string(id.Kind), Workload: id.Name, Name: c.Name, Pods: pods[id],
+				Labels: from.workload.Labels, Annotations: from.workload.Annotations,
+				Target: podview.FromResources(rec.Spec.Containers[i].Target), Holds: append(whole[:len(whole):len(whole)], c.Holds...),
+			}
+			if from.workload.Template != nil {
+				container.Current = new(recommender.Size)
+				*container.Current = template[c.Name]
+			}
+			containers = append(containers, container)
+		}
+	}
+	return env.print(answers.NewKRR(env.cluster.Context(), containers))
+}
+
+// podNames are the names of the pods that have not ended of each workload in the scope, sorted; of nothing where the user may not list them.
+func podNames(ctx context.Context, env *environment, kinds []v1alpha1.WorkloadKind) (map[workload.Identity][]string, error) {
+	r, err := env.reach()
+	if err != nil {
+		return nil, err
+	}
+	pods, _, err := selection.FindPods(ctx, r, selection.PodQuery{
+		Namespace: r.namespace, Kinds: kinds, Keep: func(pod *corev1.Pod) bool { return !resize.Finished(pod) },
+		Note: env.note, Unknown: "the pods are not listed",
+	})
+	names := map[workload.Identity][]string{}
+	for id, of := range pods {
+		for _, pod := range of {
+			names[id] = append(names[id], pod.Name)
+		}
+		slices.Sort(names[id])
+	}
+	return names, err
 }

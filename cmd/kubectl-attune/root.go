@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"attune.io/attune/cmd/kubectl-attune/terminal"
-	"attune.io/attune/cmd/kubectl-attune/watch"
 )
 
 // Exit codes.
@@ -45,7 +44,7 @@ type environment struct {
 	// format is the value of -o; table where it was not given.
 	format format
 	// watch is nil without -w.
-	watch *watch.Watch
+	watch *terminal.Watch
 }
 
 // note writes a line to stderr. It is for everything that is not the answer, so that stdout stays parseable.
@@ -65,7 +64,7 @@ func (e *environment) watched(command *cobra.Command) *cobra.Command {
 		if !*asked {
 			return once(cmd, args)
 		}
-		e.watch = watch.New(watchEvery)
+		e.watch = terminal.NewWatch(watchEvery)
 		return e.watch.Run(cmd.Context(), errFinding, func() error { return once(cmd, args) })
 	}
 	return command

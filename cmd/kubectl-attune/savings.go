@@ -6,9 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"attune.io/attune/cmd/kubectl-attune/nodecount"
-	"attune.io/attune/cmd/kubectl-attune/ownedpods"
-	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
+	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
@@ -35,31 +34,27 @@ func newSavings(env *environment) *cobra.Command {
 
 // runSavings prints what the selected workloads save.
 func runSavings(ctx context.Context, env *environment, args []string) error {
-	c, err := env.cluster.Client()
+	r, err := env.reach()
 	if err != nil {
 		return err
 	}
-	recs, err := env.selectRecommendations(ctx, c, args)
+	recs, err := env.selectRecommendations(ctx, r, args)
 	if err != nil {
 		return err
 	}
-	templates, err := env.templates(ctx, c, recs)
+	templates, err := env.templates(ctx, r, recs)
 	if err != nil {
 		return err
 	}
-	namespace, err := env.namespace()
-	if err != nil {
-		return err
-	}
-	var cluster nodecount.Pods
-	pods, known, err := ownedpods.Find(ctx, c, ownedpods.Query{
-		Namespace: namespace, Kinds: kindsOf(recs), Keep: podview.Running, Every: cluster.Add, Note: env.note,
+	var cluster selection.AllPods
+	pods, known, err := selection.FindPods(ctx, r, selection.PodQuery{
+		Namespace: r.namespace, Kinds: kindsOf(recs), Keep: podview.Running, Every: cluster.Add, Note: env.note,
 		Unknown: "what is realised is not known, and potential savings are those of the templates",
 	})
 	if err != nil {
 		return err
 	}
-	settings := newSettingsReader(env, c)
+	settings := newSettingsReader(env, r)
 	entries := make([]report.Entry, 0, len(recs))
 	cluster.Of = map[*corev1.Pod]savings.Figures{}
 	for i := range recs {
@@ -76,9 +71,9 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	if len(entries) == 0 {
 		env.note("there is no recommendation to compare with: kubectl attune status shows the policies")
 	}
-	answer := savingsanswer.New(entries, known)
+	answer := answers.NewSavings(entries, known)
 	if known && env.scope.all && env.scope.selector == "" && len(args) == 0 {
-		if answer.Nodes, err = cluster.Count(ctx, c, env.note); err != nil {
+		if answer.Nodes, err = cluster.Count(ctx, r, env.note); err != nil {
 			return err
 		}
 	}

@@ -9,12 +9,11 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/anykind"
 	"attune.io/attune/cmd/kubectl-attune/nearest"
+	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/workload"
 )
 
@@ -25,34 +24,26 @@ type workloads map[workload.Identity]workload.Workload
 // sorted by namespace, kind and name. A named workload without a recommendation is an error.
 //
 // -l selects by the labels of the workloads. Recommendations do not have those, so the workloads are listed too.
-func (e *environment) selectRecommendations(ctx context.Context, c client.Client, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
+func (e *environment) selectRecommendations(ctx context.Context, r reach, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
 	if len(arguments) > 0 {
-		return e.namedRecommendations(ctx, c, arguments)
-	}
-	namespace, err := e.namespace()
-	if err != nil {
-		return nil, err
-	}
-	selector, err := e.scope.labelSelector()
-	if err != nil {
-		return nil, err
+		return e.namedRecommendations(ctx, r, arguments)
 	}
 	var list v1alpha1.AttuneRecommendationList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := r.List(ctx, &list, client.InNamespace(r.namespace)); err != nil {
 		return nil, fmt.Errorf("listing the recommendations: %w", err)
 	}
 	// The API server's order is that of the recommendations' names, which are derived and mean nothing to a user.
 	slices.SortFunc(list.Items, byWorkload)
 	// Without -l the workloads are not listed, so no right for them is needed.
-	if selector == nil {
+	if r.selector == nil {
 		return list.Items, nil
 	}
-	return ofWorkloads(ctx, c, list.Items, namespace, selector)
+	return r.ofWorkloads(ctx, list.Items)
 }
 
 // ofWorkloads returns the recommendations whose workloads exist and have the labels.
-func ofWorkloads(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation, namespace string, selector labels.Selector) ([]v1alpha1.AttuneRecommendation, error) {
-	selected, err := workloadsOf(ctx, c, recs, namespace, selector)
+func (r reach) ofWorkloads(ctx context.Context, recs []v1alpha1.AttuneRecommendation) ([]v1alpha1.AttuneRecommendation, error) {
+	selected, err := r.workloads(ctx, recs, func(v1alpha1.WorkloadKind, error) bool { return false })
 	return slices.DeleteFunc(recs, func(rec v1alpha1.AttuneRecommendation) bool {
 		_, ok := selected[workload.IdentityOf(&rec)]
 		return !ok
@@ -77,7 +68,7 @@ func (e *environment) namedRecommendations(ctx context.Context, c client.Client,
 // getRecommendation reads one recommendation. Its name is derived from the workload's identity.
 func getRecommendation(ctx context.Context, c client.Client, id workload.Identity, rec *v1alpha1.AttuneRecommendation) error {
 	// A kind that is not served is said where there is no recommendation.
-	id.Kind, _, _ = anykind.Of(c, id.Kind)
+	id.Kind, _, _ = selection.KindOf(c, id.Kind)
 	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec)
 	if apierrors.IsNotFound(err) {
 		return withoutRecommendation(ctx, c, id)
@@ -113,13 +104,13 @@ func byWorkload(a, b v1alpha1.AttuneRecommendation) int {
 	)
 }
 
-// workloadsOf lists the workloads of the kinds that the recommendations have. Other kinds are not listed, so the
-// user needs no rights for them.
-func workloadsOf(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation, namespace string, selector labels.Selector) (workloads, error) {
+// workloads lists the workloads of the kinds that the recommendations have. Other kinds are not listed, so the
+// user needs no rights for them. A kind whose error is left out has none.
+func (r reach) workloads(ctx context.Context, recs []v1alpha1.AttuneRecommendation, leftOut func(v1alpha1.WorkloadKind, error) bool) (workloads, error) {
 	found := workloads{}
 	for _, kind := range kindsOf(recs) {
-		listed, err := listWorkloads(ctx, c, kind, namespace, selector)
-		if err != nil {
+		listed, err := listWorkloads(ctx, r, kind, r.namespace, r.selector)
+		if err != nil && !leftOut(kind, err) {
 			return nil, err
 		}
 		maps.Copy(found, listed)
@@ -144,17 +135,11 @@ func (e *environment) templates(ctx context.Context, c client.Client, recs []v1a
 	if err != nil {
 		return nil, err
 	}
-	found := workloads{}
-	for _, kind := range kindsOf(recs) {
-		listed, err := listWorkloads(ctx, c, kind, namespace, nil)
-		if apierrors.IsForbidden(err) || errors.As(err, new(anykind.NotServed)) {
+	return reach{Client: c, namespace: namespace}.workloads(ctx, recs, func(kind v1alpha1.WorkloadKind, err error) bool {
+		unread := apierrors.IsForbidden(err) || errors.As(err, new(selection.NotServed))
+		if unread {
 			e.note("what the %ss ask now is not shown: %v", kind, err)
-			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(found, listed)
-	}
-	return found, nil
+		return unread
+	})
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/table"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/inscope"
 )
@@ -46,35 +46,27 @@ func newStatus(env *environment) *cobra.Command {
 // runStatus lists policies and recommendations of the scope, prints the report and returns its finding. -l selects
 // policies here, not workloads.
 func runStatus(ctx context.Context, env *environment) error {
-	c, err := env.cluster.Client()
-	if err != nil {
-		return err
-	}
-	namespace, err := env.namespace()
-	if err != nil {
-		return err
-	}
-	selector, err := env.scope.labelSelector()
+	r, err := env.reach()
 	if err != nil {
 		return err
 	}
 	var list v1alpha1.AttunePolicyList
-	if err := c.List(ctx, &list, within(namespace, selector)...); err != nil {
+	if err := r.List(ctx, &list, within(r.namespace, r.selector)...); err != nil {
 		return fmt.Errorf("listing the policies: %w", err)
 	}
 	// All recommendations are listed, since their labels are not those that -l selects policies by.
 	var recs v1alpha1.AttuneRecommendationList
-	if err := c.List(ctx, &recs, client.InNamespace(namespace)); err != nil {
+	if err := r.List(ctx, &recs, client.InNamespace(r.namespace)); err != nil {
 		return fmt.Errorf("listing the recommendations: %w", err)
 	}
-	clusters, err := inscope.Policies(ctx, policies(c), inscope.Scope{Namespace: namespace, Selector: selector}, recs.Items)
+	clusters, err := inscope.Policies(ctx, policies(r), inscope.Scope{Namespace: r.namespace, Selector: r.selector}, recs.Items)
 	if err != nil {
 		env.note("cluster policies are not shown: %v", err)
 	}
 	// The report is printed before the finding is returned: a CI job shows it in its log.
 	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
 	if len(report.Policies) == 0 {
-		env.note("there is no AttunePolicy in %s", where(namespace))
+		env.note("there is no AttunePolicy in %s", where(r.namespace))
 	}
 	if err := env.print(report); err != nil {
 		return err
@@ -168,10 +160,8 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 
 // finding returns errFinding where any policy needs attention.
 func (r statusReport) finding() error {
-	for _, s := range r.Policies {
-		if s.NeedsAttention {
-			return errFinding
-		}
+	if slices.ContainsFunc(r.Policies, func(s policyStatus) bool { return s.NeedsAttention }) {
+		return errFinding
 	}
 	return nil
 }
@@ -196,8 +186,8 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 }
 
 // policies is the table of the policies.
-func (r statusReport) policies(wide bool) table.Table {
-	t := table.Table{Header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}, Wide: wide}
+func (r statusReport) policies(wide bool) answers.Table {
+	t := answers.Table{Header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}, Wide: wide}
 	if wide {
 		t.Header = append(t.Header, "CPU SAVED", "MEM SAVED", "MESSAGE")
 	}
@@ -208,7 +198,11 @@ func (r statusReport) policies(wide bool) table.Table {
 			duration.HumanDuration(s.now.Sub(s.created)),
 		}
 		if wide {
-			row = append(row, s.cpuSaved(), s.memorySaved(), s.Message)
+			cpu, memory := "", ""
+			if s.Savings != nil {
+				cpu, memory = s.Savings.CPURequestReduction.String(), s.Savings.MemoryRequestReduction.String()
+			}
+			row = append(row, cpu, memory, s.Message)
 		}
 		t.Add(row...)
 	}
@@ -216,30 +210,14 @@ func (r statusReport) policies(wide bool) table.Table {
 }
 
 // held is the table of what is held.
-func (r statusReport) held(wide bool) table.Table {
-	t := table.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}, Wide: wide}
+func (r statusReport) held(wide bool) answers.Table {
+	t := answers.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}, Wide: wide}
 	for _, s := range r.Policies {
 		for _, h := range s.Held {
 			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), h.Workload, h.Container, h.Resource, h.Reason, h.Message)
 		}
 	}
 	return t
-}
-
-// cpuSaved and memorySaved are quantities; empty where the status has no savings.
-func (s policyStatus) cpuSaved() string {
-	if s.Savings == nil {
-		return ""
-	}
-	return s.Savings.CPURequestReduction.String()
-}
-
-// memorySaved is cpuSaved for memory.
-func (s policyStatus) memorySaved() string {
-	if s.Savings == nil {
-		return ""
-	}
-	return s.Savings.MemoryRequestReduction.String()
 }
 
 // count formats a number of workloads.

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/anykind"
-	"attune.io/attune/cmd/kubectl-attune/workloadname"
+	"attune.io/attune/cmd/kubectl-attune/input"
+	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 )
@@ -32,7 +32,7 @@ func (e *environment) parseWorkloads(arguments []string) ([]workload.Identity, e
 	}
 	named := make([]workload.Identity, 0, len(arguments))
 	for _, argument := range arguments {
-		id, err := workloadname.Parse(argument, namespace)
+		id, err := input.ParseWorkload(argument, namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -53,6 +53,27 @@ type scope struct {
 func (s *scope) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "Look at every namespace")
 	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status and backtest, of workloads for every other verb")
+}
+
+// reach is the part of the cluster that a verb looks at, with the user's own rights.
+type reach struct {
+	client.Client
+	// namespace is empty for all of them, as for the client.
+	namespace string
+	// selector is that of -l; nil where it was not given.
+	selector labels.Selector
+}
+
+// reach connects to the cluster, and reads -n, -A and -l.
+func (e *environment) reach() (r reach, err error) {
+	if r.Client, err = e.cluster.Client(); err != nil {
+		return r, err
+	}
+	if r.namespace, err = e.namespace(); err != nil {
+		return r, err
+	}
+	r.selector, err = e.scope.labelSelector()
+	return r, err
 }
 
 // namespace returns the namespace to look in; empty means all of them, as for the client.
@@ -97,7 +118,7 @@ func where(namespace string) string {
 // getWorkload reads one workload, and returns its object too, for a patch.
 // A workload that does not exist is an error with advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
-	kind, sized, err := anykind.Of(c, id.Kind)
+	kind, sized, err := selection.KindOf(c, id.Kind)
 	if err != nil {
 		return workload.Workload{}, nil, err
 	}
@@ -113,7 +134,7 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 // any labels.
 // Parts of other workloads, such as a Deployment's ReplicaSets, are among them.
 func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
-	kind, sized, err := anykind.Of(c, kind)
+	kind, sized, err := selection.KindOf(c, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +147,7 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 		return nil, err
 	}
 	found := map[workload.Identity]workload.Workload{}
-	var referred bool
+	referred := false
 	for _, object := range objects {
 		// Every object of the list is a workload; ok guards against kinds that package workload does not know.
 		if w, ok := workload.From(object); ok {
@@ -137,19 +158,12 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 	if !referred {
 		return found, nil
 	}
-	return found, withTemplates(ctx, c, found, namespace)
-}
-
-// withTemplates adds the templates that the workloads have of Deployments.
-func withTemplates(ctx context.Context, c client.Client, to map[workload.Identity]workload.Workload, namespace string) error {
+	// The templates are those of Deployments.
 	deployments, err := listWorkloads(ctx, c, v1alpha1.KindDeployment, namespace, nil)
-	if err != nil {
-		return err
-	}
-	for id, w := range to {
+	for id, w := range found {
 		if of, known := deployments[w.TemplateOf]; known {
-			to[id] = w.With(of)
+			found[id] = w.With(of)
 		}
 	}
-	return nil
+	return found, err
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/workloadname"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/workload"
 )
 
@@ -21,9 +21,9 @@ func TestEveryKindHasItsNamesAndObjects(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			require.NotEmpty(t, workloadname.Kinds[kind])
-			for _, name := range append(workloadname.Kinds[kind], string(kind)) {
-				id, err := workloadname.Parse(name+"/web", "shop")
+			require.NotEmpty(t, input.KindNames[kind])
+			for _, name := range append(input.KindNames[kind], string(kind)) {
+				id, err := input.ParseWorkload(name+"/web", "shop")
 				require.NoError(t, err)
 				assert.Equal(t, workload.Identity{Kind: kind, Namespace: "shop", Name: "web"}, id)
 			}

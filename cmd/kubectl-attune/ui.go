@@ -6,16 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"attune.io/attune/cmd/kubectl-attune/askpod"
-	"attune.io/attune/cmd/kubectl-attune/uiproxy"
+	"attune.io/attune/cmd/kubectl-attune/connect"
 	"attune.io/attune/internal/decision"
 )
 
 // newUI makes the verb ui.
-func newUI(env *environment) *cobra.Command { return uiproxy.NewCommand(env.Out, env.ErrOut, env.page) }
+func newUI(env *environment) *cobra.Command { return connect.NewUI(env.Out, env.ErrOut, env.page) }
 
 // page asks the leader for a page.
-func (e *environment) page(ctx context.Context, operator, path string) (answer askpod.Answer, err error) {
+func (e *environment) page(ctx context.Context, operator, path string) (answer connect.Answer, err error) {
 	c, err := e.cluster.Client()
 	if err != nil {
 		return answer, err

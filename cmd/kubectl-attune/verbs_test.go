@@ -13,7 +13,7 @@ import (
 )
 
 // Every verb that reads, in every format.
-var answers = []struct {
+var goldens = []struct {
 	golden string
 	args   []string
 	code   int
@@ -41,7 +41,7 @@ var answers = []struct {
 }
 
 func TestAnswers(t *testing.T) {
-	for _, c := range answers {
+	for _, c := range goldens {
 		t.Run(c.golden, func(t *testing.T) {
 			got := newCLITest(t, interceptor.Funcs{}).run(c.args...)
 			assert.Equal(t, c.code, got.code, got.errOut)
@@ -63,7 +63,7 @@ func TestAnswersDoNotDependOnTheOrderOfLists(t *testing.T) {
 			return meta.SetList(list, items)
 		},
 	}
-	for _, c := range answers {
+	for _, c := range goldens {
 		t.Run(c.golden, func(t *testing.T) {
 			want := newCLITest(t, interceptor.Funcs{}).run(c.args...)
 			assert.Equal(t, want, newCLITest(t, reversed).run(c.args...))

@@ -16,8 +16,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/clusterusage"
-	"attune.io/attune/cmd/kubectl-attune/policyfile"
-	"attune.io/attune/cmd/kubectl-attune/progress"
+	"attune.io/attune/cmd/kubectl-attune/input"
+	"attune.io/attune/cmd/kubectl-attune/terminal"
 	"attune.io/attune/cmd/kubectl-attune/wizard"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
@@ -30,7 +30,7 @@ import (
 // It needs no right at all: with those to list workloads, policies and recommendations it says more.
 func newWizard(env *environment) *cobra.Command {
 	terminal := func() wizard.Terminal {
-		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(w io.Writer, p *policyfile.Written) error {
+		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(w io.Writer, p *input.Written) error {
 			of := *env
 			of.Out = w
 			return of.print(writtenPolicy{p})
@@ -40,7 +40,7 @@ func newWizard(env *environment) *cobra.Command {
 }
 
 // writtenPolicy is the answer of wizard, for people as YAML.
-type writtenPolicy struct{ *policyfile.Written }
+type writtenPolicy struct{ *input.Written }
 
 // Human implements document.
 func (p writtenPolicy) Human(w io.Writer, _ bool) error {
@@ -119,7 +119,7 @@ func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, a
 	}
 	flags := usualBacktest()
 	flags.from = usage.from
-	shown := progress.New(w.env.terminal, w.env.now)
+	shown := terminal.NewProgress(w.env.terminal, w.env.now)
 	defer shown.Done()
 	played, err := flags.play(ctx, usage, shown)
 	var short tooShort

@@ -80,11 +80,10 @@ var laws = []law{
 	{"cmd/kubectl-attune/vpaimport", func(from, d string, standard bool) bool {
 		return client(from, d, standard) || strings.HasPrefix(d, "k8s.io/autoscaler")
 	}, "VPAs are translated by pure code, and read without Go types"},
-	{"cmd/kubectl-attune/watch", client, "when something is written again is decided by pure code"},
-	{"cmd/kubectl-attune/diffanswer", client, "answers are made of values"},
+	{"cmd/kubectl-attune/terminal", client, "when something is written again is decided by pure code"},
+	{"cmd/kubectl-attune/answers", client, "answers are made of values"},
+	{"cmd/kubectl-attune/input", client, "what users write is read by pure code"},
 	{"cmd/kubectl-attune/nearest", client, "which policy is the nearest is decided by pure code"},
-	{"cmd/kubectl-attune/savingsanswer", client, "answers are made of values"},
-	{"cmd/kubectl-attune/krr", client, "answers are made of values"},
 	{"cmd/kubectl-attune/wizard", client, "the wizard asks a person; what it knows of a cluster comes through an interface"},
 	{"cmd/kubectl-attune/doctor", func(from, d string, standard bool) bool {
 		return from != module+"cmd/kubectl-attune/doctor/look" && client(from, d, standard)

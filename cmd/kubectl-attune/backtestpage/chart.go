@@ -3,6 +3,7 @@ package backtestpage
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"attune.io/attune/internal/chart"
@@ -101,12 +102,7 @@ func points(l backtest.Timeline, of func(backtest.Moment) float64) []chart.Point
 
 // limited says whether memory has a limit beside its request.
 func limited(l backtest.Timeline) bool {
-	for _, m := range l {
-		if m.Limit != m.Request[recommender.Memory] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l, func(m backtest.Moment) bool { return m.Limit != m.Request[recommender.Memory] })
 }
 
 // frontier is the chart of incidents against slack of one resource.
@@ -220,12 +216,9 @@ func label(points []point) {
 	type box struct{ x, y, width float64 }
 	var placed []box
 	free := func(b box) bool {
-		for _, p := range placed {
-			if math.Abs(b.y-p.y) < labelHigh && b.x < p.x+p.width && p.x < b.x+b.width {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(placed, func(p box) bool {
+			return math.Abs(b.y-p.y) < labelHigh && b.x < p.x+p.width && p.x < b.x+b.width
+		})
 	}
 	for i := range points {
 		p := &points[i]

@@ -1,6 +1,7 @@
 package backtestpage
 
 import (
+	"slices"
 	"strconv"
 
 	"attune.io/attune/internal/chart"
@@ -30,10 +31,8 @@ type row struct {
 func reports(p Page) []row {
 	rows := []row{rowOf(p.Policy)}
 	rows[0].Policy = true
-	for _, list := range [][]backtest.Report{p.Others, p.Sweep} {
-		for _, r := range list {
-			rows = append(rows, rowOf(r))
-		}
+	for _, r := range slices.Concat(p.Others, p.Sweep) {
+		rows = append(rows, rowOf(r))
 	}
 	return rows
 }

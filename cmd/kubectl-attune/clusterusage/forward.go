@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/askpod"
+	"attune.io/attune/cmd/kubectl-attune/connect"
 	"attune.io/attune/usage/prometheus"
 )
 
 // mostAnswer is the most that an answer of a server may have, in bytes. A forwarded port carries a little more, so that one
 // that is cut off is known by its length, and asked for in parts.
-const mostAnswer = askpod.MostAnswer - 1
+const mostAnswer = connect.MostAnswer - 1
 
 // AskPod sends a GET to a port of a pod, and returns the HTTP status and the body.
 type AskPod func(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -92,10 +93,5 @@ func (s *Seen) bridges() bool {
 
 // besideVPA reports whether VPA's admission controller is registered.
 func (s *Seen) besideVPA() bool {
-	for i := range s.Admission.Mutating.Value {
-		if s.Admission.Mutating.Value[i].Name == autoscale.VPAWebhook {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Admission.Mutating.Value, func(c admissionv1.MutatingWebhookConfiguration) bool { return c.Name == autoscale.VPAWebhook })
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -105,12 +106,7 @@ func quotas(seen *Seen, f *findings) {
 
 // within judges the growth by one quota.
 func (g growth) within(q *corev1.ResourceQuota, f *findings) {
-	names := make([]corev1.ResourceName, 0, len(q.Status.Hard))
-	for name := range q.Status.Hard {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
 		counted, ok := constraint.CountedBy(name)
 		if !ok {
 			continue

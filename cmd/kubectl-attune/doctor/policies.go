@@ -96,7 +96,7 @@ func usage(seen *Seen, f *findings) {
 			continue
 		}
 		id := workload.IdentityOf(rec)
-		f.add(Warning, "kubectl attune explain "+reference(id), "usage of %s in namespace %s is not fresh: %s", id, id.Namespace, hold.Message)
+		f.add(Warning, "kubectl attune explain "+id.String()+" --namespace "+id.Namespace, "usage of %s in namespace %s is not fresh: %s", id, id.Namespace, hold.Message)
 	}
 	if len(all) == 0 {
 		f.fine("without a policy no usage is needed")
@@ -114,11 +114,6 @@ func staleHold(rec *v1alpha1.AttuneRecommendation) *v1alpha1.Hold {
 		}
 	}
 	return nil
-}
-
-// reference is a workload as the plugin's verbs take it.
-func reference(id workload.Identity) string {
-	return id.String() + " --namespace " + id.Namespace
 }
 
 // namespaces looks whether the label by which new pods are sized, and policies, are in the same namespaces.

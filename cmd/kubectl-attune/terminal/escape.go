@@ -1,4 +1,5 @@
-// Package terminal writes for people at terminals what others may have written into objects.
+// Package terminal writes for people at terminals: without control characters that others wrote into objects (escape.go),
+// coloured (colour.go), how far a long run is (progress.go), and an answer again when it has changed (watch.go).
 package terminal
 
 import (

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/quantity"
 	"attune.io/attune/internal/workload"
@@ -86,7 +86,7 @@ func target(namespace, apiVersion, kind, name string) (workload.Identity, bool) 
 
 // Import returns the policy of a VPA, and a sentence for each setting that has no counterpart. nil: there can be no
 // policy, and a sentence says why. containers are those of the workload; nil: they are not known.
-func Import(object *unstructured.Unstructured, containers []string) (*policyfile.Written, []string) {
+func Import(object *unstructured.Unstructured, containers []string) (*input.Written, []string) {
 	x := &importer{name: object.GetNamespace() + "/" + object.GetName(), containers: containers}
 	spec, _ := object.Object["spec"].(map[string]any)
 	text, err := json.Marshal(spec)
@@ -107,7 +107,7 @@ func Import(object *unstructured.Unstructured, containers []string) (*policyfile
 	x.bounds()
 	x.boost()
 	x.rest(spec)
-	made := policyfile.Write(policyfile.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
+	made := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
 	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: made.Metadata.Name}, Spec: x.spec}); err != nil {
 		x.note("its policy has to be corrected before it is accepted: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/cmd/kubectl-attune/input"
 )
 
 // imported returns the policy's spec as YAML without its target, and the notes without the VPA's name.
@@ -26,7 +26,7 @@ func imported(t *testing.T, spec string, containers ...string) (string, []string
 
 // result of one import; its notes are without the VPA's name.
 type result struct {
-	made  *policyfile.Written
+	made  *input.Written
 	notes []string
 }
 

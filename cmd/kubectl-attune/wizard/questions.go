@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/workloadname"
+	"attune.io/attune/cmd/kubectl-attune/input"
 )
 
 // question is answered by a line, or beforehand by a flag of the same syntax.
@@ -131,19 +131,19 @@ func setTarget(spec *v1alpha1.AttunePolicySpec, answer string) error {
 		if labelled {
 			return fmt.Errorf("%q has a name and labels: write KIND/NAME or KIND,LABELS", answer)
 		}
-		id, err := workloadname.Parse(spelled, "")
+		id, err := input.ParseWorkload(spelled, "")
 		if err != nil {
 			return err
 		}
-		if _, known := workloadname.Kinds[id.Kind]; !known {
+		if _, known := input.KindNames[id.Kind]; !known {
 			return fmt.Errorf("%q: the wizard knows the kinds of Kubernetes and Rollouts alone; write the policy with targetRef.kind KIND.GROUP, such as CloneSet.apps.kruise.io", spelled)
 		}
 		spec.TargetRef = v1alpha1.TargetRef{Kind: id.Kind, Name: id.Name}
 		return nil
 	}
-	kind, known := workloadname.Kind(spelled)
+	kind, known := input.KindNamed(spelled)
 	if !known {
-		return fmt.Errorf("%q is no kind that attune sizes: use %s", spelled, workloadname.Sized)
+		return fmt.Errorf("%q is no kind that attune sizes: use %s", spelled, input.SizedKinds)
 	}
 	spec.TargetRef = v1alpha1.TargetRef{Kind: kind}
 	if !labelled {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/policy"
 )
 
@@ -56,7 +56,7 @@ type Terminal struct {
 	// Asks: stdin is a terminal, so that questions have somebody who answers them.
 	Asks bool
 	// Format writes a policy in the format of -o.
-	Format func(w io.Writer, p *policyfile.Written) error
+	Format func(w io.Writer, p *input.Written) error
 }
 
 // wizard is one run.
@@ -126,7 +126,7 @@ func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
 	if w.name == "" && found.replaced(spec.TargetRef) {
 		return fmt.Errorf("policy %s of namespace %s has another target, %s, and kubectl apply would replace it: give another name with --name", p.Name, p.Namespace, spelled(*found.Exists))
 	}
-	if err := w.write(policyfile.Write(policyfile.Metadata{Name: p.Name, Namespace: p.Namespace}, p.Spec)); err != nil {
+	if err := w.write(input.WritePolicy(input.Metadata{Name: p.Name, Namespace: p.Namespace}, p.Spec)); err != nil {
 		return err
 	}
 	w.told(ctx, p, found, unread)
@@ -232,7 +232,7 @@ func next(ctx context.Context, lines <-chan string) (string, error) {
 }
 
 // write the policy to stdout or into a new file.
-func (w *wizard) write(p *policyfile.Written) error {
+func (w *wizard) write(p *input.Written) error {
 	if w.file == "" {
 		return w.Format(w.Out, p)
 	}

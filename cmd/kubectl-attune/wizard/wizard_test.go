@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/policy"
 )
 
@@ -53,7 +53,7 @@ func (w *world) run(t *testing.T, args ...string) (string, string, error) {
 func (w *world) runIn(ctx context.Context, in io.Reader, args ...string) (string, string, error) {
 	var out, errOut bytes.Buffer
 	command := New(func() Terminal {
-		return Terminal{In: in, Out: &out, Err: &errOut, Asks: w.asks, Format: func(to io.Writer, p *policyfile.Written) error {
+		return Terminal{In: in, Out: &out, Err: &errOut, Asks: w.asks, Format: func(to io.Writer, p *input.Written) error {
 			text, err := yaml.Marshal(p)
 			_, _ = to.Write(text)
 			return err
@@ -108,7 +108,7 @@ func TestFourQuestions(t *testing.T) {
 
 func parsed(t *testing.T, text string) *v1alpha1.AttunePolicy {
 	t.Helper()
-	documents, err := policyfile.Parse([]byte(text))
+	documents, err := input.ParsePolicy([]byte(text))
 	require.NoError(t, err, text)
 	return documents.Policy
 }

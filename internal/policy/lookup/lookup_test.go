@@ -89,7 +89,7 @@ func TestInstances(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, there, none)
 	}
-	all, err := r.AllInstances(t.Context())
+	all, err := r.Instances(t.Context(), "")
 	require.NoError(t, err)
 	var in []string
 	for _, p := range all {

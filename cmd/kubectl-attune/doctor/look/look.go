@@ -24,36 +24,37 @@ import (
 	"attune.io/attune/internal/decision"
 )
 
+// list reads the objects of one kind. items are those of the list.
+func list[T any](ctx context.Context, c client.Client, into client.ObjectList, items *[]T, options ...client.ListOption) doctor.Read[T] {
+	err := c.List(ctx, into, options...)
+	return doctor.Read[T]{Value: *items, Err: err}
+}
+
 // At reads everything in the scope. version is that of the API server.
 func At(ctx context.Context, c client.Client, scope doctor.Scope, version string) *doctor.Seen {
 	seen := &doctor.Seen{Scope: scope, Version: version}
 	in, operator := client.InNamespace(scope.Namespace), client.InNamespace(scope.Operator)
 
 	nodes := &corev1.NodeList{}
-	seen.Nodes.Err = c.List(ctx, nodes)
-	seen.Nodes.Value = nodes.Items
+	seen.Nodes = list(ctx, c, nodes, &nodes.Items)
 	seen.CRDs = definitions(ctx, c)
 	seen.Rights = rights(ctx, c, scope)
 
 	deployments := &appsv1.DeploymentList{}
-	seen.Installed.Deployments.Err = c.List(ctx, deployments, operator, client.MatchingLabels{doctor.Selector: doctor.SelectorValue})
-	seen.Installed.Deployments.Value = deployments.Items
+	seen.Installed.Deployments = list(ctx, c, deployments, &deployments.Items, operator, client.MatchingLabels{doctor.Selector: doctor.SelectorValue})
 	seen.Installed.Leases = lease(ctx, c, scope.Operator)
 	endpoints := &discoveryv1.EndpointSliceList{}
-	seen.Installed.Slices.Err = c.List(ctx, endpoints, operator)
-	seen.Installed.Slices.Value = endpoints.Items
+	seen.Installed.Slices = list(ctx, c, endpoints, &endpoints.Items, operator)
 	seen.Admission = admission(ctx, c)
 
 	policies := &v1alpha1.AttunePolicyList{}
-	seen.Policies.Err = c.List(ctx, policies, in)
-	seen.Policies.Value = policies.Items
+	seen.Policies = list(ctx, c, policies, &policies.Items, in)
 	clusters := &v1alpha1.AttuneClusterPolicyList{}
 	if c.List(ctx, clusters) == nil {
 		seen.ClusterPolicies = clusters.Items
 	}
 	recommendations := &v1alpha1.AttuneRecommendationList{}
-	seen.Recommendations.Err = c.List(ctx, recommendations, in)
-	seen.Recommendations.Value = recommendations.Items
+	seen.Recommendations = list(ctx, c, recommendations, &recommendations.Items, in)
 	seen.Namespaces = namespaces(ctx, c, scope.Namespace)
 	seen.Neighbours = neighbours(ctx, c, in)
 	return seen
@@ -73,12 +74,10 @@ func lease(ctx context.Context, c client.Client, operator string) (read doctor.R
 }
 
 // definitions reads the metadata of all CustomResourceDefinitions: their schemas are large.
-func definitions(ctx context.Context, c client.Client) (read doctor.Read[metav1.PartialObjectMetadata]) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
-	read.Err = c.List(ctx, list)
-	read.Value = list.Items
-	return read
+func definitions(ctx context.Context, c client.Client) doctor.Read[metav1.PartialObjectMetadata] {
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	return list(ctx, c, all, &all.Items)
 }
 
 // rights asks the API server for each right by itself. A SelfSubjectAccessReview is created and not stored.
@@ -100,24 +99,19 @@ func rights(ctx context.Context, c client.Client, scope doctor.Scope) []doctor.R
 // admission reads what judges or changes objects.
 func admission(ctx context.Context, c client.Client) (a doctor.Admission) {
 	mutating := &admissionv1.MutatingWebhookConfigurationList{}
-	a.Mutating.Err = c.List(ctx, mutating)
-	a.Mutating.Value = mutating.Items
+	a.Mutating = list(ctx, c, mutating, &mutating.Items)
 	validating := &admissionv1.ValidatingWebhookConfigurationList{}
-	a.Validating.Err = c.List(ctx, validating)
-	a.Validating.Value = validating.Items
+	a.Validating = list(ctx, c, validating, &validating.Items)
 	policies := &admissionv1.ValidatingAdmissionPolicyList{}
-	a.Policies.Err = c.List(ctx, policies)
-	a.Policies.Value = policies.Items
+	a.Policies = list(ctx, c, policies, &policies.Items)
 	return a
 }
 
 // namespaces reads one namespace, or all of them.
 func namespaces(ctx context.Context, c client.Client, name string) (read doctor.Read[corev1.Namespace]) {
 	if name == "" {
-		list := &corev1.NamespaceList{}
-		read.Err = c.List(ctx, list)
-		read.Value = list.Items
-		return read
+		all := &corev1.NamespaceList{}
+		return list(ctx, c, all, &all.Items)
 	}
 	var one corev1.Namespace
 	if read.Err = c.Get(ctx, client.ObjectKey{Name: name}, &one); read.Err == nil {
@@ -132,16 +126,12 @@ func neighbours(ctx context.Context, c client.Client, in client.ListOption) (n d
 	kind := autoscale.VPAKind
 	kind.Kind += "List"
 	vpas.SetGroupVersionKind(kind)
-	n.VPAs.Err = c.List(ctx, vpas, in)
-	n.VPAs.Value = vpas.Items
+	n.VPAs = list(ctx, c, vpas, &vpas.Items, in)
 	hpas := &autoscalingv2.HorizontalPodAutoscalerList{}
-	n.HPAs.Err = c.List(ctx, hpas, in)
-	n.HPAs.Value = hpas.Items
+	n.HPAs = list(ctx, c, hpas, &hpas.Items, in)
 	quotas := &corev1.ResourceQuotaList{}
-	n.Quotas.Err = c.List(ctx, quotas, in)
-	n.Quotas.Value = quotas.Items
+	n.Quotas = list(ctx, c, quotas, &quotas.Items, in)
 	pods := &corev1.PodList{}
-	n.Pods.Err = c.List(ctx, pods, in)
-	n.Pods.Value = pods.Items
+	n.Pods = list(ctx, c, pods, &pods.Items, in)
 	return n
 }

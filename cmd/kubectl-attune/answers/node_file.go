@@ -1,0 +1,188 @@
+package answers
+
+import (
+	"cmp"
+	"io"
+	"slices"
+
+	"attune.io/attune/cmd/kubectl-attune/input"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+)
+
+// NodeFile is the answer of node --file.
+// Its JSON, with -o json:
+//
+//	{"pods": [{"name": "shop/web-1", "containers": [{
+//	  "name": "app", "cpuRequest": "800m",
+//	  "memoryRequest": "600Mi", "memoryLimit": "1200Mi"
+//	}]}],
+//	 "evictions": [{"name": "shop/batch-1", "reason": "…"}],
+//	 "overcommitted": false}
+type NodeFile struct {
+	// Pods that stay, by name; never nil.
+	Pods []nodePod `json:"pods"`
+	// Evictions in the order in which they would be made; never nil.
+	Evictions []nodeEviction `json:"evictions"`
+	// Overcommitted is true where the pods do not fit and none may be evicted to make them fit.
+	Overcommitted bool `json:"overcommitted"`
+}
+
+// nodePod is a pod that stays on the node.
+type nodePod struct {
+	// Name is NAMESPACE/NAME as in the file.
+	Name string `json:"name"`
+	// Containers in the order of the file.
+	Containers []nodeContainer `json:"containers"`
+}
+
+// nodeContainer is what a container would get. An amount is nil where the file has no demand for the resource.
+type nodeContainer struct {
+	// Name of the container.
+	Name string `json:"name"`
+	// CPURequest, MemoryRequest and MemoryLimit are quantities.
+	CPURequest *string `json:"cpuRequest"`
+	// MemoryRequest is the grant of memory.
+	MemoryRequest *string `json:"memoryRequest"`
+	// MemoryLimit is nil where the grant has none.
+	MemoryLimit *string `json:"memoryLimit"`
+
+	// demand is what the file has of it, steps how the grant was computed.
+	demand node.Container
+	// steps are those of the resources with a demand; -o wide shows them.
+	steps []recommender.Step
+}
+
+// nodeEviction is a pod that would be evicted.
+type nodeEviction struct {
+	// Name of the pod, and Reason in one sentence.
+	Name string `json:"name"`
+	// Reason is the sentence of the recommender.
+	Reason string `json:"reason"`
+
+	// as is the eviction ranking of the pod.
+	as string
+}
+
+// NewNodeFile makes the answer of a result. Grants are in the order of all containers of all pods; steps returns
+// those of one container.
+func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, container int) []recommender.Step) NodeFile {
+	answer := NodeFile{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
+	gone := map[int]bool{}
+	for _, v := range result.Evictions {
+		gone[v.Pod] = true
+		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason(), as: v.Ranking.String()})
+	}
+	// result.Grants is one flat list over the containers of all pods, evicted ones included.
+	first := 0
+	for i, p := range demands.Pods {
+		grants := result.Grants[first : first+len(p.Containers)]
+		first += len(grants)
+		// A pod that is evicted has grants in the result, but they are not shown.
+		if gone[i] {
+			continue
+		}
+		pod := nodePod{Name: p.Name}
+		for j, g := range grants {
+			measured := demands.Measured[i][j]
+			c := newNodeContainer(p.Containers[j], g, measured)
+			// Steps of a resource without a demand explain nothing: the container keeps what it holds.
+			c.steps = slices.DeleteFunc(steps(i, j), func(s recommender.Step) bool { return !measured[s.Resource] })
+			pod.Containers = append(pod.Containers, c)
+		}
+		answer.Pods = append(answer.Pods, pod)
+	}
+	slices.SortFunc(answer.Pods, func(a, b nodePod) int { return cmp.Compare(a.Name, b.Name) })
+	return answer
+}
+
+// newNodeContainer formats one grant. A resource that was not measured keeps nil.
+func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nodeContainer {
+	c := nodeContainer{Name: demand.Name, demand: demand}
+	for r, to := range [2]**string{recommender.CPU: &c.CPURequest, recommender.Memory: &c.MemoryRequest} {
+		if measured[r] {
+			text := recommender.Format(recommender.Resource(r), g.Request[r])
+			*to = &text
+		}
+	}
+	if g.MemoryLimit > 0 {
+		text := recommender.Format(recommender.Memory, g.MemoryLimit)
+		c.MemoryLimit = &text
+	}
+	return c
+}
+
+// Human writes the answer for people.
+// It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
+// follow where there are any.
+func (a NodeFile) Human(w io.Writer, wide bool) error {
+	if err := a.table(wide).Write(w); err != nil {
+		return err
+	}
+	if wide {
+		if err := a.computation().WriteBelow(w); err != nil {
+			return err
+		}
+	}
+	if err := a.evictions(wide).WriteBelow(w); err != nil {
+		return err
+	}
+	if a.Overcommitted {
+		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left.\n")
+		return err
+	}
+	return nil
+}
+
+// table has one row for each container: what it holds, its demand and its grant.
+func (a NodeFile) table(wide bool) Table {
+	t := Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}, Wide: wide}
+	const cpu, memory = recommender.CPU, recommender.Memory
+	for _, p := range a.Pods {
+		for _, c := range p.Containers {
+			t.Add(p.Name, c.Name,
+				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), Cell(cpu, c.CPURequest),
+				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), Cell(memory, c.MemoryRequest), Cell(memory, c.MemoryLimit))
+		}
+	}
+	return t
+}
+
+// wanted formats an amount of the demand; empty where the resource was not measured.
+func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount) string {
+	if r == recommender.CPU && c.CPURequest == nil || r == recommender.Memory && c.MemoryRequest == nil {
+		return ""
+	}
+	return explain.Readable(r, recommender.Format(r, amount))
+}
+
+// orDash formats an amount; empty, which the table shows as a dash, where it is 0.
+func orDash(r recommender.Resource, amount recommender.Amount) string {
+	if amount == 0 {
+		return ""
+	}
+	return explain.Readable(r, recommender.Format(r, amount))
+}
+
+// computation has one row for each step by which a grant was computed.
+func (a NodeFile) computation() Table {
+	t := Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}, Wide: true}
+	for _, p := range a.Pods {
+		for _, c := range p.Containers {
+			for _, s := range c.steps {
+				t.Add(p.Name, c.Name, s.Resource.String(), s.Name, explain.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
+			}
+		}
+	}
+	return t
+}
+
+// evictions has one row for each pod that would be evicted, in their order.
+func (a NodeFile) evictions(wide bool) Table {
+	t := Table{Header: []string{"EVICTED", "RANKING", "WHY"}, Wide: wide}
+	for _, v := range a.Evictions {
+		t.Add(v.Name, v.as, v.Reason)
+	}
+	return t
+}

@@ -1,0 +1,315 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+)
+
+// Demands are the input of node.Sharer.Share.
+type Demands struct {
+	// Available is what the node has for the pods, in millicores and bytes: allocatable of the file.
+	Available node.Amounts
+	// Pods in the order of the file.
+	Pods []node.Pod
+	// Measured[i][j][r] is true where the file has a demand of resource r for container j of pod i. A container
+	// without a demand takes part with what it holds, and keeps that.
+	Measured [][][2]bool
+}
+
+// ParseDemands reads the file. Its error has one sentence for each mistake: the field, the value, and what would work.
+func ParseDemands(text []byte) (Demands, error) {
+	object, err := onlyDocument(text)
+	if err != nil {
+		return Demands{}, err
+	}
+	var f file
+	if err := decodeStrict(object, &f); err != nil {
+		return Demands{}, err
+	}
+	// The demands are of no use where there is a mistake; the caller looks at the error first.
+	r := reader{file: &f, pods: map[string]int{}}
+	demands := r.demands()
+	return demands, r.mistakes()
+}
+
+// onlyDocument returns the only YAML document of a file, as JSON. None and several are errors.
+func onlyDocument(text []byte) ([]byte, error) {
+	var only []byte
+	err := eachDocument(text, func(_ int, object []byte) error {
+		if only != nil {
+			return errors.New("it holds a second document: one file is one node, leave one of them")
+		}
+		only = object
+		return nil
+	})
+	if err == nil && only == nil {
+		err = errors.New("it holds no demands: write allocatable and pods")
+	}
+	return only, err
+}
+
+// file is the format of the YAML file. Its field names are a contract.
+// For example:
+//
+//	allocatable: {cpu: "4", memory: 16Gi}
+//	eviction: Enabled
+//	pods:
+//	- name: shop/web-1
+//	  group: web
+//	  evictionRanking: High
+//	  containers:
+//	  - name: app
+//	    current: {cpu: 500m, memory: 512Mi}
+//	    cpu: {base: 250m, peak: 800m}
+//	    memory: {base: 300Mi, peak: 600Mi, max7d: 700Mi}
+type file struct {
+	// Allocatable is what the node has; a resource that no pod asks for may be missing.
+	Allocatable amounts `json:"allocatable"`
+	// Eviction is Enabled or Disabled; empty: Disabled.
+	Eviction string `json:"eviction"`
+	Pods     []pod  `json:"pods"`
+}
+
+// amounts of CPU and memory; nil: not given.
+type amounts struct {
+	CPU    *resource.Quantity `json:"cpu"`
+	Memory *resource.Quantity `json:"memory"`
+}
+
+// pod is one pod of the file. Name is NAMESPACE/NAME. Pods of one Group share spikes; empty: the pod spikes alone.
+// EvictionRanking is Low, Medium, High or Never; empty: Low.
+type pod struct {
+	Name            string      `json:"name"`
+	Group           string      `json:"group"`
+	DaemonSet       bool        `json:"daemonSet"`
+	EvictionRanking string      `json:"evictionRanking"`
+	InitRequest     amounts     `json:"initRequest"`
+	Containers      []container `json:"containers"`
+}
+
+// container is one container of a pod. Current is what it holds.
+type container struct {
+	Name    string  `json:"name"`
+	Current amounts `json:"current"`
+	CPU     demand  `json:"cpu"`
+	Memory  memory  `json:"memory"`
+}
+
+// demand of a resource: Base is needed always, Peak at most within a day. Both are given or neither.
+type demand struct {
+	Base *resource.Quantity `json:"base"`
+	Peak *resource.Quantity `json:"peak"`
+}
+
+// memory adds what is known of memory alone: the highest usage of seven days, and
+// the amount that OOM kills taught.
+type memory struct {
+	demand `json:",inline"`
+	Max7d  *resource.Quantity `json:"max7d"`
+	OOM    *resource.Quantity `json:"oom"`
+}
+
+// examples complete the messages about mistakes.
+var examples = [2]string{recommender.CPU: "500m", recommender.Memory: "256Mi"}
+
+// reader converts a file to demands and collects the mistakes.
+type reader struct {
+	file     *file
+	problems []string
+	// pods holds the names so far, with the index of the pod that has them.
+	pods map[string]int
+	// asked is the path of the first field that needs a resource; empty: none does.
+	asked [2]string
+}
+
+// mistake records one mistake; reading goes on.
+func (r *reader) mistake(format string, args ...any) {
+	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+// mistakes returns all mistakes as one error, or nil.
+func (r *reader) mistakes() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(r.problems, "; "))
+}
+
+// demands converts the whole file. The allocatable resources come last, since only then it is known which of them
+// are needed.
+func (r *reader) demands() Demands {
+	var d Demands
+	evicts := r.evicts()
+	for i := range r.file.Pods {
+		p, measured := r.pod(i, evicts)
+		d.Pods, d.Measured = append(d.Pods, p), append(d.Measured, measured)
+	}
+	d.Available = r.both("allocatable", r.file.Allocatable)
+	for of, given := range [2]*resource.Quantity{recommender.CPU: r.file.Allocatable.CPU, recommender.Memory: r.file.Allocatable.Memory} {
+		of := recommender.Resource(of)
+		if r.asked[of] != "" && given == nil {
+			r.mistake("allocatable.%s is missing, and %s asks for some: write what the node has, e.g. %s", of, r.asked[of], examples[of])
+		}
+	}
+	return d
+}
+
+// evicts returns whether pods may be evicted.
+func (r *reader) evicts() bool {
+	switch r.file.Eviction {
+	case string(v1alpha1.Enabled):
+		return true
+	case "", string(v1alpha1.Disabled):
+		return false
+	}
+	r.mistake("eviction %q is no setting: write %s or %s", r.file.Eviction, v1alpha1.Enabled, v1alpha1.Disabled)
+	return false
+}
+
+// groupOf returns the pod's group, which is within its namespace as in a cluster; empty: it spikes alone.
+func groupOf(p *pod) string {
+	namespace, _, named := strings.Cut(p.Name, "/")
+	switch {
+	case p.Group == "":
+		return ""
+	case !named:
+		namespace = ""
+	}
+	return board.GroupIn(namespace, p.Group)
+}
+
+// pod converts one pod, and returns which resources of its containers were measured. Without eviction its ranking
+// is Never.
+// A container of a DaemonSet is taken to be born with what it holds.
+func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
+	in, path := &r.file.Pods[i], fmt.Sprintf("pods[%d]", i)
+	r.podName(i, path)
+	p := node.Pod{
+		Name: in.Name, Group: groupOf(in), DaemonSet: in.DaemonSet,
+		Ranking: r.ranking(path, in.EvictionRanking), InitRequest: r.both(path+".initRequest", in.InitRequest),
+	}
+	if !evicts {
+		p.Ranking = node.Never
+	}
+	// An init request needs room on the node too.
+	r.ask(path+".initRequest", p.InitRequest)
+	if len(in.Containers) == 0 {
+		r.mistake("%s.containers is missing: write at least one, e.g. [{name: app, cpu: {base: 250m, peak: 800m}}]", path)
+	}
+	var measured [][2]bool
+	names := map[string]int{}
+	for j := range in.Containers {
+		c, known := r.container(&in.Containers[j], fmt.Sprintf("%s.containers[%d]", path, j), j, names)
+		if p.DaemonSet {
+			// What it holds stands for what it was born with, which a file does not tell.
+			c.Born = c.Current
+		}
+		p.Containers, measured = append(p.Containers, c), append(measured, known)
+	}
+	return p, measured
+}
+
+// podName checks that the pod has a name of its own.
+func (r *reader) podName(i int, path string) {
+	name := r.file.Pods[i].Name
+	first, twice := r.pods[name]
+	switch {
+	case name == "":
+		r.mistake("%s.name is missing: write e.g. shop/web-1", path)
+	case twice:
+		r.mistake("%s.name %q is that of pods[%d] too: give each pod a name of its own", path, name, first)
+	default:
+		r.pods[name] = i
+	}
+}
+
+// ranking converts the eviction ranking; empty is Low, as in a policy.
+func (r *reader) ranking(path, name string) node.Ranking {
+	if name == "" {
+		return node.Low
+	}
+	ranking, ok := node.RankingOf(name)
+	if !ok {
+		r.mistake("%s.evictionRanking %q is no ranking: write Low, Medium, High or Never", path, name)
+	}
+	return ranking
+}
+
+// container converts one container. A resource without a demand is replaced by what the container holds.
+func (r *reader) container(in *container, path string, j int, names map[string]int) (node.Container, [2]bool) {
+	switch first, twice := names[in.Name]; {
+	case in.Name == "":
+		r.mistake("%s.name is missing: write e.g. app", path)
+	case twice:
+		r.mistake("%s.name %q is that of containers[%d] too: give each container a name of its own", path, in.Name, first)
+	default:
+		names[in.Name] = j
+	}
+	c := node.Container{
+		Name:    in.Name,
+		Current: r.both(path+".current", in.Current),
+		Max7d:   r.amount(recommender.Memory, path+".memory.max7d", in.Memory.Max7d),
+		OOM:     r.amount(recommender.Memory, path+".memory.oom", in.Memory.OOM),
+	}
+	var measured [2]bool
+	for of, given := range [2]demand{recommender.CPU: in.CPU, recommender.Memory: in.Memory.demand} {
+		of := recommender.Resource(of)
+		c.Of[of], measured[of] = r.demand(of, path+"."+of.String(), given)
+		if !measured[of] {
+			// Base and peak are what it holds, so sharing neither takes from it nor adds to it.
+			c.Of[of] = node.Unmeasured(c.Current[of])
+		}
+	}
+	r.ask(path, node.Amounts{c.Of[0].Peak, c.Of[1].Peak})
+	return c, measured
+}
+
+// ask records which field is the first to need a resource. The message about a missing allocatable names it.
+func (r *reader) ask(path string, wanted node.Amounts) {
+	for of := range wanted {
+		if wanted[of] > 0 && r.asked[of] == "" {
+			r.asked[of] = path
+		}
+	}
+}
+
+// demand converts a demand; false where none was given.
+func (r *reader) demand(of recommender.Resource, path string, given demand) (node.Demand, bool) {
+	switch {
+	case given.Base == nil && given.Peak == nil:
+		return node.Demand{}, false
+	case given.Base == nil:
+		r.mistake("%s.base is missing beside peak %s: write what it always needs, e.g. %s", path, given.Peak, examples[of])
+	case given.Peak == nil:
+		r.mistake("%s.peak is missing beside base %s: write what it needs at most, e.g. %s", path, given.Base, examples[of])
+	}
+	return node.Demand{Base: r.amount(of, path+".base", given.Base), Peak: r.amount(of, path+".peak", given.Peak)}, true
+}
+
+// both converts amounts of CPU and memory.
+func (r *reader) both(path string, given amounts) node.Amounts {
+	return node.Amounts{
+		recommender.CPU:    r.amount(recommender.CPU, path+".cpu", given.CPU),
+		recommender.Memory: r.amount(recommender.Memory, path+".memory", given.Memory),
+	}
+}
+
+// amount converts a quantity to millicores or bytes; 0 where none was given.
+func (r *reader) amount(of recommender.Resource, path string, given *resource.Quantity) recommender.Amount {
+	if given == nil {
+		return 0
+	}
+	if given.Sign() < 0 {
+		r.mistake("%s %s is below zero: write e.g. %s", path, given, examples[of])
+	}
+	return podview.AmountOf(of, *given)
+}

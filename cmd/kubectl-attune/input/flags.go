@@ -1,0 +1,133 @@
+// Package input reads what users write: flags and the names of workloads on the command line, and YAML files. An error says
+// what was written, and what would work.
+//
+//   - flags.go: values of flags that are more than a text or a number.
+//   - workload.go: workloads as kubectl names them, such as deploy/web.
+//   - policy.go: a policy with the defaults under it (ParsePolicy), and a policy as it is written (WritePolicy).
+//   - demands.go: the demands of a node's pods (ParseDemands).
+//   - strict.go: decoding as strictly as the API server.
+package input
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+)
+
+// Amounts is the value of a flag such as cpu=500m,memory=1Gi.
+type Amounts struct {
+	// Of is indexed by recommender.Resource, in millicores and bytes; 0: not given.
+	Of [2]recommender.Amount
+	// text is the flag as given.
+	text string
+	// Given is true once the flag was given, also with amounts of 0.
+	Given bool
+}
+
+// String implements pflag.Value: the text as given.
+func (a *Amounts) String() string { return a.text }
+
+// Type implements pflag.Value.
+func (a *Amounts) Type() string { return "amounts" }
+
+// Set implements pflag.Value. A resource that is there twice, or an unknown one, is an error.
+func (a *Amounts) Set(value string) error {
+	*a = Amounts{text: value, Given: true}
+	// A resource that is given twice would silently have its last value.
+	seen := map[string]bool{}
+	for _, pair := range strings.Split(value, ",") {
+		name, text, _ := strings.Cut(pair, "=")
+		if seen[name] {
+			return fmt.Errorf("%s is there twice", name)
+		}
+		seen[name] = true
+		r, err := resourceNamed(name)
+		if err != nil {
+			return err
+		}
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil || quantity.Sign() < 0 {
+			return fmt.Errorf("%s %q is no amount: write e.g. %s", name, text, amountExamples[r])
+		}
+		a.Of[r] = podview.AmountOf(r, quantity)
+	}
+	return nil
+}
+
+// Node is the flag --node: the size of the node on which recorded containers ran.
+type Node struct{ Amounts }
+
+// AddTo adds the flag.
+func (n *Node) AddTo(flags *pflag.FlagSet) {
+	flags.Var(&n.Amounts, "node", "Node on which the recorded containers ran, e.g. cpu=16,memory=64Gi: greater samples are dropped (default: those above 1,024 cores or 64Ti, or 1,000 times the median of their series)")
+}
+
+// Bounds of plausible samples. CPU may exceed the node by the error of a rate (usage.MostOn); memory is measured at once.
+func (n *Node) Bounds() usage.Most {
+	return usage.Most{
+		Cores: usage.MostOn(float64(n.Of[recommender.CPU])/1000, 0).Cores,
+		Bytes: float64(n.Of[recommender.Memory]),
+	}
+}
+
+// amountExamples complete the error messages.
+var amountExamples = [2]string{recommender.CPU: "cpu=500m", recommender.Memory: "memory=1Gi"}
+
+// resourceNamed converts cpu or memory to a resource.
+func resourceNamed(name string) (recommender.Resource, error) {
+	for _, r := range recommender.Resources {
+		if name == r.String() {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is neither cpu nor memory: write e.g. cpu=500m,memory=1Gi", name)
+}
+
+// Period is the value of a flag with a duration that may be in days, such as 14d.
+type Period struct {
+	time.Duration
+	// Given is true once the flag was given.
+	Given bool
+}
+
+// String implements pflag.Value.
+func (p *Period) String() string {
+	if p.Duration%(24*time.Hour) == 0 {
+		return strconv.FormatInt(int64(p.Duration/(24*time.Hour)), 10) + "d"
+	}
+	return p.Duration.String()
+}
+
+// Type implements pflag.Value.
+func (p *Period) Type() string { return "duration" }
+
+// mostPeriod is as much as the longest history window.
+const mostPeriod = 90 * 24 * time.Hour
+
+// Set implements pflag.Value.
+func (p *Period) Set(value string) error {
+	text, inDays := strings.CutSuffix(value, "d")
+	var of time.Duration
+	var err error
+	if inDays {
+		var days float64
+		days, err = strconv.ParseFloat(text, 64)
+		of = time.Duration(min(max(days, 0), 1000) * float64(24*time.Hour))
+	} else {
+		of, err = time.ParseDuration(value)
+	}
+	if err != nil || of <= 0 || of > mostPeriod {
+		return errors.New("write a time of up to 90d, e.g. 14d or 36h")
+	}
+	*p = Period{of, true}
+	return nil
+}

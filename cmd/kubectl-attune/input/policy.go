@@ -1,0 +1,168 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+)
+
+// Documents holds the objects of a file.
+type Documents struct {
+	// Policy is never nil after Parse has succeeded.
+	Policy *v1alpha1.AttunePolicy
+	// Namespace and Cluster are the defaults; nil where the file has none.
+	Namespace *v1alpha1.AttuneNamespaceDefaults
+	// Cluster are the defaults of the cluster; nil where the file has none.
+	Cluster *v1alpha1.AttuneDefaults
+}
+
+// ParsePolicy reads the documents of a file. Its error has one sentence for each mistake: the field, the value, and what
+// would work.
+func ParsePolicy(text []byte) (Documents, error) {
+	var documents Documents
+	if err := eachDocument(text, func(number int, object []byte) error { return inDocument(number, documents.add(object)) }); err != nil {
+		return Documents{}, err
+	}
+	// Defaults without a policy resolve to nothing.
+	if documents.Policy == nil {
+		return Documents{}, errors.New("it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
+	}
+	return documents, nil
+}
+
+// eachDocument yields the YAML documents of a file as JSON, with their numbers, except for empty ones.
+func eachDocument(text []byte, yield func(number int, object []byte) error) error {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for number := 1; ; number++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var object []byte
+		if err == nil {
+			object, err = yaml.YAMLToJSONStrict(document)
+		}
+		if err != nil {
+			return inDocument(number, fmt.Errorf("it is not YAML: %w", err))
+		}
+		// A document of comments alone, or an empty one between two separators.
+		if string(object) == "null" {
+			continue
+		}
+		if err := yield(number, object); err != nil {
+			return err
+		}
+	}
+}
+
+// inDocument adds the number of the document to an error, except for the first one.
+func inDocument(number int, err error) error {
+	if number == 1 || err == nil {
+		return err
+	}
+	return fmt.Errorf("document %d: %w", number, err)
+}
+
+// add decodes one document.
+// The API version is checked before the kind: a policy of another product must not be taken for one of attune.
+func (d *Documents) add(text []byte) error {
+	// Only version and kind are read here. They decide into which type the document is decoded.
+	var meta metav1.TypeMeta
+	if err := json.Unmarshal(text, &meta); err != nil {
+		return errors.New("it is no Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
+	}
+	if meta.APIVersion != v1alpha1.GroupVersion.String() {
+		return fmt.Errorf("apiVersion %q is not attune's: write %s", meta.APIVersion, v1alpha1.GroupVersion)
+	}
+	return d.addKind(meta.Kind, text)
+}
+
+// addKind decodes a document of a known kind.
+// Another kind is an error: it may be a typing mistake, and ignoring it would change the result.
+func (d *Documents) addKind(kind string, text []byte) error {
+	switch kind {
+	case "AttunePolicy":
+		return once(&d.Policy, kind, text)
+	case "AttuneClusterPolicy":
+		return d.clusterPolicy(kind, text)
+	case "AttuneNamespaceDefaults":
+		if err := once(&d.Namespace, kind, text); err != nil {
+			return err
+		}
+		return namedDefault(kind, d.Namespace.Name)
+	case "AttuneDefaults":
+		if err := once(&d.Cluster, kind, text); err != nil {
+			return err
+		}
+		return namedDefault(kind, d.Cluster.Name)
+	}
+	return fmt.Errorf("kind %q has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", kind)
+}
+
+// clusterPolicy takes a cluster policy for the policy of any namespace that it selects.
+func (d *Documents) clusterPolicy(kind string, text []byte) error {
+	var of *v1alpha1.AttuneClusterPolicy
+	if d.Policy != nil {
+		return errors.New("it holds two policies: keep one AttunePolicy or AttuneClusterPolicy")
+	}
+	if err := once(&of, kind, text); err != nil {
+		return err
+	}
+	d.Policy = policy.Instance(of, "", true)
+	return nil
+}
+
+// once decodes a document of a kind that a file may have once.
+func once[T any](into **T, kind string, text []byte) error {
+	if *into != nil {
+		return fmt.Errorf("it is a second %s: leave one of them", kind)
+	}
+	*into = new(T)
+	return decodeStrict(text, *into)
+}
+
+// namedDefault refuses defaults of another name than default: the operator would ignore them silently.
+func namedDefault(kind, name string) error {
+	if name != v1alpha1.DefaultsName {
+		return fmt.Errorf("%s metadata.name %q is not read: only the object named %s is", kind, name, v1alpha1.DefaultsName)
+	}
+	return nil
+}
+
+// Written is an AttunePolicy as a user writes it: without status and without what the API server fills in.
+type Written struct {
+	APIVersion string                    `json:"apiVersion"`
+	Kind       string                    `json:"kind"`
+	Metadata   Metadata                  `json:"metadata"`
+	Spec       v1alpha1.AttunePolicySpec `json:"spec"`
+}
+
+// Metadata of a policy.
+type Metadata struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+// WritePolicy makes a policy of a spec.
+func WritePolicy(of Metadata, spec v1alpha1.AttunePolicySpec) *Written {
+	return &Written{APIVersion: v1alpha1.GroupVersion.String(), Kind: "AttunePolicy", Metadata: of, Spec: spec}
+}
+
+// Acts reports whether the policy changes pods. Its type must be there.
+func (w *Written) Acts() bool {
+	switch *w.Spec.UpdateStrategy.Type {
+	case v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,145 @@
+package input
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+const policyHead = "apiVersion: attune.io/v1alpha1\nkind: AttunePolicy\nmetadata: {name: web}\n"
+
+func TestParseReadsPolicyAndDefaults(t *testing.T) {
+	documents, err := ParsePolicy([]byte(`---
+# the policy
+apiVersion: attune.io/v1alpha1
+kind: AttunePolicy
+metadata: {name: web, namespace: shop, creationTimestamp: "2026-01-15T10:00:00Z"}
+spec:
+  targetRef: {kind: Deployment, selector: {matchLabels: {tier: api}}}
+  metricsSource: {queryStep: 4m}
+  cpu: {percentile: 95, overhead: "20", minAllowed: 1m, maxAllowed: 4, startupBoost: {multiplier: "2", duration: 30s}}
+  updateStrategy: {maxConcurrentResizes: 10%, schedule: {daysOfWeek: [Monday]}}
+---
+apiVersion: attune.io/v1alpha1
+kind: AttuneDefaults
+metadata: {name: default}
+spec: {costPricing: {cpuPerCoreHour: "0.03"}}
+---
+# nothing here
+---
+apiVersion: attune.io/v1alpha1
+kind: AttuneNamespaceDefaults
+metadata: {name: default}
+spec: {paused: true}
+`))
+	require.NoError(t, err)
+	spec := documents.Policy.Spec
+	assert.Equal(t, "shop", documents.Policy.Namespace)
+	assert.Equal(t, v1alpha1.KindDeployment, spec.TargetRef.Kind)
+	assert.Equal(t, map[string]string{"tier": "api"}, spec.TargetRef.Selector.MatchLabels)
+	assert.Equal(t, 4*time.Minute, spec.MetricsSource.QueryStep.Duration.Duration)
+	assert.Equal(t, int32(95), *spec.CPU.Percentile)
+	assert.Equal(t, v1alpha1.Percent("20"), *spec.CPU.Overhead)
+	assert.Equal(t, int64(1), spec.CPU.MinAllowed.MilliValue())
+	assert.Equal(t, int64(4), spec.CPU.MaxAllowed.Value())
+	assert.Equal(t, 30*time.Second, spec.CPU.StartupBoost.Duration.Duration.Duration)
+	assert.Equal(t, "10%", spec.UpdateStrategy.MaxConcurrentResizes.String())
+	assert.Equal(t, v1alpha1.Decimal("0.03"), *documents.Cluster.Spec.CostPricing.CPUPerCoreHour)
+	assert.True(t, *documents.Namespace.Spec.Paused)
+}
+
+func TestParseTakesAPolicyAlone(t *testing.T) {
+	documents, err := ParsePolicy([]byte(policyHead + "spec: {targetRef: {kind: Job}}\n"))
+	require.NoError(t, err)
+	assert.Equal(t, v1alpha1.KindJob, documents.Policy.Spec.TargetRef.Kind)
+	assert.Nil(t, documents.Namespace)
+	assert.Nil(t, documents.Cluster)
+}
+
+func TestParseNamesEveryMistake(t *testing.T) {
+	const defaults = "---\napiVersion: attune.io/v1alpha1\nkind: AttuneDefaults\n"
+	cases := map[string]struct{ text, want string }{
+		"unknown field": {
+			policyHead + "spec: {cpu: {percentil: 95}}",
+			"spec.cpu.percentil is no field: spec.cpu has burstSensitivity, controlledValues, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost",
+		},
+		"field in the wrong case": {
+			policyHead + "Spec: {}",
+			"Spec is no field: the document has apiVersion, kind, metadata, spec, status",
+		},
+		"several mistakes": {
+			policyHead + "spec: {cpu: {overhead: 20}, memory: {minAllowed: lots}}",
+			`spec.cpu.overhead 20 must be a string: write "20"; spec.memory.minAllowed "lots" must be a Kubernetes quantity, e.g. 500m or 64Mi`,
+		},
+		"duration": {
+			policyHead + "spec: {metricsSource: {historyWindow: 7 days}}",
+			`spec.metricsSource.historyWindow "7 days" must be a duration, e.g. "5m" or "168h"`,
+		},
+		"duration without unit": {
+			policyHead + "spec: {metricsSource: {historyWindow: 168}}",
+			`spec.metricsSource.historyWindow 168 must be a duration, e.g. "5m" or "168h"`,
+		},
+		"whole number": {
+			policyHead + `spec: {cpu: {percentile: "95"}}`,
+			`spec.cpu.percentile "95" must be a whole number without quotes, e.g. 95`,
+		},
+		"fraction": {
+			policyHead + `spec: {cpu: {percentile: 99.5}}`,
+			`spec.cpu.percentile 99.5 must be a whole number without quotes, e.g. 95`,
+		},
+		"switch": {
+			policyHead + `spec: {paused: "yes"}`,
+			`spec.paused "yes" must be true or false`,
+		},
+		"number or percentage": {
+			policyHead + `spec: {updateStrategy: {maxConcurrentResizes: true}}`,
+			`spec.updateStrategy.maxConcurrentResizes true must be a number or a percentage, e.g. 2 or 10%`,
+		},
+		"list": {
+			policyHead + `spec: {excludedContainers: proxy}`,
+			`spec.excludedContainers "proxy" must be a list, e.g. ["proxy"]`,
+		},
+		"in a list": {
+			policyHead + `spec: {sloGuardrails: [{name: p99, threshold: 1}]}`,
+			`spec.sloGuardrails[0].threshold 1 must be a string: write "1"`,
+		},
+		"in a map": {
+			policyHead + `spec: {metricsSource: {prometheus: {queryParameters: {dedup: true}}}}`,
+			`spec.metricsSource.prometheus.queryParameters.dedup true must be a string: write "true"`,
+		},
+		"object": {
+			policyHead + `spec: {cpu: 500m}`,
+			`spec.cpu "500m" must be an object: write its fields under it`,
+		},
+		"no object at all":  {"just a word", "it is no Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
+		"empty":             {"", "it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
+		"defaults alone":    {defaults + "metadata: {name: default}", "it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
+		"another group":     {"apiVersion: v1\nkind: ConfigMap", `apiVersion "v1" is not attune's: write attune.io/v1alpha1`},
+		"another kind":      {"apiVersion: attune.io/v1alpha1\nkind: AttuneRecommendation", `kind "AttuneRecommendation" has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any`},
+		"two policies":      {policyHead + "---\n" + policyHead, "document 2: it is a second AttunePolicy: leave one of them"},
+		"defaults' name":    {policyHead + defaults + "metadata: {name: mine}", `document 2: AttuneDefaults metadata.name "mine" is not read: only the object named default is`},
+		"defaults' mistake": {policyHead + defaults + "metadata: {name: default}\nspec: {weight: 1}", "document 2: spec.weight is no field: spec has adaptive, costPricing, cpu, excludedContainers, memory, metricsSource, node, paused, sloGuardrails, strategy, updateStrategy"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParsePolicy([]byte(c.text))
+			assert.EqualError(t, err, c.want)
+		})
+	}
+}
+
+func TestParseSaysWhereYAMLBreaks(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"syntax":    {policyHead + "spec: {cpu", "it is not YAML: "},
+		"duplicate": {policyHead + "spec: {paused: true, paused: false}", `key "paused" already set`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParsePolicy([]byte(c.text))
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+}

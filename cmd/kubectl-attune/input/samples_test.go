@@ -1,0 +1,27 @@
+package input
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/internal/policy"
+)
+
+// The samples are policies that the operator takes.
+func TestSamples(t *testing.T) {
+	samples, err := filepath.Glob("../../../config/samples/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, samples)
+	for _, path := range samples {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		documents, err := ParsePolicy(text)
+		require.NoError(t, err, path)
+		_, err = policy.Resolve(documents.Cluster, documents.Namespace, documents.Policy)
+		assert.NoError(t, err, path)
+	}
+}

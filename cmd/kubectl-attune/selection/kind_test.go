@@ -1,0 +1,54 @@
+package selection_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/selection"
+	"attune.io/attune/internal/workload"
+)
+
+func TestOf(t *testing.T) {
+	cloneSet := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	// As client-go makes it of what the API server serves.
+	plural, singular := cloneSet.GroupVersion().WithResource("clonesets"), cloneSet.GroupVersion().WithResource("cloneset")
+	mapper.AddSpecific(cloneSet.GroupVersion().WithKind("cloneset"), plural, singular, meta.RESTScopeNamespace)
+	mapper.AddSpecific(cloneSet, plural, singular, meta.RESTScopeNamespace)
+	c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithRESTMapper(mapper).Build()
+	for _, written := range []v1alpha1.WorkloadKind{"CloneSet.apps.kruise.io", "cloneset.apps.kruise.io", "clonesets.apps.kruise.io"} {
+		kind, sized, err := selection.KindOf(c, written)
+		require.NoError(t, err)
+		assert.EqualValues(t, "CloneSet.apps.kruise.io", kind)
+		assert.Equal(t, workload.Sized{Rollouts: true, Scaled: []schema.GroupVersionKind{cloneSet}}, sized)
+		assert.True(t, c.Scheme().Recognizes(cloneSet))
+	}
+	kind, sized, err := selection.KindOf(c, v1alpha1.KindRollout)
+	require.NoError(t, err)
+	assert.Equal(t, v1alpha1.KindRollout, kind)
+	assert.Equal(t, workload.Sized{Rollouts: true}, sized)
+	_, _, err = selection.KindOf(c, "Queue.example.com")
+	assert.ErrorAs(t, err, new(selection.NotServed))
+	assert.EqualError(t, err, "the API server serves no Queue.example.com: write KIND.GROUP of a kind that it serves")
+	assert.False(t, meta.IsNoMatchError(err), "that would be taken for a kind of attune's own")
+}
+
+// Kinds that the plugin reads by Go types of their own are none that are added, though they are named alike.
+func TestKindsThatThePluginKnows(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	policy := v1alpha1.GroupVersion.WithKind("AttunePolicy")
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(policy, meta.RESTScopeNamespace)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).Build()
+	_, _, err := selection.KindOf(c, "AttunePolicy.attune.io")
+	assert.EqualError(t, err, "AttunePolicy.attune.io is no kind that attune sizes")
+}
