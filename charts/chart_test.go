@@ -150,7 +150,9 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"kubelets verified and not, by a file", []string{"kubelet.tls.caFile=/ca.crt", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"kubelets verified and not", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"names of callers whom nobody verifies", []string{"webhook.clientCA.names={kube-apiserver}"}, "webhook.clientCA.names needs webhook.clientCA.configMap.name"},
-		{"a size that is none", []string{"usage.embedded.size=much"}, "embedded/size"},
+		{"a retention of samples on disk", []string{"usage.embedded.retention=192h"}, "usage.embedded.retention does not exist any more, as the embedded source keeps samples in memory only: remove usage.embedded from your values"},
+		{"a size of samples on disk", []string{"usage.embedded.size=1Gi"}, "usage.embedded.size does not exist any more"},
+		{"a volume for samples", []string{"usage.embedded.volume.persistentVolumeClaim.claimName=attune-usage"}, "usage.embedded.volume does not exist any more"},
 		{"a source that is none", []string{address, "usage.source=graphite"}, "usage/source"},
 		{"a provider that is none", []string{address, "certs.provider=acme"}, "certs/provider"},
 		{"a name that is none", []string{address, "usage.prometheus.adress=x"}, "additional properties 'adress' not allowed"},
@@ -627,40 +629,6 @@ func wellKept(t *testing.T, d *appsv1.Deployment) {
 		}
 	}
 	assert.GreaterOrEqual(t, room.Value(), int64(128<<20), "beside what the emptyDirs may take there is room for the log")
-}
-
-// TestRoomForSamples: what raw samples may take on the node's disk is requested and allowed, and nothing where they have a
-// volume of their own or there are none.
-func TestRoomForSamples(t *testing.T) {
-	for set, want := range map[string]string{
-		"usage.embedded.size=1Gi": "1281Mi", "usage.embedded.size=2Gi": "2305Mi", "usage.embedded.size=500M": "733Mi",
-		"usage.embedded.size=128Mi": "385Mi", "usage.embedded.volume.persistentVolumeClaim.claimName=samples": "256Mi", "usage.source=prometheus," + address: "256Mi",
-	} {
-		r := render(t, set)
-		assert.Equal(t, want, deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Resources.Limits.StorageEphemeral().String(), set)
-		assert.Equal(t, "256Mi", deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Resources.Limits.StorageEphemeral().String(), set)
-	}
-}
-
-// TestUsageVolume: raw samples have a place of their own, which is bounded; a server needs none.
-func TestUsageVolume(t *testing.T) {
-	volume := func(set ...string) *corev1.Volume {
-		spec := deployment(t, render(t, set...), "attune").Spec.Template.Spec
-		i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == "usage" })
-		mounted := slices.ContainsFunc(spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
-			return m.Name == "usage" && slices.Contains(spec.Containers[0].Args, "--usage-dir="+m.MountPath)
-		})
-		assert.Equal(t, i >= 0, mounted)
-		if i < 0 {
-			return nil
-		}
-		return &spec.Volumes[i]
-	}
-	assert.Equal(t, "2Gi", volume("usage.embedded.size=2Gi").EmptyDir.SizeLimit.String())
-	own := volume("usage.embedded.volume.persistentVolumeClaim.claimName=attune-usage")
-	assert.Nil(t, own.EmptyDir)
-	assert.Equal(t, "attune-usage", own.PersistentVolumeClaim.ClaimName)
-	assert.Nil(t, volume("usage.source=prometheus", address))
 }
 
 // A flag that a program does not have would keep it from starting.

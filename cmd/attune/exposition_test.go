@@ -98,7 +98,7 @@ var rows = map[string][][]string{
 	"attune_usage_recent_containers":               {{}},
 	"attune_usage_recent_refused":                  {{"shop"}},
 	"attune_usage_near_left":                       {{}},
-	"attune_usage_disk":                            {{}},
+	"attune_usage_shortened_namespaces":            {{}},
 	"attune_kubelet_scrapes_total":                 {{"success"}, {"failed"}},
 	"attune_kubelet_scrape_seconds":                {{}},
 	"attune_kubelets_scraped_often":                {{"near"}, {"high"}},
@@ -172,7 +172,7 @@ func valueOf(name string) float64 {
 		return 90 * 24 * 3600
 	case "attune_confidence", "attune_node_load_ratio":
 		return .5
-	case "attune_node_overcommitted", "attune_usage_disk", "leader_election_master_status":
+	case "attune_node_overcommitted", "leader_election_master_status":
 		return 1
 	}
 	return 2

@@ -15,9 +15,6 @@ import (
 	"attune.io/attune/webhook/server"
 )
 
-// minDisk is the least --usage-size, in bytes. Two hours of some hundred containers and their journal fit into it.
-const minDisk = 128 << 20
-
 // Certificate providers and usage sources that the flags accept.
 const (
 	providerCertManager = "cert-manager"
@@ -120,20 +117,10 @@ type usageOptions struct {
 	source string
 	// interval is the time between two reads of a source, and between two scrapes of a kubelet.
 	interval time.Duration
-	// disk and kubelet are used by the embedded source alone, prometheus by both: the embedded source asks the
-	// server once for the time before its first scrape.
-	disk       diskOptions
+	// kubelet is used by the embedded source alone, prometheus by both: the embedded source asks the server once
+	// for the time before its first scrape.
 	kubelet    kubeletOptions
 	prometheus prometheusOptions
-}
-
-// diskOptions configure where the embedded source keeps raw samples; without dir it keeps none on disk.
-type diskOptions struct {
-	// dir is the folder; empty: samples are kept in memory only.
-	dir string
-	// retention is how long samples are kept, size how many bytes the folder may take.
-	retention time.Duration
-	size      resource.QuantityValue
 }
 
 // kubeletOptions configure how kubelets' certificates are verified, and which token is sent to kubelets.
@@ -239,10 +226,6 @@ func (o *loopOptions) largest() [2]recommender.Amount {
 func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.source, "usage-source", sourceEmbedded, "where usage history comes from: embedded (the kubelets, scraped by the operator) or prometheus")
 	f.DurationVar(&o.interval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet: 1s to 10m")
-	f.StringVar(&o.disk.dir, "usage-dir", "", "folder for the raw samples of the embedded source; empty: they are kept in memory only, for minutes")
-	f.DurationVar(&o.disk.retention, "usage-retention", 8*24*time.Hour, "how long raw samples are kept in --usage-dir")
-	o.disk.size.Quantity = resource.MustParse("1Gi")
-	f.Var(&o.disk.size, "usage-size", "what --usage-dir may take")
 	f.StringVar(&o.kubelet.caFile, "kubelet-ca-file", "", "file with the certificates that kubelets are verified with; empty: those of the API server")
 	f.BoolVar(&o.kubelet.insecureSkipVerify, "kubelet-insecure-skip-verify", false, "accept any certificate of a kubelet")
 	f.StringVar(&o.kubelet.scraper, "scraper-service-account", "", "ServiceAccount in --namespace whose short-lived tokens kubelets are shown; empty: the operator's own credentials are")

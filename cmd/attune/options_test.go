@@ -22,8 +22,6 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--usage-interval=10ms"}, "too short"},
 		{[]string{"--usage-interval=10m"}, ""},
 		{[]string{"--usage-interval=1h"}, "too long: use at most 10m0s"},
-		{[]string{"--usage-retention=1m"}, "use at least 1h"},
-		{[]string{"--usage-size=1Mi"}, "use at least 128Mi"},
 		{[]string{"--kubelet-ca-file=/ca.crt", "--kubelet-insecure-skip-verify"}, "exclude each other"},
 		{[]string{"--decisions-bind-address="}, ""},
 		{[]string{"--decisions-bind-address=[::1]:9000"}, ""},

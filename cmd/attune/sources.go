@@ -72,7 +72,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 
 // newEmbedded makes the source that scrapes the kubelets.
 func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) (*embedded.Source, error) {
-	kubelet, disk := c.usage.kubelet, c.usage.disk
+	kubelet := c.usage.kubelet
 	tokens, err := scraperTokens(mgr.GetConfig(), c.process.namespace, kubelet.scraper)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,6 @@ func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) 
 		NodePressure: c.loops.nodeLoadTaint,
 		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
 		Metrics:      m,
-		Disk:         embedded.Disk{Dir: disk.dir, Retention: disk.retention, MaxBytes: disk.size.Value()},
 	}), nil
 }
 
@@ -107,7 +106,7 @@ func (t tellers) tell(ctx context.Context, pod embedded.Pod) {
 	}
 }
 
-// embeds returns whether the embedded source answers for these settings. It keeps samples for days only, so
+// embeds returns whether the embedded source answers for these settings. It keeps samples for an hour only, so
 // histories from it need checkpoints.
 func (s *sources) embeds(settings usage.SourceSettings) bool {
 	return settings.Prometheus == nil && s.own != nil

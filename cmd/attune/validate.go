@@ -80,17 +80,13 @@ func (o *loopOptions) validate(watched namespaces) error {
 // after which usage is too old to act on with steps of the usual length.
 const longestInterval = 10 * time.Minute
 
-// validate checks the source that is chosen, and the sizes of the disk.
+// validate checks the source that is chosen.
 func (o *usageOptions) validate() error {
 	switch {
 	case o.source != sourcePrometheus && o.source != sourceEmbedded:
 		return fmt.Errorf("--usage-source %q is unknown: use %s or %s", o.source, sourceEmbedded, sourcePrometheus)
 	case o.source == sourcePrometheus && o.prometheus.address == "":
 		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
-	case o.disk.retention < time.Hour:
-		return fmt.Errorf("--usage-retention %s is too short: use at least 1h, such as 192h", o.disk.retention)
-	case o.disk.size.Value() < minDisk:
-		return fmt.Errorf("--usage-size %s is too small: use at least 128Mi, such as 1Gi", o.disk.size.String())
 	case o.kubelet.caFile != "" && o.kubelet.insecureSkipVerify:
 		return errors.New("--kubelet-ca-file and --kubelet-insecure-skip-verify exclude each other: leave one out")
 	case o.interval < time.Second:

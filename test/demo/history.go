@@ -4,7 +4,8 @@ import (
 	"math"
 	"time"
 
-	"attune.io/attune/test/cluster"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/codec"
 )
 
 const (
@@ -13,9 +14,8 @@ const (
 	week     = 7 * day
 )
 
-// step is the time between two samples. The policies look at every minute by the rate of counters over
-// it, which needs two samples at least.
-const step = 20 * time.Second
+// step is the time between two samples of the past: as long as the queryStep of the policies.
+const step = time.Minute
 
 // namespace is where the workloads of the manifests are.
 const namespace = "shop"
@@ -29,49 +29,26 @@ type habit struct {
 	idle, busy float64
 	// burst is the CPU usage of one incident, six minutes long, in cores; 0: there was none.
 	burst float64
-	// earlier are the pods of the last week, one after another: the days between are rollouts. Usage
-	// is found by their names, which are those that a Deployment's pods get.
-	earlier []string
+	// policy that sizes it.
+	policy string
 }
 
 var habits = []habit{
-	{
-		workload: "web", night: 0.010, noon: 0.070, idle: 90, busy: 30, burst: 0.400,
-		earlier: []string{"web-7d9c5b8f46-p4kzn", "web-6d4f8c7b9d-x2x7k"},
-	},
-	{workload: "api", night: 0.015, noon: 0.110, idle: 110, busy: 40, earlier: []string{"api-5f7c9d6b84-tq8wv"}},
-	{workload: "mail", night: 0.005, noon: 0.040, idle: 60, busy: 10, earlier: []string{"mail-84b6d5c97f-h5nmz"}},
-	{workload: "leaky", night: 0.010, noon: 0.020, idle: 58, busy: 2, earlier: []string{"leaky-6b9d7f4c58-2mxzt"}},
+	{workload: "web", policy: "front", night: 0.010, noon: 0.070, idle: 90, busy: 30, burst: 0.400},
+	{workload: "api", policy: "front", night: 0.015, noon: 0.110, idle: 110, busy: 40},
+	{workload: "mail", policy: "mail", night: 0.005, noon: 0.040, idle: 60, busy: 10},
+	{workload: "leaky", policy: "leaky", night: 0.010, noon: 0.020, idle: 58, busy: 2},
 }
 
-// history is the past of all workloads up to now.
-func history(now time.Time) []cluster.Series {
-	var all []cluster.Series
-	for _, h := range habits {
-		all = append(all, h.series(now)...)
-	}
-	return all
-}
-
-// series gives each earlier pod its share of the week. The last one is still there when the cluster
-// starts: its end is left open.
-func (h habit) series(now time.Time) []cluster.Series {
+// past is the week up to now, as what the operator stores of a container.
+func (h habit) past(now time.Time) codec.Checkpoint {
 	incident := now.Add(-3*day - 90*time.Minute)
-	span := week / time.Duration(len(h.earlier))
-	var all []cluster.Series
-	for i, pod := range h.earlier {
-		s := cluster.Series{
-			Namespace: namespace, Pod: pod, Container: "app",
-			From: now.Add(-week + time.Duration(i)*span).Truncate(time.Minute), Step: step,
-			CPU:    func(t time.Time) float64 { return h.cpu(t, incident) },
-			Memory: h.memory,
-		}
-		if i < len(h.earlier)-1 {
-			s.To = s.From.Add(span - step)
-		}
-		all = append(all, s)
+	c := codec.Checkpoint{Step: step, First: usage.StepOf(now.Add(-week), step) + 1}
+	for n := c.First; n <= usage.StepOf(now, step); n++ {
+		at := usage.StepEnd(n, step)
+		c.CPU, c.Memory = append(c.CPU, h.cpu(at, incident)), append(c.Memory, h.memory(at))
 	}
-	return all
+	return c
 }
 
 func (h habit) cpu(t, incident time.Time) float64 {
@@ -96,7 +73,7 @@ func load(t time.Time) float64 {
 	return busy
 }
 
-// jitter is a factor around 1 that changes from minute to minute, and is the same in every run.
+// jitter is a factor around 1 that changes from hour to hour, and is the same in every run.
 func jitter(t time.Time) float64 {
-	return 1 + 0.08*math.Sin(float64(t.Unix()/60%1009)*12.9898)
+	return 1 + 0.08*math.Sin(float64(t.Unix()/3600%1009)*12.9898)
 }

@@ -3,62 +3,50 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
-	"attune.io/attune/test/cluster"
-	"attune.io/attune/usage"
-	"attune.io/attune/usage/embedded"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/test/deploy"
+	"attune.io/attune/usage/codec"
+	"attune.io/attune/usage/history"
 )
 
-// writePast gives the operator's own source a past, in a folder that becomes its volume, and returns how the
-// chart is told of it. Series that have no end go on until now.
-func writePast(ctx context.Context, dir string, all []cluster.Series, now time.Time) (values []string, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	err = embedded.Import(dir, func(yield func(usage.Series) bool) {
-		for _, s := range all {
-			if !yield(measured(s, now)) {
-				return
-			}
-		}
-	})
+// operator is the user that the operator writes as.
+const operator = "system:serviceaccount:" + deploy.Namespace + ":attune"
+
+// importPast gives all workloads a past: the operator takes it from the AttuneRecommendations, as after a restart, once a
+// policy selects the workloads. Nobody but the operator may write these, so they are written in its name.
+func (d *demo) importPast(ctx context.Context, now time.Time) error {
+	config, err := d.cluster.RESTConfig()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := writable(dir); err != nil {
-		return nil, fmt.Errorf("making the past the operator's: %w", err)
+	config.Impersonate = rest.ImpersonationConfig{UserName: operator}
+	as, err := newClient(config)
+	if err != nil {
+		return err
 	}
-	volume := "usage.embedded.volume.hostPath."
-	return []string{"usage.source=embedded", "usage.prometheus.address=", volume + "path=" + dir, volume + "type=Directory"}, nil
+	for _, h := range habits {
+		if err := as.Create(ctx, h.recommendation(now)); err != nil {
+			return fmt.Errorf("importing the past of %s: %w", h.workload, err)
+		}
+	}
+	return nil
 }
 
-// measured is what was seen of a series.
-func measured(s cluster.Series, now time.Time) usage.Series {
-	end := s.To
-	if end.IsZero() {
-		end = now.Truncate(s.Step)
+// recommendation has the past of a workload, and no targets.
+func (h habit) recommendation(now time.Time) *v1alpha1.AttuneRecommendation {
+	id := workload.Identity{Namespace: namespace, Kind: v1alpha1.KindDeployment, Name: h.workload}
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: id.RecommendationName(), Labels: id.RecommendationLabels(),
+	}}
+	rec.Spec = v1alpha1.AttuneRecommendationSpec{
+		Workload: v1alpha1.WorkloadRef{Kind: id.Kind, Name: id.Name}, Policy: v1alpha1.PolicyRef{Name: h.policy}, Mode: v1alpha1.UpdateObserve,
+		Checkpoints: []v1alpha1.Checkpoint{{Name: container, At: metav1.NewTime(now), Data: codec.PackCheckpoint(h.past(now), history.MaxCheckpoint)}},
 	}
-	out := usage.Series{Namespace: s.Namespace, Pod: s.Pod, Container: s.Container}
-	for at := s.From; !at.After(end); at = at.Add(s.Step) {
-		out.CPU = append(out.CPU, usage.Sample{At: at.UnixMilli(), Value: s.CPU(at)})
-		out.Memory = append(out.Memory, usage.Sample{At: at.UnixMilli(), Value: s.Memory(at)})
-	}
-	return out
-}
-
-// writable to anybody: on a node of a demo, nobody's user of the container's number exists.
-func writable(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return os.Chmod(path, 0o777)
-		}
-		return os.Chmod(path, 0o666)
-	})
+	return rec
 }

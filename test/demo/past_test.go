@@ -1,40 +1,37 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/codec"
+	"attune.io/attune/usage/history"
 )
 
-func TestThePastEndsNow(t *testing.T) {
-	for _, s := range history(now) {
-		got := measured(s, now)
-		require.NotEmpty(t, got.CPU)
-		assert.Len(t, got.Memory, len(got.CPU))
-		assert.Equal(t, s.From.UnixMilli(), got.CPU[0].At)
-		last := got.CPU[len(got.CPU)-1].Time()
-		if s.To.IsZero() {
-			assert.Equal(t, now, last)
-		} else {
-			assert.False(t, last.After(s.To))
-		}
+func TestThePastFitsIntoCheckpoints(t *testing.T) {
+	for _, h := range habits {
+		rec := h.recommendation(now)
+		past, err := codec.UnpackCheckpoint(rec.Spec.Checkpoints[0].Data)
+		require.NoError(t, err)
+		assert.Equal(t, 1, past.Stride, "%s: each minute has a value of its own", h.workload)
+		assert.LessOrEqual(t, past.Error, 0.04, h.workload)
+		assert.Len(t, past.CPU, int(week/step))
+		assert.Equal(t, now, usage.StepEnd(past.First+int64(len(past.CPU))-1, step))
 	}
 }
 
-func TestThePastIsTheOperators(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "usage")
-	values, err := writePast(t.Context(), dir, history(now)[:1], now)
-	require.NoError(t, err)
-	assert.Contains(t, values, "usage.embedded.volume.hostPath.path="+dir)
-	packs, err := filepath.Glob(dir + "/*.samples")
-	require.NoError(t, err)
-	require.NotEmpty(t, packs)
-	for _, path := range append(packs, dir) {
-		info, err := os.Stat(path)
-		require.NoError(t, err)
-		assert.Equal(t, os.FileMode(0o006), info.Mode().Perm()&0o006, "%s is anybody's", path)
-	}
+func TestTheOperatorTakesThePast(t *testing.T) {
+	h := habits[0]
+	rec := h.recommendation(now)
+	store := history.New(history.Options{Forgets: func(usage.SourceSettings) bool { return true }})
+	settings := usage.SourceSettings{HistoryWindow: week, QueryStep: step, RateWindow: 5 * step}
+	store.Want(history.Interest{Policy: h.policy, Namespace: namespace, Source: settings, Workloads: []history.Workload{{Kind: rec.Spec.Workload.Kind, Name: h.workload}}})
+	key := history.Key{Source: settings.Digest(), Namespace: namespace, Kind: rec.Spec.Workload.Kind, Workload: h.workload, Container: container}
+	require.NoError(t, store.Restore(key, rec.Spec.Checkpoints[0].Data, now))
+	profile, known := store.Profile(key, now)
+	require.True(t, known)
+	assert.Equal(t, now, profile.Last)
 }

@@ -11,6 +11,7 @@ import (
 
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -67,21 +68,19 @@ and remove it with
 
 // prepare installs the operator and creates workloads that it does not know yet.
 func (d *demo) prepare(ctx context.Context) (err error) {
-	if d.client, err = newClient(d.cluster); err != nil {
+	config, err := d.cluster.RESTConfig()
+	if err != nil {
+		return err
+	}
+	if d.client, err = newClient(config); err != nil {
 		return err
 	}
 	d.screen.scene("The operator, installed by Helm")
 	if d.plugin, err = deploy.Plugin(ctx, filepath.Join(d.cluster.Dir, "bin")); err != nil {
 		return err
 	}
-	now := time.Now()
-	values, err := writePast(ctx, filepath.Join(d.cluster.Dir, "usage"), history(now), now)
-	if err != nil {
-		return err
-	}
-	d.screen.seen("a week of history, imported into the operator's volume: it measures the kubelets itself")
 	// Kubelets that are looked at every 2 s, for people who watch; and no cert-manager, which takes minutes to build.
-	if err := deploy.Operator(ctx, d.cluster, deploy.Options{Set: append(values, "usage.interval=2s", "certs.provider=self-signed")}); err != nil {
+	if err := deploy.Operator(ctx, d.cluster, deploy.Options{Set: []string{"usage.source=embedded", "usage.prometheus.address=", "usage.interval=2s", "certs.provider=self-signed"}}); err != nil {
 		return err
 	}
 	d.screen.seen("helm install attune charts/attune, and its pods are ready")
@@ -89,7 +88,14 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 	if err := d.apply(ctx, "workloads.yaml"); err != nil {
 		return err
 	}
-	return d.await(ctx, "the workloads' pods run", patience, d.remember)
+	if err := d.await(ctx, "the workloads' pods run", patience, d.remember); err != nil {
+		return err
+	}
+	if err := d.importPast(ctx, time.Now()); err != nil {
+		return err
+	}
+	d.screen.seen("a week of history, imported into AttuneRecommendations: from now on the operator measures the kubelets itself")
+	return nil
 }
 
 // remember notes how the pods are without attune.
@@ -141,11 +147,7 @@ func (d *demo) attune(ctx context.Context, args ...string) (string, error) {
 	return string(output), nil
 }
 
-func newClient(c *cluster.Cluster) (client.WithWatch, error) {
-	config, err := c.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
+func newClient(config *rest.Config) (client.WithWatch, error) {
 	scheme := kruntime.NewScheme()
 	for _, add := range []func(*kruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {

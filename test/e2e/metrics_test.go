@@ -249,15 +249,15 @@ func TestShapes(t *testing.T) {
 	m.take("together-controller-0", `# HELP attune_resize_total Resizes.
 # TYPE attune_resize_total counter
 attune_resize_total{namespace="shop",resource="cpu"} 2
-# TYPE attune_usage_disk gauge
-attune_usage_disk 1
+# TYPE attune_usage_series gauge
+attune_usage_series 1
 # TYPE go_goroutines gauge
 go_goroutines 9
 # TYPE attune_kubelet_scrape_seconds histogram
 attune_kubelet_scrape_seconds_bucket{le="0.1"} 1
 attune_kubelet_scrape_seconds_count 1
 `)
-	assert.Equal(t, map[string]string{`attune_usage_disk{instance="together-controller-0"}`: "1"}, m.series["attune_usage_disk"])
+	assert.Equal(t, map[string]string{`attune_usage_series{instance="together-controller-0"}`: "1"}, m.series["attune_usage_series"])
 	var text bytes.Buffer
 	for metric, line := range m.types {
 		fmt.Fprintln(&text, line)
@@ -266,10 +266,10 @@ attune_kubelet_scrape_seconds_count 1
 		}
 	}
 	live := shapes(text.Bytes())
-	want := map[string]string{"attune_resize_total": "counter namespace resource", "attune_usage_disk": "gauge", "attune_kubelet_scrape_seconds": "histogram"}
+	want := map[string]string{"attune_resize_total": "counter namespace resource", "attune_usage_series": "gauge", "attune_kubelet_scrape_seconds": "histogram"}
 	assert.Equal(t, want, live)
 	assert.Empty(t, strangers(live, want))
-	assert.Len(t, strangers(live, map[string]string{"attune_resize_total": "counter namespace", "attune_usage_disk": "counter"}), 3)
+	assert.Len(t, strangers(live, map[string]string{"attune_resize_total": "counter namespace", "attune_usage_series": "counter"}), 3)
 	assert.Empty(t, missing(live, want))
 	assert.Len(t, missing(map[string]string{}, want), 3)
 	assert.Empty(t, missing(live, map[string]string{"attune_node_load_ratio": "gauge node"}), "no story is played of it")

@@ -18,39 +18,34 @@ import (
 	"attune.io/attune/usage/sourcetest"
 )
 
-// BenchmarkScrape takes one kubelet's answer about 100 containers: parsed, kept in memory and on disk.
+// BenchmarkScrape takes one kubelet's answer about 100 containers: parsed, and kept in memory.
 func BenchmarkScrape(b *testing.B) {
-	for _, c := range []struct{ name, dir string }{{"memory", ""}, {"memory and disk", b.TempDir()}} {
-		b.Run(c.name, func(b *testing.B) {
-			f := newFixture(b, crowd(100), noon, c.dir)
-			var text bytes.Buffer
-			writeResource(&text, crowd(100)(noon), noon)
-			// Without times of its own, the exposition counts as measured now.
-			body := bytes.ReplaceAll(text.Bytes(), []byte(" 1748865600000\n"), []byte("\n"))
-			target := f.scraper.targets.of[f.node.Name]
-			at, batch := noon, []scraped(nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				at = at.Add(time.Minute)
-				target.round++
-				r := reader{
-					scraper: f.scraper, target: target, node: f.node.Name, now: at.UnixMilli(), batch: batch[:0],
-					dropped: map[usage.Drop]int{},
-					nodeOf:  func(Pod) (string, error) { return f.node.Name, nil },
-				}
-				require.NoError(b, parse(body, resourceMetrics, r.take))
-				batch = r.batch
-				f.scraper.keep(batch)
-				f.disk.drain()
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch)), "ns/sample")
-		})
+	f := newFixture(b, crowd(100), noon)
+	var text bytes.Buffer
+	writeResource(&text, crowd(100)(noon), noon)
+	// Without times of its own, the exposition counts as measured now.
+	body := bytes.ReplaceAll(text.Bytes(), []byte(" 1748865600000\n"), []byte("\n"))
+	target := f.scraper.targets.of[f.node.Name]
+	at, batch := noon, []scraped(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		at = at.Add(time.Minute)
+		target.round++
+		r := reader{
+			scraper: f.scraper, target: target, node: f.node.Name, now: at.UnixMilli(), batch: batch[:0],
+			dropped: map[usage.Drop]int{},
+			nodeOf:  func(Pod) (string, error) { return f.node.Name, nil },
+		}
+		require.NoError(b, parse(body, resourceMetrics, r.take))
+		batch = r.batch
+		f.recent.append(batch, at)
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch)), "ns/sample")
 }
 
 // BenchmarkRead answers what the store asks every five minutes about 1,000 containers.
 func BenchmarkRead(b *testing.B) {
-	f := newFixture(b, crowd(600), noon, "")
+	f := newFixture(b, crowd(600), noon)
 	at := noon
 	for range 30 {
 		at = at.Add(time.Minute)
@@ -86,12 +81,12 @@ func (c canned) of(node string) []sourcetest.Measured {
 	return all
 }
 
-// BenchmarkCarried is what scraping as many containers as the ceiling, 100 a node, costs, memory and disk included: an
+// BenchmarkCarried is what scraping as many containers as the ceiling, 100 a node, costs, memory included: an
 // operation is one scrape of them all. The playing of the kubelets is measured too, and is some of it.
 func BenchmarkCarried(b *testing.B) {
 	const nodes, perNode = 200, 100
 	before := heapNow()
-	f := newFixture(b, nil, noon, b.TempDir())
+	f := newFixture(b, nil, noon)
 	f.scraper.kubelets.client.Transport = canned{perNode}
 	var all []Node
 	for i := range nodes {
@@ -107,7 +102,7 @@ func BenchmarkCarried(b *testing.B) {
 			require.NoError(b, f.scraper.scrape(context.Background(), &job{target: t, node: node, usage: true}, at))
 		}
 	}
-	for range 40 {
+	for range 90 {
 		scrapeAll()
 	}
 	held := heapNow() - before

@@ -11,30 +11,10 @@ import (
 
 // TestConformance scrapes a played kubelet minute by minute and asks for what it said.
 func TestConformance(t *testing.T) {
-	t.Run("from memory alone", func(t *testing.T) {
-		sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
-			f := newFixture(t, past.World, past.From, "")
-			// As it is after the first question about an hour.
-			f.recent.keepFor(maxWindow, f.clock.Now())
-			measure(t, f, past)
-			return f
-		})
-	})
-	t.Run("from memory and disk", func(t *testing.T) {
-		sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
-			f := newFixture(t, past.World, past.From, t.TempDir())
-			measure(t, f, past)
-			return f
-		})
-	})
-	t.Run("after a restart", func(t *testing.T) {
-		sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
-			dir := t.TempDir()
-			before := newFixture(t, past.World, past.From, dir)
-			measure(t, before, past)
-			before.disk.close()
-			return newFixture(t, past.World, past.To, dir)
-		})
+	sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
+		f := newFixture(t, past.World, past.From)
+		measure(t, f, past)
+		return f
 	})
 }
 

@@ -60,12 +60,12 @@ func FuzzScrape(f *testing.F) {
 	} {
 		f.Add([]byte(text + "\n"))
 	}
-	fix := newFixture(f, nil, noon, "")
+	fix := newFixture(f, nil, noon)
 	fix.scraper.pressure = true
 	pods := map[Pod]bool{{"shop", "web"}: true}
 	query := usage.Query{Namespaces: []string{"shop"}, Start: noon, End: noon, Step: time.Minute, RateWindow: time.Minute, Waited: true}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		fix.recent.forget(noon.Add(2 * maxWindow))
+		fix.recent.forget(noon.Add(2 * keptFor))
 		require.Zero(t, fix.recent.count(""), "what was read before")
 		r := reader{
 			scraper: fix.scraper, target: &target{known: map[string]*known{}}, node: "n", dropped: map[usage.Drop]int{},
@@ -76,7 +76,7 @@ func FuzzScrape(f *testing.F) {
 			_ = parse(bytes.Clone(text), resourceMetrics, r.take)
 			r.pods = pods
 			_ = parse(bytes.Clone(text), cadvisorMetrics, r.take)
-			fix.scraper.keep(r.batch)
+			fix.recent.append(r.batch, noon)
 		}
 		requireSound(t, fix.recent)
 		_, err := fix.Read(t.Context(), query, func(usage.Series) {})

@@ -113,6 +113,13 @@ func writeCadvisor(w io.Writer, measured []sourcetest.Measured, at time.Time) {
 	}
 }
 
+var noon = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
+
+// oneContainer uses 0.2 cores and 1 MiB.
+func oneContainer(at time.Time) []sourcetest.Measured {
+	return []sourcetest.Measured{{Namespace: "shop", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: 0.2 * float64(at.Unix()-1.7e9), MemoryBytes: 1 << 20}}
+}
+
 // fixture is a source with one node, a clock that stands still, and no loop.
 type fixture struct {
 	*Source
@@ -129,8 +136,8 @@ func (f *fixture) Followed(context.Context) (map[Pod]string, error) {
 }
 func (f *fixture) NodeOf(context.Context, Pod) (string, error) { return f.node.Name, nil }
 
-// newFixture has started at a time, with a folder for its samples, or none.
-func newFixture(t testing.TB, world sourcetest.World, start time.Time, dir string) *fixture {
+// newFixture has started at a time.
+func newFixture(t testing.TB, world sourcetest.World, start time.Time) *fixture {
 	t.Helper()
 	f := &fixture{clock: clocktesting.NewFakeClock(start), log: &bytes.Buffer{}}
 	f.kubelet = playKubelet(t, world, f.clock.Now)
@@ -139,13 +146,8 @@ func newFixture(t testing.TB, world sourcetest.World, start time.Time, dir strin
 		Cluster: f, Transport: http.DefaultTransport, Interval: time.Minute, Clock: f.clock,
 		Log:     slog.New(slog.NewTextHandler(&lockedWriter{to: f.log}, nil)),
 		Metrics: newMetrics(),
-		Disk:    Disk{Dir: dir, Retention: 8 * 24 * time.Hour, MaxBytes: 1 << 30},
 	})
 	f.scraper.kubelets.scheme = "http"
-	if dir != "" {
-		require.NoError(t, f.disk.open())
-		t.Cleanup(f.disk.close)
-	}
 	f.recent.begin(start)
 	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
 	close(f.started)
@@ -163,14 +165,13 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// scrapeAt moves the clock, scrapes the node and waits for the disk.
+// scrapeAt moves the clock and scrapes the node.
 func (f *fixture) scrapeAt(at time.Time, pods map[Pod]bool) error {
 	f.clock.SetTime(at)
 	target := f.scraper.targets.of[f.node.Name]
 	j := &job{target: target, node: target.node, usage: true, pods: pods}
 	err := f.scraper.scrape(context.Background(), j, at)
 	target.finish(j, at, at, f.options.Interval, err)
-	f.disk.drain()
 	return err
 }
 
@@ -201,7 +202,7 @@ func TestKubeletsThatMisbehave(t *testing.T) {
 		}, "off our clock"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t, nil, noon, "")
+			f := newFixture(t, nil, noon)
 			f.kubelet.instead = c.answer
 			err := f.scrapeAt(noon, nil)
 			require.ErrorContains(t, err, c.want)
@@ -227,7 +228,7 @@ func endless(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// TestOddSeries: one kubelet's oddities keep nobody from asking, and no disk from keeping what the others say.
+// TestOddSeries: one kubelet's oddities keep nobody from asking.
 func TestOddSeries(t *testing.T) {
 	const metric = "container_memory_working_set_bytes"
 	for name, c := range map[string]struct {
@@ -241,11 +242,9 @@ func TestOddSeries(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, nil, noon, t.TempDir())
+			f := newFixture(t, nil, noon)
 			f.kubelet.instead = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "%s%s 5\n", metric, c.text) }
 			require.NoError(t, f.scrapeAt(noon, nil))
-			idle, _ := f.disk.state()
-			require.NoError(t, idle)
 			report, err := f.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: noon, End: noon, Step: time.Minute, RateWindow: time.Minute}, func(usage.Series) {})
 			require.NoError(t, err)
 			assert.Equal(t, c.want, report)
@@ -335,7 +334,7 @@ func newMetrics() *Metrics {
 // Which nodes do not answer, and why, is in the log: when that begins, changes and ends. What policies' owners read has
 // their number alone.
 func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
-	f := newFixture(t, nothing, time.Now(), "")
+	f := newFixture(t, nothing, time.Now())
 	f.scraper.targets.follow([]Node{f.node}, []error{errors.New("node secret-node has the internal address 127.0.0.1")}, f.clock.Now())
 	var report usage.Report
 	f.monitor.warn(&report)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -83,7 +81,6 @@ func TestLoop(t *testing.T) {
 	source := New(Options{
 		Cluster: c, Transport: http.DefaultTransport, Interval: 100 * time.Millisecond, Clock: clock.RealClock{},
 		Log: slog.New(slog.DiscardHandler), Metrics: newMetrics(),
-		Disk: Disk{Dir: t.TempDir(), Retention: time.Hour, MaxBytes: 1 << 30},
 	})
 	source.scraper.kubelets.scheme = "http"
 	ctx, stop := context.WithCancel(t.Context())
@@ -92,8 +89,6 @@ func TestLoop(t *testing.T) {
 	defer func() {
 		stop()
 		require.NoError(t, <-done)
-		idle, _ := source.disk.state()
-		require.Error(t, idle, "the disk is closed")
 	}()
 	soon := func(what string, condition func() bool) {
 		t.Helper()
@@ -177,64 +172,4 @@ func TestNodeOf(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 		assert.ErrorContains(t, err, "n1")
 	}
-}
-
-// TestADiskThatHangs: kubelets are scraped, and questions answered, all the same; what has waited is written when the
-// disk goes on.
-func TestADiskThatHangs(t *testing.T) {
-	kubelet := playKubelet(t, oneContainer, time.Now)
-	source := New(Options{
-		Cluster: &cluster{nodes: []Node{nodeAt("node", kubelet)}}, Transport: http.DefaultTransport, Interval: 100 * time.Millisecond, Clock: clock.RealClock{},
-		Log: slog.New(slog.DiscardHandler), Metrics: newMetrics(),
-		Disk: Disk{Dir: t.TempDir(), Retention: time.Hour, MaxBytes: 1 << 30},
-	})
-	source.scraper.kubelets.scheme = "http"
-	hangs, goesOn := make(chan struct{}), make(chan struct{})
-	looks := 0
-	source.disk.room = func(dir string) (room, error) {
-		if looks++; looks == 2 { // the first is that of opening it
-			close(hangs)
-			<-goesOn
-		}
-		return roomOf(dir)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- source.Start(ctx) }()
-	defer func() {
-		stop()
-		require.NoError(t, <-done)
-	}()
-	resume := sync.OnceFunc(func() { close(goesOn) })
-	defer resume()
-	<-hangs
-	began := time.Now()
-	_, err := source.Since(ctx)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		v, err := source.Value(ctx, `timestamp(container_memory_working_set_bytes{pod="web-7d4f8c9b6-aaaaa"})`, time.Now())
-		return err == nil && v > float64(began.Unix()+1)
-	}, 30*time.Second, 10*time.Millisecond, "what is measured while the disk hangs is known")
-	resume()
-	require.Eventually(t, func() bool {
-		from, err := source.disk.querier(began.Add(time.Second).UnixMilli(), math.MaxInt64)
-		return err == nil && from != nil && from.Select(ctx, false, nil, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, memoryMetric)).Next()
-	}, 30*time.Second, 10*time.Millisecond, "it is on disk in the end")
-}
-
-// TestWhatWaitsForTheDiskIsBounded: a disk that takes nothing costs some memory, and what does not fit is counted.
-func TestWhatWaitsForTheDiskIsBounded(t *testing.T) {
-	q := newQueue()
-	batch := make([]scraped, 1000)
-	for range mostWaiting/1000 + 5 {
-		q.add(batch)
-	}
-	waiting, lost := q.take()
-	assert.Len(t, waiting, mostWaiting/1000*1000)
-	assert.Equal(t, 5000, lost)
-	q.done(waiting)
-	q.add(batch)
-	waiting, lost = q.take()
-	assert.Len(t, waiting, 1000)
-	assert.Zero(t, lost)
 }

@@ -22,21 +22,21 @@ const mostNamed = 10
 // addresses of nodes are not for them (docs/usage-sources.md).
 type monitor struct {
 	recent   *recent
-	disk     *disk
 	targets  *targets
 	interval time.Duration
 	clock    clock.WithTicker
 	log      *slog.Logger
 	metrics  *Metrics
 	// overloaded is true once the log has the message that there is too much to scrape. Only the goroutine of run
-	// uses it and loggedFailing.
+	// uses it, loggedFailing and loggedShortened.
 	overloaded bool
+	// loggedShortened are the namespaces with too many samples, as the log said last.
+	loggedShortened []string
 	// loggedFailing are the nodes that do not answer, as the log said last.
 	loggedFailing []string
 }
 
 // run until the context ends.
-// Each turn forgets old series, sets the gauges, and logs what has changed.
 func (m *monitor) run(ctx context.Context) {
 	ticker := m.clock.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -45,13 +45,19 @@ func (m *monitor) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
+			m.look()
 		}
-		m.recent.forget(m.clock.Now())
-		idle, _ := m.disk.state()
-		m.metrics.state(m.recent.count(""), idle == nil)
-		m.logOverload()
-		m.logFailing()
 	}
+}
+
+// look forgets old samples, sets the gauges, and logs what has changed.
+func (m *monitor) look() {
+	shortened := m.recent.forget(m.clock.Now())
+	m.metrics.series.Set(float64(m.recent.count("")))
+	m.metrics.shortened.Set(float64(len(shortened)))
+	m.logShortened(shortened)
+	m.logOverload()
+	m.logFailing()
 }
 
 // logOverload logs once in the life of the process that there are more containers than one operator can scrape.
@@ -62,10 +68,24 @@ func (m *monitor) logOverload() {
 	}
 }
 
+// logShortened logs which namespaces have more samples than are kept for guardrails, but only where that has changed.
+func (m *monitor) logShortened(namespaces []string) {
+	if slices.Equal(namespaces, m.loggedShortened) {
+		return
+	}
+	m.loggedShortened = namespaces
+	if len(namespaces) == 0 {
+		m.log.Info("the samples of an hour are kept of all namespaces again")
+		return
+	}
+	m.log.Warn("namespaces have too many samples to keep those of an hour; guardrails that look further back are not judged there",
+		"namespaces", len(namespaces), "names", namespaces[:min(len(namespaces), mostNamed)], "most", m.recent.most)
+}
+
 // load returns how much there is to scrape, as a fraction of what one operator carries: 1 is Ceiling containers at
 // one scrape a minute.
 func (m *monitor) load() float64 {
-	containers := m.recent.count(memoryMetric)
+	containers := m.recent.count(workingSet)
 	return float64(containers) / Ceiling * (time.Minute.Seconds() / m.interval.Seconds())
 }
 
@@ -116,25 +136,25 @@ type Metrics struct {
 	lateness prometheus.Gauge
 	// often counts the kubelets that are scraped more often, by reason.
 	often *prometheus.GaugeVec
-	// series and onDisk are set once in lookEvery.
-	series prometheus.Gauge
-	onDisk prometheus.Gauge
+	// series and shortened are set once in lookEvery.
+	series    prometheus.Gauge
+	shortened prometheus.Gauge
 }
 
 // NewMetrics makes the metrics and registers them. It panics where one of them is registered already. The shared
 // meter counts what all sources have in common; it must not be nil.
 func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metrics {
 	m := &Metrics{
-		meter:    shared,
-		dropped:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_usage_samples_dropped_total", Help: "Usage samples of a source that were of no use, by reason."}, []string{"source", "reason"}),
-		scrapes:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_kubelet_scrapes_total", Help: "Scrapes of kubelets, by result: success or failed."}, []string{"result"}),
-		seconds:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "attune_kubelet_scrape_seconds", Help: "Time that the scrape of one kubelet took.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
-		lateness: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_kubelet_scrape_late_seconds", Help: "How long after its turn a kubelet was asked last."}),
-		often:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "attune_kubelets_scraped_often", Help: "Kubelets that are scraped more often for the memory of their containers, by reason: near (every 5 s), high (every 15 s)."}, []string{"reason"}),
-		series:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_series", Help: "Series that the embedded source has in memory."}),
-		onDisk:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_disk", Help: "1: the embedded source keeps raw samples on disk; 0: it goes on without."}),
+		meter:     shared,
+		dropped:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_usage_samples_dropped_total", Help: "Usage samples of a source that were of no use, by reason."}, []string{"source", "reason"}),
+		scrapes:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_kubelet_scrapes_total", Help: "Scrapes of kubelets, by result: success or failed."}, []string{"result"}),
+		seconds:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "attune_kubelet_scrape_seconds", Help: "Time that the scrape of one kubelet took.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
+		lateness:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_kubelet_scrape_late_seconds", Help: "How long after its turn a kubelet was asked last."}),
+		often:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "attune_kubelets_scraped_often", Help: "Kubelets that are scraped more often for the memory of their containers, by reason: near (every 5 s), high (every 15 s)."}, []string{"reason"}),
+		series:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_series", Help: "Series that the embedded source has in memory."}),
+		shortened: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_shortened_namespaces", Help: "Namespaces with too many samples for the embedded source to keep those of an hour in memory."}),
 	}
-	registry.MustRegister(m.dropped, m.scrapes, m.seconds, m.lateness, m.often, m.series, m.onDisk)
+	registry.MustRegister(m.dropped, m.scrapes, m.seconds, m.lateness, m.often, m.series, m.shortened)
 	return m
 }
 
@@ -142,7 +162,7 @@ func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metri
 func (m *Metrics) took(samples []scraped, dropped map[usage.Drop]int) {
 	newest := int64(0)
 	for i := range samples {
-		newest = max(newest, samples[i].At)
+		newest = max(newest, samples[i].T)
 	}
 	m.meter.Took(name, len(samples), newest)
 	for why, n := range dropped {
@@ -172,13 +192,3 @@ func (m *Metrics) late(by time.Duration) { m.lateness.Set(by.Seconds()) }
 
 // asked notes one Read.
 func (m *Metrics) asked(took time.Duration) { m.meter.Read(name, took) }
-
-// state of memory and disk.
-// It is called once in lookEvery.
-func (m *Metrics) state(series int, disk bool) {
-	m.series.Set(float64(series))
-	m.onDisk.Set(0)
-	if disk {
-		m.onDisk.Set(1)
-	}
-}

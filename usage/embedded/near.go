@@ -29,7 +29,7 @@ const (
 	nearEvery, mostNear = 5 * time.Second, 32
 	highEvery, mostHigh = 15 * time.Second, 64
 	// traceWindow is how far back Lately tells: memory always has that much.
-	traceWindow = minWindow
+	traceWindow = minNeeded
 	// stalledOver is the time over which waiting for memory is measured.
 	stalledOver = time.Minute
 	// workingSet and stalled are the metrics of what a container needs, and of how long it waited for memory (PSI).
@@ -51,7 +51,7 @@ func (s *scraper) near(found []high, now time.Time) (why haste) {
 		why = hasteHigh
 	}
 	for _, h := range found {
-		if !s.climb.Near(h.limit, s.trace(h.series, now.Add(-traceWindow)), now) {
+		if !s.climb.Near(h.limit, s.recent.trace(h.series, now.Add(-traceWindow)), now) {
 			continue
 		}
 		why = hasteNear
@@ -150,7 +150,7 @@ func (r *recent) trace(s *series, since time.Time) []usage.Sample {
 func (s *series) since(at time.Time) []usage.Sample {
 	var out []usage.Sample
 	for _, sample := range s.between(at.UnixMilli(), 1<<62) {
-		out = append(out, usage.Sample{At: sample.At, Value: sample.Value})
+		out = append(out, usage.Sample{At: sample.T, Value: sample.F})
 	}
 	return out
 }

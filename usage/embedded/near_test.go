@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/sourcetest"
 )
 
@@ -115,14 +115,14 @@ func TestTheLongestHasteYields(t *testing.T) {
 }
 
 func TestLately(t *testing.T) {
-	r := newRecent(minWindow, began)
+	r := newRecent(began)
 	of := func(metric, pod, container, node string) *series {
 		return r.intern(labels.FromStrings(labels.MetricName, metric, "namespace", "shop", "pod", pod, "container", container, "node", node))
 	}
 	put := func(s *series, values ...float64) {
 		var batch []scraped
 		for i, v := range values {
-			batch = append(batch, scraped{s, raw.Sample{At: began.Add(time.Duration(i) * 10 * time.Second).UnixMilli(), Value: v}})
+			batch = append(batch, scraped{s, promql.FPoint{T: began.Add(time.Duration(i) * 10 * time.Second).UnixMilli(), F: v}})
 		}
 		require.Len(t, r.append(batch, began.Add(time.Minute)), len(values))
 	}
@@ -148,7 +148,7 @@ func TestLately(t *testing.T) {
 // A limit that was lowered since the last scrape is the one that counts: what rested beneath the old one may be close to it.
 func TestALimitIsLookedUpAtEachScrape(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
-	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start, "")
+	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start)
 	f.scraper.cluster = places{f, map[Pod]string{{"bank", "web-1"}: "node1"}}
 	limit, told, looked := 1000.0, []Pod(nil), 0
 	f.scraper.climb = &Climb{

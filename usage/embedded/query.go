@@ -14,28 +14,24 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/prometheus"
 )
 
-// evaluator answers PromQL expressions from memory and disk. maxSamples and maxQuery limit each query. It is safe
-// for concurrent use.
+// evaluator answers PromQL expressions from memory. maxSamples and maxQuery limit each query. It is safe for
+// concurrent use.
 type evaluator struct {
 	engine *promql.Engine
-	// recent is the memory, disk the older samples.
 	recent *recent
-	disk   *disk
-	// started is closed when what is on disk can be read, or the disk was not opened in time.
+	// started is closed when scraping begins.
 	started chan struct{}
 	clock   clock.WithTicker
-	log     *slog.Logger
 }
 
 // newEvaluator makes an evaluator whose queries wait until started is closed. A sample is looked for up to 5
 // minutes back, as Prometheus does by default.
 func newEvaluator(o Options) *evaluator {
 	return &evaluator{
-		recent: newRecent(minWindow, o.Clock.Now()), disk: newDisk(o.Disk, o.Clock, o.Log), started: make(chan struct{}), clock: o.Clock, log: o.Log,
+		recent: newRecent(o.Clock.Now()), started: make(chan struct{}), clock: o.Clock,
 		engine: promql.NewEngine(promql.EngineOpts{
 			Logger: warnings(o.Log), MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
 			EnableAtModifier: true, EnableNegativeOffset: true,
@@ -44,7 +40,7 @@ func newEvaluator(o Options) *evaluator {
 	}
 }
 
-// wait blocks until the disk can be read, or is not waited for any longer. The error is that of the context.
+// wait blocks until scraping has begun. The error is that of the context.
 func (e *evaluator) wait(ctx context.Context) error {
 	select {
 	case <-e.started:
@@ -57,7 +53,8 @@ func (e *evaluator) wait(ctx context.Context) error {
 // askRange evaluates an expression at each step of a query. It implements prometheus.Asker. The samples that it
 // yields are valid during the call only.
 func (e *evaluator) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
-	result, said, err := e.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
+	var said prometheus.Said
+	result, err := e.ask(ctx, false, func(from storage.Queryable) (promql.Query, error) {
 		return e.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
 	})
 	if err != nil {
@@ -85,12 +82,9 @@ func (e *evaluator) askRange(ctx context.Context, expression string, query usage
 
 // Value evaluates an expression at one time. The expression must answer one number: a scalar, or a vector of one
 // series. A histogram is NaN. Errors are prometheus.ErrNoValue, prometheus.ErrManyValues, usage.ErrTooMuch, or
-// describe what is wrong with the query.
+// describe what is wrong with the query, such as that it looks further back than memory does.
 func (e *evaluator) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
-	if err := e.wait(ctx); err != nil {
-		return 0, err
-	}
-	result, _, err := e.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
+	result, err := e.ask(ctx, true, func(from storage.Queryable) (promql.Query, error) {
 		return e.engine.NewInstantQuery(ctx, from, nil, expression, at)
 	})
 	if err != nil {
@@ -124,39 +118,16 @@ type answer struct {
 
 // AskNodes evaluates an expression about all nodes at one time, and returns its values by the names of the nodes.
 func (e *evaluator) AskNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
-	if err := e.wait(ctx); err != nil {
-		return nil, err
-	}
 	return prometheus.AskNodes(ctx, expression, at, e.askRange)
 }
 
-// ask evaluates a query. Where it fails with the disk and succeeds without, the answer is from memory alone and
-// partial. A query that is too large for the engine fails either way, so it says nothing about the disk and is not
-// repeated.
-//
-// make builds the query for a storage, since the engine binds a query to its storage. It is called up to twice.
-func (e *evaluator) ask(ctx context.Context, make func(storage.Queryable) (promql.Query, error)) (answer, prometheus.Said, error) {
-	result, err := run(ctx, make, e.both())
-	if err == nil || ctx.Err() != nil || errors.Is(err, usage.ErrTooMuch) {
-		return result, prometheus.Said{}, err
+// ask evaluates a query, which build makes for a storage: the engine binds a query to its storage. After an error the query is
+// closed already. Where whole is true, a query that looks further back than memory does is an error.
+func (e *evaluator) ask(ctx context.Context, whole bool, build func(storage.Queryable) (promql.Query, error)) (answer, error) {
+	if err := e.wait(ctx); err != nil {
+		return answer{}, err
 	}
-	result, wrong := run(ctx, make, e.recent)
-	if wrong != nil {
-		return answer{}, prometheus.Said{}, err
-	}
-	switch {
-	case errors.Is(err, raw.ErrHangs), errors.Is(err, errOpening), errors.Is(err, raw.ErrUnread):
-		e.disk.logUnanswered(err) // the store leaves out a pack that it cannot read
-	default:
-		e.disk.doubt()
-		e.log.Error("a query of the samples on disk failed; it is answered from memory alone", "cause", err.Error())
-	}
-	return result, prometheus.Said{Partial: true, Warnings: []string{"the samples on disk cannot be read: " + err.Error()}}, nil
-}
-
-// run evaluates a query on one storage. After an error the query is closed already.
-func run(ctx context.Context, make func(storage.Queryable) (promql.Query, error), from storage.Queryable) (answer, error) {
-	query, err := make(from)
+	query, err := build(e.recent.queryable(whole, e.clock.Now()))
 	if err != nil {
 		return answer{}, err
 	}
@@ -180,23 +151,6 @@ func problem(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", usage.ErrTooMuch, err)
 	}
 	return err
-}
-
-// both is the memory and, for older samples, the disk. Where the memory covers the time of the query, the disk is
-// not touched.
-func (e *evaluator) both() storage.Queryable {
-	return storage.QueryableFunc(func(first, last int64) (storage.Querier, error) {
-		recent, err := e.recent.Querier(first, last)
-		if err != nil || e.recent.covers(first, e.clock.Now()) {
-			return recent, err
-		}
-		older, err := e.disk.querier(first, last)
-		// Without a disk, memory is all that there is, which is no error.
-		if older == nil || err != nil {
-			return recent, err
-		}
-		return storage.NewMergeQuerier([]storage.Querier{recent, older}, nil, storage.ChainedSeriesMerge), nil
-	})
 }
 
 // warnings returns a logger for Prometheus's own packages that drops everything below warnings. They log much at

@@ -9,9 +9,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/promql"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/embedded/raw"
 )
 
 // reader turns one answer of a kubelet into samples. It belongs to one scrape.
@@ -72,7 +72,7 @@ func (r *reader) take(p point) {
 		r.dropped[k.drop]++
 		return
 	}
-	r.batch = append(r.batch, scraped{k.series, raw.Sample{At: p.at, Value: p.value}})
+	r.batch = append(r.batch, scraped{k.series, promql.FPoint{T: p.at, F: p.value}})
 	if r.limit(k); k.limit > 0 && p.value >= k.limit/2 {
 		r.high = append(r.high, high{k.pod, k.series, k.limit})
 	}
@@ -147,7 +147,7 @@ func (r *reader) check(k *known) {
 	k.pod, told = podOf(k.labels)
 	k.held = told && k.labels.Get(labels.MetricName) == workingSet
 	if k.series == nil {
-		k.series = r.scraper.intern(k.labels)
+		k.series = r.scraper.recent.intern(k.labels)
 		k.labels = k.series.labels
 	}
 }

@@ -1,20 +1,33 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
-
-	"attune.io/attune/usage/embedded/raw"
+	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// recent holds the newest samples of every series in memory. Decisions use it alone, so that a disk that is slow,
-// full or broken changes nothing but graphs and the past after a restart. mutex guards all fields and the samples
-// of all series. The window bounds the samples of a series, maxSeries and the number of nodes bound the series.
+const (
+	// keptFor is how long samples are kept: an hour for guardrails, and a quarter of an hour for the rates in their expressions.
+	keptFor = 75 * time.Minute
+	// minNeeded and maxNeeded bound how long the samples of a namespace are kept that has more than mostSamples.
+	minNeeded, maxNeeded = 20 * time.Minute, time.Hour
+	// mostSamples is how many samples of one namespace are kept for guardrails, 16 bytes each: those of 3,300 containers that
+	// are scraped once a minute.
+	mostSamples = 500_000
+)
+
+// recent holds the newest samples of every series in memory. mutex guards all fields and the samples of all series.
+// keptFor and mostSamples bound the samples, maxSeries and the number of nodes bound the series.
 type recent struct {
 	mutex  sync.RWMutex
 	series map[labels.Labels]*series
@@ -22,14 +35,14 @@ type recent struct {
 	byName map[string]map[*series]struct{}
 	// ofPod has those of each pod that Lately tells of.
 	ofPod map[Pod]map[*series]struct{}
-	// window is how long samples are kept at least: the longest window of a query of the last one to two hours.
-	window time.Duration
-	// least is the shortest window, and whole the time since which every sample is in memory, whatever the window.
-	least time.Duration
-	whole int64
-	// asked remembers the windows of queries.
-	asked askedWindow
-	// since is when scraping began: earlier samples are not in memory. It and whole are Unix milliseconds.
+	// needed is the longest window that a Read has asked for. No bound removes samples of that time, since
+	// recommendations depend on them.
+	needed time.Duration
+	// most is mostSamples; tests have less.
+	most int
+	// whole has, for each namespace with more than most samples, the time since which all of them are in memory.
+	whole map[string]int64
+	// since is when scraping began: earlier samples are not in memory. It and the values of whole are Unix milliseconds.
 	since int64
 }
 
@@ -37,7 +50,7 @@ type recent struct {
 type series struct {
 	labels labels.Labels
 	// samples are in the order of their times.
-	samples raw.Samples
+	samples []promql.FPoint
 	// gone: it was forgotten, and queries do not see it.
 	gone bool
 }
@@ -45,14 +58,14 @@ type series struct {
 // scraped is a sample on its way into the store.
 type scraped struct {
 	series *series
-	raw.Sample
+	promql.FPoint
 }
 
-// newRecent makes an empty memory with a window that never becomes shorter than the given one.
-func newRecent(window time.Duration, now time.Time) *recent {
+// newRecent makes an empty memory.
+func newRecent(now time.Time) *recent {
 	return &recent{
 		series: map[labels.Labels]*series{}, byName: map[string]map[*series]struct{}{}, ofPod: map[Pod]map[*series]struct{}{},
-		window: window, least: window, since: now.UnixMilli(), asked: askedWindow{since: now},
+		needed: minNeeded, most: mostSamples, whole: map[string]int64{}, since: now.UnixMilli(),
 	}
 }
 
@@ -108,7 +121,7 @@ func (r *recent) append(batch []scraped, now time.Time) []scraped {
 	for _, b := range batch {
 		b.series = r.current(b.series)
 		b.series.setBack(now.Add(future).UnixMilli())
-		if b.series.push(b.Sample, r.window.Milliseconds()) {
+		if b.series.push(b.FPoint) {
 			accepted = append(accepted, b)
 		}
 	}
@@ -117,53 +130,56 @@ func (r *recent) append(batch []scraped, now time.Time) []scraped {
 
 // setBack forgets the samples after a time.
 func (s *series) setBack(latest int64) {
-	for n := len(s.samples); n > 0 && s.samples[n-1].At > latest; n-- {
+	for n := len(s.samples); n > 0 && s.samples[n-1].T > latest; n-- {
 		s.samples = s.samples[:n-1]
 	}
 }
 
 // push appends a sample; false where it is not newer than the last one. Old samples are trimmed only when the
-// slice is full, so that most calls cost nothing more.
-func (s *series) push(next raw.Sample, window int64) bool {
-	if n := len(s.samples); n > 0 && next.At <= s.samples[n-1].At {
+// slice is full, so that most calls cost nothing more. It grows by a quarter, and not to twice its length as append would:
+// most series have as many samples all the time.
+func (s *series) push(next promql.FPoint) bool {
+	if n := len(s.samples); n > 0 && next.T <= s.samples[n-1].T {
 		return false
 	}
 	if len(s.samples) == cap(s.samples) {
-		s.trim(next.At - window)
+		s.trim(next.T - keptFor.Milliseconds())
+	}
+	if n := len(s.samples); n == cap(s.samples) {
+		s.samples = append(make([]promql.FPoint, 0, n+n/4+8), s.samples...)
 	}
 	s.samples = append(s.samples, next)
 	return true
 }
 
-// trim forgets the samples before a time. It moves the others down, so that the slice reuses its memory.
-func (s *series) trim(before int64) {
-	first, _ := slices.BinarySearchFunc(s.samples, before, func(s raw.Sample, at int64) int { return int(s.At - at) })
-	s.samples = s.samples[:copy(s.samples, s.samples[first:])]
-}
+// byTime compares a sample with a time.
+func byTime(s promql.FPoint, at int64) int { return cmp.Compare(s.T, at) }
 
-// release the memory of samples that are kept no longer, where that is most of it.
-func (s *series) release(before int64) {
-	if cap(s.samples) <= leastSamples {
+// trim forgets the samples before a time. It moves the others down, so that the slice reuses its memory, or to less memory
+// where they are few.
+func (s *series) trim(before int64) {
+	first, _ := slices.BinarySearchFunc(s.samples, before, byTime)
+	kept := s.samples[first:]
+	if cap(s.samples) > leastSamples && 3*len(kept) < cap(s.samples) {
+		s.samples = slices.Clone(kept)
 		return
 	}
-	first, _ := slices.BinarySearchFunc(s.samples, before, func(s raw.Sample, at int64) int { return int(s.At - at) })
-	if kept := s.samples[first:]; 3*len(kept) < cap(s.samples) {
-		s.samples = slices.Clone(kept)
-	}
+	s.samples = s.samples[:copy(s.samples, kept)]
 }
 
 // leastSamples is the capacity that a series keeps in any case.
 const leastSamples = 64
 
-// forget the series that have no sample in the window any more.
-func (r *recent) forget(now time.Time) {
+// forget the samples that are older than keptFor, the series that have no others, and the oldest samples of namespaces with
+// more than most. It returns the names of these namespaces, sorted.
+func (r *recent) forget(now time.Time) []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.shorten(now)
-	before := now.Add(-r.window).UnixMilli()
+	before, held := now.Add(-keptFor).UnixMilli(), map[string]int{}
 	for of, s := range r.series {
-		if n := len(s.samples); n > 0 && s.samples[n-1].At >= before {
-			s.release(before)
+		s.trim(before)
+		if n := len(s.samples); n > 0 {
+			held[of.Get("namespace")] += n
 			continue
 		}
 		s.gone = true
@@ -175,37 +191,40 @@ func (r *recent) forget(now time.Time) {
 			}
 		}
 	}
+	r.shorten(held, now)
+	return slices.Sorted(maps.Keys(r.whole))
 }
 
-// askedWindow remembers the longest window that queries have asked for: now since a time, before in the hour
-// before that. Thus a window is kept for one to two hours after the last query for it.
-type askedWindow struct {
-	since       time.Time
-	now, before time.Duration
+// shorten the time for which the samples of a namespace are kept that holds more than most, to what most has room for at the
+// same rate of samples, and to needed at least. The samples of nodes, which are of no namespace, are not bounded. The caller
+// holds mutex.
+func (r *recent) shorten(held map[string]int, now time.Time) {
+	oldest, shortened := max(r.since, now.Add(-keptFor).UnixMilli()), false
+	maps.DeleteFunc(r.whole, func(_ string, since int64) bool { return since <= oldest })
+	for namespace, n := range held {
+		if n <= r.most || namespace == "" {
+			continue
+		}
+		span := now.UnixMilli() - max(oldest, r.whole[namespace])
+		room := time.Duration(float64(span)*float64(r.most)/float64(n)) * time.Millisecond
+		r.whole[namespace] = now.Add(-max(room, r.needed)).UnixMilli()
+		shortened = true
+	}
+	if !shortened {
+		return
+	}
+	for of, s := range r.series {
+		if since := r.whole[of.Get("namespace")]; since > 0 {
+			s.trim(since)
+		}
+	}
 }
 
-// rememberAsked is how long a window is kept at least after the last query for it.
-const rememberAsked = time.Hour
-
-// keepFor makes the window at least as long, up to maxWindow: only the disk has room for more.
-func (r *recent) keepFor(window time.Duration, now time.Time) {
+// need keeps the samples of a window, up to maxNeeded, of every namespace.
+func (r *recent) need(window time.Duration) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.asked.now = max(r.asked.now, min(window, maxWindow))
-	r.shorten(now)
-}
-
-// shorten sets the window to the longest one that is still asked for. Where the window grows, older samples are
-// missing from memory at first: whole records since when all are there.
-func (r *recent) shorten(now time.Time) {
-	if age := now.Sub(r.asked.since); age >= rememberAsked || age < 0 {
-		r.asked = askedWindow{since: now, before: r.asked.now}
-	}
-	window := max(r.least, r.asked.now, r.asked.before)
-	if window > r.window { // samples that the shorter window let go of are not in memory
-		r.whole = max(r.whole, now.Add(-r.window).UnixMilli())
-	}
-	r.window = window
+	r.needed = max(r.needed, min(window, maxNeeded))
 }
 
 // begin notes that scraping begins now.
@@ -222,13 +241,6 @@ func (r *recent) began() time.Time {
 	return time.UnixMilli(r.since).UTC()
 }
 
-// covers returns whether memory has every sample since a time. Where it is false, a query needs the disk too.
-func (r *recent) covers(since int64, now time.Time) bool {
-	r.mutex.RLock()
-	defer r.mutex.RUnlock()
-	return since >= max(r.since, r.whole, now.Add(-r.window).UnixMilli())
-}
-
 // count the series of a metric, or of all.
 func (r *recent) count(metric string) int {
 	r.mutex.RLock()
@@ -239,30 +251,64 @@ func (r *recent) count(metric string) int {
 	return len(r.series)
 }
 
-// recentQuerier answers the query engine with copies.
-type recentQuerier struct {
+// querier answers the query engine with copies.
+type querier struct {
 	storage.Querier
 	recent      *recent
 	first, last int64
+	// oldest is set where an answer that lacks samples is an error: earlier ones than that are not kept.
+	oldest int64
 }
 
-// Querier implements storage.Queryable. The error is always nil.
-func (r *recent) Querier(first, last int64) (storage.Querier, error) {
-	return recentQuerier{Querier: storage.NoopQuerier(), recent: r, first: first, last: last}, nil
+// queryable is the memory for a query. Where whole is true, a query that looks further back than memory does is an error.
+func (r *recent) queryable(whole bool, now time.Time) storage.Queryable {
+	return storage.QueryableFunc(func(first, last int64) (storage.Querier, error) {
+		q := querier{Querier: storage.NoopQuerier(), recent: r, first: first, last: last}
+		if whole {
+			q.oldest = now.Add(-keptFor).UnixMilli()
+		}
+		return q, nil
+	})
 }
 
 // Select answers in the order of the labels, whether or not that was asked for.
-func (q recentQuerier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	if q.oldest > hints.Start {
+		return storage.ErrSeriesSet(fmt.Errorf("%w for %s alone, and the query looks further back", errNotKept, keptFor))
+	}
 	q.recent.mutex.RLock()
 	defer q.recent.mutex.RUnlock()
-	var found []storage.Series
+	found := &seriesSet{at: -1}
+	var err error
 	q.recent.each(matchers, func(s *series) {
+		if namespace := s.labels.Get("namespace"); q.oldest > 0 && q.recent.whole[namespace] > hints.Start {
+			err = fmt.Errorf("%w since %s alone in namespace %s, as there are more than %d, and the query looks further back",
+				errNotKept, time.UnixMilli(q.recent.whole[namespace]).UTC().Format(time.TimeOnly), namespace, q.recent.most)
+		}
 		if part := s.between(q.first, q.last); len(part) > 0 {
-			found = append(found, part.Series(s.labels))
+			found.series = append(found.series, promql.Series{Metric: s.labels, Floats: part})
 		}
 	})
-	return raw.Sorted(found)
+	if err != nil {
+		return storage.ErrSeriesSet(err)
+	}
+	slices.SortFunc(found.series, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
+	return found
 }
+
+// errNotKept is wrapped by the errors of queries that look further back than memory does.
+var errNotKept = errors.New("the embedded source keeps samples")
+
+// seriesSet iterates over series in memory. It has no errors and no warnings.
+type seriesSet struct {
+	series []promql.Series
+	at     int
+}
+
+func (s *seriesSet) Next() bool                      { s.at++; return s.at < len(s.series) }
+func (s *seriesSet) At() storage.Series              { return promql.NewStorageSeries(s.series[s.at]) }
+func (*seriesSet) Err() error                        { return nil }
+func (*seriesSet) Warnings() annotations.Annotations { return nil }
 
 // each visits the series that match.
 func (r *recent) each(matchers []*labels.Matcher, visit func(*series)) {
@@ -289,8 +335,7 @@ func matches(matchers []*labels.Matcher, value func(label string) (string, bool)
 }
 
 // between returns a copy of the samples from first to last. The engine reads it after the mutex is released.
-func (s *series) between(first, last int64) raw.Samples {
-	byTime := func(s raw.Sample, at int64) int { return int(s.At - at) }
+func (s *series) between(first, last int64) []promql.FPoint {
 	from, _ := slices.BinarySearchFunc(s.samples, first, byTime)
 	to, _ := slices.BinarySearchFunc(s.samples, last+1, byTime)
 	return slices.Clone(s.samples[from:max(from, to)])

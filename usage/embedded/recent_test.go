@@ -1,17 +1,21 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/embedded/raw"
+	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/sourcetest"
 )
 
@@ -20,38 +24,36 @@ func labelsOf(metric string, m sourcetest.Measured) labels.Labels {
 }
 
 func TestRecentKeepsAWindow(t *testing.T) {
-	r := newRecent(10*time.Minute, noon)
+	r := newRecent(noon)
 	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
 	for i := range 500 {
 		at := noon.Add(time.Duration(i) * time.Minute).UnixMilli()
-		require.Len(t, r.append([]scraped{{s, raw.Sample{At: at, Value: float64(i)}}}, time.UnixMilli(at)), 1)
-		require.LessOrEqual(t, len(s.samples), 32, "it does not grow")
-		have := s.between(at-10*time.Minute.Milliseconds(), at)
-		require.Len(t, have, min(i+1, 11))
-		require.InDelta(t, float64(i), have[len(have)-1].Value, 0)
+		require.Len(t, r.append([]scraped{{s, promql.FPoint{T: at, F: float64(i)}}}, time.UnixMilli(at)), 1)
+		require.LessOrEqual(t, cap(s.samples), 110, "it does not grow")
+		have := s.between(at-keptFor.Milliseconds(), at)
+		require.Len(t, have, min(i+1, 76))
+		require.InDelta(t, float64(i), have[len(have)-1].F, 0)
 	}
 	last := noon.Add(499 * time.Minute)
-	assert.True(t, r.covers(last.Add(-10*time.Minute).UnixMilli(), last))
-	assert.False(t, r.covers(last.Add(-11*time.Minute).UnixMilli(), last))
-	r.forget(last.Add(10 * time.Minute))
+	r.forget(last.Add(keptFor))
 	assert.Equal(t, 1, r.count(""))
-	r.forget(last.Add(10*time.Minute + 1*time.Second))
+	r.forget(last.Add(keptFor + time.Second))
 	assert.Zero(t, r.count(""))
 }
 
 func TestRecentTakesEachSampleOnce(t *testing.T) {
-	r := newRecent(time.Hour, noon)
+	r := newRecent(noon)
 	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
 	at := noon.UnixMilli()
-	assert.Len(t, r.append([]scraped{{s, raw.Sample{At: at, Value: 1}}, {s, raw.Sample{At: at, Value: 2}}, {s, raw.Sample{At: at - 5, Value: 3}}, {s, raw.Sample{At: at + 5, Value: 4}}}, noon), 2)
-	assert.Equal(t, raw.Samples{{At: at, Value: 1}, {At: at + 5, Value: 4}}, s.between(0, at+100))
+	assert.Len(t, r.append([]scraped{{s, promql.FPoint{T: at, F: 1}}, {s, promql.FPoint{T: at, F: 2}}, {s, promql.FPoint{T: at - 5, F: 3}}, {s, promql.FPoint{T: at + 5, F: 4}}}, noon), 2)
+	assert.Equal(t, []promql.FPoint{{T: at, F: 1}, {T: at + 5, F: 4}}, s.between(0, at+100))
 	assert.Same(t, s, r.intern(labels.FromStrings(labels.MetricName, "x")))
 }
 
 // A clock that was ahead for a moment does not keep a kubelet from being asked, nor what it says from being kept.
 func TestAClockThatWasAhead(t *testing.T) {
 	world := sourcetest.World(oneContainer)
-	f := newFixture(t, world, noon, "")
+	f := newFixture(t, world, noon)
 	target := f.scraper.targets.of[f.node.Name]
 	for _, at := range []time.Time{noon.Add(time.Minute), noon.Add(12 * time.Hour)} {
 		require.NoError(t, f.scrapeAt(at, nil))
@@ -60,9 +62,9 @@ func TestAClockThatWasAhead(t *testing.T) {
 	assert.NotNil(t, target.job(back, nil, false, time.Minute), "its turn")
 	require.NoError(t, f.scrapeAt(back, nil))
 	m := oneContainer(back)[0]
-	s := f.recent.intern(labels.NewBuilder(labelsOf(memoryMetric, m)).Set("node", f.node.Name).Labels())
+	s := f.recent.intern(labels.NewBuilder(labelsOf(workingSet, m)).Set("node", f.node.Name).Labels())
 	newest := s.samples[len(s.samples)-1]
-	assert.Equal(t, back, time.UnixMilli(newest.At).UTC())
+	assert.Equal(t, back, time.UnixMilli(newest.T).UTC())
 	assert.True(t, target.due.Before(back.Add(2*time.Minute)))
 }
 
@@ -97,7 +99,7 @@ func TestWhatNoNodeHasIsCut(t *testing.T) {
 		m := append(oneContainer(at), oneContainer(at)...)
 		m[1].Pod, m[1].CPUSeconds, m[1].MemoryBytes = "liar-7d4f8c9b6-aaaaa", 1e6*float64(at.Unix()-1.7e9), 1e15
 		return m
-	}, noon, "")
+	}, noon)
 	for i := range 11 {
 		require.NoError(t, f.scrapeAt(noon.Add(time.Duration(i)*time.Minute), nil))
 	}
@@ -117,59 +119,128 @@ func TestWhatNoNodeHasIsCut(t *testing.T) {
 // TestAForgottenSeriesIsSeenAgain: whoever scrapes knows a series for longer than memory does, and may meet it between
 // its making and its first sample.
 func TestAForgottenSeriesIsSeenAgain(t *testing.T) {
-	r := newRecent(minWindow, noon)
+	r := newRecent(noon)
 	m := oneContainer(noon)[0]
-	s := r.intern(labelsOf(memoryMetric, m))
-	at := func(minutes int) raw.Sample {
-		return raw.Sample{At: noon.Add(time.Duration(minutes) * time.Minute).UnixMilli(), Value: 1}
+	s := r.intern(labelsOf(workingSet, m))
+	at := func(minutes int) promql.FPoint {
+		return promql.FPoint{T: noon.Add(time.Duration(minutes) * time.Minute).UnixMilli(), F: 1}
 	}
 	r.forget(noon)
-	assert.Zero(t, r.count(memoryMetric), "it has no sample yet")
+	assert.Zero(t, r.count(workingSet), "it has no sample yet")
 	require.Len(t, r.append([]scraped{{s, at(0)}}, noon), 1)
-	assert.Equal(t, 1, r.count(memoryMetric))
+	assert.Equal(t, 1, r.count(workingSet))
 
-	r.forget(noon.Add(time.Hour))
-	assert.Zero(t, r.count(memoryMetric))
-	other := r.intern(labelsOf(memoryMetric, m))
+	r.forget(noon.Add(2 * time.Hour))
+	assert.Zero(t, r.count(workingSet))
+	other := r.intern(labelsOf(workingSet, m))
 	require.NotSame(t, s, other)
-	accepted := r.append([]scraped{{s, at(61)}, {other, at(62)}}, noon.Add(62*time.Minute))
+	accepted := r.append([]scraped{{s, at(121)}, {other, at(122)}}, noon.Add(122*time.Minute))
 	require.Len(t, accepted, 2, "one series, whoever tells of it")
 	assert.Same(t, other, accepted[0].series)
-	assert.Equal(t, 1, r.count(memoryMetric))
+	assert.Equal(t, 1, r.count(workingSet))
 	assert.Len(t, other.samples, 2)
 }
 
-// TestAWindowThatNobodyAsksForAnyMore: one policy's long rate window costs memory for as long as it is asked for, an hour
-// at most, and not for ever.
-func TestAWindowThatNobodyAsksForAnyMore(t *testing.T) {
-	r := newRecent(minWindow, noon)
-	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
+// points are how many values a source has of an hour.
+func points(t *testing.T, s *Source, end time.Time) (int, usage.Report) {
+	t.Helper()
+	n := 0
+	report, err := s.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: end.Add(-55 * time.Minute), End: end, Step: 5 * time.Minute, RateWindow: 5 * time.Minute},
+		func(s usage.Series) { n += len(s.Memory) })
+	require.NoError(t, err)
+	return n, report
+}
+
+func TestErrorsOfQueries(t *testing.T) {
+	f := newFixture(t, oneContainer, noon)
+	require.NoError(t, f.scrapeAt(noon, nil))
+	_, err := f.Value(t.Context(), `container_memory_working_set_bytes * on() group_left() {__name__=~"container_.+"}`, noon)
+	require.Error(t, err)
+	assert.NotErrorIs(t, err, prometheus.ErrNoValue)
+	query := usage.Query{Namespaces: []string{"shop"}, Start: noon.Add(-10000 * time.Hour), End: noon, Step: time.Second, RateWindow: time.Minute}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, err = f.Read(ctx, query, func(usage.Series) {})
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// guardrail is a query over so many minutes, as a user writes it.
+func guardrail(minutes int) string {
+	return fmt.Sprintf(`sum(count_over_time(container_memory_working_set_bytes{namespace="shop"}[%dm]))`, minutes)
+}
+
+func TestGuardrailsAreAnsweredForTheLastHour(t *testing.T) {
+	f := newFixture(t, crowd(5), noon)
 	at := noon
-	run := func(minutes int, ask time.Duration) {
+	for range 200 {
+		at = at.Add(time.Minute)
+		require.NoError(t, f.scrapeAt(at, nil))
+		f.recent.forget(at)
+	}
+	for _, minutes := range []int{1, 20, 60, 75} {
+		value, err := f.Value(t.Context(), guardrail(minutes), at)
+		require.NoError(t, err)
+		assert.InDelta(t, 5*minutes, value, 0)
+	}
+	value, err := f.Value(t.Context(), `max(max_over_time(rate(container_cpu_usage_seconds_total{namespace="shop"}[10m])[1h:1m]))`, at)
+	require.NoError(t, err)
+	assert.Positive(t, value)
+	for _, query := range []string{guardrail(76), `sum(container_memory_working_set_bytes offset 2h)`, `1 + sum(rate(container_cpu_usage_seconds_total{namespace="nowhere"}[6h]))`} {
+		_, err := f.Value(t.Context(), query, at)
+		assert.ErrorContains(t, err, "the embedded source keeps samples for 1h15m0s alone, and the query looks further back", query)
+	}
+}
+
+// TestTheSamplesOfANamespaceAreBounded: one with too many keeps those of less time, which guardrails that look further back
+// are told, the log says and a metric counts. No other namespace loses any, and recommendations none that they need.
+func TestTheSamplesOfANamespaceAreBounded(t *testing.T) {
+	world := func(at time.Time) []sourcetest.Measured {
+		return append(crowd(20)(at), sourcetest.Measured{Namespace: "bank", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", MemoryBytes: 1})
+	}
+	f := newFixture(t, world, noon)
+	f.recent.most = 40 * 30
+	at := noon
+	scrape := func(minutes int) {
 		for range minutes {
 			at = at.Add(time.Minute)
-			if ask > 0 {
-				r.keepFor(ask, at)
-			}
-			r.append([]scraped{{s, raw.Sample{At: at.UnixMilli(), Value: 1}}}, at)
-			r.forget(at)
+			require.NoError(t, f.scrapeAt(at, nil))
+			f.monitor.look()
 		}
 	}
-	held := func(d time.Duration) bool { return r.covers(at.Add(-d).UnixMilli(), at) }
-	run(600, 0)
-	usual := cap(s.samples)
-	require.True(t, held(minWindow))
+	held := func() (n int) {
+		for of, s := range f.recent.series {
+			if of.Get("namespace") == "shop" {
+				n += len(s.samples)
+			}
+		}
+		return n
+	}
+	scrape(29)
+	assert.NotContains(t, f.log.String(), "too many samples")
+	scrape(171)
+	assert.InDelta(t, f.recent.most, held(), 40, "a scrape of 20 containers")
+	value, err := f.Value(t.Context(), guardrail(25), at)
+	require.NoError(t, err)
+	assert.InDelta(t, 20*25, value, 0)
+	_, err = f.Value(t.Context(), guardrail(60), at)
+	require.ErrorContains(t, err, "the embedded source keeps samples since 14:50:00 alone in namespace shop, as there are more than 1200, and the query looks further back")
+	value, err = f.Value(t.Context(), strings.ReplaceAll(guardrail(60), "shop", "bank"), at)
+	require.NoError(t, err)
+	assert.InDelta(t, 60, value, 0)
+	assert.InDelta(t, 1, testutil.ToFloat64(f.options.Metrics.shortened), 0)
+	assert.Equal(t, 1, strings.Count(f.log.String(), "namespaces have too many samples"), "%s", f.log)
+	assert.Contains(t, f.log.String(), "names=[shop]")
 
-	r.keepFor(6*time.Hour, at)
-	assert.False(t, held(minWindow+time.Minute), "what was let go of is not in memory")
-	run(300, 6*time.Hour)
-	assert.True(t, held(maxWindow))
-	assert.False(t, held(maxWindow+time.Minute), "the disk's")
-	assert.LessOrEqual(t, cap(s.samples), 4*int(maxWindow/time.Minute))
+	query := usage.Query{Namespaces: []string{"shop"}, Start: at, End: at, Step: 10 * time.Minute, RateWindow: 10 * time.Minute}
+	_, err = f.Read(t.Context(), query, func(usage.Series) {})
+	require.NoError(t, err)
+	scrape(60)
+	assert.InDelta(t, 40*42, held(), 80, "four rate windows and two minutes are needed")
 
-	run(int(2*rememberAsked/time.Minute)+1, 0)
-	assert.False(t, held(minWindow+time.Minute))
-	run(60, 0)
-	assert.LessOrEqual(t, cap(s.samples), max(leastSamples, 2*usual))
-	assert.Len(t, s.between(at.Add(-minWindow).UnixMilli(), at.UnixMilli()), int(minWindow/time.Minute)+1)
+	f.recent.most = mostSamples
+	scrape(80)
+	_, err = f.Value(t.Context(), guardrail(60), at)
+	require.NoError(t, err)
+	assert.Contains(t, f.log.String(), "the samples of an hour are kept of all namespaces again")
+	assert.Zero(t, testutil.ToFloat64(f.options.Metrics.shortened))
 }

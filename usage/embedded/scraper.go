@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/internal/loop"
@@ -53,13 +52,10 @@ type scraper struct {
 	clock    clock.WithTicker
 	log      *slog.Logger
 	metrics  *Metrics
-	// keep takes what was scraped; it may change the slice, which is only valid during the call.
-	// intern returns the one series in memory for labels.
-	keep   func([]scraped)
-	intern func(of labels.Labels) *series
-	// climb says which containers are on their way to their limits; nil: none is looked for. trace copies samples.
+	// recent takes what is scraped.
+	recent *recent
+	// climb says which containers are on their way to their limits; nil: none is looked for.
 	climb *Climb
-	trace func(of *series, since time.Time) []usage.Sample
 	// pressure: nodes' own CPU pressure is kept too.
 	pressure bool
 	// targets are the nodes, asked the pods that callers have asked about.
@@ -70,10 +66,10 @@ type scraper struct {
 }
 
 // newScraper makes a scraper that knows no nodes yet.
-func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scraped), trace func(*series, time.Time) []usage.Sample) *scraper {
+func newScraper(o Options, recent *recent) *scraper {
 	return &scraper{
 		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,
-		keep: keep, intern: intern, climb: o.Climb, trace: trace, pressure: o.NodePressure, targets: targets{interval: o.Interval, of: map[string]*target{}},
+		recent: recent, climb: o.Climb, pressure: o.NodePressure, targets: targets{interval: o.Interval, of: map[string]*target{}},
 		bodies: sync.Pool{New: func() any { return &body{} }},
 	}
 }
@@ -225,7 +221,7 @@ func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	body.batch = r.batch
-	s.keep(r.batch)
+	s.recent.append(r.batch, s.clock.Now())
 	if j.usage && pods == nil {
 		j.haste = s.near(r.high, now)
 	}

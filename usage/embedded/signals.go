@@ -40,9 +40,6 @@ func (s *signals) Memory(ctx context.Context, namespace string, pods []string, w
 			young = append(young, pod)
 		}
 	}
-	if err := s.evaluator.wait(ctx); err != nil {
-		return nil, err
-	}
 	held, err := prometheus.AskPods(ctx, pods, at, s.evaluator.askRange, func(pods []string) string { return prometheus.Everything.Held(namespace, pods, window) })
 	if err == nil && slices.ContainsFunc(young, func(pod string) bool { return held[pod] == nil }) {
 		err = usage.ErrSoon
@@ -56,9 +53,6 @@ func (s *signals) Memory(ctx context.Context, namespace string, pods []string, w
 func (s *signals) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
 	for pod := range windows {
 		s.note(namespace, pod)
-	}
-	if err := s.evaluator.wait(ctx); err != nil {
-		return nil, err
 	}
 	return prometheus.AskSince(ctx, windows, at, s.evaluator.askRange, func(pods []string, window time.Duration) string {
 		return prometheus.Everything.Seen(namespace, pods, window)
@@ -95,9 +89,6 @@ func (s *signals) note(namespace, pod string) time.Duration {
 func (s *signals) about(ctx context.Context, namespace string, pods []string, at time.Time, expression func(pods []string) string) (usage.ByContainer, error) {
 	for _, pod := range pods {
 		s.note(namespace, pod)
-	}
-	if err := s.evaluator.wait(ctx); err != nil {
-		return nil, err
 	}
 	return prometheus.AskPods(ctx, pods, at, s.evaluator.askRange, expression)
 }

@@ -18,7 +18,7 @@ import (
 
 // TestSignals: what cAdvisor alone has is there once somebody has asked; kills from before are not counted.
 func TestSignals(t *testing.T) {
-	f := newFixture(t, nil, noon, "")
+	f := newFixture(t, nil, noon)
 	kills := 7
 	f.kubelet.instead = func(w http.ResponseWriter, r *http.Request) {
 		ms := f.clock.Now().UnixMilli()
@@ -93,7 +93,7 @@ func TestSignals(t *testing.T) {
 // What was scraped tells what a container and its node used since a time, with no question to a kubelet; what no two
 // scrapes tell is not known, nor is what cannot be.
 func TestWhatWasUsedSinceATime(t *testing.T) {
-	f := newFixture(t, nil, noon, "")
+	f := newFixture(t, nil, noon)
 	f.node.Cores = 4
 	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
 	var app, node float64
@@ -142,7 +142,7 @@ func TestWhatWasUsedSinceATime(t *testing.T) {
 }
 
 func TestTooMuchIsSaid(t *testing.T) {
-	f := newFixture(t, crowd(600), noon, "")
+	f := newFixture(t, crowd(600), noon)
 	require.NoError(t, f.scrapeAt(noon, nil))
 	_, report := points(t, f.Source, noon)
 	assert.Empty(t, report.Warnings)
@@ -160,7 +160,7 @@ func TestTooMuchIsSaid(t *testing.T) {
 // from the others'.
 func TestNodePressure(t *testing.T) {
 	start := noon
-	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start, "")
+	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start)
 	f.scraper.pressure = true
 	f.kubelet.set(func(k *playedKubelet) {
 		k.instead = func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +197,7 @@ const ofPod = `container="app",id="/kubepods/pod1/abc",namespace="shop",pod="web
 // follows is a fixture whose kubelet says of that container what cAdvisor says after so many seconds.
 func follows(t *testing.T, cadvisor func(w io.Writer, seconds float64)) *fixture {
 	t.Helper()
-	f := newFixture(t, nil, noon, "")
+	f := newFixture(t, nil, noon)
 	f.kubelet.set(func(k *playedKubelet) {
 		k.instead = func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/metrics/cadvisor" {

@@ -1,28 +1,22 @@
-// Package embedded is a usage source that needs no server. It scrapes the kubelets itself, keeps the newest
-// samples in memory and all samples of some days on disk, and answers through Prometheus's own query engine, with
-// the same expressions that a Prometheus server is asked with.
+// Package embedded is a usage source that needs no server. It scrapes the kubelets itself, keeps the samples of the
+// last hour in memory, and answers through Prometheus's own query engine, with the same expressions that a Prometheus
+// server is asked with. What was before is in the checkpoints of the histories (usage/history).
 //
 // The way of a sample:
 //
-//	scraper ──reader──► recent (memory) ──queue──► disk (raw.Store in a folder)
-//	                       └────────┬───────────────┘
-//	                 evaluator: Read, Value, signals
+//	scraper ──reader──► recent (memory) ◄── evaluator: Read, Value, signals
 //
 // The scraper asks each kubelet when its turn comes (targets, schedule). A reader turns the text of the answer
-// into samples and drops those that the kubelet may not report. recent accepts the samples that are new, and the
-// queue passes them to the disk. An evaluator reads memory first, and the disk for what is older.
+// into samples and drops those that the kubelet may not report. recent accepts the samples that are new.
 //
 // What always holds:
-//   - Memory accepts the samples of a series in the order of their times; the disk gets those that memory has
-//     accepted.
-//   - Memory has all samples of its window. The evaluator reads the disk only for what is older.
-//   - No scrape and no query waits for a disk that hangs: the queue is bounded, and what does not fit is lost and
-//     counted.
+//   - Memory accepts the samples of a series in the order of their times.
+//   - Memory has all samples of keptFor. Of a namespace with more than mostSamples it has fewer, but all that
+//     recommendations need, and a guardrail that looks further back is not answered.
 //   - A kubelet is trusted with usage of pods that the API server places on its node, and of the node itself.
 //     Usage beyond the biggest node's capacity is dropped.
 //
-// Start reading at source.go, then scraper.go, reader.go, recent.go and query.go. disk.go can be left out:
-// everything works without it.
+// Start reading at source.go, then scraper.go, reader.go, recent.go and query.go.
 package embedded
 
 import (
@@ -39,17 +33,12 @@ import (
 )
 
 const (
-	// minWindow and maxWindow bound how long samples are kept in memory, whatever a policy asks for: older ones are read
-	// from the disk.
-	minWindow, maxWindow = 20 * time.Minute, time.Hour
 	// maxSamples bounds what one query may hold in memory, 16 bytes each; beyond it, usage.ErrTooMuch.
 	maxSamples = 5_000_000
 	// maxQuery bounds the time of one query; beyond it, usage.ErrTooMuch.
 	maxQuery = time.Minute
-	// lookEvery is how often old samples are removed from memory and disk, and the gauges are set.
+	// lookEvery is how often old samples are removed from memory, and the gauges are set.
 	lookEvery = time.Minute
-	// openWithin and closeWithin are how long Start waits for a disk. A manager waits 30 s for what it stops.
-	openWithin, closeWithin = 30 * time.Second, 10 * time.Second
 	// Ceiling is how many containers one operator carries at a scrape a minute, as measured
 	// (docs/usage-sources.md). Beyond it, it goes on and says so.
 	Ceiling = 20_000
@@ -69,8 +58,6 @@ type Options struct {
 	// Climb says which containers are on their way to their memory limits, so that their kubelets are scraped more often; nil:
 	// none is looked for.
 	Climb *Climb
-	// Disk is the folder for raw samples; the zero value: none is used.
-	Disk Disk
 	// Clock paces scrapes and ages samples; tests set their own.
 	Clock clock.WithTicker
 	// Log receives failures with the names of nodes. It must not be nil.
@@ -79,8 +66,8 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Source scrapes kubelets while Start runs, and answers queries from then on. Calls wait until the disk can be
-// read, or is not waited for any longer (openWithin). It is a usage.Source, and safe for concurrent use.
+// Source scrapes kubelets while Start runs, and answers queries from then on: calls wait until it does. It is a
+// usage.Source, and safe for concurrent use.
 type Source struct {
 	options Options
 	scraper *scraper
@@ -91,91 +78,45 @@ type Source struct {
 
 var _ usage.Source = (*Source)(nil)
 
-// New makes a source. It opens nothing and asks no kubelet before Start.
+// New makes a source. It asks no kubelet before Start.
 func New(o Options) *Source {
-	// Samples go to memory first. Only those that memory accepts are queued for the disk.
 	e := newEvaluator(o)
-	keep := func(batch []scraped) { e.disk.waiting.add(e.recent.append(batch, o.Clock.Now())) }
-	s := newScraper(o, e.recent.intern, keep, e.recent.trace)
+	s := newScraper(o, e.recent)
 	return &Source{
 		options: o, scraper: s, evaluator: e, signals: &signals{evaluator: e, scraper: s},
-		monitor: &monitor{recent: e.recent, disk: e.disk, targets: &s.targets, interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics},
+		monitor: &monitor{recent: e.recent, targets: &s.targets, interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics},
 	}
 }
 
-// Start scrapes until the context ends. It returns when no scrape is running any more and the disk is closed, or
-// has not answered within closeWithin. It always returns nil: a failure of the disk is logged, and scraping goes
-// on. It implements Runnable of controller-runtime, and must be called once.
+// Start scrapes until the context ends, and returns when no scrape is running any more. It always returns nil. It
+// implements Runnable of controller-runtime, and must be called once.
 func (s *Source) Start(ctx context.Context) error {
-	opened, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.disk.run(ctx, func() { close(opened) })
-	}()
-	// Scraping begins while the disk is still being opened: a slow disk must not delay recommendations.
 	s.recent.begin(s.options.Clock.Now())
+	close(s.started)
 	var beside sync.WaitGroup
-	beside.Go(func() { s.start(ctx, opened) })
 	beside.Go(func() { s.monitor.run(ctx) })
 	s.scraper.run(ctx)
 	beside.Wait()
-	s.stop(ended)
 	return nil
-}
-
-// start to answer when the disk can be read, or was not opened in time.
-// It closes evaluator.started, on which all queries wait.
-func (s *Source) start(ctx context.Context, opened <-chan struct{}) {
-	defer close(s.started)
-	patience := s.options.Clock.NewTimer(openWithin)
-	defer patience.Stop()
-	select {
-	case <-opened:
-	case <-ctx.Done():
-	case <-patience.C():
-		s.options.Log.Error("the disk does not answer; recommendations go on from memory", "dir", s.options.Disk.Dir)
-	}
-}
-
-// stop when the disk is closed. One that hangs is not waited for: what was not written is lost, and the kernel releases
-// its lock with the process.
-func (s *Source) stop(ended <-chan struct{}) {
-	patience := s.options.Clock.NewTimer(closeWithin)
-	defer patience.Stop()
-	select {
-	case <-ended:
-	case <-patience.C():
-		s.options.Log.Error("the disk does not answer, and is not waited for", "dir", s.options.Disk.Dir)
-	}
 }
 
 // NeedLeaderElection returns true: only the leader scrapes, so that each kubelet is asked once.
 func (s *Source) NeedLeaderElection() bool { return true }
 
-// Since returns the time of the oldest sample on disk; where there is none, the time at which scraping began. It
-// waits until the disk can be read. The error is that of the context.
+// Since returns the time at which scraping began. It waits until it has. The error is that of the context.
 func (s *Source) Since(ctx context.Context) (time.Time, error) {
-	if err := s.wait(ctx); err != nil {
-		return time.Time{}, err
-	}
-	_, oldest := s.disk.state()
-	if oldest.IsZero() {
-		oldest = s.recent.began()
-	}
-	return oldest, nil
+	err := s.wait(ctx)
+	return s.recent.began(), err
 }
 
 // Read implements usage.Source with the expressions that Prometheus servers are asked with. A rate needs two
 // scrapes, so the rate window is raised to two and a half intervals. An answer is partial while a kubelet does not
-// answer, or while the disk is needed and cannot be read. Samples above query.Most
-// are dropped; where that is not known, those above 1.5 times the biggest node that was scraped.
+// answer. Samples above query.Most are dropped; where that is not known, those above 1.5 times the biggest node that was
+// scraped.
 func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
-	if err := s.wait(ctx); err != nil {
-		return usage.Report{}, err
-	}
-	// Memory keeps four windows and a little more, so that the queries of the next minutes need no disk.
+	// Four windows and a little more are needed, as queries are late where there are many.
 	query.RateWindow = max(query.RateWindow, s.options.Interval*5/2)
-	s.recent.keepFor(4*max(query.Step, query.RateWindow)+2*time.Minute, s.options.Clock.Now())
+	s.recent.need(4*max(query.Step, query.RateWindow) + 2*time.Minute)
 	began := s.options.Clock.Now()
 	if query.Most == (usage.Most{}) {
 		query.Most = usage.MostOn(s.scraper.targets.most())

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -14,9 +14,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/stretchr/testify/require"
+	"github.com/prometheus/prometheus/util/annotations"
 
-	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/sourcetest"
 )
@@ -24,53 +23,78 @@ import (
 // TestConformance asks Prometheus's own engine through the HTTP API.
 func TestConformance(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
-		var all []raw.Entry
+		all := memory{}
 		for at := past.From; !at.After(past.To); at = at.Add(past.Every) {
-			all = append(all, scraped(at, past.World(at))...)
+			all.scrape(at, past.World(at))
 		}
-		server := httptest.NewServer(api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), stored(t, all)})
+		server := httptest.NewServer(api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), all})
 		t.Cleanup(server.Close)
 		return newClient(t, prometheus.Config{Address: server.URL})
 	})
 }
 
-// stored are samples that the engine can read.
-func stored(t *testing.T, all []raw.Entry) storage.Queryable {
-	t.Helper()
-	store, err := raw.Open(raw.Options{Dir: t.TempDir(), Retention: 24 * time.Hour, MaxBytes: 1 << 30, Log: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	require.NoError(t, store.Append(all))
-	return storage.QueryableFunc(store.Querier)
+// memory are samples by the text of their labels. The engine reads them.
+type memory map[string]*promql.Series
+
+// add a sample; those of one series come in the order of their times.
+func (m memory) add(of labels.Labels, at time.Time, value float64) {
+	if m[of.String()] == nil {
+		m[of.String()] = &promql.Series{Metric: of}
+	}
+	series := m[of.String()]
+	series.Floats = append(series.Floats, promql.FPoint{T: at.UnixMilli(), F: value})
 }
 
-// scraped is what a Prometheus server keeps of cAdvisor: with more labels than are asked for, and the pods' own cgroups
+// Querier implements storage.Queryable. The engine skips samples outside of the time that it asks for.
+func (m memory) Querier(int64, int64) (storage.Querier, error) {
+	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+		found := &seriesSet{at: -1}
+		for _, series := range m {
+			if !slices.ContainsFunc(matchers, func(of *labels.Matcher) bool { return !of.Matches(series.Metric.Get(of.Name)) }) {
+				found.series = append(found.series, *series)
+			}
+		}
+		slices.SortFunc(found.series, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
+		return found
+	}}, nil
+}
+
+// seriesSet iterates over series.
+type seriesSet struct {
+	series []promql.Series
+	at     int
+}
+
+func (s *seriesSet) Next() bool                      { s.at++; return s.at < len(s.series) }
+func (s *seriesSet) At() storage.Series              { return promql.NewStorageSeries(s.series[s.at]) }
+func (*seriesSet) Err() error                        { return nil }
+func (*seriesSet) Warnings() annotations.Annotations { return nil }
+
+// scrape adds what a Prometheus server keeps of cAdvisor: with more labels than are asked for, and the pods' own cgroups
 // beside the containers.
-func scraped(at time.Time, measured []sourcetest.Measured) (all []raw.Entry) {
-	write := func(name string, m sourcetest.Measured, container string, value float64) {
-		id := fmt.Sprintf("/kubepods/%s/%s/%s", m.Namespace, m.Pod, container)
-		of := labels.FromStrings(labels.MetricName, name, "namespace", m.Namespace, "pod", m.Pod, "container", container,
-			"id", id, "job", "cadvisor", "instance", "10.0.0.1:10250")
-		all = append(all, raw.Entry{Labels: of, Sample: raw.Sample{At: at.UnixMilli(), Value: value}})
+func (m memory) scrape(at time.Time, measured []sourcetest.Measured) {
+	write := func(name string, c sourcetest.Measured, container string, value float64) {
+		id := fmt.Sprintf("/kubepods/%s/%s/%s", c.Namespace, c.Pod, container)
+		m.add(labels.FromStrings(labels.MetricName, name, "namespace", c.Namespace, "pod", c.Pod, "container", container,
+			"id", id, "job", "cadvisor", "instance", "10.0.0.1:10250"), at, value)
 	}
-	for _, m := range measured {
-		for _, container := range []string{m.Container, "", "POD"} {
-			if container != m.Container && m.Container != "app" {
+	for _, c := range measured {
+		for _, container := range []string{c.Container, "", "POD"} {
+			if container != c.Container && c.Container != "app" {
 				continue
 			}
 			factor := 1.0
 			if container == "" {
 				factor = 7
 			}
-			write("container_cpu_usage_seconds_total", m, container, factor*m.CPUSeconds)
-			write("container_memory_working_set_bytes", m, container, factor*m.MemoryBytes)
+			write("container_cpu_usage_seconds_total", c, container, factor*c.CPUSeconds)
+			write("container_memory_working_set_bytes", c, container, factor*c.MemoryBytes)
 		}
-		if m.Periods > 0 {
-			write("container_cpu_cfs_periods_total", m, m.Container, m.Periods)
-			write("container_cpu_cfs_throttled_periods_total", m, m.Container, m.Throttled)
+		if c.Periods > 0 {
+			write("container_cpu_cfs_periods_total", c, c.Container, c.Periods)
+			write("container_cpu_cfs_throttled_periods_total", c, c.Container, c.Throttled)
 		}
 	}
-	return all
 }
 
 // api answers queries as Prometheus's HTTP API does.

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -27,18 +26,16 @@ var moment = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
 // some minutes before the moment. It counts what it is asked.
 func holding(t *testing.T, config prometheus.Config, series map[string]func(minutesBefore int) (float64, bool)) (client *prometheus.Client, asked *atomic.Int64) {
 	t.Helper()
-	var all []raw.Entry
+	all := memory{}
 	for minutes := 10; minutes >= 0; minutes-- {
 		for text, of := range series {
 			if value, known := of(minutes); known {
-				at := moment.Add(-time.Duration(minutes) * time.Minute).UnixMilli()
-				all = append(all, raw.Entry{Labels: metric(text), Sample: raw.Sample{At: at, Value: value}})
+				all.add(metric(text), moment.Add(-time.Duration(minutes)*time.Minute), value)
 			}
 		}
 	}
-	db := stored(t, all)
 	asked = &atomic.Int64{}
-	answers := api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), db}
+	answers := api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), all}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		assert.Less(t, len(r.FormValue("query")), 16<<10, "what VictoriaMetrics takes")

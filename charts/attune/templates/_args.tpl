@@ -48,11 +48,6 @@
 {{- define "attune.args.controller" -}}
 - --usage-source={{ .Values.usage.source }}
 - --usage-interval={{ .Values.usage.interval }}
-{{- if eq .Values.usage.source "embedded" }}
-- --usage-dir=/var/lib/attune/usage
-- --usage-retention={{ .Values.usage.embedded.retention }}
-- --usage-size={{ .Values.usage.embedded.size }}
-{{- end }}
 {{- with .Values.usage.prometheus.address }}
 - --prometheus-address={{ . }}
 {{- end }}
