@@ -61,7 +61,7 @@ test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the las
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../tsdb && go vet ./...
 	$(call gotest,unit) ./...
-	cd test && $(call gotest,unit-test) . ./await/... ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./field/... ./kubelet/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
+	cd test && $(call gotest,unit-test) . ./await/... ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./field/... ./kubelet/... ./loops/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
 	cd test/tsdb && $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
 
@@ -85,12 +85,19 @@ test-browser: chromium test/browser/node_modules bin/gotestsum ## Pages in Chrom
 test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
 	cd test && $(call gotest,sim) -count=1 -timeout 40m ./sim -sim.seeds $(SEEDS)
 
+# One story of test/loops for each verb that the operator uses: create, status write, resize, revert, evict, delete, undo.
+VERBS := ^(TestLoopsConvergeAndStay|TestLoopsRevertAnOOMAndLearn|TestLoopsEvictWhatANodeCannotHold|TestLoopsFinishTheWatchOfADeletedPolicy|TestLoopsUndo|TestLoopsWithoutRights|TestLoopsAreStoppedByAnAdmissionPolicy|TestLoopsGiveUpSizesThatTheAPIServerRejects)$$
+
 test-integration: programs bin/gotestsum ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
 	cd test && $(call gotest,integration) -count=1 -timeout 40m -run '$(value RUN)' ./integration/... ./crash/...
+	cd test && ATTUNE_BACKEND=apiserver $(call gotest,loops) -count=1 -timeout 40m -run '$(if $(filter .,$(RUN)),$(VERBS),$(value RUN))' ./loops
 	cd test/admission && $(call gotest,admission) -count=1 -timeout 40m -run '$(value RUN)' ./...
 	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" $(call gotest,charts) -count=1 -tags helm ./charts
 	cd test/certmanager && ATTUNE_HELM="$$(cd .. && go run ./cluster/cmd/cluster find helm)" $(call gotest,certmanager) -count=1 -tags helm ./...
-	$(call some,integration admission)
+	$(call some,integration loops admission)
+
+test-loops-apiserver: programs ## Every story of test/loops on a real API server; for changes of test/sim/api
+	cd test && ATTUNE_BACKEND=apiserver go test -count=1 -timeout 60m -run '$(value RUN)' ./loops
 
 test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
 	cd test && $(call gotest-v,cluster) -count=1 -timeout 10m -run '$(value RUN)' ./cluster/...
@@ -150,7 +157,7 @@ test-mutants: ## The long run against the product with the mend of one finding a
 	cd test && go run ./sim/mutants
 
 test-long: programs test-race test-fuzz ## Race detector and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills and overloaded nodes on real kubelets; a million fuzzed pods
-	cd test && go test -count=1 -timeout 180m -v -run 'TestKilledEverywhere|TestClocks' ./integration -one-in 1 $(QUIETLY)
+	cd test && ATTUNE_BACKEND=apiserver ATTUNE_ONE_IN=1 go test -count=1 -timeout 180m -v ./loops $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./crash -all $(QUIETLY)
 	cd test && go test -count=1 -timeout 60m -v ./tenants -minutes 360
 	cd test && go test -count=1 -timeout 30m -v -run 'TestOOMKillsAreAnswered$$' ./e2e -oom-kills 50
@@ -229,4 +236,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

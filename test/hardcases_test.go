@@ -80,7 +80,7 @@ func tierOf(dir string) tier {
 	switch {
 	case strings.HasPrefix(dir, "test/e2e"), strings.HasPrefix(dir, "test/cluster"):
 		return kubelet
-	case strings.HasPrefix(dir, "test/crash"), strings.HasPrefix(dir, "test/integration"):
+	case strings.HasPrefix(dir, "test/crash"), strings.HasPrefix(dir, "test/integration"), strings.HasPrefix(dir, "test/loops"):
 		return apiserver
 	}
 	return pure

@@ -1,5 +1,5 @@
 // Package killed runs the operator as users do, as a process, against a real API server with played nodes,
-// and ends it with SIGKILL. What it shows in real time, test/integration shows at every single call, with a
+// and ends it with SIGKILL. What it shows in real time, test/loops shows at every single call, with a
 // clock that is moved: there a killed operator is one whose calls are refused from a moment on and whose
 // memory is thrown away. That leaves out what only a process has: informers that lag, queues, several
 // workers, a start from nothing.

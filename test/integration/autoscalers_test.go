@@ -323,3 +323,8 @@ func steadySteps(now time.Time) (steps []recommender.StepUsage) {
 func (s steady) Highest(history.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
 	return 0, false
 }
+
+// Base of a single container is never known.
+func (steady) Base(_, _, _ string, _ recommender.Resource, _ time.Time) (recommender.Usage, bool) {
+	return 0, false
+}

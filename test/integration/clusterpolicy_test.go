@@ -63,7 +63,7 @@ func (e everywhere) deployment(namespace, name, priority string) {
 	e.t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	d.Spec.Replicas = ptr.To(int32(0))
-	d.Spec.Selector, d.Spec.Template = template(name, (&world{t: e.t}).app("cpu=4,memory=4Gi", ""))
+	d.Spec.Selector, d.Spec.Template = template(name, container(e.t, "cpu=4,memory=4Gi"))
 	d.Spec.Template.Spec.PriorityClassName = priority
 	require.NoError(e.t, e.Create(e.t.Context(), d))
 	e.t.Cleanup(func() {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	prom "github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,8 +33,10 @@ import (
 	policylookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/test/admit"
 	"attune.io/attune/test/kubelet"
 	"attune.io/attune/test/othercrd"
+	"attune.io/attune/webhook/pod"
 )
 
 // Kinds that the operator's owner adds.
@@ -101,7 +106,7 @@ func TestKindsThatAreAdded(t *testing.T) {
 	require.NoError(t, policies.Register(w.mgr, fresh))
 	workloads := &workloadloop.Controller{
 		Client: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,
-		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(w.told, clock.RealClock{}),
+		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}),
 	}
 	require.NoError(t, workloads.Register(w.mgr, make(chan genericevent.TypedGenericEvent[types.NamespacedName])))
 
@@ -111,7 +116,7 @@ func TestKindsThatAreAdded(t *testing.T) {
 	w.create(ofAddedKind(cloneSets, "bare", map[string]any{"replicas": int64(3)}))
 	w.create(ofAddedKind(databases, "db", map[string]any{"instances": int64(3), "template": templateOf("100m", "128Mi")}))
 	for _, name := range []string{"web-aaaaa", "web-bbbbb"} {
-		w.create(podOf(web, name, w.app("cpu=100m,memory=128Mi", "")))
+		w.create(podOf(web, name, container(t, "cpu=100m,memory=128Mi")))
 	}
 	w.play()
 	const settled = "\nupdateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 1h}\ncpu: {maxChangePercent: 1000}"
@@ -121,7 +126,6 @@ func TestKindsThatAreAdded(t *testing.T) {
 	w.start()
 
 	ready := func(t *assert.CollectT, policy string) metav1.Condition {
-		clear(w.known)
 		p := &v1alpha1.AttunePolicy{}
 		require.NoError(t, w.direct.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: policy}, p))
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
@@ -129,7 +133,6 @@ func TestKindsThatAreAdded(t *testing.T) {
 		return *c
 	}
 	recommendation := func(t *assert.CollectT, name string) *v1alpha1.AttuneRecommendation {
-		clear(w.known)
 		rec := &v1alpha1.AttuneRecommendation{}
 		require.NoError(t, w.direct.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: name}, rec))
 		return rec
@@ -161,17 +164,18 @@ func TestKindsThatAreAdded(t *testing.T) {
 		assert.Equal(t, "RolloutInProgress", blocked.Reason)
 		assert.Contains(t, blocked.Message, "its status has no observedGeneration, so that a rollout cannot be ruled out")
 	}, patience, 50*time.Millisecond)
-	clear(w.known)
-	w.seeded = true
-	born := podOf(web, "web-ccccc", w.app("cpu=100m,memory=128Mi", ""))
-	require.NoError(t, w.admit(born))
+	born := podOf(web, "web-ccccc", container(t, "cpu=100m,memory=128Mi"))
+	born.Namespace = w.namespace
+	index := pod.NewIndex()
+	index.Set(recommendation(&assert.CollectT{}, "cloneset.apps.example.org-web"))
+	require.NoError(t, admit.Pod(&pod.Handler{Known: index, Metrics: pod.NewMetrics(prom.NewRegistry()), Clock: clock.RealClock{}, Log: logr.Discard()}, born))
 	assert.Greater(t, cpuRequest(born), int64(1000), "a new pod is sized at admission")
 	w.tell(web, func() {
 		require.NoError(t, unstructured.SetNestedMap(web.Object, map[string]any{"observedGeneration": web.GetGeneration(), "replicas": int64(2), "updatedReplicas": int64(2)}, "status"))
 	})
 	require.Eventually(t, func() bool {
-		clear(w.known)
-		return cpuRequest(w.named("web-aaaaa")) > 1000 || cpuRequest(w.named("web-bbbbb")) > 1000
+		of := w.cpuOf()
+		return of["web-aaaaa"] > 1000 || of["web-bbbbb"] > 1000
 	}, patience, 50*time.Millisecond, "a running pod is resized")
 
 	w.create(&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "scaler"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{

@@ -357,7 +357,8 @@ func (a atOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestThePlayedServerAnswersAsTheRealOne: the long run's API server in memory comes to the same as a real one, call by
-// call: the reason of a refusal, whether the version and the generation moved, and what is stored.
+// call: the reason of a refusal, whether the version and the generation moved, and what is stored. So does it behind the
+// transport that test/loops sends requests through.
 func TestThePlayedServerAnswersAsTheRealOne(t *testing.T) {
 	for name, story := range map[string]func(*teller){"pods": (*teller).pods, "bounds": (*teller).bounds, "ours": (*teller).ours} {
 		t.Run(name, func(t *testing.T) {
@@ -370,10 +371,15 @@ func TestThePlayedServerAnswersAsTheRealOne(t *testing.T) {
 				return x
 			}
 			played := tell(api.New(api.Options{Scheme: newScheme(t), Now: time.Now, Minor: 36}).As("test", nil))
+			config, mapper := api.New(api.Options{Scheme: newScheme(t), Now: time.Now, Minor: 36}).REST("test")
+			c, err := client.New(config, client.Options{Scheme: newScheme(t), Mapper: mapper})
+			require.NoError(t, err)
+			requested := tell(c)
 			really := tell(impatient(t))
 			require.Equal(t, really.names, played.names)
 			for i, call := range really.names {
 				assert.Equal(t, really.lines[i], played.lines[i], call)
+				assert.Equal(t, really.lines[i], requested.lines[i], "%s, as a request", call)
 			}
 		})
 	}

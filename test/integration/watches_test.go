@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -45,7 +46,7 @@ import (
 )
 
 // TestEveryWatchWakesItsLoop: each loop alone, in a manager as the operator runs it. Nothing else makes it look at an
-// object within minutes; an event of each of its watches does. The worlds of the other tests call the loops themselves.
+// object within minutes; an event of each of its watches does. The worlds of test/loops call the loops themselves.
 // The parts share AttuneDefaults, of which there is one in a cluster.
 func TestEveryWatchWakesItsLoop(t *testing.T) {
 	t.Parallel()
@@ -60,7 +61,7 @@ var woken = schema.GroupVersionKind{Group: "watches.example.org", Version: "v1",
 
 // waking is a loop in a manager whose looks are counted.
 type waking struct {
-	*world
+	*stage
 	mgr   ctrl.Manager
 	looks *looks
 	// gathers is how long the loop waits for more events of the same moment.
@@ -93,7 +94,7 @@ func (l *looks) of(name string) int {
 // newWaking has a manager that is not started yet; of is what its loop reconciles.
 func newWaking(t *testing.T, of client.Object, node kubelet.Options) *waking {
 	t.Helper()
-	w := &waking{world: newWorld(t, node)}
+	w := &waking{stage: newStage(t, node)}
 	var err error
 	w.mgr, err = ctrl.NewManager(server, ctrl.Options{
 		Scheme:     newScheme(t),
@@ -195,7 +196,6 @@ func (w *waking) rests(name string) {
 // play has the controllers and the node look until now, from pods that have run for a while.
 func (w *waking) play() {
 	w.t.Helper()
-	clear(w.known) // The loop writes past it.
 	for at := time.Now().Add(-10 * time.Minute); !at.After(time.Now()); at = at.Add(time.Minute) {
 		require.NoError(w.t, w.plane.Sync(w.t.Context(), at))
 		require.NoError(w.t, w.node.Sync(w.t.Context(), at))
@@ -211,7 +211,6 @@ func (w *waking) untilBlocked(reason string) {
 func (w *waking) untilBlockedIs(deployment, reason string) {
 	w.t.Helper()
 	require.EventuallyWithT(w.t, func(t *assert.CollectT) {
-		clear(w.known)
 		rec := &v1alpha1.AttuneRecommendation{}
 		require.NoError(t, w.direct.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: "deployment-" + deployment}, rec))
 		blocked := meta.FindStatusCondition(rec.Status.Conditions, v1alpha1.ConditionResizeBlocked)
@@ -223,7 +222,7 @@ func (w *waking) untilBlockedIs(deployment, reason string) {
 func (w *waking) create(o client.Object) {
 	w.t.Helper()
 	if _, cluster := o.(*v1alpha1.AttuneDefaults); cluster {
-		w.t.Cleanup(func() { require.NoError(w.t, w.direct.Delete(testContext(w.t), o)) })
+		w.t.Cleanup(func() { require.NoError(w.t, w.direct.Delete(context.WithoutCancel(w.t.Context()), o)) })
 	} else {
 		o.SetNamespace(w.namespace)
 	}
@@ -233,7 +232,6 @@ func (w *waking) create(o client.Object) {
 // edit changes an object as it is now.
 func (w *waking) edit(o client.Object, change func()) {
 	w.t.Helper()
-	clear(w.known)
 	require.NoError(w.t, w.direct.Get(w.t.Context(), client.ObjectKeyFromObject(o), o))
 	before := o.DeepCopyObject().(client.Object)
 	change()
@@ -243,7 +241,6 @@ func (w *waking) edit(o client.Object, change func()) {
 // tell changes an object's status.
 func (w *waking) tell(o client.Object, change func()) {
 	w.t.Helper()
-	clear(w.known)
 	require.NoError(w.t, w.direct.Get(w.t.Context(), client.ObjectKeyFromObject(o), o))
 	before := o.DeepCopyObject().(client.Object)
 	change()
@@ -276,7 +273,7 @@ func (w *waking) orphan(policy string) {
 // ofKind is a workload.
 func (w *waking) ofKind(kind v1alpha1.WorkloadKind, name string) client.Object {
 	w.t.Helper()
-	labels, pods := template(name, w.app("cpu=10m,memory=16Mi", ""))
+	labels, pods := template(name, container(w.t, "cpu=10m,memory=16Mi"))
 	job := batchv1.JobSpec{Template: pods}
 	job.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	var o client.Object
@@ -323,12 +320,12 @@ func workloadLoopWakes(t *testing.T) {
 	sized := w.sizes(woken)
 	workloads := &workloadloop.Controller{
 		Client: w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
-		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(w.told, clock.RealClock{}), Grants: &board.Grants{},
+		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}), Grants: &board.Grants{},
 	}
 	require.NoError(t, workloads.Register(w.mgr, told))
-	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", ""))
-	w.deployment("other", 1, w.app("cpu=100m,memory=512Mi", ""))
-	restarts := w.app("cpu=10m,memory=16Mi", "")
+	w.deployment("web", 1, container(t, "cpu=500m,memory=512Mi"))
+	w.deployment("other", 1, container(t, "cpu=100m,memory=512Mi"))
+	restarts := container(t, "cpu=10m,memory=16Mi")
 	restarts.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	w.deployment("guarded", 2, restarts)
 	w.play()
@@ -349,7 +346,7 @@ func workloadLoopWakes(t *testing.T) {
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("600m")}
 	budget := named(&policyv1.PodDisruptionBudget{}, "budget")
 	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded"}}
-	events := []watched{
+	all := []watched{
 		{watch: &corev1.Pod{}, looks: "deployment-web", event: func() { w.edit(pod, func() { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "a", "b") }) }},
 		{watch: &corev1.Pod{}, looks: "deployment-web", event: func() { // Its neighbour leaves room.
 			w.scale("other", 0)
@@ -367,9 +364,9 @@ func workloadLoopWakes(t *testing.T) {
 	}
 	for _, kind := range sized.Kinds() {
 		id := workload.Identity{Kind: kind, Namespace: w.namespace, Name: "woken"}
-		events = append(events, watched{watch: sized.NewObject(kind).(client.Object), looks: id.RecommendationName(), event: func() { w.create(w.ofKind(kind, "woken")) }})
+		all = append(all, watched{watch: sized.NewObject(kind).(client.Object), looks: id.RecommendationName(), event: func() { w.create(w.ofKind(kind, "woken")) }})
 	}
-	events = append(events,
+	all = append(all,
 		watched{watch: &corev1.Event{}, looks: "deployment-web", reads: 1, event: func() {
 			w.create(&corev1.Event{
 				ObjectMeta: metav1.ObjectMeta{Name: "rejected"}, Reason: workload.FailedCreate, Message: "is forbidden", LastTimestamp: metav1.Now(),
@@ -396,16 +393,13 @@ func workloadLoopWakes(t *testing.T) {
 			w.untilBlockedIs("guarded", "DisruptionBudget")
 		}, event: func() { w.tell(budget, func() { budget.Status.DisruptionsAllowed = 1 }) }},
 		w.namespaceGoes("deployment-web"))
-	w.wakes(workloads.Watches(), events)
+	w.wakes(workloads.Watches(), all)
 	name := types.NamespacedName{Namespace: w.namespace, Name: "deployment-web"}
 	w.wakesOnce("told by another loop", name.Name, 0, func() { told <- genericevent.TypedGenericEvent[types.NamespacedName]{Object: name} })
 
 	require.NoError(t, w.direct.Delete(t.Context(), quota))
-	require.Eventually(t, func() bool {
-		clear(w.known)
-		return cpuRequest(w.named(pod.Name)) == 1200
-	}, patience, 50*time.Millisecond, "nothing stands in the way any more")
-	w.ends(events)
+	require.Eventually(t, func() bool { return w.cpuOf()[pod.Name] == 1200 }, patience, 50*time.Millisecond, "nothing stands in the way any more")
+	w.ends(all)
 }
 
 func policyLoopWakes(t *testing.T) {
@@ -418,13 +412,13 @@ func policyLoopWakes(t *testing.T) {
 	}
 	require.NoError(t, policies.Register(w.mgr, fresh))
 	w.policy("all", "updateStrategy: {type: Recommend}")
-	w.deployment("web", 0, w.app("cpu=500m,memory=512Mi", ""))
+	w.deployment("web", 0, container(t, "cpu=500m,memory=512Mi"))
 	w.start()
 	rec := named(&v1alpha1.AttuneRecommendation{}, "deployment-web")
 	rec.Namespace = w.namespace
-	require.Eventually(t, func() bool { return len(w.fresh().recommendations()) == 1 }, patience, 50*time.Millisecond, "it is at work")
+	require.Eventually(t, func() bool { return w.direct.Get(t.Context(), client.ObjectKeyFromObject(rec), rec) == nil }, patience, 50*time.Millisecond, "it is at work")
 
-	events := []watched{
+	all := []watched{
 		{watch: &v1alpha1.AttunePolicy{}, looks: "all", event: func() {
 			policy := w.thePolicy("all")
 			w.edit(policy, func() { policy.Spec.Weight = ptr.To[int32](7) })
@@ -436,19 +430,13 @@ func policyLoopWakes(t *testing.T) {
 		{watch: &v1alpha1.AttuneRecommendation{}, looks: "vanished", reads: 1, event: func() { w.orphan("vanished") }},
 		{watch: &autoscalingv2.HorizontalPodAutoscaler{}, looks: "all", event: func() { w.create(scalerOf("scaled")) }},
 	}
-	events = append(events, w.namespaceGoes("all"))
+	all = append(all, w.namespaceGoes("all"))
 	for _, kind := range sized.Kinds() {
-		events = append(events, watched{watch: sized.NewObject(kind).(client.Object), looks: "all", event: func() { w.create(w.ofKind(kind, "woken")) }})
+		all = append(all, watched{watch: sized.NewObject(kind).(client.Object), looks: "all", event: func() { w.create(w.ofKind(kind, "woken")) }})
 	}
-	w.wakes(policies.Watches(), events)
+	w.wakes(policies.Watches(), all)
 	w.wakesOnce("fresh usage", "all", 0, func() { fresh <- genericevent.TypedGenericEvent[string]{Object: w.namespace} })
-	w.ends(events)
-}
-
-// fresh forgets what was read.
-func (w *waking) fresh() *world {
-	clear(w.known)
-	return w.world
+	w.ends(all)
 }
 
 func nodeLoopWakes(t *testing.T) {
@@ -457,16 +445,16 @@ func nodeLoopWakes(t *testing.T) {
 	held := make(chan genericevent.TypedGenericEvent[types.NamespacedName])
 	require.NoError(t, loop.Register(t.Context(), w.mgr.GetFieldIndexer(), workloadloop.Indexes()))
 	nodes := &nodeloop.Controller{
-		Client: w.looks, Recent: w.usage, Grants: &board.Grants{}, Events: event.NewRecorder(w.told, clock.RealClock{}), Clock: clock.RealClock{},
+		Client: w.looks, Recent: steady{}, Grants: &board.Grants{}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}), Clock: clock.RealClock{},
 		Interval: time.Hour, Wake: func([]types.NamespacedName) {},
 	}
 	require.NoError(t, nodes.Register(w.mgr, held))
 	w.policy("all", "strategy: Node\nupdateStrategy: {type: Auto}")
-	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", ""))
+	w.deployment("web", 1, container(t, "cpu=500m,memory=512Mi"))
 	w.play()
 	rec := w.recommends("web", v1alpha1.StrategyNode)
 	w.start()
-	events := []watched{
+	all := []watched{
 		{watch: &corev1.Node{}, looks: w.node.Name, event: func() { require.NoError(t, w.node.SetAllocatable(t.Context(), "32", "256Gi")) }},
 		{watch: &corev1.Pod{}, looks: w.node.Name, event: func() {
 			w.scale("web", 2)
@@ -478,7 +466,7 @@ func nodeLoopWakes(t *testing.T) {
 			})
 		}},
 	}
-	w.wakes(nodes.Watches(), events)
+	w.wakes(nodes.Watches(), all)
 	w.wakesOnce("pods are held otherwise", w.node.Name, 0, func() {
 		held <- genericevent.TypedGenericEvent[types.NamespacedName]{Object: client.ObjectKeyFromObject(rec)}
 	})

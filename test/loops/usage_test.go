@@ -1,0 +1,135 @@
+package loops
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
+)
+
+// usages is a history in which every container has used the same for a week, up to now.
+type usages struct {
+	// of a container by its name; Peak, where set, is used in one step of the week.
+	of map[string]used
+	// profiles are made once for each amount.
+	profiles map[used]recommender.Profile
+	// own is what the containers of a pod used lately themselves, by the beginning of its name, and busy the used
+	// fraction of a node's CPU, by its name; others, and where it is zero, were not measured.
+	own  map[string]used
+	busy map[string]float64
+	// news never ends.
+	news uint64
+}
+
+// used is CPU in cores and memory in MiB; Days of history, 7 if zero.
+type used struct {
+	CPU    float64
+	Memory float64
+	Days   int
+}
+
+func newUsages() *usages {
+	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}, own: map[string]used{}, busy: map[string]float64{}}
+}
+
+func (u *usages) Want(history.Interest) error { return nil }
+func (u *usages) Forget(string, string)       {}
+func (u *usages) State(usage.SourceSettings) (history.State, bool) {
+	return history.State{}, true
+}
+
+func (*usages) Read(history.Key) bool { return true }
+
+func (u *usages) News(history.Key) uint64 {
+	u.news++
+	return u.news
+}
+
+// Steps are of no use to the strategies that these tests play.
+func (*usages) Steps(history.Key) []recommender.StepUsage { return nil }
+
+func (*usages) Unanswered(usage.SourceSettings, string) error { return nil }
+
+func (*usages) Lost(usage.SourceSettings, string) int { return 0 }
+
+func (*usages) Implausible(history.Key, time.Time) [2]recommender.Implausible {
+	return [2]recommender.Implausible{}
+}
+
+// Base is what the containers of a pod used lately.
+func (u *usages) Base(_, pod, _ string, r recommender.Resource, _ time.Time) (recommender.Usage, bool) {
+	for prefix, of := range u.own {
+		if strings.HasPrefix(pod, prefix) {
+			amount := of.amount(r)
+			return amount, amount > 0
+		}
+	}
+	return 0, false
+}
+
+// CPU is the same since any time.
+func (u *usages) CPU(_ context.Context, namespace, pod, container string, _, now time.Time) (recommender.Usage, bool) {
+	return u.Base(namespace, pod, container, recommender.CPU, now)
+}
+
+func (u *usages) Busy(_ context.Context, node string, _, _ time.Time) (float64, bool) {
+	return u.busy[node], u.busy[node] > 0
+}
+
+// Highest is the same in every span of a week.
+func (u *usages) Highest(key history.Key, r recommender.Resource, _, _ time.Time) (recommender.Usage, bool) {
+	of, ok := u.of[key.Workload+"/"+key.Container]
+	if !ok {
+		of, ok = u.of[key.Container]
+	}
+	return of.amount(r), ok
+}
+
+func (u used) amount(r recommender.Resource) recommender.Usage {
+	if r == recommender.Memory {
+		return recommender.Usage(u.Memory * (1 << 20))
+	}
+	return recommender.Usage(u.CPU * 1000)
+}
+
+// Profile ends at the last whole step before now.
+func (u *usages) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {
+	of, ok := u.of[key.Workload+"/"+key.Container]
+	if !ok {
+		of, ok = u.of[key.Container]
+	}
+	if !ok {
+		return recommender.Profile{}, false
+	}
+	profile, made := u.profiles[of]
+	if !made {
+		profile = week(of, now)
+		u.profiles[of] = profile
+	}
+	return shifted(profile, now.Truncate(5*time.Minute).Sub(profile.Last)), true
+}
+
+func week(of used, now time.Time) recommender.Profile {
+	const step = 5 * time.Minute
+	days := of.Days
+	if days == 0 {
+		days = 7
+	}
+	var steps []recommender.StepUsage
+	for at := now.Truncate(step).Add(step - time.Duration(days)*24*time.Hour); !at.After(now); at = at.Add(step) {
+		steps = append(steps, recommender.StepUsage{At: at, CPUCores: of.CPU, MemoryBytes: of.Memory * (1 << 20)})
+	}
+	return recommender.NewProfile(steps, step)
+}
+
+// shifted is the same history some time later.
+func shifted(p recommender.Profile, by time.Duration) recommender.Profile {
+	p.First, p.Last = p.First.Add(by), p.Last.Add(by)
+	for r := range p.Of {
+		p.Of[r].First, p.Of[r].Last = p.Of[r].First.Add(by), p.Of[r].Last.Add(by)
+	}
+	return p
+}
