@@ -129,8 +129,7 @@ func withCluster(m *testing.M) (int, error) {
 
 // together is for all tests but those that want a cluster for themselves.
 func together() installation {
-	allowed := append(slices.Clone(bridging), "usage.policySources.namespaces={"+guarded+"}")
-	install := installation{settings: allowed, before: installForeign, options: cluster.Options{
+	install := installation{settings: bridging, before: installForeign, options: cluster.Options{
 		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
 		KubeletConfig: configureKubelet,
 	}}

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,42 +84,49 @@ func TestOneShot(t *testing.T) {
 	assert.NoError(t, bornWith(ctx, d, generous))
 }
 
-// guarded is the namespace whose policies may have guardrails: usage.policySources.namespaces names it.
-const guarded = "guarded"
-
 // TestGuardrails: two workloads are lowered, and need more memory afterwards than a guardrail of one of them allows. Its query
 // is answered at the end of the observation period. The resize that breaks it is reverted, and the other one is accepted.
+// The guardrails are those of cluster policies: policies of a namespace may have some only where an administrator allows it.
 func TestGuardrails(t *testing.T) {
 	ctx := need(t)
 	const used = 60
-	namespace(ctx, t, guarded, true)
-	thresholds := map[string]int{"broken": used / 2, "holds": used * 2}
 	workloads := map[string]*appsv1.Deployment{}
-	for name, mib := range thresholds {
-		d := newDeployment(guarded, name, 1, idle(generous))
-		start(t, d)
-		workloads[name] = d
-		fit(t, d, func(s *v1alpha1.AttunePolicySpec) {
-			s.SLOGuardrails = []v1alpha1.SLOGuardrail{{
-				Name: "memory", Comparison: "<", Threshold: v1alpha1.SignedDecimal(fmt.Sprint(mib * mebibyte)),
-				Query: fmt.Sprintf(`max(container_memory_working_set_bytes{namespace=%q,pod=~"%s-.*",container="app"})`, guarded, name),
-			}}
-		})
+	for ns, mib := range map[string]int{"guardrail-breaks": used / 2, "guardrail-holds": used * 2} {
+		namespace(ctx, t, ns, true)
+		workloads[ns], _ = started(t, ns, 1, idle(generous))
+		guard(t, ns, mib)
 	}
 	for _, d := range workloads {
 		pod := pods(ctx, t, d)[0]
-		eventually(t, d.Name+" is observed at its lower size", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
+		eventually(t, d.Namespace+": observed at its lower size", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
 		require.NoError(t, hasSpec(t, &pod, fitting))
 		use(ctx, t, &pod, fmt.Sprintf("memory=%d", used))
 		eventually(t, "it holds more", func() error { return holds(&pod, used) })
 	}
-	eventually(t, "reverted", func() error { return told(ctx, workloads["broken"], "Reverted", "slo") })
-	eventually(t, "its old size", func() error { return carriedOut(t, workloads["broken"], generous) })
-	eventually(t, "accepted", func() error { return told(ctx, workloads["holds"], "Success", "") })
-	require.NoError(t, carriedOut(t, workloads["holds"], fitting))
+	breaks, fine := workloads["guardrail-breaks"], workloads["guardrail-holds"]
+	eventually(t, "reverted", func() error { return told(ctx, breaks, "Reverted", "slo") })
+	eventually(t, "its old size", func() error { return carriedOut(t, breaks, generous) })
+	eventually(t, "accepted", func() error { return told(ctx, fine, "Success", "") })
+	require.NoError(t, carriedOut(t, fine, fitting))
 	for _, d := range workloads {
-		assert.Zero(t, pods(ctx, t, d)[0].Status.ContainerStatuses[0].RestartCount, d.Name)
+		assert.Zero(t, pods(ctx, t, d)[0].Status.ContainerStatuses[0].RestartCount, d.Namespace)
 	}
+}
+
+// guard makes a cluster policy for one namespace, whose guardrail allows its containers so much memory in MiB.
+func guard(t *testing.T, ns string, mib int) {
+	t.Helper()
+	policy := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: v1alpha1.AttuneClusterPolicySpec{
+		Namespaces: []v1alpha1.NamespaceName{v1alpha1.NamespaceName(ns)}, PolicySettings: decidingFast(v1alpha1.UpdateAuto),
+	}}
+	s := &policy.Spec
+	s.CPU.MaxAllowed, s.Memory.MaxAllowed = ptr.To(resource.MustParse(fitting.cpu)), ptr.To(resource.MustParse(fitting.memory))
+	s.SLOGuardrails = []v1alpha1.SLOGuardrail{{
+		Name: "memory", Comparison: "<", Threshold: v1alpha1.SignedDecimal(fmt.Sprint(mib * mebibyte)),
+		Query: fmt.Sprintf(`max(container_memory_working_set_bytes{namespace=%q,container="app"})`, ns),
+	}}
+	require.NoError(t, env.client.Create(t.Context(), policy))
+	t.Cleanup(func() { _ = env.client.Delete(context.WithoutCancel(t.Context()), policy) })
 }
 
 // succeeded: so many resizes of a workload are accepted, no other has ended, and none is observed.
