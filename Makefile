@@ -101,9 +101,8 @@ test-loops-apiserver: programs ## Every story of test/loops on a real API server
 
 test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
 	cd test && $(call gotest-v,cluster) -count=1 -timeout 10m -run '$(value RUN)' ./cluster/...
-	cd test && $(call gotest-v,e2e) -count=1 -timeout 50m -run '$(value RUN)' ./e2e/...
-	cd test && $(call gotest-v,quickstart) -count=1 -timeout 20m -run '$(value RUN)' ./quickstart
-	$(call some,cluster e2e quickstart)
+	cd test && $(call gotest-v,e2e) -count=1 -p 2 -timeout 50m -run '$(value RUN)' ./e2e ./quickstart
+	$(call some,cluster e2e)
 
 # Stories that give almost every metric a value.
 RECORDED := TestAutoResizesARunningPodInPlace|TestOOMKillIsRevertedAndNotTriedAgain|TestInitialSeedsNewPodsOnly|TestEviction|TestForbiddenResize|TestNodeStrategy|TestRaiseBeforeKill
@@ -112,6 +111,9 @@ record-metrics: programs bin/gotestsum ## What the operator shows of itself in s
 	@rm -rf bin/e2e && mkdir -p bin/e2e
 	cd test && ATTUNE_E2E_RIGHTS=$(CURDIR)/bin/e2e $(call gotest-v,record-metrics) -count=1 -timeout 40m -run '^($(RECORDED))$$' ./e2e
 	cat bin/e2e/metrics-*.prom > test/tsdb/monitoring/testdata/e2e.prom
+
+record-raises: programs bin/gotestsum ## Kills that raises avoid at many speeds, as docs/raise-before-kill.md has them; fifteen minutes
+	cd test && $(call gotest-v,record-raises) -count=1 -timeout 40m -run 'TestRaisesAtManySpeeds' ./e2e -raises
 
 test-v2: programs bin/gotestsum ## Tests on a node with cgroup v2, a VM whose kernel is built at first, which takes minutes
 	@$(CLUSTER) build --vm-nodes 1 || echo "The kernel of a VM node is missing; the test that needs it says why." >&2
@@ -156,12 +158,13 @@ test-fuzz: ## Every fuzz target for FUZZTIME
 test-mutants: ## The long run against the product with the mend of one finding after the other taken out
 	cd test && go run ./sim/mutants
 
-test-long: programs test-race test-fuzz ## Race detector and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills and overloaded nodes on real kubelets; a million fuzzed pods
+test-long: programs test-race test-fuzz ## Race detector and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills, overloaded nodes and all attacks on real kubelets; a million fuzzed pods
 	cd test && ATTUNE_BACKEND=apiserver ATTUNE_ONE_IN=1 go test -count=1 -timeout 180m -v ./loops $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./crash -all $(QUIETLY)
 	cd test && go test -count=1 -timeout 60m -v ./tenants -minutes 360
 	cd test && go test -count=1 -timeout 30m -v -run 'TestOOMKillsAreAnswered$$' ./e2e -oom-kills 50
 	cd test && go test -count=1 -timeout 60m -v ./e2e -overload
+	cd test && go test -count=1 -timeout 60m -v -run 'TestAttacks$$' ./e2e -attacks
 	cd test/admission && go test -count=1 -timeout 90m -pods 1000000 ./...
 	cd test && go test -count=1 -timeout 0 -v -run 'TestSeeds' ./sim -sim.seed 1 -sim.seeds 1000000 -sim.hours $(HOURS) $(QUIETLY)
 
@@ -236,4 +239,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

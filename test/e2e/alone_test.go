@@ -24,19 +24,45 @@ type installation struct {
 	options cluster.Options
 	// reserved are the nodes that only pods which name them get to.
 	reserved []int
-	// watched are namespaces that are there before the operator is.
-	watched []string
 	// before is done before the operator is installed; nil: nothing is.
 	before func(context.Context, *cluster.Cluster) error
 	// settings of the operator.
 	settings []string
 }
 
-// installationOf is that of the test or tests of this name, or of all those that have none for themselves.
+// sharedCluster is a cluster beside the main one, with a process of its own. Its tests run there in the order of the names
+// of their files.
+type sharedCluster struct {
+	name    string
+	tests   []string
+	install func() installation
+}
+
+// sharedClusters start together with the main one, the longest first.
+var sharedClusters = []sharedCluster{
+	{name: "upheavals", tests: []string{attacksTest, "TestFailover", "TestOutages", "TestRelease"}, install: takenAway},
+	{name: "nodes", tests: []string{sharingTest, someNamespacesTest}, install: shared},
+	{name: "embedded", tests: []string{climbTest, "TestEmbedded"}, install: scraped},
+}
+
+// clusterOf returns the name of the cluster of a test: that of a shared one, or the test's own.
+func clusterOf(test string) string {
+	for _, c := range sharedClusters {
+		if slices.Contains(c.tests, test) {
+			return c.name
+		}
+	}
+	return test
+}
+
+// installationOf returns what is installed for the cluster of this name; empty: the main one.
 func installationOf(name string) installation {
+	for _, c := range sharedClusters {
+		if c.name == name {
+			return c.install()
+		}
+	}
 	switch name {
-	case "TestEmbedded":
-		return scraped()
 	case versionsTest:
 		return twoVersions()
 	case hostileTest, vpaTest:
@@ -45,30 +71,26 @@ func installationOf(name string) installation {
 		return upstream()
 	case noResizeTest:
 		return notServing()
-	case attacksTest:
-		return attacked()
-	case someNamespacesTest:
-		return watching()
-	case sharingTest:
-		return shared()
 	case overloadTest:
 		return overload()
 	case argoTest:
 		return rolledOutByArgo()
-	case climbTest:
+	case raisesTest:
 		return climbed()
-	case upheavalsTogether:
-		return takenAway()
 	}
 	return together()
 }
 
-// aloneVariable is set for a process whose cluster is that of one test, or of the upheavals: to its name.
+// aloneVariable is set for a process that has one of the shared clusters: to its name.
 const aloneVariable = "ATTUNE_E2E_ALONE"
 
-// only is what this process has its cluster for; empty: all those that have none for themselves.
+// only returns the name of this process's cluster; empty: the main one.
 func only() string {
 	switch {
+	case *onRaises:
+		return raisesTest
+	case *onAttacks:
+		return clusterOf(attacksTest)
 	case *onArgo:
 		return argoTest
 	case *onOverload:
@@ -87,14 +109,39 @@ func only() string {
 	return os.Getenv(aloneVariable)
 }
 
+// selected are those of some tests that -run names; all where it names none.
+func selected(tests []string) ([]string, error) {
+	wanted, err := regexp.Compile(strings.Split(flag.Lookup("test.run").Value.String(), "/")[0])
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(tests), func(name string) bool { return !wanted.MatchString(name) }), nil
+}
+
 // runOnlyItsOwn leaves out the tests that this process has no cluster for, unless it was told what to run. A
 // process that was started by another one ends with it.
 func runOnlyItsOwn() error {
 	if os.Getenv(aloneVariable) != "" {
 		go endWithParent()
 	}
-	if run := flag.Lookup("test.run"); only() != "" && run.Value.String() == "" {
-		return run.Value.Set("^" + only() + "$")
+	if only() == "" {
+		return nil
+	}
+	tests := []string{only()}
+	for _, c := range sharedClusters {
+		if c.name == only() {
+			tests = c.tests
+		}
+	}
+	tests, err := selected(tests)
+	if err != nil {
+		return err
+	}
+	for _, name := range tests {
+		ends[name] = make(chan struct{})
+	}
+	if run := flag.Lookup("test.run"); run.Value.String() == "" {
+		return run.Value.Set("^(" + strings.Join(tests, "|") + ")$")
 	}
 	return nil
 }
@@ -105,84 +152,101 @@ func endWithParent() {
 	os.Exit(1)
 }
 
-// upheavals are the tests that take from the others what those need: the operator, its leader, its usage source. They
-// have a cluster among themselves, and in it their turns.
-var upheavals = []string{"TestFailover", "TestOutages", "TestRelease"}
-
-const upheavalsTogether = "upheavals"
-
-// takenAway is the cluster of the upheavals.
+// takenAway is the cluster of the tests that take from the others what those need: the operator, its leader, its usage source.
 func takenAway() installation {
 	return installation{settings: bridging, before: installForeign, options: cluster.Options{
-		Prometheus: true, CertManager: true, Backfill: past(upheavalHistories, shortPast), NodeCPU: "1900m", NodeMemory: "8Gi",
+		Prometheus: true, CertManager: true, Backfill: past(append(attackHistories(), upheavalHistories...), shortPast), NodeCPU: "1900m", NodeMemory: "8Gi",
 	}}
 }
 
-// alone runs a test in a cluster of its own: in a process of its own beside the other tests, unless this is it.
+// alone runs a test in the cluster that it needs: in the process that has it, unless this is it.
 func alone(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	elsewhere(t, t.Name(), test, func() (*process, error) { return begin(t.Name(), t.Name()) })
-}
-
-// upheaval runs a test in the cluster of the upheavals: in the one process that has it.
-func upheaval(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	elsewhere(t, upheavalsTogether, test, upheavalsBegun)
-}
-
-var upheavalsBegun = sync.OnceValues(func() (*process, error) {
-	wanted, err := regexp.Compile(strings.Split(flag.Lookup("test.run").Value.String(), "/")[0])
-	if err != nil {
-		return nil, err
-	}
-	return begin(upheavalsTogether, slices.DeleteFunc(slices.Clone(upheavals), func(name string) bool { return !wanted.MatchString(name) })...)
-})
-
-// elsewhere runs a test in the process that has the cluster for it, beside the other tests, unless this is it.
-func elsewhere(t *testing.T, whose string, test func(t *testing.T), begun func() (*process, error)) {
-	t.Helper()
 	cluster.Need(t)
-	if only() == whose {
+	name := clusterOf(t.Name())
+	if only() == name {
+		if end := ends[t.Name()]; end != nil {
+			t.Cleanup(func() { close(end) })
+		}
 		test(t)
 		return
 	}
-	p, err := begun()
-	require.NoError(t, err)
-	t.Parallel() // it goes on while the others have their turns
+	p := processes[name]
+	require.NotNil(t, p, "nothing has started the cluster %q", name)
+	t.Parallel()
 	<-p.ended
-	p.told.Do(func() { t.Log(p.out.String()) })
+	p.logged.Do(func() { t.Log(p.out.String()) })
 	assert.NoError(t, p.err)
 	assert.Contains(t, p.out.String(), "\n--- PASS: "+t.Name()+" ", "how it ended")
 }
 
-// process runs tests in a cluster of their own.
+// ends has a channel for each test of this process's cluster, which is closed when the test has ended.
+var ends = map[string]chan struct{}{}
+
+// runsHere reports whether this process runs a test.
+func runsHere(test string) bool {
+	return ends[test] != nil
+}
+
+// afterOthers waits for the end of all other tests of this process's cluster.
+func afterOthers(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	for name, end := range ends {
+		if name != t.Name() {
+			<-end
+		}
+	}
+}
+
+// process runs the tests of a shared cluster.
 type process struct {
 	out   bytes.Buffer
 	ended chan struct{}
 	// err is how it ended.
 	err error
-	// told: the log has what it printed.
-	told sync.Once
+	// logged: the log has what it printed.
+	logged sync.Once
 }
 
-// clusters are those of other processes that there may be at a time, beside this one's: the machine may be small.
-var clusters = make(chan struct{}, 2)
+// processes are those that this one has started, by the names of their clusters.
+var processes = map[string]*process{}
 
-// begin starts a process that ends with this one, in its turn.
-func begin(whose string, tests ...string) (*process, error) {
+// startSharedClusters starts the processes of the tests that are asked for, unless this process has one of the clusters.
+func startSharedClusters() error {
+	if only() != "" {
+		return nil
+	}
+	for _, c := range sharedClusters {
+		tests, err := selected(c.tests)
+		if err != nil {
+			return err
+		}
+		if len(tests) == 0 {
+			continue
+		}
+		if processes[c.name], err = begin(c.name, tests); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin starts a process that ends with this one.
+func begin(name string, tests []string) (*process, error) {
 	p := &process{ended: make(chan struct{})}
-	run := "-test.run=^(" + strings.Join(tests, "|") + ")$"
-	cmd := exec.Command(os.Args[0], run, "-test.v", "-test.count=1", "-test.timeout=20m")
-	cmd.Env = append(os.Environ(), aloneVariable+"="+whose)
+	cmd := exec.Command(os.Args[0], "-test.run=^("+strings.Join(tests, "|")+")$", "-test.v", "-test.count=1", "-test.timeout=20m")
+	cmd.Env = append(os.Environ(), aloneVariable+"="+name)
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	if _, err := cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
 	go func() {
 		defer close(p.ended)
-		clusters <- struct{}{}
-		defer func() { <-clusters }()
-		p.err = cmd.Run()
+		p.err = cmd.Wait()
 	}()
 	return p, nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // TestRelease takes the release through its life; it is back as it was in the end.
-func TestRelease(t *testing.T) { upheaval(t, aRelease) }
+func TestRelease(t *testing.T) { alone(t, aRelease) }
 
 func aRelease(t *testing.T) {
 	ctx := t.Context()

@@ -39,6 +39,7 @@ func scraped() installation {
 func TestEmbedded(t *testing.T) { alone(t, embedded) }
 
 func embedded(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	namespace(ctx, t, "scraped", true)
 	busy := app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"})
@@ -169,6 +170,9 @@ func lowered(t *testing.T, d *appsv1.Deployment, _ *v1alpha1.AttunePolicy) {
 // goesOn: the process is killed, and its container started again with the same volume.
 func goesOn(t *testing.T, d *appsv1.Deployment, policy *v1alpha1.AttunePolicy) {
 	ctx := t.Context()
+	if runsHere(climbTest) {
+		<-climbsOver
+	}
 	before, err := recommendation(ctx, d)
 	require.NoError(t, err)
 	restarts := restartsOf(ctx, t)

@@ -25,7 +25,7 @@ import (
 // TestFailover takes the leader away twice while two pods are watched. Killed, its pod's next process leads on, before
 // the lease ends. Hung, nobody leads while one of the pods is OOM-killed: the other replica puts that one back and keeps
 // the size of the other. The other tests wait until a controller is back, since they need one.
-func TestFailover(t *testing.T) { upheaval(t, failover) }
+func TestFailover(t *testing.T) { alone(t, failover) }
 
 func failover(t *testing.T) {
 	ctx := t.Context()

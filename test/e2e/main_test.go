@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -63,9 +61,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// waitTogether lets more tests run at once than there are processors: what they do is wait.
+// waitTogether lets more tests run at once than there are processors: what they do is wait. Those of the shared clusters wait
+// for another process alone, and take no turn from the others.
 func waitTogether() error {
-	const together = 8
+	together := 4
+	for _, c := range sharedClusters {
+		together += len(c.tests)
+	}
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if asked {
@@ -91,6 +93,9 @@ func withCluster(m *testing.M) (int, error) {
 	if err := noteRights(dir, &install.options); err != nil {
 		return 1, err
 	}
+	if err := startSharedClusters(); err != nil {
+		return 1, err
+	}
 	c, err := cluster.Start(ctx, install.options)
 	if err != nil {
 		return 1, err
@@ -105,12 +110,6 @@ func withCluster(m *testing.M) (int, error) {
 	}
 	if install.before != nil {
 		if err := install.before(ctx, c); err != nil {
-			return 1, err
-		}
-	}
-	for _, name := range install.watched {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}}}
-		if err := env.client.Create(ctx, ns); err != nil {
 			return 1, err
 		}
 	}

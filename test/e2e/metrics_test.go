@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,15 +54,15 @@ type meter struct {
 	processes []string
 }
 
-// meters begins to scrape the operator. In the cluster of the attacks nobody scrapes, since callers are counted there.
+// scraping is held by a scrape, and by a story that counts the callers of the operator's ports.
+var scraping sync.Mutex
+
+// meters begins to scrape the operator.
 func meters() *meter {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &meter{end: cancel, ended: make(chan struct{}), types: map[string]string{}, series: map[string]map[string]string{}}
 	go func() {
 		defer close(m.ended)
-		if only() == attacksTest {
-			return
-		}
 		ticker := time.NewTicker(scrapeEvery)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
@@ -77,6 +78,8 @@ func meters() *meter {
 
 // scrape all processes. One that does not answer is scraped the next time: tests end and freeze them.
 func (m *meter) scrape(ctx context.Context) {
+	scraping.Lock()
+	defer scraping.Unlock()
 	pods := &corev1.PodList{}
 	of := []client.ListOption{client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "attune"}}
 	if mayScrape(ctx, scraper) != nil || env.client.List(ctx, pods, of...) != nil {
@@ -142,9 +145,6 @@ var foreign = []string{"leader_election_master_status", "certwatcher_read_certif
 func (m *meter) stop() error {
 	m.end()
 	<-m.ended
-	if only() == attacksTest {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	m.scrape(ctx)

@@ -21,7 +21,7 @@ import (
 )
 
 // TestOutages takes away Prometheus, then the webhook.
-func TestOutages(t *testing.T) { upheaval(t, outages) }
+func TestOutages(t *testing.T) { alone(t, outages) }
 
 func outages(t *testing.T) {
 	ctx := t.Context()

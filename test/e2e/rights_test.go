@@ -64,7 +64,10 @@ func noted(what, kind string) string {
 	return filepath.Join(os.Getenv(rightsVariable), fmt.Sprintf("%s-%s-%d.%s", what, only(), os.Getpid(), kind))
 }
 
-// noteGrants notes what the operator may do by now.
+// grantsTaken counts how often noteGrants was called.
+var grantsTaken int
+
+// noteGrants notes what the operator may do now. A story that installs it with other rights calls it before.
 func noteGrants() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -76,7 +79,8 @@ func noteGrants() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(noted("grants", "json"), body, 0o600)
+	grantsTaken++
+	return os.WriteFile(noted(fmt.Sprintf("grants-%d", grantsTaken), "json"), body, 0o600)
 }
 
 // bindings are the roles of the cluster as they are bound.
@@ -139,7 +143,7 @@ func judgeRights() error {
 			return fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
 		uses = append(uses, read...)
-		if strings.HasPrefix(filepath.Base(name), "audit-"+upheavalsTogether) {
+		if strings.HasPrefix(filepath.Base(name), "audit-upheavals") {
 			continue // the release is uninstalled there, its rights first
 		}
 		for _, use := range rights.Refused(read) {

@@ -90,11 +90,11 @@ func bothVersions(t *testing.T) {
 	require.Contains(t, table.cells[single+"2"], "the child alone")
 }
 
-// soon has a policy decide by a minute and a half of usage, and bounds leave one size.
+// soon has a policy decide by a minute of usage, and bounds leave one size.
 func soon(to size) func(s *v1alpha1.AttunePolicySpec) {
 	return func(s *v1alpha1.AttunePolicySpec) {
 		s.MetricsSource = &v1alpha1.MetricsSource{
-			HistoryWindow: duration(time.Hour), QueryStep: duration(30 * time.Second), RateWindow: duration(time.Minute), MinimumDataPoints: ptr.To(int32(3)),
+			HistoryWindow: duration(time.Hour), QueryStep: duration(15 * time.Second), RateWindow: duration(time.Minute), MinimumDataPoints: ptr.To(int32(3)),
 		}
 		s.CPU.MinAllowed, s.CPU.MaxAllowed = ptr.To(resource.MustParse(to.cpu)), ptr.To(resource.MustParse(to.cpu))
 		s.Memory.MinAllowed, s.Memory.MaxAllowed = ptr.To(resource.MustParse(to.memory)), ptr.To(resource.MustParse(to.memory))
@@ -114,8 +114,13 @@ var (
 // the story is of one resize.
 func auto(t *testing.T, d *appsv1.Deployment, to size) {
 	t.Helper()
+	switchOn(t, d, policyFor(t.Context(), t, d, v1alpha1.UpdateRecommend, soon(to)))
+}
+
+// switchOn has a policy resize its workload once it knows targets of both resources.
+func switchOn(t *testing.T, d *appsv1.Deployment, policy *v1alpha1.AttunePolicy) {
+	t.Helper()
 	ctx := t.Context()
-	policy := policyFor(ctx, t, d, v1alpha1.UpdateRecommend, soon(to))
 	targetOfBoth(t, d)
 	eventually(t, "switched on", func() error {
 		if err := env.client.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {

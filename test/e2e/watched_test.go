@@ -19,44 +19,43 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/test/cluster"
 	"attune.io/attune/test/deploy"
 )
 
-// someNamespacesTest has a cluster for itself.
+// someNamespacesTest is the last one of its cluster: it installs the operator again.
 const someNamespacesTest = "TestSomeNamespaces"
 
 // The namespaces of its operator; comesAndGoes is deleted, and made again.
 const staysThere, comesAndGoes = "watched", "comes-and-goes"
 
-// watching is the cluster of an operator that watches two namespaces, in one Deployment that is webhook and controller.
-func watching() installation {
-	return installation{options: cluster.Options{}, watched: []string{staysThere, comesAndGoes}, settings: append([]string{
-		"watchNamespaces={" + staysThere + "," + comesAndGoes + "}", "webhook.separate=false",
-	}, append(embeddedSettings, "node.eviction.enabled=false")...)}
-}
+// watchingSettings of an operator that watches two namespaces, in one Deployment that is webhook and controller.
+var watchingSettings = append([]string{
+	"watchNamespaces={" + staysThere + "," + comesAndGoes + "}", "webhook.separate=false",
+}, append(slices.Clone(embeddedSettings), "node.eviction.enabled=false")...)
 
 // TestSomeNamespaces: in the namespaces that it watches the operator does what it does elsewhere, and in others nothing, with
 // rights in those alone. One that is deleted, and its Roles with it, is in nobody's way.
 func TestSomeNamespaces(t *testing.T) { alone(t, someNamespaces) }
 
 func someNamespaces(t *testing.T) {
+	afterOthers(t)
 	ctx := t.Context()
-	for _, name := range []string{staysThere, comesAndGoes} {
-		eventually(t, "the namespace's service account", func() error {
-			return env.client.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
-		})
+	require.NoError(t, noteGrants())
+	require.NoError(t, deploy.Uninstall(ctx, env.cluster, nil))
+	for _, name := range []string{staysThere, comesAndGoes, "other"} {
+		namespace(ctx, t, name, true)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			dump(t, staysThere)
-		}
-	})
-	namespace(ctx, t, "other", true)
+	require.NoError(t, deploy.Operator(ctx, env.cluster, deploy.Options{Set: watchingSettings}))
 	kept := idleWeb(t, "other")
 	policyFor(ctx, t, kept, v1alpha1.UpdateAuto, soon(tight))
-	moved := idleWeb(t, staysThere)
-	auto(t, moved, tight)
+	// All are measured from now on. They are resized one after the other.
+	moved, going, next := idleWeb(t, staysThere), idleWeb(t, comesAndGoes), newDeployment(staysThere, "next", 1, idle(wide))
+	start(t, next)
+	policies := map[*appsv1.Deployment]*v1alpha1.AttunePolicy{}
+	for _, d := range []*appsv1.Deployment{moved, going, next} {
+		policies[d] = policyFor(ctx, t, d, v1alpha1.UpdateRecommend, soon(tight))
+	}
+	switchOn(t, moved, policies[moved])
 
 	for _, part := range []struct {
 		name string
@@ -69,8 +68,15 @@ func someNamespaces(t *testing.T) {
 		}},
 		{"nothing happens in others", func(t *testing.T) { leftAlone(t, kept) }},
 		{"nodes are not shared", refusesNode},
-		{"a namespace with a watched resize does not leave the value", staysWatched},
-		{"a namespace that is gone is in nobody's way", func(t *testing.T) { namespaceGone(t, moved) }},
+		{"a namespace with a watched resize does not leave the value", func(t *testing.T) {
+			switchOn(t, going, policies[going])
+			staysWatched(t, going)
+		}},
+		{"a namespace that is gone is in nobody's way", func(t *testing.T) {
+			namespaceGone(t, moved)
+			switchOn(t, next, policies[next])
+			eventually(t, "the next workload is resized", func() error { return allHave(pods(ctx, t, next), tight) })
+		}},
 		{"it is watched again once it is back", namespaceBack},
 		{"uninstalled: no finalizer is left", func(t *testing.T) { uninstalledFrom(t, moved) }},
 	} {
@@ -116,10 +122,8 @@ func judged(ctx context.Context, ns string, strategy v1alpha1.Strategy) error {
 }
 
 // staysWatched: a namespace in which a resize is watched cannot leave the value, since nobody would finish it.
-func staysWatched(t *testing.T) {
+func staysWatched(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
-	d := idleWeb(t, comesAndGoes)
-	auto(t, d, tight)
 	eventually(t, "watched", func() error {
 		rec, err := recommendation(ctx, d)
 		if err == nil && (len(rec.Status.Records) == 0 || !slices.Contains(rec.Finalizers, v1alpha1.RecordsFinalizer)) {
@@ -146,10 +150,6 @@ func namespaceGone(t *testing.T, moved *appsv1.Deployment) {
 	restarted(t)
 	eventually(t, "new pods are sized", func() error { return bornWith(ctx, moved, tight) })
 	eventually(t, "the log names it", func() error { return logTells(ctx, t, "Namespaces are left out", comesAndGoes) })
-	next := newDeployment(staysThere, "next", 1, idle(wide))
-	start(t, next)
-	auto(t, next, tight)
-	eventually(t, "the next workload is resized", func() error { return allHave(pods(ctx, t, next), tight) })
 }
 
 // restarted deletes the operator's pods and waits until others are ready.
@@ -196,8 +196,11 @@ func namespaceBack(t *testing.T) {
 	namespace(ctx, t, comesAndGoes, true)
 	helm(t, "upgrade", release, chart(t), "--reuse-values", "--wait", "--timeout", "120s")
 	back := idleWeb(t, comesAndGoes)
+	began := time.Now()
 	within(t, 3*time.Minute, "its policies are judged", func() error { return judged(ctx, comesAndGoes, v1alpha1.StrategyWorkload) })
+	t.Logf("its policies are judged after %s", time.Since(began).Round(time.Second))
 	auto(t, back, tight)
+	t.Logf("its targets are known after %s", time.Since(began).Round(time.Second))
 	eventually(t, "resized", func() error { return allHave(pods(ctx, t, back), tight) })
 	eventually(t, "new pods are sized", func() error { return bornWith(ctx, back, tight) })
 }
