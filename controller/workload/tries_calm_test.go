@@ -273,7 +273,7 @@ func TestASecondPatchThatNeverArrivesEnds(t *testing.T) {
 	half := sizeOf(250, 0, 512, 1024)
 	pod := running("web-1", half)
 	record := recordOf(running("web-1", from), to)
-	record.Phase, record.Generation = v1alpha1.RecordWritten, 2
+	record.Phase, record.Generation = v1alpha1.RecordSecondWritten, 2
 	pod.Generation, pod.Status.ObservedGeneration = 2, 2
 	w := seen(t, from)
 	w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}

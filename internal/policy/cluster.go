@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/podview"
 )
 
@@ -134,7 +134,7 @@ func (s Scope) Selects(namespace string, of map[string]string) bool {
 	case s.selector.Empty():
 		return true
 	}
-	_, left := of[trim.LabelsLeftOut]
+	_, left := of[clip.LabelsLeftOut]
 	return !left && s.selector.Matches(labels.Set(of))
 }
 

@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 )
 
@@ -47,8 +47,8 @@ func TestScope(t *testing.T) {
 		{`namespaceSelector: {matchLabels: {stage: production}}`, "kube-system", prod, false},
 		{`namespaceSelector: {matchExpressions: [{key: stage, operator: DoesNotExist}]}`, "shop", nil, true},
 		// A namespace whose labels are not kept is selected by name alone.
-		{`namespaceSelector: {matchExpressions: [{key: stage, operator: DoesNotExist}]}`, "shop", map[string]string{trim.LabelsLeftOut: ""}, false},
-		{`{}`, "shop", map[string]string{trim.LabelsLeftOut: ""}, true},
+		{`namespaceSelector: {matchExpressions: [{key: stage, operator: DoesNotExist}]}`, "shop", map[string]string{clip.LabelsLeftOut: ""}, false},
+		{`{}`, "shop", map[string]string{clip.LabelsLeftOut: ""}, true},
 		// Both have to select it.
 		{`{namespaces: [shop], namespaceSelector: {matchLabels: {stage: production}}}`, "shop", prod, true},
 		{`{namespaces: [shop], namespaceSelector: {matchLabels: {stage: production}}}`, "shop", nil, false},

@@ -11,7 +11,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -141,7 +140,7 @@ func selectorOf(field string, s *metav1.LabelSelector, without, example string) 
 		return labels.Everything(), nil
 	case len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0:
 		return nil, fmt.Errorf("%s {} is empty: leave it out to %s, or set matchLabels, e.g. %s", field, without, example)
-	case trim.GreatSelector(s):
+	case clip.GreatSelector(s):
 		return nil, fmt.Errorf("%s is larger than 16 KiB: use fewer labels, e.g. %s", field, example)
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)

@@ -1,23 +1,20 @@
 package trim
 
 import (
-	"reflect"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	helpers "k8s.io/component-helpers/resource"
 
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/workload"
 )
 
 // Bounds on what is kept of one object, in bytes of memory.
 //
-// mostText is of its labels, and of what says where a pod may run: honest ones take 1 to 3 KiB. mostContainers is of its
-// containers and what a node says of them: a container takes some 2 KiB, and the longest names and programs 5 KiB, so that
-// a pod of 50 containers stays whole.
-const mostText, mostContainers = 16 << 10, 256 << 10
+// clip.MostText is of its labels, and of what says where a pod may run. mostContainers is of its containers and what a node
+// says of them: a container takes some 2 KiB, and the longest names and programs 5 KiB, so that a pod of 50 containers
+// stays whole.
+const mostContainers = 256 << 10
 
 // large marks an object of which something was left out that decisions depend on. what is workload.Text or
 // workload.Cut. The operator begins nothing new with a marked object.
@@ -34,14 +31,14 @@ func large(annotations map[string]string, what string) map[string]string {
 
 // textOf returns the bytes of a pod's or template's labels and of what says where the pod may run.
 func textOf(labels map[string]string, spec *corev1.PodSpec) int {
-	return size(labels, spec.NodeSelector, spec.Tolerations, requiredNodes(spec.Affinity), memoryVolumes(spec.Volumes))
+	return clip.Size(labels, spec.NodeSelector, spec.Tolerations, requiredNodes(spec.Affinity), memoryVolumes(spec.Volumes))
 }
 
 // boundPod keeps of a pod that is too large what its node and its workload need to count it: its owner, its
 // requests and its state.
 func boundPod(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
-	if textOf(pod.Labels, spec) > mostText {
+	if textOf(pod.Labels, spec) > clip.MostText {
 		// The pod is still counted on its node. The operator begins nothing new with it.
 		pod.Annotations = large(pod.Annotations, workload.Text)
 		// The generation, and whether a Rollout owns it: owners and templates are told by them.
@@ -49,7 +46,7 @@ func boundPod(pod *corev1.Pod) {
 		spec.NodeSelector, spec.Tolerations, spec.Affinity = nil, nil, nil
 		oneVolume(spec)
 	}
-	if size(spec.InitContainers, spec.Containers, spec.Overhead, spec.Resources, status) > mostContainers {
+	if clip.Size(spec.InitContainers, spec.Containers, spec.Overhead, spec.Resources, status) > mostContainers {
 		// Without its containers, nothing can be said about their sizes.
 		pod.Annotations = large(pod.Annotations, workload.Cut)
 		oneContainer(pod)
@@ -99,13 +96,13 @@ func oneContainer(pod *corev1.Pod) {
 // boundWorkload keeps of a workload that is too large its name and how far it is rolled out. text is the size of
 // its template's text: where that is too large, its pods are too large as well.
 func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int) {
-	if text > mostText {
+	if text > clip.MostText {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
 		template.Spec.OS, template.Spec.NodeSelector = nil, nil
 		oneVolume(&template.Spec)
 	}
 	boundLabels(w)
-	if size(template.Spec.InitContainers, template.Spec.Containers) > mostContainers {
+	if clip.Size(template.Spec.InitContainers, template.Spec.Containers) > mostContainers {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Cut))
 		template.Spec = corev1.PodSpec{}
 	}
@@ -113,73 +110,8 @@ func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int
 
 // boundLabels drops labels that are too large.
 func boundLabels(w workload.Object) {
-	if size(w.GetLabels()) > mostText {
+	if clip.Size(w.GetLabels()) > clip.MostText {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
 		w.SetLabels(nil)
 	}
-}
-
-// size returns about how many bytes of memory values take: texts, lists and maps, and what they point to.
-// It looks at no capacity and no padding: it is an estimate, used for bounds that are far above usual objects.
-func size(values ...any) int {
-	bytes := 0
-	for _, value := range values {
-		bytes += sizeOf(reflect.ValueOf(value))
-	}
-	return bytes
-}
-
-// plain are types without texts that a user could make long. sizeOf does not look into them.
-var plain = map[reflect.Type]bool{reflect.TypeFor[resource.Quantity](): true, reflect.TypeFor[metav1.Time](): true}
-
-// sizeOf returns the bytes that a value points to. Its own bytes are counted by what holds it.
-func sizeOf(v reflect.Value) int {
-	// A nil in an interface is not valid.
-	if !v.IsValid() || plain[v.Type()] {
-		return 0
-	}
-	bytes := 0
-	switch v.Kind() {
-	case reflect.String:
-		return v.Len()
-	// What a pointer points to is on the heap too, so its own size counts.
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return int(v.Type().Elem().Size()) + sizeOf(v.Elem())
-		}
-	// The fields' own bytes are part of what holds the struct; only what they point to is added.
-	case reflect.Struct:
-		for i := range v.NumField() {
-			bytes += sizeOf(v.Field(i))
-		}
-	// The length counts, not the capacity: lists have been cut to their length before.
-	case reflect.Slice:
-		bytes = v.Len() * int(v.Type().Elem().Size())
-		for i := range v.Len() {
-			bytes += sizeOf(v.Index(i))
-		}
-	case reflect.Map:
-		return v.Len()*int(v.Type().Key().Size()+v.Type().Elem().Size()) + entriesOf(v)
-	}
-	return bytes
-}
-
-// entriesOf returns the bytes of a map's keys and values beyond their fixed sizes. Common types are handled
-// without reflection, since this runs for every pod event.
-func entriesOf(v reflect.Value) (bytes int) {
-	switch of := v.Interface().(type) {
-	case map[string]string:
-		for key, value := range of {
-			bytes += len(key) + len(value)
-		}
-	case corev1.ResourceList:
-		for name := range of {
-			bytes += len(name)
-		}
-	default:
-		for entries := v.MapRange(); entries.Next(); {
-			bytes += sizeOf(entries.Key()) + sizeOf(entries.Value())
-		}
-	}
-	return bytes
 }

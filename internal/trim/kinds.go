@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/clip"
 )
 
 // horizontal keeps what a HorizontalPodAutoscaler scales, and the metrics that depend on requests.
@@ -114,18 +115,14 @@ func marks(vpa, kept *unstructured.Unstructured) {
 	}
 }
 
-// LabelsLeftOut is the label of a namespace in the cache whose labels are more than 16 KiB: the selectors of cluster
-// policies do not select it. Who sets it on a namespace has the same.
-const LabelsLeftOut = "attune.io/labels-left-out"
-
 // namespace keeps the labels, by which cluster policies select; of too many the one that decides whether new pods of
 // the namespace are sized. No other kind is read as metadata alone.
 func namespace(of *metav1.PartialObjectMetadata) {
 	kept := of.Labels
-	if size(kept) > mostText {
+	if clip.Size(kept) > clip.MostText {
 		// The label with an empty value is not the same as no label.
 		inject, labelled := kept[v1alpha1.InjectLabel]
-		kept = map[string]string{LabelsLeftOut: ""}
+		kept = map[string]string{clip.LabelsLeftOut: ""}
 		if labelled {
 			kept[v1alpha1.InjectLabel] = inject
 		}
@@ -138,8 +135,8 @@ func namespace(of *metav1.PartialObjectMetadata) {
 func policy(p *v1alpha1.AttunePolicy) {
 	own(p)
 	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
-	if GreatSelector(p.Spec.TargetRef.Selector) {
-		p.Spec.TargetRef.Selector = leftOut()
+	if clip.GreatSelector(p.Spec.TargetRef.Selector) {
+		p.Spec.TargetRef.Selector = clip.LeftOut()
 	}
 	source(&p.Spec.PolicySettings)
 }
@@ -148,11 +145,11 @@ func policy(p *v1alpha1.AttunePolicy) {
 func clusterPolicy(p *v1alpha1.AttuneClusterPolicy) {
 	own(p)
 	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
-	if GreatSelector(p.Spec.NamespaceSelector) {
-		p.Spec.NamespaceSelector = leftOut()
+	if clip.GreatSelector(p.Spec.NamespaceSelector) {
+		p.Spec.NamespaceSelector = clip.LeftOut()
 	}
-	if p.Spec.TargetRef != nil && GreatSelector(p.Spec.TargetRef.Selector) {
-		p.Spec.TargetRef.Selector = leftOut()
+	if p.Spec.TargetRef != nil && clip.GreatSelector(p.Spec.TargetRef.Selector) {
+		p.Spec.TargetRef.Selector = clip.LeftOut()
 	}
 	source(&p.Spec.PolicySettings)
 }
@@ -163,35 +160,17 @@ func defaults(o metav1.Object, spec *v1alpha1.DefaultsSpec) {
 	source(&spec.PolicySettings)
 }
 
-// source replaces a usage source of more than mostText bytes by one whose address is no URL but the reason.
+// source replaces a usage source of more than clip.MostText bytes by one whose address is no URL but the reason.
 // Without its headers, the server would be asked as another tenant.
 func source(settings *v1alpha1.PolicySettings) {
 	if settings.MetricsSource == nil || settings.MetricsSource.Prometheus == nil {
 		return
 	}
-	if size(settings.MetricsSource.Prometheus) > mostText {
+	if clip.Size(settings.MetricsSource.Prometheus) > clip.MostText {
 		kept := *settings.MetricsSource
 		kept.Prometheus = &v1alpha1.PrometheusSource{Address: "its headers and parameters are more than 16 KiB"}
 		settings.MetricsSource = &kept
 	}
-}
-
-// selectorLeftOut is the operator of the only requirement of a selector that was left out. Kubernetes does not
-// know this operator, so the selector is invalid. GreatSelector recognises it.
-const selectorLeftOut metav1.LabelSelectorOperator = "TooLarge"
-
-// GreatSelector returns whether a selector is too large to be kept, or was left out already. nil is not.
-// It recognises both because a selector may come from the cache or from the API server.
-func GreatSelector(s *metav1.LabelSelector) bool {
-	if s == nil {
-		return false
-	}
-	return len(s.MatchExpressions) == 1 && s.MatchExpressions[0].Operator == selectorLeftOut || size(s) > mostText
-}
-
-// leftOut returns the selector that stands for one that was left out.
-func leftOut() *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "selector", Operator: selectorLeftOut}}}
 }
 
 // mostNode is up to how many bytes a node is kept whole. Programs that detect the features of a node write
@@ -203,7 +182,7 @@ const mostNode = 64 << 10
 func boundNode(node *corev1.Node) {
 	status := &node.Status
 	// Nearly every node is kept whole.
-	if size(node.Labels, status) <= mostNode {
+	if clip.Size(node.Labels, status) <= mostNode {
 		return
 	}
 	node.Spec.Unschedulable = true

@@ -305,7 +305,7 @@ func trimBudget(budget *policyv1.PodDisruptionBudget) {
 	identity(budget)
 	budget.OwnerReferences = nil
 	budget.Spec = policyv1.PodDisruptionBudgetSpec{Selector: budget.Spec.Selector}
-	if GreatSelector(budget.Spec.Selector) {
+	if clip.GreatSelector(budget.Spec.Selector) {
 		// It counts for all pods of its namespace: a budget too many does no harm.
 		budget.Spec.Selector = &metav1.LabelSelector{}
 	}

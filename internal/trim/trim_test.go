@@ -21,6 +21,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -416,7 +417,7 @@ func TestLabelsOfNamespaces(t *testing.T) {
 	for i := range 500 {
 		many[fmt.Sprintf("label-%d", i)] = strings.Repeat("x", 63)
 	}
-	assert.Equal(t, map[string]string{v1alpha1.InjectLabel: "enabled", trim.LabelsLeftOut: ""}, namespace(maps.Clone(many)))
+	assert.Equal(t, map[string]string{v1alpha1.InjectLabel: "enabled", clip.LabelsLeftOut: ""}, namespace(maps.Clone(many)))
 	delete(many, v1alpha1.InjectLabel)
-	assert.Equal(t, map[string]string{trim.LabelsLeftOut: ""}, namespace(many))
+	assert.Equal(t, map[string]string{clip.LabelsLeftOut: ""}, namespace(many))
 }
