@@ -99,9 +99,16 @@ test-integration: programs bin/gotestsum ## Tests against a real API server, wit
 test-loops-apiserver: programs ## Every story of test/loops on a real API server; for changes of test/sim/api
 	cd test && ATTUNE_BACKEND=apiserver go test -count=1 -timeout 60m -run '$(value RUN)' ./loops
 
-test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
+# Five clusters at once have more inotify instances than the kernel allows one user by default (128). Where that cannot be
+# raised, the clusters run one after the other.
+INOTIFY := /proc/sys/fs/inotify/max_user_instances
+
+inotify:
+	@[ "$$(cat $(INOTIFY))" -ge 512 ] || echo 512 2> /dev/null > $(INOTIFY) || echo "$(INOTIFY) stays at $$(cat $(INOTIFY))" >&2
+
+test-e2e: programs inotify bin/gotestsum ## Tests on a real kubelet (RUN=name for one); raises the limit of inotify instances to 512
 	cd test && $(call gotest-v,cluster) -count=1 -timeout 10m -run '$(value RUN)' ./cluster/...
-	cd test && $(call gotest-v,e2e) -count=1 -p 2 -timeout 50m -run '$(value RUN)' ./e2e ./quickstart
+	cd test && $(call gotest-v,e2e) -count=1 -p $$([ "$$(cat $(INOTIFY))" -ge 512 ] && echo 2 || echo 1) -timeout 50m -run '$(value RUN)' ./e2e ./quickstart
 	$(call some,cluster e2e)
 
 # Stories that give almost every metric a value.
@@ -239,4 +246,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

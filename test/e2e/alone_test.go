@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +80,7 @@ func installationOf(name string) installation {
 	case raisesTest:
 		return climbed()
 	}
-	return together()
+	return mainCluster()
 }
 
 // aloneVariable is set for a process that has one of the shared clusters: to its name.
@@ -217,6 +219,20 @@ func startSharedClusters() error {
 	if only() != "" {
 		return nil
 	}
+	limit, err := os.ReadFile(inotifyLimit)
+	if err != nil {
+		return err
+	}
+	instances, err := strconv.Atoi(strings.TrimSpace(string(limit)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", inotifyLimit, err)
+	}
+	atOnce := len(sharedClusters)
+	if instances < enoughInstances {
+		fmt.Fprintf(os.Stderr, "e2e: the shared clusters run one after the other, since %s is %d: set it to %d\n", inotifyLimit, instances, enoughInstances)
+		atOnce = 1
+	}
+	places := make(chan struct{}, atOnce)
 	for _, c := range sharedClusters {
 		tests, err := selected(c.tests)
 		if err != nil {
@@ -225,15 +241,22 @@ func startSharedClusters() error {
 		if len(tests) == 0 {
 			continue
 		}
-		if processes[c.name], err = begin(c.name, tests); err != nil {
+		if processes[c.name], err = begin(places, c.name, tests); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// begin starts a process that ends with this one.
-func begin(name string, tests []string) (*process, error) {
+// inotifyLimit is how many inotify instances one user may have. A kubelet has five and an API server twelve; above the limit a
+// kubelet does not start.
+const (
+	inotifyLimit    = "/proc/sys/fs/inotify/max_user_instances"
+	enoughInstances = 512
+)
+
+// begin starts a process that ends with this one, once it has a place.
+func begin(places chan struct{}, name string, tests []string) (*process, error) {
 	p := &process{ended: make(chan struct{})}
 	cmd := exec.Command(os.Args[0], "-test.run=^("+strings.Join(tests, "|")+")$", "-test.v", "-test.count=1", "-test.timeout=20m")
 	cmd.Env = append(os.Environ(), aloneVariable+"="+name)
@@ -241,12 +264,11 @@ func begin(name string, tests []string) (*process, error) {
 	if _, err := cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
 	go func() {
 		defer close(p.ended)
-		p.err = cmd.Wait()
+		places <- struct{}{}
+		defer func() { <-places }()
+		p.err = cmd.Run()
 	}()
 	return p, nil
 }

@@ -61,19 +61,25 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// waitTogether lets more tests run at once than there are processors: what they do is wait. Those of the shared clusters wait
-// for another process alone, and take no turn from the others.
+// storiesAtOnce is how many stories run at once: more than there are processors, since what they do is wait.
+const storiesAtOnce = 8
+
+// turns are taken by the stories of this process's cluster.
+var turns = make(chan struct{}, storiesAtOnce)
+
+// waitTogether lets that many tests run at once, and beside them those that wait for the process of a shared cluster: they take
+// no turn from the others.
 func waitTogether() error {
-	together := 4
+	atOnce := storiesAtOnce
 	for _, c := range sharedClusters {
-		together += len(c.tests)
+		atOnce += len(c.tests)
 	}
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if asked {
 		return nil
 	}
-	return flag.Set("test.parallel", strconv.Itoa(together))
+	return flag.Set("test.parallel", strconv.Itoa(atOnce))
 }
 
 func withCluster(m *testing.M) (int, error) {
@@ -127,8 +133,8 @@ func withCluster(m *testing.M) (int, error) {
 	return code, errors.Join(judgeRights(), judgeMeters())
 }
 
-// together is for all tests but those that want a cluster for themselves.
-func together() installation {
+// mainCluster is for all tests but those of the shared clusters.
+func mainCluster() installation {
 	install := installation{settings: bridging, before: installForeign, options: cluster.Options{
 		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
 		KubeletConfig: configureKubelet,
@@ -156,10 +162,12 @@ func newClient(c *cluster.Cluster) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 }
 
-// need skips a test by name where no kubelet can run, and runs it beside the others otherwise.
+// need skips a test by name where no kubelet can run, and runs it beside the others in its turn otherwise.
 func need(t *testing.T) context.Context {
 	t.Helper()
 	cluster.Need(t)
 	t.Parallel()
+	turns <- struct{}{}
+	t.Cleanup(func() { <-turns })
 	return t.Context()
 }

@@ -17,15 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/test/cluster"
 )
 
 // TestLittleRoom is what happens on a node of 600m where there is little room. One after the other: each
 // needs to know what the others take.
 func TestLittleRoom(t *testing.T) {
-	cluster.Need(t)
-	t.Parallel()
-	namespace(t.Context(), t, "room", false)
+	namespace(need(t), t, "room", false)
 	t.Run("26 more than the node has is refused, from 1.36 on by the API server", beyondTheNode)
 	t.Run("92 overhead counts towards the node's capacity", overhead)
 	t.Run("28 growth waits for room, and gets it when a neighbour goes", waitsForRoom)
