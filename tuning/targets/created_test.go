@@ -6,14 +6,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
-
-func memory(amount string) *resource.Quantity { q := resource.MustParse(amount); return &q }
 
 // A lying source or a full node says nothing against an OOM kill that was seen.
 func TestHoldsOfNodesAndSamplesKeepWhatKillsTaught(t *testing.T) {

@@ -74,7 +74,7 @@ func TestReviewsStayWithinMemory(t *testing.T) {
 			var posts sync.WaitGroup
 			for range cap(answers) {
 				posts.Go(func() {
-					if r, err := clients.Post("https://"+strings.TrimSpace(address)+validation.Path, "application/json", bytes.NewReader(body)); err == nil {
+					if r, err := clients.Post("https://"+strings.TrimSpace(address)+validation.Path, "application/json", bytes.NewReader(body)); err == nil { //nolint:bodyclose // closed where answers are read
 						answers <- r // an error: the server was busy and hung up
 					}
 				})
