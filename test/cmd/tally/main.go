@@ -1,5 +1,10 @@
-// Command tally ends a test run with what each failed test complained of first, and one line: how many tests passed and
-// failed, and which were skipped and why. It reads what `go test -json` wrote, from the files in a folder.
+// Command tally ends a test run. It prints the first errors of each failed test, the coverage of the product by the unit
+// tests, the minutes of each tier and the slowest tests. The last line says how many tests passed and failed, and which were
+// skipped and why. It reads a folder that the Makefile fills:
+//
+//   - *.json: the output of `go test -json`
+//   - *.cover: profiles of `go test -coverprofile`, and product: the packages that count, one in a line
+//   - seconds: lines of a tier's name and its seconds
 package main
 
 import (
@@ -26,11 +31,13 @@ func main() {
 	for _, file := range files {
 		err = errors.Join(err, t.addFile(file))
 	}
-	if err != nil {
+	covered, coverErr := readCoverage(os.Args[1])
+	minutes, minutesErr := readMinutes(filepath.Join(os.Args[1], "seconds"))
+	if err := errors.Join(err, coverErr, minutesErr); err != nil {
 		fmt.Fprintln(os.Stderr, "tally:", err)
 		os.Exit(1)
 	}
-	for _, text := range t.complaints {
+	for _, text := range slices.Concat(t.complaints, covered.lines(), minutes, t.slowest()) {
 		fmt.Println(text)
 	}
 	fmt.Println(t.line())
@@ -39,6 +46,7 @@ func main() {
 // event is one line of `go test -json` (cmd/test2json).
 type event struct {
 	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
 }
 
 // tally of the tests of all packages; subtests count, too.
@@ -53,6 +61,16 @@ type tally struct {
 	skipped map[string][]string
 	// said is what each test that runs has printed.
 	said map[string][]string
+	// took are the seconds of tests by their package. Subtests are part of their test.
+	took map[string][]timed
+	// cached are the packages whose results are those of an earlier run.
+	cached map[string]bool
+}
+
+// timed is a test and its seconds.
+type timed struct {
+	test    string
+	seconds float64
 }
 
 func (t *tally) addFile(path string) error {
@@ -91,8 +109,14 @@ func (t *tally) note(e event) {
 	name := e.Package + "." + e.Test
 	if t.said == nil {
 		t.said, t.skipped, t.failedIn = map[string][]string{}, map[string][]string{}, map[string]bool{}
+		t.took, t.cached = map[string][]timed{}, map[string]bool{}
+	}
+	if (e.Action == "pass" || e.Action == "fail") && e.Test != "" && !strings.Contains(e.Test, "/") {
+		t.took[e.Package] = append(t.took[e.Package], timed{e.Test, e.Elapsed})
 	}
 	switch {
+	case e.Action == "output" && e.Test == "" && strings.HasPrefix(e.Output, "ok") && strings.Contains(e.Output, "(cached)"):
+		t.cached[e.Package] = true
 	case e.Action == "fail" && e.Test == "" && !t.failedIn[e.Package]:
 		t.failed = append(t.failed, e.Package) // none of its tests: it could not be built, or ended early
 	case e.Test == "":
