@@ -83,7 +83,7 @@ test-browser: chromium test/browser/node_modules bin/gotestsum ## Pages in Chrom
 	cd test/browser && go vet ./... && $(call gotest,browser) -count=1 -timeout 30m ./...
 
 test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
-	cd test && $(call gotest,sim) -count=1 -timeout 40m ./sim -sim.seeds $(SEEDS)
+	cd test && ATTUNE_SIM_SEEDS=$(SEEDS) $(call gotest,sim) -timeout 40m ./sim
 
 # One story of test/loops for each verb that the operator uses: create, status write, resize, revert, evict, delete, undo.
 VERBS := ^(TestLoopsConvergeAndStay|TestLoopsRevertAnOOMAndLearn|TestLoopsEvictWhatANodeCannotHold|TestLoopsFinishTheWatchOfADeletedPolicy|TestLoopsUndo|TestLoopsWithoutRights|TestLoopsAreStoppedByAnAdmissionPolicy|TestLoopsGiveUpSizesThatTheAPIServerRejects)$$

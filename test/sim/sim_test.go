@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -8,18 +9,20 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/test/sim/api"
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 20, "how many seeds TestSeeds plays")
+	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds plays; 0: as many as ATTUNE_SIM_SEEDS says, or 20")
 	first = flag.Uint64("sim.seed", 1, "the first of them")
 	hours = flag.Float64("sim.hours", 0, "begin no world after so many hours; 0: none is too late")
 	limit = flag.Duration("sim.longest", 0, "end a world that takes longer than this; 0: none")
@@ -81,17 +84,30 @@ func seeded(seed uint64) plan {
 	return p
 }
 
+// seedCount is the number of seeds that TestSeeds plays. The default run names it in the environment, as a flag of its own
+// would keep Go from caching the result. Go tracks only what a test itself reads of the environment.
+func seedCount(t *testing.T) uint64 {
+	t.Helper()
+	if *seeds > 0 {
+		return uint64(*seeds)
+	}
+	count, err := strconv.ParseUint(cmp.Or(os.Getenv("ATTUNE_SIM_SEEDS"), "20"), 10, 64)
+	require.NoError(t, err, "ATTUNE_SIM_SEEDS")
+	return count
+}
+
 // TestSeeds plays one world for each seed, as many at a time as there are processors, until all are played or the
 // hours are over.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
+	count := seedCount(t)
 	began, played := time.Now(), atomic.Uint64{}
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for *hours == 0 || time.Since(began).Hours() < *hours {
 				n := played.Add(1)
-				if n > uint64(*seeds) {
+				if n > count {
 					return
 				}
 				seed := *first + n - 1
@@ -104,7 +120,7 @@ func TestSeeds(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("seeds from %d on: %d", *first, min(played.Load(), uint64(*seeds)))
+	t.Logf("seeds from %d on: %d", *first, min(played.Load(), count))
 }
 
 // TestClimbs plays worlds in which containers climb towards their memory limits, with what raises them before a kill.
