@@ -55,8 +55,12 @@ bin/gotestsum: tools/go.mod
 
 test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the last line says what passed, failed and was skipped
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
-	@status=0; $(MAKE) --no-print-directory test-unit test-karpenter test-browser test-sim test-integration test-e2e || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory $(addprefix timed-,test-unit test-karpenter test-browser test-sim test-integration test-e2e) || status=$$?; \
 	cd test && go run ./cmd/tally $(RESULTS); exit $$status
+
+# timed-TARGET makes the target and writes its seconds down for the tally.
+timed-%:
+	@began=$$SECONDS status=0; $(MAKE) --no-print-directory $* || status=$$?; echo "$* $$((SECONDS - began))" >> $(RESULTS)/seconds; exit $$status
 
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../tsdb && go vet ./...
