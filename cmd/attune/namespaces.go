@@ -147,7 +147,7 @@ func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left name
 // leftOut waits for namespaces that may not be watched.
 func leftOut(names namespaces, may mayWatch) unserved {
 	return unserved{
-		said:   fmt.Sprintf("Namespaces %s are left out: the operator may not watch them. Create them, and upgrade the release", strings.Join(names, ",")),
+		said:   fmt.Sprintf("Namespaces are left out, because the operator may not watch them: %s. Create them, and upgrade the release", strings.Join(names, ",")),
 		failed: true,
 		ask: func(ctx context.Context) (bool, error) {
 			for _, name := range names {
