@@ -11,13 +11,12 @@ import (
 	"attune.io/attune/internal/loop"
 )
 
-// unserved waits for what could not be watched when the process began: a kind that the API server did not serve, or a
-// namespace.
+// unserved waits until the operator may watch a kind or a namespace that it could not watch when the process began.
 type unserved struct {
-	// said is logged at the start, as an error where somebody asked for it (failed).
+	// said is logged at the start: as an error if failed is set, since the installation names what is missing.
 	said   string
 	failed bool
-	// ask returns whether it may be watched by now; it is asked every so often.
+	// ask reports whether it may be watched now. It is called about once per every.
 	ask   func(context.Context) (bool, error)
 	every time.Duration
 	// served is the error with which the process ends.

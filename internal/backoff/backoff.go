@@ -1,4 +1,4 @@
-// Package backoff is how long to wait after failures in a row. What failed is remembered by the caller.
+// Package backoff computes how long to wait after consecutive failures. The caller counts them.
 package backoff
 
 import "time"

@@ -65,7 +65,7 @@ var shells = []string{"cmd/attune", "cmd/kubectl-attune", "internal/loop", "inte
 // owedShells read the clock and should be given the time.
 var owedShells = []string{"ui"}
 
-// TestFamilies: methods and fields are counted over types that embed one struct, since each of them can use all the others'.
+// TestFamilies counts methods and fields over all types that embed one struct, because they share its state.
 func TestFamilies(t *testing.T) {
 	found := map[string]int{}
 	for dir, all := range structs(t) {
@@ -114,7 +114,7 @@ func TestDepth(t *testing.T) {
 	assert.Equal(t, max(owedDepth, mostDepth), len(longest)-1, "the longest chain of imports is %s", strings.Join(longest, " → "))
 }
 
-// TestSmallPackages: a package is worth its name.
+// TestSmallPackages: a small package with one importer belongs to its importer.
 func TestSmallPackages(t *testing.T) {
 	importers, lines := map[string]int{}, measured(t)
 	all := packages(t)
