@@ -6,6 +6,8 @@ SHELL := /bin/bash
 # The same for all that is built, so that what one module or test has compiled serves the others.
 export GOFLAGS := -buildvcs=false -trimpath
 export CGO_ENABLED := 0
+# The toolchain that go.mod names, in every module; it is downloaded where another one is installed.
+export GOTOOLCHAIN := $(shell sed -n 's/^toolchain //p' $(dir $(lastword $(MAKEFILE_LIST)))go.mod)
 
 CLUSTER := cd test && go run ./cluster/cmd/cluster
 NODES ?= 1

@@ -2,6 +2,8 @@ module attune.io/attune
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/go-logr/logr v1.4.4
