@@ -42,8 +42,8 @@ ui: ## The web page of the operator on the local cluster, on 127.0.0.1:8321 of t
 
 ##@ Test it
 
-# gotest is `go test` that also notes what became of each test, under a name: $(call gotest,NAME) ARGUMENTS, and
-# $(call gotest-v,NAME) ARGUMENTS, which tells of each test.
+# gotest is `go test` that also writes the result of each test to a file: $(call gotest,NAME) ARGUMENTS. $(call gotest-v,NAME)
+# ARGUMENTS prints each test. Go takes the result of unchanged tests from its cache, unless -count or a flag of the tests is set.
 RESULTS := $(CURDIR)/bin/results
 gotest = $(CURDIR)/bin/gotestsum --format standard-quiet --hide-summary skipped --jsonfile $(RESULTS)/$(1).json --
 gotest-v = $(CURDIR)/bin/gotestsum --format standard-verbose --hide-summary skipped --jsonfile $(RESULTS)/$(1).json --
@@ -55,27 +55,42 @@ bin/gotestsum: tools/go.mod
 	@mkdir -p $(RESULTS)
 	cd tools && go build -o ../bin/gotestsum gotest.tools/gotestsum
 
-test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the last line says what passed, failed and was skipped
+# Where tests read files outside of their module, or a program reads them, Go's test cache does not see a change. Such tests
+# read this digest from the environment: ATTUNE_INPUTS=$(call inputs,PATHS).
+inputs = "$$(git ls-files -zco --exclude-standard -- $(1) | xargs -0 sha256sum 2> /dev/null | sha256sum | cut -c1-16)"
+
+test: bin/gotestsum ## All tests, lint and known vulnerabilities, set-up included; the last line says what passed, failed and was skipped
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
-	@status=0; $(MAKE) --no-print-directory $(addprefix timed-,test-unit test-karpenter test-browser test-sim test-integration test-e2e) || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory timed-test-unit timed-test-karpenter timed-test-integration && \
+	$(MAKE) --no-print-directory -j2 lane-e2e lane-background || status=$$?; \
 	cd test && go run ./cmd/tally $(RESULTS); exit $$status
 
 # timed-TARGET makes the target and writes its seconds down for the tally.
 timed-%:
 	@began=$$SECONDS status=0; $(MAKE) --no-print-directory $* || status=$$?; echo "$* $$((SECONDS - began))" >> $(RESULTS)/seconds; exit $$status
 
+# The tests on real kubelets wait for half of their time. What needs no cluster runs beside them at the lowest priority, one
+# target at a time, and prints when all of it is done. A lane that fails does not stop the other. Without MAKEFLAGS the lanes
+# share no jobs.
+lane-e2e:
+	@MAKEFLAGS= $(MAKE) --no-print-directory timed-test-e2e
+
+lane-background:
+	@status=0; MAKEFLAGS= nice -n 19 $(MAKE) --no-print-directory -k timed-test-sim timed-test-browser timed-verify timed-vulncheck > $(RESULTS)/background.log 2>&1 || status=$$?; \
+	cat $(RESULTS)/background.log; exit $$status
+
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
-	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../tsdb && go vet ./...
-	$(call gotest,unit) ./...
+	@go list -deps ./cmd/... > $(RESULTS)/product
+	$(call gotest,unit) -coverprofile=$(RESULTS)/unit.cover ./...
 	cd test && $(call gotest,unit-test) . ./await/... ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./field/... ./kubelet/... ./loops/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
-	cd test/tsdb && $(call gotest,unit-tsdb) ./...
+	cd test/tsdb && ATTUNE_INPUTS=$(call inputs,:/charts :/docs/runbook.md) $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
 
 bin/karpenter/go.mod: test/karpenter/go.mod test/cmd/karpenter/main.go
 	cd test && go run ./cmd/karpenter "$$(sed -n 's,^\tsigs.k8s.io/karpenter v,v,p' karpenter/go.mod)" ../bin/karpenter
 
 test-karpenter: bin/gotestsum bin/karpenter/go.mod ## What the bridge publishes, as Karpenter's and VPA's own code reads it; no cluster
-	cd test/karpenter && go vet ./... && $(call gotest,karpenter) ./...
+	cd test/karpenter && $(call gotest,karpenter) ./...
 
 chromium: ## Install Debian's Chromium where there is none
 	@[ -n "$${ATTUNE_CHROMIUM:-}" ] || command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || { apt-get update -qq && \
@@ -86,7 +101,7 @@ test/browser/node_modules: test/browser/package-lock.json
 	@touch $@
 
 test-browser: chromium test/browser/node_modules bin/gotestsum ## Pages in Chromium, as a desktop and a phone show them; pictures in bin/screenshots
-	cd test/browser && go vet ./... && $(call gotest,browser) -count=1 -timeout 30m ./...
+	cd test/browser && ATTUNE_INPUTS=$(call inputs,':/*.go' :/ui :/cmd :/docs :/test/browser) $(call gotest,browser) -timeout 30m ./...
 
 test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
 	cd test && ATTUNE_SIM_SEEDS=$(SEEDS) $(call gotest,sim) -timeout 40m ./sim
@@ -97,9 +112,9 @@ VERBS := ^(TestLoopsConvergeAndStay|TestLoopsRevertAnOOMAndLearn|TestLoopsEvictW
 test-integration: programs bin/gotestsum ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
 	cd test && $(call gotest,integration) -count=1 -timeout 40m -run '$(value RUN)' ./integration/... ./crash/...
 	cd test && ATTUNE_BACKEND=apiserver $(call gotest,loops) -count=1 -timeout 40m -run '$(if $(filter .,$(RUN)),$(VERBS),$(value RUN))' ./loops
-	cd test/admission && $(call gotest,admission) -count=1 -timeout 40m -run '$(value RUN)' ./...
-	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" $(call gotest,charts) -count=1 -tags helm ./charts
-	cd test/certmanager && ATTUNE_HELM="$$(cd .. && go run ./cluster/cmd/cluster find helm)" $(call gotest,certmanager) -count=1 -tags helm ./...
+	cd test/admission && $(call gotest,admission) -timeout 40m -run '$(value RUN)' ./...
+	ATTUNE_INPUTS=$(call inputs,:/charts) ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" $(call gotest,charts) -tags helm ./charts
+	cd test/certmanager && ATTUNE_INPUTS=$(call inputs,:/charts :/test/cluster/modules) ATTUNE_HELM="$$(cd .. && go run ./cluster/cmd/cluster find helm)" $(call gotest,certmanager) -tags helm ./...
 	$(call some,integration loops admission)
 
 test-loops-apiserver: programs ## Every story of test/loops on a real API server; for changes of test/sim/api
@@ -228,10 +243,10 @@ generate: ## CRDs, deep copies and the chart's copy of the CRDs
 bin/golangci-lint: tools/lint/go.mod
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-lint: score bin/golangci-lint ## gofmt over all, golangci-lint (.golangci.yml) over the product with its tests, test/certmanager and test/tsdb, go vet over the other modules, kube-score over the chart
+lint: score bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb}, go vet over the other modules, kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
 	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in browser certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
-	cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./...
+	for module in . admission karpenter peers; do ( cd test/$$module && go vet ./... ) || exit 1; done
 
 # What kube-score calls critical and is meant to be so: images are named by their version (IfNotPresent), and a CPU limit
 # would throttle who is asked for a pod's size while the pod waits. It warns of two more things: a topology spread takes
@@ -246,10 +261,36 @@ score: bin/kube-score ## The chart as kube-score sees it: nothing critical
 	@$(HELM) template attune charts/attune --namespace attune-system --set networkPolicy.enabled=true > bin/score.yaml
 	@bin/kube-score score bin/score.yaml --output-format ci $(SCORED) > bin/score.txt || status=$$?; grep -vE '^\[(OK|SKIPPED)\]' bin/score.txt || true; exit $${status:-0}
 
-verify: generate lint ## What is generated is up to date, and lint passes
+verify: generate tidy subjects lint ## Generated files and go.mod files are up to date, commit subjects keep their form, lint passes
 	@git diff --exit-code -- api config charts || { echo "run make generate and commit the result"; exit 1; }
+
+tidy: bin/karpenter/go.mod ## go.mod and go.sum of every module are as `go mod tidy` writes them
+	@failed=; for module in $$(git ls-files '*go.mod'); do ( cd $$(dirname $$module) && go mod tidy -diff ) || failed="$$failed $$(dirname $$module)"; done; \
+	[ -z "$$failed" ] || { echo "run go mod tidy in:$$failed" >&2; exit 1; }
+
+# Older commits have other subjects. A shallow clone has some of the newer ones: all that are there are checked.
+SUBJECTS_SINCE := 2026-11-27T08:15:00Z
+
+subjects: ## Commit subjects are "area: imperative", 72 characters at most
+	@git log --no-merges --since=$(SUBJECTS_SINCE) --format='%h %s' | { grep -vE '^[0-9a-f]+ [a-z][A-Za-z0-9/., -]*: [a-z].{0,}[^.]$$' || true; } | sed 's/^/not "area: imperative": /' > bin/subjects.txt
+	@git log --no-merges --since=$(SUBJECTS_SINCE) --format='%h %s' | { grep -E '^[0-9a-f]+ .{73,}' || true; } | sed 's/^/longer than 72 characters: /' >> bin/subjects.txt
+	@cat bin/subjects.txt; [ ! -s bin/subjects.txt ]
+
+bin/govulncheck: tools/vuln/go.mod
+	cd tools/vuln && go build -o ../../bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+
+# The database is a module like any other: its version is pinned in tools/vuln and names its date. To renew it:
+#   cd tools/vuln && go get golang.org/x/vulndb@latest && go mod tidy
+VULNDB_DAYS := 60
+
+vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product calls, by the Go vulnerability database that tools/vuln pins
+	@version=$$(cd tools/vuln && go list -m -f '{{.Version}}' golang.org/x/vulndb) && stamp=$${version#*-} && date=$${stamp:0:8} && \
+	days=$$(( ($$(date +%s) - $$(date -d $$date +%s)) / 86400 )) && echo "Go vulnerability database of $$(date -d $$date +%F), $$days days old" && \
+	{ [ $$days -le $(VULNDB_DAYS) ] || { echo "The database is older than $(VULNDB_DAYS) days: run cd tools/vuln && go get golang.org/x/vulndb@latest && go mod tidy" >&2; exit 1; }; } && \
+	folder=$$(cd tools/vuln && go mod download -json golang.org/x/vulndb | sed -n 's/^\t"Dir": "\(.*\)",/\1/p') && \
+	GOMEMLIMIT=3GiB bin/govulncheck -db "file://$$folder/data/osv" ./...
 
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: lane-e2e lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

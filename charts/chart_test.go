@@ -48,6 +48,7 @@ const address = "usage.prometheus.address=http://prometheus.monitoring:9090"
 // helm runs the binary and returns what it prints.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	os.Getenv("ATTUNE_INPUTS") // the digest of what Helm reads, so that Go's test cache sees a change
 	binary := os.Getenv("ATTUNE_HELM")
 	require.NotEmpty(t, binary, "set ATTUNE_HELM to the helm binary")
 	cmd := exec.CommandContext(t.Context(), binary, args...)

@@ -30,6 +30,7 @@ type objects struct {
 // render reads strictly: a field that cert-manager does not know is an error.
 func render(t *testing.T) objects {
 	t.Helper()
+	os.Getenv("ATTUNE_INPUTS") // the digest of what is read outside of this module, so that Go's test cache sees a change
 	binary := os.Getenv("ATTUNE_HELM")
 	require.NotEmpty(t, binary, "set ATTUNE_HELM to the helm binary")
 	cmd := exec.CommandContext(t.Context(), binary, "template", "attune", "../../charts/attune", "--namespace", "attune-system", "--show-only", "templates/certificate.yaml")
