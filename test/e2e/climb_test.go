@@ -100,10 +100,11 @@ func raisesBeforeKills(t *testing.T, speeds []float64, tries int) {
 		of.rests(t)
 		of.follow(t)
 	}
+	noisy.rests(t) // once more, for the operator: what comes after is nothing new only to one that has seen the top
 	quiet, stop := context.WithCancel(ctx)
 	var resting sync.WaitGroup
 	resting.Go(func() { holdStill(quiet, still, func(int) int { return quietMiB }) })
-	resting.Go(func() { holdStill(quiet, noisy, func(n int) int { return quietMiB - 5 + n*7%11 }) })
+	resting.Go(func() { holdStill(quiet, noisy, func(n int) int { return quietMiB - n*7%11 }) })
 	climbTogether(ctx, trials)
 	over()
 	for _, of := range trials {
