@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // BenchmarkScrape takes one kubelet's answer about 100 containers: parsed, and kept in memory.
@@ -73,10 +72,10 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
 }
 
-func (c canned) of(node string) []sourcetest.Measured {
-	all := make([]sourcetest.Measured, c.perNode)
+func (c canned) of(node string) []Measured {
+	all := make([]Measured, c.perNode)
 	for i := range all {
-		all[i] = sourcetest.Measured{Namespace: "shop", Pod: fmt.Sprintf("web-7d4f8c9b6-%s-%d", node, i), Container: "app", CPUSeconds: float64(time.Now().UnixNano()) / 1e10, MemoryBytes: 1e8 + float64(i)}
+		all[i] = Measured{Namespace: "shop", Pod: fmt.Sprintf("web-7d4f8c9b6-%s-%d", node, i), Container: "app", CPUSeconds: float64(time.Now().UnixNano()) / 1e10, MemoryBytes: 1e8 + float64(i)}
 	}
 	return all
 }

@@ -13,7 +13,6 @@ import (
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // TestSignals: what cAdvisor alone has is there once somebody has asked; kills from before are not counted.
@@ -160,7 +159,7 @@ func TestTooMuchIsSaid(t *testing.T) {
 // from the others'.
 func TestNodePressure(t *testing.T) {
 	start := noon
-	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start)
+	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
 	f.scraper.pressure = true
 	f.kubelet.set(func(k *playedKubelet) {
 		k.instead = func(w http.ResponseWriter, r *http.Request) {
