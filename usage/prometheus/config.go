@@ -174,15 +174,6 @@ func (c Config) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// proxy returns the proxy of the environment for the operator's own source, and none for a policy's: a proxy
-// resolves names itself, so the address that it connects to could not be checked.
-func (c Config) proxy() func(*http.Request) (*url.URL, error) {
-	if c.PolicySource {
-		return nil
-	}
-	return http.ProxyFromEnvironment
-}
-
 // transport makes the connection settings. The bearer token of a file is read again every minute, by client-go.
 func (c Config) transport() (http.RoundTripper, error) {
 	if c.Through != nil {
@@ -193,7 +184,6 @@ func (c Config) transport() (http.RoundTripper, error) {
 		return nil, err
 	}
 	plain := &http.Transport{
-		Proxy:                  c.proxy(),
 		DialContext:            dialer(c.PolicySource).DialContext,
 		TLSClientConfig:        tlsConfig,
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -201,6 +191,10 @@ func (c Config) transport() (http.RoundTripper, error) {
 		MaxIdleConnsPerHost:    2,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
+	}
+	// A policy's server is asked through no proxy: that resolves names itself, so the address could not be checked.
+	if !c.PolicySource {
+		plain.Proxy = http.ProxyFromEnvironment
 	}
 	if c.BearerTokenFile == "" {
 		return plain, nil

@@ -71,7 +71,7 @@ func (m Metered) Memory(ctx context.Context, namespace string, pods []string, wi
 // Scope.Killed).
 func (m Metered) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
 	return counted(m, "oomkills", func() (usage.ByContainer, error) {
-		return m.Client.Since(ctx, windows, at, func(pods []string, window time.Duration) string {
+		return AskSince(ctx, windows, at, m.Client.Range, func(pods []string, window time.Duration) string {
 			return m.Client.Scope().Killed(namespace, pods, window)
 		})
 	})
@@ -84,7 +84,7 @@ func (m Metered) Value(ctx context.Context, query string, at time.Time) (float64
 
 // Nodes evaluates an expression about all nodes, as AskNodes does.
 func (m Metered) Nodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
-	return counted(m, "load", func() (map[string]float64, error) { return m.Client.Nodes(ctx, expression, at) })
+	return counted(m, "load", func() (map[string]float64, error) { return AskNodes(ctx, expression, at, m.Client.Range) })
 }
 
 // Range evaluates an expression at each step of a query, as Client.Range does.
@@ -94,7 +94,7 @@ func (m Metered) Range(ctx context.Context, expression string, query usage.Query
 
 // pods asks about containers of some pods, in a few requests; the answer counts as one.
 func (m Metered) pods(ctx context.Context, what string, pods []string, at time.Time, expression func([]string) string) (usage.ByContainer, error) {
-	return counted(m, what, func() (usage.ByContainer, error) { return m.Client.Pods(ctx, pods, at, expression) })
+	return counted(m, what, func() (usage.ByContainer, error) { return AskPods(ctx, pods, at, m.Client.Range, expression) })
 }
 
 // counted asks a question of a kind, and counts it.
