@@ -70,7 +70,7 @@ var baseWindows = [2]int64{recommender.CPU: 10 * minute, recommender.Memory: 30 
 // Base is what is always needed: the 75th percentile of the last minutes; NaN where nothing was measured.
 func (p *Past) Base(r recommender.Resource, now int64) float64 {
 	var values []float64
-	for _, s := range p.After(now-baseWindows[r]) {
+	for _, s := range p.After(now - baseWindows[r]) {
 		if measured(s.Used[r]) {
 			values = append(values, s.Used[r])
 		}
