@@ -56,7 +56,7 @@ var owedSmall = []string{
 // onePerIdea are exported names that mean one thing each, and the packages that still define them.
 var onePerIdea = map[string][]string{
 	"Container": {"internal/decision", "internal/explain", "podview", "recommender/node", "resize/climb", "webhook/pod"},
-	"Sample":    {"recommender/backtest", "resize/climb", "usage", "usage/csvfile"},
+	"Sample":    {"recommender/backtest", "resize/climb", "usage"},
 }
 
 // shells are the packages that read the clock; every other one is given the time.

@@ -44,7 +44,7 @@ func (b *board) against(peer *backtest.Tally, r recommender.Resource) string {
 	}
 	d, comparable := atEqualIncidents(b.sweep, peer, r)
 	if !comparable {
-		return fmt.Sprintf("| %s | %s | %.3g, – | %s, – | no risk of the sweep is as safe | – |\n", report.Name, r, incidents(report, r), percent(report.Of[r].FleetSlack))
+		return fmt.Sprintf("| %s | %s | %.3g, – | %s, – | no risk of the sweep is as safe | – |\n", report.Name, r, report.Incidents(r), percent(report.Of[r].FleetSlack))
 	}
 	return fmt.Sprintf("| %s | %s | %.3g, %.3g | %s, %s | %+.1f [%+.1f, %+.1f] | %s |\n", d.than, r, d.incidents[1], d.incidents[0],
 		percent(d.slack[1]), percent(d.slack[0]), 100*(d.slack[0]-d.slack[1]), 100*d.low, 100*d.high, d.of)
@@ -61,14 +61,6 @@ type difference struct {
 	low, high float64
 }
 
-// incidents are the starved minutes of CPU, or the OOM hours of memory, for each container-day.
-func incidents(report backtest.Report, of recommender.Resource) float64 {
-	if of == recommender.Memory {
-		return report.OOMHours
-	}
-	return report.StarvedMinutes
-}
-
 // draws is how often the bootstrap draws.
 const draws = 1000
 
@@ -80,7 +72,7 @@ func atEqualIncidents(sweep []*backtest.Tally, peer *backtest.Tally, r recommend
 	var of backtest.Report
 	for _, t := range sweep {
 		report := t.Report()
-		if incidents(report, r) <= incidents(than, r) && (best == nil || report.Of[r].FleetSlack < of.Of[r].FleetSlack) {
+		if report.Incidents(r) <= than.Incidents(r) && (best == nil || report.Of[r].FleetSlack < of.Of[r].FleetSlack) {
 			best, of = t, report
 		}
 	}
@@ -89,7 +81,7 @@ func atEqualIncidents(sweep []*backtest.Tally, peer *backtest.Tally, r recommend
 	}
 	d := difference{
 		of: of.Name, than: than.Name, slack: [2]float64{of.Of[r].FleetSlack, than.Of[r].FleetSlack},
-		incidents: [2]float64{incidents(of, r), incidents(than, r)},
+		incidents: [2]float64{of.Incidents(r), than.Incidents(r)},
 	}
 	d.low, d.high = interval(best.Scores(), peer.Scores(), r)
 	return d, true
