@@ -60,7 +60,7 @@ func FuzzScrape(f *testing.F) {
 		f.Add([]byte(text + "\n"))
 	}
 	fix := newFixture(f, nil, noon)
-	fix.scraper.pressure = true
+	fix.scraper.NodePressure = true
 	pods := map[Pod]bool{{"shop", "web"}: true}
 	query := usage.Query{Namespaces: []string{"shop"}, Start: noon, End: noon, Step: time.Minute, RateWindow: time.Minute, Waited: true}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -51,12 +51,12 @@ func (s *scraper) near(found []high, now time.Time) (why haste) {
 		why = hasteHigh
 	}
 	for _, h := range found {
-		if !s.climb.Near(h.limit, s.recent.trace(h.series, now.Add(-traceWindow)), now) {
+		if !s.Climb.Near(h.limit, s.recent.trace(h.series, now.Add(-traceWindow)), now) {
 			continue
 		}
 		why = hasteNear
 		s.asked.about(h.pod, now)
-		s.climb.Tell(h.pod)
+		s.Climb.Tell(h.pod)
 	}
 	return why
 }
@@ -207,14 +207,6 @@ func podOf(of labels.Labels) (Pod, bool) {
 	metric := of.Get(labels.MetricName)
 	pod := Pod{of.Get("namespace"), of.Get("pod")}
 	return pod, pod.Name != "" && of.Get("container") != "" && (metric == workingSet || metric == stalled)
-}
-
-// limitsOf are the limits of a pod that is looked at for this.
-func (s *scraper) limitsOf(ctx context.Context, pod Pod) (map[string]float64, error) {
-	if s.climb == nil {
-		return nil, nil
-	}
-	return s.climb.Limits(ctx, pod)
 }
 
 // limit looks up the memory limit of a series' container. Where that fails, the last one stays.

@@ -148,9 +148,9 @@ func TestLately(t *testing.T) {
 func TestALimitIsLookedUpAtEachScrape(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
 	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
-	f.scraper.cluster = places{f, map[Pod]string{{"bank", "web-1"}: "node1"}}
+	f.scraper.Cluster = places{f, map[Pod]string{{"bank", "web-1"}: "node1"}}
 	limit, told, looked := 1000.0, []Pod(nil), 0
-	f.scraper.climb = &Climb{
+	f.scraper.Climb = &Climb{
 		Limits: func(context.Context, Pod) (map[string]float64, error) {
 			looked++
 			return map[string]float64{"app": limit}, nil

@@ -64,7 +64,7 @@ func TestAKubeletIsBelievedOfItsOwnPods(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
 	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
 	where := places{f, map[Pod]string{{"bank", "ours"}: "node1", {"bank", "theirs"}: "node2"}}
-	f.scraper.cluster = where
+	f.scraper.Cluster = where
 	for minute := range 6 {
 		at := start.Add(time.Duration(minute) * time.Minute)
 		f.clock.SetTime(at)
@@ -88,7 +88,7 @@ func TestAPodThatMoves(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
 	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
 	where := places{f, map[Pod]string{{"bank", "db-0"}: "node1"}}
-	f.scraper.cluster = where
+	f.scraper.Cluster = where
 	for minute := range 30 {
 		at := start.Add(time.Duration(minute) * time.Minute)
 		f.clock.SetTime(at)

@@ -72,7 +72,6 @@ type Source struct {
 	options Options
 	scraper *scraper
 	*evaluator
-	*signals
 	monitor *monitor
 }
 
@@ -83,8 +82,8 @@ func New(o Options) *Source {
 	e := newEvaluator(o)
 	s := newScraper(o, e.recent)
 	return &Source{
-		options: o, scraper: s, evaluator: e, signals: &signals{evaluator: e, scraper: s},
-		monitor: &monitor{recent: e.recent, targets: &s.targets, interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics},
+		options: o, scraper: s, evaluator: e,
+		monitor: &monitor{scraper: s},
 	}
 }
 
@@ -122,7 +121,7 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 		query.Most = usage.MostOn(s.scraper.targets.most())
 	}
 	report, err := prometheus.Read(ctx, prometheus.Everything, query, s.askRange, yield)
-	s.options.Metrics.asked(s.options.Clock.Since(began))
+	s.options.Metrics.meter.Read(name, s.options.Clock.Since(began))
 	s.monitor.warn(&report)
 	return report, err
 }
