@@ -50,7 +50,7 @@ var owedFamilies = map[string]int{
 // owedSmall are packages with one importer and few lines.
 var owedSmall = []string{
 	"charts", "cmd/kubectl-attune/doctor/look", "cmd/kubectl-attune/selection", "internal/autoscale/lookup", "internal/savings/removable",
-	"internal/uninstall", "usage/embedded/cluster",
+	"internal/uninstall",
 }
 
 // onePerIdea are exported names that mean one thing each, and the packages that still define them.

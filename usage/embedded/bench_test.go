@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 // canned answers as any kubelet would: without times of its own, so that they count as measured now. Each
-// node has pods of its own.
+// node has pods of its own, in a namespace of its own, so that the bound of a namespace's samples is not met.
 type canned struct{ perNode int }
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -75,9 +76,16 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c canned) of(node string) []Measured {
 	all := make([]Measured, c.perNode)
 	for i := range all {
-		all[i] = Measured{Namespace: "shop", Pod: fmt.Sprintf("web-7d4f8c9b6-%s-%d", node, i), Container: "app", CPUSeconds: float64(time.Now().UnixNano()) / 1e10, MemoryBytes: 1e8 + float64(i)}
+		all[i] = Measured{Namespace: "shop-" + node, Pod: fmt.Sprintf("web-7d4f8c9b6-%s-%d", node, i), Container: "app", CPUSeconds: float64(time.Now().UnixNano()) / 1e10, MemoryBytes: 1e8 + float64(i)}
 	}
 	return all
+}
+
+// byNamespace says of each pod that it runs where its namespace says.
+type byNamespace struct{ Cluster }
+
+func (byNamespace) NodeOf(_ context.Context, pod Pod) (string, error) {
+	return strings.TrimPrefix(pod.Namespace, "shop-"), nil
 }
 
 // BenchmarkCarried is what scraping as many containers as the ceiling, 100 a node, costs, memory included: an
@@ -87,9 +95,11 @@ func BenchmarkCarried(b *testing.B) {
 	before := heapNow()
 	f := newFixture(b, nil, noon)
 	f.scraper.kubelets.client.Transport = canned{perNode}
+	f.scraper.Cluster = byNamespace{f.scraper.cluster}
 	var all []Node
 	for i := range nodes {
-		all = append(all, Node{Name: fmt.Sprint("node", i), Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(i % 250)}), 10250)})
+		address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(i % 250)}), 10250)
+		all = append(all, Node{Name: address.String(), Address: address})
 	}
 	f.scraper.targets.follow(all, nil, f.clock.Now())
 	at := noon
@@ -104,6 +114,7 @@ func BenchmarkCarried(b *testing.B) {
 	for range 90 {
 		scrapeAll()
 	}
+	require.Equal(b, 2*nodes*(perNode+1), f.recent.count(""))
 	held := heapNow() - before
 	b.ReportAllocs()
 	scrapes, start := 0, processorTime(b)
