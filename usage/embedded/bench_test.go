@@ -95,7 +95,7 @@ func BenchmarkCarried(b *testing.B) {
 	before := heapNow()
 	f := newFixture(b, nil, noon)
 	f.scraper.kubelets.client.Transport = canned{perNode}
-	f.scraper.Cluster = byNamespace{f.scraper.cluster}
+	f.scraper.Cluster = byNamespace{f.scraper.Cluster}
 	var all []Node
 	for i := range nodes {
 		address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(i % 250)}), 10250)
