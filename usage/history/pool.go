@@ -28,7 +28,7 @@ type pool struct {
 
 func newPool(settings usage.SourceSettings, budget *budget) *pool {
 	length := max(1, int64(settings.HistoryWindow/settings.QueryStep))
-	return &pool{index: index{window: window{settings, length}, budget: budget, namespaces: map[string]*namespace{}}}
+	return &pool{index: index{settings: settings, length: length, budget: budget, namespaces: map[string]*namespace{}}}
 }
 
 const (
@@ -235,6 +235,14 @@ func (c *connection) fail(err error, now time.Time) {
 	c.source = nil
 	c.failures++
 	c.retryAt = now.Add(backoff.Wait(firstPause, mostPause, c.failures-2))
+}
+
+// failure is what the last failure says; empty while the source answers.
+func (c *connection) failure() string {
+	if c.state.Err == nil {
+		return ""
+	}
+	return c.state.Err.Error()
 }
 
 const (

@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -55,24 +56,17 @@ func New(config Config) (*Client, error) {
 		parameters.Set(name, value)
 	}
 	base.RawQuery = ""
-	client := &Client{
+	return &Client{
 		http:       &http.Client{Transport: transport, CheckRedirect: sameHost},
 		base:       base,
 		shown:      base.String(),
 		header:     header,
 		parameters: parameters,
-		timeout:    config.Timeout,
-		maxBytes:   config.MaxBytes,
+		timeout:    cmp.Or(config.Timeout, DefaultTimeout),
+		maxBytes:   cmp.Or(config.MaxBytes, DefaultMaxBytes),
 		scope:      ScopeOf(config.Labels),
 		clusters:   clusters{told: config.Labels[clusterLabel] != ""},
-	}
-	if client.timeout <= 0 {
-		client.timeout = DefaultTimeout
-	}
-	if client.maxBytes <= 0 {
-		client.maxBytes = DefaultMaxBytes
-	}
-	return client, nil
+	}, nil
 }
 
 // Scope returns the matchers that narrow all of the client's expressions.
