@@ -86,25 +86,22 @@ func (s *Sharer) grantsOf(i int) []Grant {
 // goes to the bases first, then to the rest of the grants. What a container holds above its grant and cannot give back
 // now is not left.
 func (s *Sharer) ration(r recommender.Resource) {
-	room := portion{room: s.available[r]}
-	for i := range s.pods {
-		if !s.demands.pods[i].evicted {
-			room.add(s.claim(i, r))
-		}
-	}
+	claims := make([][]claim, len(s.pods))
 	for i := range s.pods {
 		if s.demands.pods[i].evicted {
 			continue
 		}
-		own, grants := portion{room: room.of(s.claim(i, r))}, s.grantsOf(i)
-		for j := range grants {
-			own.add(s.claimOf(i, j, r))
-		}
-		for j := range grants {
-			x := s.claimOf(i, j, r)
-			grants[j].limit(&s.pods[i].Containers[j], r, whole(r, x.low, own.of(x), x.top))
+		for j := range s.pods[i].Containers {
+			claims[i] = append(claims[i], s.claimOf(i, j, r))
 		}
 	}
+	init := func(i int) recommender.Amount {
+		if s.demands.pods[i].evicted {
+			return 0
+		}
+		return bounded(s.pods[i].InitRequest[r], s.demands.greatest)
+	}
+	ration(r, s.available[r], claims, init, func(i, j int, to recommender.Amount) { s.grantsOf(i)[j].limit(&s.pods[i].Containers[j], r, to) })
 }
 
 // limit a grant to what there is room for.
@@ -116,15 +113,6 @@ func (g *Grant) limit(c *Container, r recommender.Resource, most recommender.Amo
 	if r == recommender.Memory {
 		g.MemoryLimit = c.MemoryLimit(most)
 	}
-}
-
-// claim of a pod, as the scheduler counts it.
-func (s *Sharer) claim(i int, r recommender.Resource) claim {
-	var all claim
-	for j := range s.pods[i].Containers {
-		all.add(s.claimOf(i, j, r))
-	}
-	return all.atLeast(bounded(s.pods[i].InitRequest[r], s.demands.greatest))
 }
 
 // claimOf a container, from what it keeps whatever it is granted.

@@ -257,39 +257,19 @@ func (f fitting) rationRaises() {
 	if !f.short() {
 		return
 	}
-	room := portion{room: f.available[f.r]}
+	claims := make([][]claim, len(f.pods))
 	for i := range f.pods {
-		room.add(f.claim(&f.pods[i]))
+		for j := range f.pods[i].Containers {
+			claims[i] = append(claims[i], f.claimOf(&f.pods[i], j))
+		}
 	}
-	for i := range f.pods {
-		p := &f.pods[i]
-		f.change(p, func() { f.cut(p, room.of(f.claim(p))) })
-	}
-}
-
-// claim of a pod, as the scheduler counts it.
-func (f fitting) claim(p *podPlan) claim {
-	var all claim
-	for j := range p.Containers {
-		all.add(f.claimOf(p, j))
-	}
-	return all.atLeast(p.InitRequest[f.r])
+	ration(f.r, f.available[f.r], claims, func(i int) recommender.Amount { return f.pods[i].InitRequest[f.r] },
+		func(i, j int, to recommender.Amount) { f.pods[i].next[j].Request[f.r] = to })
+	f.recount()
 }
 
 // claimOf a container: from what it would hold without its raise.
 func (f fitting) claimOf(p *podPlan, j int) claim {
 	c, next := &p.Containers[j], p.next[j].Request[f.r]
 	return newClaim(min(c.Current[f.r], next), p.demand(c, f.r, recommender.MaxAmount).Base, next)
-}
-
-// cut a pod's raises to what there is for it.
-func (f fitting) cut(p *podPlan, to recommender.Amount) {
-	own := portion{room: to}
-	for j := range p.Containers {
-		own.add(f.claimOf(p, j))
-	}
-	for j := range p.next {
-		x := f.claimOf(p, j)
-		p.next[j].Request[f.r] = whole(f.r, x.low, own.of(x), x.top)
-	}
 }
