@@ -72,12 +72,14 @@ func chainOf(in *Input, resource Resource) chain {
 		settings: &in.Settings.Of[resource],
 		original: in.Original[resource].defaulted(),
 		learned:  in.Floors[resource],
-		estimate: in.estimateOf(resource),
 
 		notRunning: in.NotRunning, countsRuns: in.CountRuns,
 		runs: in.Profile.WholeRuns(in.Settings.QueryStep, in.Now),
 	}
 	c.confidence = c.history.confidence(c.all)
+	if in.Estimates != nil {
+		c.estimate = in.Estimates[resource]
+	}
 	if resource == Memory {
 		c.killed = in.Killed.Amount
 		if c.settings.LimitsFollow {
