@@ -28,7 +28,7 @@ func NewProfile(steps []StepUsage, step time.Duration) Profile {
 	return profile
 }
 
-// Outline is NewProfile without the distributions, for callers that keep those from one profile to the next.
+// Outline is NewProfile without the distributions, for callers that look at none.
 func Outline(steps []StepUsage, step time.Duration) Profile {
 	profile := Profile{Of: [2]ResourceProfile{outline(steps, CPU), outline(steps, Memory)}}
 	measured := 0
