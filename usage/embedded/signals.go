@@ -78,7 +78,7 @@ func (s *Source) measured(ctx context.Context, expression string, at time.Time, 
 
 // note records a question about a pod, and returns for how long the pod has been asked about.
 func (s *Source) note(namespace, pod string) time.Duration {
-	return s.scraper.asked.about(Pod{namespace, pod}, s.clock.Now())
+	return s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now())
 }
 
 // about some pods, by what only cAdvisor has.

@@ -4,7 +4,7 @@
 //
 // The way of a sample:
 //
-//	scraper ──reader──► recent (memory) ◄── evaluator: Read, Value, signals
+//	scraper ──reader──► recent (memory) ◄── engine: Read, Value, signals
 //
 // The scraper asks each kubelet when its turn comes (targets, schedule). A reader turns the text of the answer
 // into samples and drops those that the kubelet may not report. recent accepts the samples that are new.
@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/prometheus/promql"
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
@@ -71,20 +72,20 @@ type Options struct {
 type Source struct {
 	options Options
 	scraper *scraper
-	*evaluator
 	monitor *monitor
+	// engine evaluates expressions over what is recent. maxSamples and maxQuery limit each query.
+	engine *promql.Engine
+	recent *recent
+	// started is closed when scraping begins; queries wait for it.
+	started chan struct{}
 }
 
 var _ usage.Source = (*Source)(nil)
 
 // New makes a source. It asks no kubelet before Start.
 func New(o Options) *Source {
-	e := newEvaluator(o)
-	s := newScraper(o, e.recent)
-	return &Source{
-		options: o, scraper: s, evaluator: e,
-		monitor: &monitor{scraper: s},
-	}
+	s := newScraper(o, newRecent(o.Clock.Now()))
+	return &Source{options: o, scraper: s, monitor: &monitor{scraper: s}, engine: newEngine(o), recent: s.recent, started: make(chan struct{})}
 }
 
 // Start scrapes until the context ends, and returns when no scrape is running any more. It always returns nil. It
