@@ -18,24 +18,31 @@ func NextStep(m Move) Change {
 	change := Change{Next: m.Live}
 	for _, resource := range Resources {
 		s := newStep(&m, resource)
-		if !s.needed() {
+		if s.target == 0 && s.live.Limit >= s.limitFloor {
 			continue
 		}
-		s.compute()
+		s.next.Request = s.request()
+		if s.pinned() {
+			s.pin()
+		} else {
+			s.next.Limit = s.limit()
+		}
 		if s.next != s.live {
 			change.Next[resource] = s.next
 		}
-		explained := s.explained()
-		change.Steps = append(change.Steps, explained)
+		why := string(s.why)
+		change.Steps = append(change.Steps, Step{
+			Resource: resource, Name: "change", Before: cmp.Or(s.target, s.live.Request), After: s.next.Request, Reason: why,
+		})
 		// Without a target the resource is held already, by whoever left the target out.
 		if s.hold != "" && s.target > 0 {
-			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: explained.Reason})
+			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: why})
 		}
 	}
 	return change
 }
 
-// step computes one resource's step towards its target. newStep fills the first group of fields, compute the
+// step computes one resource's step towards its target. newStep fills the first group of fields, NextStep the
 // second.
 type step struct {
 	resource       Resource
@@ -88,11 +95,6 @@ func (s *step) withinNode(limit Amount) Amount {
 	return min(limit, s.largest)
 }
 
-// needed reports whether there is a target, or a limit that is too low.
-func (s *step) needed() bool { return s.target > 0 || s.limitTooLow() }
-
-func (s *step) limitTooLow() bool { return s.live.Limit < s.limitFloor }
-
 // limitFollows reports whether the container has a limit that the settings allow to change.
 func (s *step) limitFollows() bool {
 	return s.settings.LimitsFollow && s.live.Limit > 0 && s.original.Limit > 0
@@ -101,21 +103,6 @@ func (s *step) limitFollows() bool {
 // pinned reports whether request and limit are equal and have to stay so.
 func (s *step) pinned() bool {
 	return s.limitFollows() && s.original.pinned() && s.live.pinned()
-}
-
-// compute sets the next request and limit, the reason, and what held them.
-func (s *step) compute() {
-	s.next.Request = s.request()
-	if s.pinned() {
-		s.pin()
-		return
-	}
-	s.next.Limit = s.limit()
-}
-
-func (s *step) explained() Step {
-	before := cmp.Or(s.target, s.live.Request)
-	return Step{Resource: s.resource, Name: "change", Before: before, After: s.next.Request, Reason: string(s.why)}
 }
 
 // request is the next request, as far as the limit allows. The order of the cases is the order of precedence: no

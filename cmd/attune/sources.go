@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"attune.io/attune/api/v1alpha1"
 	nodeloop "attune.io/attune/controller/node"
 	usageloop "attune.io/attune/controller/usage"
 	"attune.io/attune/controller/workload"
@@ -261,7 +262,7 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 	}
 	config := prometheus.Config{
 		Address: s.server.address, Headers: s.server.headers, Parameters: s.server.queryParameters, Labels: wanted,
-		TLS:             prometheus.TLS{InsecureSkipVerify: s.server.insecureSkipVerify},
+		TLS:             v1alpha1.SourceTLS{InsecureSkipVerify: s.server.insecureSkipVerify},
 		BearerTokenFile: s.server.bearerTokenFile,
 	}
 	// The file is read at each request. It is only checked here, so that a wrong path is found at once.

@@ -30,7 +30,7 @@ const owedDepth = 16
 var owedFamilies = map[string]int{
 	"fields of Controller in controller/policy":    21,
 	"fields of Controller in controller/workload":  35,
-	"fields of Estimator in recommender/adaptive":  23,
+	"fields of Estimator in recommender/adaptive":  22,
 	"fields of looker in controller/workload":      35,
 	"fields of measurer in controller/workload":    35,
 	"fields of observer in controller/workload":    35,

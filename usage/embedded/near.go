@@ -173,7 +173,7 @@ func (r *recent) traces(namespace string, pods []string, at time.Time) usage.Tra
 			trace := of[container]
 			if s.labels.Get(labels.MetricName) == stalled {
 				trace.Stalled = max(trace.Stalled, fraction(s.since(at.Add(-stalledOver))))
-			} else if samples := s.since(at.Add(-traceWindow)); newest(samples) > newest(trace.Samples) {
+			} else if samples := s.since(at.Add(-traceWindow)); usage.Newest(samples) > usage.Newest(trace.Samples) {
 				trace.Samples = samples
 			}
 			of[container] = trace
@@ -183,14 +183,6 @@ func (r *recent) traces(namespace string, pods []string, at time.Time) usage.Tra
 		}
 	}
 	return out
-}
-
-// newest is the time of the newest sample; 0: there is none.
-func newest(samples []usage.Sample) int64 {
-	if len(samples) == 0 {
-		return 0
-	}
-	return samples[len(samples)-1].At
 }
 
 // fraction is the rate of a counter of seconds, 0 to 1; 0 where it is not known.

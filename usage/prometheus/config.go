@@ -59,8 +59,9 @@ type Config struct {
 	Credentials Credentials
 	// BearerTokenFile holds a token that is sent and may be replaced at any time: it is read again every minute. Empty: none.
 	BearerTokenFile string
-	// TLS configures the verification of the server; the zero value: by the system's authorities.
-	TLS TLS
+	// TLS configures the verification of the server; the zero value: by the system's authorities. What its CASecret names is
+	// in Credentials.
+	TLS v1alpha1.SourceTLS
 	// PolicySource is true where the address comes from a policy or from defaults, not from the operator's own
 	// configuration. Such a server may not be on loopback, and no proxy is used (see address.Allowed).
 	PolicySource bool
@@ -81,14 +82,6 @@ type Credentials struct {
 	CA []byte
 }
 
-// TLS settings of the connection.
-type TLS struct {
-	// ServerName that the server's certificate is verified for, instead of the address's.
-	ServerName string
-	// InsecureSkipVerify accepts any certificate.
-	InsecureSkipVerify bool
-}
-
 // ConfigOf returns the Config of a source that a policy or the defaults name. The caller sets PolicySource and the
 // limits.
 func ConfigOf(source v1alpha1.PrometheusSource, credentials Credentials) Config {
@@ -102,7 +95,7 @@ func ConfigOf(source v1alpha1.PrometheusSource, credentials Credentials) Config 
 		config.Username = source.BasicAuth.Username
 	}
 	if source.TLS != nil {
-		config.TLS = TLS{ServerName: source.TLS.ServerName, InsecureSkipVerify: source.TLS.InsecureSkipVerify}
+		config.TLS = *source.TLS
 	}
 	return config
 }

@@ -32,7 +32,7 @@ func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	began := time.Now()
 	newest := int64(0)
 	report, err := m.Client.Read(ctx, query, func(s usage.Series) {
-		newest = max(newest, lastOf(s.CPU), lastOf(s.Memory))
+		newest = max(newest, usage.Newest(s.CPU), usage.Newest(s.Memory))
 		yield(s)
 	})
 	took := time.Since(began)
@@ -40,14 +40,6 @@ func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	m.Meter.Read(Name, took)
 	m.count("usage", took, err)
 	return report, err
-}
-
-// lastOf is the time of the last sample in Unix milliseconds; 0: there is none.
-func lastOf(samples []usage.Sample) int64 {
-	if len(samples) == 0 {
-		return 0
-	}
-	return samples[len(samples)-1].At
 }
 
 // Throttled returns the fraction, 0 to 1, of CFS periods in which each container of some pods was throttled (see
