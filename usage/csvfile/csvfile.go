@@ -118,7 +118,9 @@ func EachFrom(name string, r io.Reader, yield func(backtest.Series) error) (Repo
 		// The series has ended with the row before.
 		if current.ID != "" && (!more || row.id != current.ID) {
 			ended[current.ID] = line
-			if err := rows.finish(&current, yield); err != nil {
+			rows.report.Series++
+			current.Samples = rows.inOrder(current.Samples)
+			if err := yield(current); err != nil {
 				return rows.report, err
 			}
 		}
@@ -134,13 +136,6 @@ func EachFrom(name string, r io.Reader, yield func(backtest.Series) error) (Repo
 		current.Samples = append(current.Samples, row.sample)
 		line = row.line
 	}
-}
-
-// finish sorts a series whose last row has been read, and yields it.
-func (r *rows) finish(series *backtest.Series, yield func(backtest.Series) error) error {
-	r.report.Series++
-	series.Samples = r.inOrder(series.Samples)
-	return yield(*series)
 }
 
 // AllFrom is All on a reader whose bytes are unpacked already; name is for errors. Unlike EachFrom it accepts

@@ -90,19 +90,14 @@ func (r *rows) next() (row, bool, error) {
 		return row{}, false, r.wrong(line, "%w", err)
 	}
 	parsed.line = line
-	r.count(parsed.sample)
-	return parsed, true, nil
-}
-
-// count counts a row and its gaps.
-func (r *rows) count(sample backtest.Sample) {
 	r.report.Rows++
-	if math.IsNaN(sample.Used[recommender.CPU]) {
+	if math.IsNaN(parsed.sample.Used[recommender.CPU]) {
 		r.report.CPUGaps++
 	}
-	if math.IsNaN(sample.Used[recommender.Memory]) {
+	if math.IsNaN(parsed.sample.Used[recommender.Memory]) {
 		r.report.MemoryGaps++
 	}
+	return parsed, true, nil
 }
 
 // wrong returns an error with the name of the file and the number of the line, from 1.
