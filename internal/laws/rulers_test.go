@@ -34,7 +34,6 @@ var owedFamilies = map[string]int{
 	"fields of looker in controller/workload":      35,
 	"fields of measurer in controller/workload":    35,
 	"fields of observer in controller/workload":    35,
-	"fields of pool in usage/history":              21,
 	"fields of sender in controller/workload":      35,
 	"fields of storer in controller/workload":      35,
 	"fields of summarizer in controller/policy":    21,

@@ -130,13 +130,6 @@ func (h *history) peakValues(first, last int64) []float64 {
 	return h.peak.values(first, last)
 }
 
-// bytes that the values take of the share.
-func (h *history) bytes() int64 {
-	n := int64(0)
-	h.each(func(s *series) { n += s.bytes() })
-	return n
-}
-
 // release gives all bytes back to the share. The history must not be used afterwards.
 func (h *history) release() { h.each((*series).release) }
 

@@ -17,11 +17,6 @@ type index struct {
 	length     int64
 	budget     *budget
 	namespaces map[string]*namespace
-	// counted is true while containers and bytes are up to date. Every change of a history clears it. It saves a
-	// visit to every container each time that the State of the source is read.
-	counted    bool
-	containers int
-	bytes      int64
 }
 
 // span returns the first and the last step of the window that ends with the step last.
@@ -53,7 +48,6 @@ func (x *index) want(interest Interest, turn int64) {
 	}
 	n.interests[interest.Policy], n.neighbours = interest, neighbours
 	n.settle(turn)
-	x.counted = false
 }
 
 // forget what a policy wants.
@@ -66,7 +60,6 @@ func (x *index) forget(of owner, turn int64) {
 		delete(x.namespaces, of.namespace)
 		x.budget.leave(of.namespace)
 	}
-	x.counted = false
 }
 
 // resolvers returns the resolvers of all namespaces. A read uses them without Store.mutex. That is safe because a
@@ -108,21 +101,6 @@ func (x *index) add(key Key) *history {
 		return nil
 	}
 	return track.add(key.Container, n.share)
-}
-
-// count the containers with history, and the bytes that their values take. It looks at them only when something has changed.
-func (x *index) count() (containers int, bytes int64) {
-	if x.counted {
-		return x.containers, x.bytes
-	}
-	x.each(func(_ string, _ workload.KindName, track *track) {
-		containers += len(track.histories)
-		for _, history := range track.histories {
-			bytes += history.bytes()
-		}
-	})
-	x.counted, x.containers, x.bytes = true, containers, bytes
-	return containers, bytes
 }
 
 // repeat marks the past as unread where the answer about it was partial and its pause is over. The values that

@@ -284,9 +284,6 @@ func (s *series) charge() {
 	s.taken = taken
 }
 
-// bytes that the values take.
-func (s *series) bytes() int64 { return s.taken }
-
 // release gives the room back.
 func (s *series) release() {
 	s.packed, s.pageMax, s.tail = nil, nil, nil
