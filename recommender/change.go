@@ -111,7 +111,7 @@ func (s *step) request() Amount {
 	target := s.target
 	if s.live.Limit > 0 && !s.limitFollows() && target > s.live.Limit {
 		target = s.resource.WholeWithin(s.live.Limit, s.live.Request, s.live.Limit)
-		s.why = s.whyUnderLimit()
+		s.why = s.why.text("the limit ").amount(s.resource, s.live.Limit).text(" is left alone, so no request is above it; ")
 	}
 	live := s.live.Request
 	switch {
@@ -123,7 +123,7 @@ func (s *step) request() Amount {
 	case within(live, target, s.deadBand(target)):
 		return s.keep(SmallChange, s.whySmall(target))
 	case s.resource == Memory && target < live && !s.settings.AllowDecrease:
-		return s.keep(DecreaseNotAllowed, s.whyKept(target))
+		return s.keep(DecreaseNotAllowed, s.distance(target).text("; memory is lowered only with allowDecrease"))
 	default:
 		return s.capped(target)
 	}
@@ -205,7 +205,7 @@ func (s *step) limit() Amount {
 		limit = max(limit, s.live.Limit)
 	}
 	if limit < s.limitFloor {
-		s.why = s.whyLimit()
+		s.why = s.why.text("; the limit is raised to ").amount(s.resource, s.limitFloor).limitFloorSource()
 		limit = s.limitFloor
 	}
 	return limit
@@ -220,7 +220,8 @@ func (s *step) caughtUp(limit Amount) Amount {
 		return s.live.Limit
 	}
 	next := band.capped(limit)
-	s.hold, s.why = "", s.whyLimitFollows(next)
+	s.hold = ""
+	s.why = s.why.text("; the limit follows it from ").amount(s.resource, s.live.Limit).text(" to ").amount(s.resource, next)
 	return next
 }
 
@@ -232,7 +233,8 @@ func (s *step) pin() {
 		if highest := s.settings.MaxAllowed; highest > 0 && size > highest {
 			size = s.keep(FloorAboveMaximum, s.whyBeyond(size))
 		} else {
-			s.hold, s.why = "", s.whyPinned(size)
+			s.hold = ""
+			s.why = s.why.text("; request and limit are equal and are raised to ").amount(s.resource, size).limitFloorSource()
 		}
 	}
 	s.next = Allocation{Request: size, Limit: size}
