@@ -67,8 +67,9 @@ func (s *Sharer) evict() {
 	d.reserve = d.groups.largest()
 }
 
-// choose the result's evictions, and keep the demands' sums, reserve included, those of the pods that are not chosen: for memory, then for CPU, until all other pods fit; then take back, the last one first, each that
-// fits after all. Where all evictions together are not enough, there is none.
+// choose the result's evictions: for memory, then for CPU, until all other pods fit; then take back, the last one first, each
+// that fits after all. Where all evictions together are not enough, there is none. The demands' sums, reserve included, are
+// kept those of the pods that are not chosen.
 //
 // Lower rankings go first in either round, and the second round begins where the first has stopped. So a pod is chosen
 // only if the node would not fit even without all pods of lower rankings; and as less demand always fits better, none
