@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -155,13 +156,8 @@ func due(cert *x509.Certificate) time.Time {
 	return cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore) * 2 / 3)
 }
 
-// earliest returns the earlier one of two times.
-func earliest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
+// earliest of some times.
+func earliest(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
 const (
 	// authorityLife and leafLife are how long what is issued is valid. An authority that changes is a risk for

@@ -17,35 +17,14 @@ import (
 // joined. A configuration that does not exist needs none.
 func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 	var failed error
+	api := s.Client.AdmissionregistrationV1()
 	for _, name := range s.Mutating {
-		failed = errors.Join(failed, s.trustMutating(ctx, name, bundle))
+		failed = errors.Join(failed, trustIn(ctx, s, "MutatingWebhookConfiguration", api.MutatingWebhookConfigurations(), name, bundle))
 	}
 	for _, name := range s.Validating {
-		failed = errors.Join(failed, s.trustValidating(ctx, name, bundle))
+		failed = errors.Join(failed, trustIn(ctx, s, "ValidatingWebhookConfiguration", api.ValidatingWebhookConfigurations(), name, bundle))
 	}
 	return failed
-}
-
-// trustMutating sets the caBundle of the webhooks of one MutatingWebhookConfiguration.
-func (s *SelfSigned) trustMutating(ctx context.Context, name string, bundle []byte) error {
-	configurations := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	return trustIn(ctx, s.Follows, "MutatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.MutatingWebhookConfiguration) (stale []string) {
-		for _, hook := range c.Webhooks {
-			stale = appendStale(stale, hook.Name, hook.ClientConfig, bundle)
-		}
-		return stale
-	})
-}
-
-// trustValidating sets the caBundle of the webhooks of one ValidatingWebhookConfiguration.
-func (s *SelfSigned) trustValidating(ctx context.Context, name string, bundle []byte) error {
-	configurations := s.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	return trustIn(ctx, s.Follows, "ValidatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) (stale []string) {
-		for _, hook := range c.Webhooks {
-			stale = appendStale(stale, hook.Name, hook.ClientConfig, bundle)
-		}
-		return stale
-	})
 }
 
 // webhookConfigurations is what the clients of both kinds of webhook configuration have in common.
@@ -54,58 +33,61 @@ type webhookConfigurations[T any] interface {
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// trustIn patches one configuration where stale returns webhooks with another bundle. A process that follows
+// trustIn patches one configuration that has webhooks with another bundle. A process that follows
 // returns an error then, and is called again.
-func trustIn[T any](ctx context.Context, follows bool, kind string, in webhookConfigurations[T], name string, bundle []byte, stale func(T) []string) error {
+func trustIn[T any](ctx context.Context, s *SelfSigned, kind string, in webhookConfigurations[T], name string, bundle []byte) error {
 	configuration, err := in.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return unless(apierrors.IsNotFound, "reading "+kind+" "+name, err)
+		return ifThere("reading "+kind+" "+name, err)
 	}
 	// Only webhooks with another bundle are patched: others may have been added by hand.
-	hooks := stale(configuration)
+	hooks := stale(configuration, bundle)
 	switch {
 	case len(hooks) == 0:
 		return nil
-	case follows:
+	case s.Follows:
 		return fmt.Errorf("%s %s does not trust the new certificate yet: the controller sees to it", kind, name)
 	}
 	_, err = in.Patch(ctx, name, types.StrategicMergePatchType, bundlePatch(hooks, bundle), metav1.PatchOptions{})
-	return unless(apierrors.IsNotFound, "patching "+kind+" "+name, err)
+	return ifThere("patching "+kind+" "+name, err)
 }
 
-// appendStale appends the webhook's name where its bundle is another one.
-func appendStale(stale []string, name string, config admissionregistrationv1.WebhookClientConfig, bundle []byte) []string {
-	if bytes.Equal(config.CABundle, bundle) {
-		return stale
+// stale are the names of a configuration's webhooks whose bundle is another one.
+func stale(configuration any, bundle []byte) (names []string) {
+	add := func(name string, config admissionregistrationv1.WebhookClientConfig) {
+		if !bytes.Equal(config.CABundle, bundle) {
+			names = append(names, name)
+		}
 	}
-	return append(stale, name)
+	switch of := configuration.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for _, hook := range of.Webhooks {
+			add(hook.Name, hook.ClientConfig)
+		}
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for _, hook := range of.Webhooks {
+			add(hook.Name, hook.ClientConfig)
+		}
+	}
+	return names
 }
 
 // bundlePatch is a strategic merge patch: webhooks are merged by name.
 func bundlePatch(hooks []string, bundle []byte) []byte {
-	type clientConfig struct {
-		CABundle []byte `json:"caBundle"`
-	}
-	type hook struct {
-		Name         string       `json:"name"`
-		ClientConfig clientConfig `json:"clientConfig"`
-	}
-	patch := struct {
-		Webhooks []hook `json:"webhooks"`
-	}{}
+	var webhooks []any
 	for _, name := range hooks {
-		patch.Webhooks = append(patch.Webhooks, hook{Name: name, ClientConfig: clientConfig{CABundle: bundle}})
+		webhooks = append(webhooks, map[string]any{"name": name, "clientConfig": map[string]any{"caBundle": bundle}})
 	}
-	raw, err := json.Marshal(patch)
+	raw, err := json.Marshal(map[string]any{"webhooks": webhooks})
 	if err != nil {
 		panic(err) // strings and bytes always marshal
 	}
 	return raw
 }
 
-// unless wraps an error, or returns nil where it is harmless.
-func unless(harmless func(error) bool, doing string, err error) error {
-	if err == nil || harmless(err) {
+// ifThere wraps an error, or returns nil where it says that the object does not exist.
+func ifThere(doing string, err error) error {
+	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", doing, err)

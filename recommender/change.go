@@ -18,24 +18,31 @@ func NextStep(m Move) Change {
 	change := Change{Next: m.Live}
 	for _, resource := range Resources {
 		s := newStep(&m, resource)
-		if !s.needed() {
+		if s.target == 0 && s.live.Limit >= s.limitFloor {
 			continue
 		}
-		s.compute()
+		s.next.Request = s.request()
+		if s.pinned() {
+			s.pin()
+		} else {
+			s.next.Limit = s.limit()
+		}
 		if s.next != s.live {
 			change.Next[resource] = s.next
 		}
-		explained := s.explained()
-		change.Steps = append(change.Steps, explained)
+		why := string(s.why)
+		change.Steps = append(change.Steps, Step{
+			Resource: resource, Name: "change", Before: cmp.Or(s.target, s.live.Request), After: s.next.Request, Reason: why,
+		})
 		// Without a target the resource is held already, by whoever left the target out.
 		if s.hold != "" && s.target > 0 {
-			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: explained.Reason})
+			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: why})
 		}
 	}
 	return change
 }
 
-// step computes one resource's step towards its target. newStep fills the first group of fields, compute the
+// step computes one resource's step towards its target. newStep fills the first group of fields, NextStep the
 // second.
 type step struct {
 	resource       Resource
@@ -88,11 +95,6 @@ func (s *step) withinNode(limit Amount) Amount {
 	return min(limit, s.largest)
 }
 
-// needed reports whether there is a target, or a limit that is too low.
-func (s *step) needed() bool { return s.target > 0 || s.limitTooLow() }
-
-func (s *step) limitTooLow() bool { return s.live.Limit < s.limitFloor }
-
 // limitFollows reports whether the container has a limit that the settings allow to change.
 func (s *step) limitFollows() bool {
 	return s.settings.LimitsFollow && s.live.Limit > 0 && s.original.Limit > 0
@@ -103,28 +105,13 @@ func (s *step) pinned() bool {
 	return s.limitFollows() && s.original.pinned() && s.live.pinned()
 }
 
-// compute sets the next request and limit, the reason, and what held them.
-func (s *step) compute() {
-	s.next.Request = s.request()
-	if s.pinned() {
-		s.pin()
-		return
-	}
-	s.next.Limit = s.limit()
-}
-
-func (s *step) explained() Step {
-	before := cmp.Or(s.target, s.live.Request)
-	return Step{Resource: s.resource, Name: "change", Before: before, After: s.next.Request, Reason: string(s.why)}
-}
-
 // request is the next request, as far as the limit allows. The order of the cases is the order of precedence: no
 // target, no live request, dead band, memory that must not fall, and only then a capped step.
 func (s *step) request() Amount {
 	target := s.target
 	if s.live.Limit > 0 && !s.limitFollows() && target > s.live.Limit {
 		target = s.resource.WholeWithin(s.live.Limit, s.live.Request, s.live.Limit)
-		s.why = s.whyUnderLimit()
+		s.why = s.why.text("the limit ").amount(s.resource, s.live.Limit).text(" is left alone, so no request is above it; ")
 	}
 	live := s.live.Request
 	switch {
@@ -136,7 +123,7 @@ func (s *step) request() Amount {
 	case within(live, target, s.deadBand(target)):
 		return s.keep(SmallChange, s.whySmall(target))
 	case s.resource == Memory && target < live && !s.settings.AllowDecrease:
-		return s.keep(DecreaseNotAllowed, s.whyKept(target))
+		return s.keep(DecreaseNotAllowed, s.distance(target).text("; memory is lowered only with allowDecrease"))
 	default:
 		return s.capped(target)
 	}
@@ -218,7 +205,7 @@ func (s *step) limit() Amount {
 		limit = max(limit, s.live.Limit)
 	}
 	if limit < s.limitFloor {
-		s.why = s.whyLimit()
+		s.why = s.why.text("; the limit is raised to ").amount(s.resource, s.limitFloor).limitFloorSource()
 		limit = s.limitFloor
 	}
 	return limit
@@ -233,7 +220,8 @@ func (s *step) caughtUp(limit Amount) Amount {
 		return s.live.Limit
 	}
 	next := band.capped(limit)
-	s.hold, s.why = "", s.whyLimitFollows(next)
+	s.hold = ""
+	s.why = s.why.text("; the limit follows it from ").amount(s.resource, s.live.Limit).text(" to ").amount(s.resource, next)
 	return next
 }
 
@@ -245,7 +233,8 @@ func (s *step) pin() {
 		if highest := s.settings.MaxAllowed; highest > 0 && size > highest {
 			size = s.keep(FloorAboveMaximum, s.whyBeyond(size))
 		} else {
-			s.hold, s.why = "", s.whyPinned(size)
+			s.hold = ""
+			s.why = s.why.text("; request and limit are equal and are raised to ").amount(s.resource, size).limitFloorSource()
 		}
 	}
 	s.next = Allocation{Request: size, Limit: size}

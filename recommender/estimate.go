@@ -30,14 +30,6 @@ type Estimate struct {
 	Hours float64
 }
 
-// estimateOf a resource; the zero value where none was made.
-func (in *Input) estimateOf(r Resource) Estimate {
-	if in.Estimates == nil {
-		return Estimate{}
-	}
-	return in.Estimates[r]
-}
-
 // adapted is the first rule of the strategy Adaptive: the estimate, in place of percentile, margin, burst and confidence.
 func adapted(c *chain, _ Amount) Amount { return c.estimate.Amount.RoundUp() }
 

@@ -13,23 +13,19 @@ var binarySuffixes = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 // as millicores ("2", "250m"); memory with the greatest binary suffix that divides it ("256Mi"), else
 // as bytes.
 func Format(r Resource, a Amount) string {
-	var buffer [24]byte
-	return string(appendQuantity(buffer[:0], r, a))
+	switch {
+	case r == Memory:
+		return string(appendBytes(nil, a))
+	case a%1000 == 0:
+		return strconv.FormatInt(int64(a/1000), 10)
+	default:
+		return strconv.FormatInt(int64(a), 10) + "m"
+	}
 }
 
 // Readable writes an amount for people: memory that is no whole number of mebibytes to two decimals
 // ("1.34Gi").
 func Readable(r Resource, a Amount) string { return string(sentence(nil).amount(r, a)) }
-
-func appendQuantity(text []byte, r Resource, a Amount) []byte {
-	if r == Memory {
-		return appendBytes(text, a)
-	}
-	if a%1000 == 0 {
-		return strconv.AppendInt(text, int64(a/1000), 10)
-	}
-	return append(strconv.AppendInt(text, int64(a), 10), 'm')
-}
 
 func appendBytes(text []byte, a Amount) []byte {
 	suffix := 0

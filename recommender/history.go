@@ -28,7 +28,7 @@ func NewProfile(steps []StepUsage, step time.Duration) Profile {
 	return profile
 }
 
-// Outline is NewProfile without the distributions, for callers that keep those from one profile to the next.
+// Outline is NewProfile without the distributions, for callers that look at none.
 func Outline(steps []StepUsage, step time.Duration) Profile {
 	profile := Profile{Of: [2]ResourceProfile{outline(steps, CPU), outline(steps, Memory)}}
 	measured := 0
@@ -121,13 +121,6 @@ func (s *StepUsage) peak(r Resource) Usage {
 
 func valid(x float64) (Usage, bool) { return Usage(x), x >= 0 && !math.IsInf(x, 1) }
 
-// buckets holds the values of one resource by hour of the day. All hours share one array, so that a profile of a
-// week costs two allocations for its values instead of 25.
-type buckets struct {
-	hours   [24]sorted
-	overall sorted
-}
-
 // outline is the profile of one resource without its distributions.
 func outline(steps []StepUsage, r Resource) (p ResourceProfile) {
 	for i := range steps {
@@ -140,80 +133,34 @@ func outline(steps []StepUsage, r Resource) (p ResourceProfile) {
 	return p
 }
 
-// distribute adds the distributions. It counts first, so that all values fit into one array.
+// distribute adds the distributions. It counts first, so that the values of all hours fit into one array.
 func (p *ResourceProfile) distribute(steps []StepUsage, r Resource) {
 	if p.Points == 0 {
 		return
 	}
 	var counts [24]int
 	for i := range steps {
-		if _, ok := steps[i].value(r); ok {
+		if steps[i].measured(r) {
 			counts[steps[i].At.UTC().Hour()]++
 		}
 	}
-	b := newBuckets(counts, p.Points)
+	values, hours, start := make(sorted, p.Points), [24]sorted{}, 0
+	for hour, n := range counts {
+		hours[hour] = values[start : start : start+n]
+		start += n
+	}
 	for i := range steps {
 		if value, ok := steps[i].value(r); ok {
 			hour := steps[i].At.UTC().Hour()
-			b.hours[hour] = append(b.hours[hour], value)
+			hours[hour] = append(hours[hour], value)
 		}
 	}
-	b.sort()
-	p.Overall = &b.overall
-	for hour := range b.hours {
-		if len(b.hours[hour]) > 0 {
-			p.Hours[hour] = &b.hours[hour]
-		}
-	}
-}
-
-// newBuckets reserves a part of one array for each hour, by the number of its values.
-func newBuckets(counts [24]int, total int) *buckets {
-	b := &buckets{overall: make(sorted, total)}
-	values, start := make(sorted, total), 0
-	for hour, n := range counts {
-		b.hours[hour] = values[start : start : start+n]
-		start += n
-	}
-	return b
-}
-
-// sort sorts every hour, then merges the sorted hours into the overall distribution, which is cheaper than sorting
-// all values again.
-func (b *buckets) sort() {
-	values := make(sorted, 0, len(b.overall))
-	var ends [24]int
-	for hour := range b.hours {
-		slices.Sort(b.hours[hour])
-		values = append(values, b.hours[hour]...)
-		ends[hour] = len(values)
-	}
-	b.overall = mergeRuns(values, b.overall, ends[:])
-}
-
-// mergeRuns merges neighbouring runs in pairs until one is left. values consists of sorted runs with the given
-// ends; spare has the same length and is overwritten. The result is one of the two.
-func mergeRuns(values, spare sorted, ends []int) sorted {
-	for len(ends) > 1 {
-		merged, start := ends[:0], 0
-		for i := 0; i < len(ends); i += 2 {
-			middle, end := ends[i], ends[min(i+1, len(ends)-1)]
-			merge(spare[start:end], values[start:middle], values[middle:end])
-			merged, start = append(merged, end), end
-		}
-		ends = merged
-		values, spare = spare, values
-	}
-	return values
-}
-
-// merge writes the sorted a and b into the sorted to, which is as long as both.
-func merge(to, a, b sorted) {
-	for i := range to {
-		if len(b) == 0 || (len(a) > 0 && a[0] <= b[0]) {
-			to[i], a = a[0], a[1:]
-		} else {
-			to[i], b = b[0], b[1:]
+	overall := slices.Clone(values)
+	slices.Sort(overall)
+	p.Overall = &overall
+	for hour := range hours {
+		if slices.Sort(hours[hour]); len(hours[hour]) > 0 {
+			p.Hours[hour] = &hours[hour]
 		}
 	}
 }

@@ -13,7 +13,7 @@ type trace struct {
 // newTrace reserves space for all steps of both resources, so that a recommendation allocates a fixed number of
 // times.
 func newTrace() *trace {
-	const most = len(Resources) * int(ruleCount)
+	most := len(Resources) * len(workloadRules)
 	return &trace{
 		steps: make([]Step, 0, most),
 		ends:  make([]int, 0, most),
@@ -27,7 +27,7 @@ func (t *trace) add(c *chain, r rule, before, after Amount) {
 	}
 	t.text = r.why(c, t.text, before, after)
 	t.ends = append(t.ends, len(t.text))
-	t.steps = append(t.steps, Step{Resource: c.resource, Name: ruleNames[r], Before: before, After: after})
+	t.steps = append(t.steps, Step{Resource: c.resource, Name: r.name, Before: before, After: after})
 }
 
 // finish is the collected steps, each with its reason.
@@ -178,19 +178,11 @@ func (s sentence) within(c *chain) sentence {
 	}
 }
 
-func (s *step) whyUnderLimit() sentence {
-	return s.why.text("the limit ").amount(s.resource, s.live.Limit).text(" is left alone, so no request is above it; ")
-}
-
 func (s *step) whySmall(target Amount) sentence {
 	if target == s.live.Request {
 		return s.why.text("already at ").amount(s.resource, target)
 	}
 	return s.distance(target).text(", less than the dead band of ").count(int(s.deadBand(target))).text(" %")
-}
-
-func (s *step) whyKept(target Amount) sentence {
-	return s.distance(target).text("; memory is lowered only with allowDecrease")
 }
 
 func (s *step) whyMoved(target, next Amount) sentence {
@@ -211,18 +203,6 @@ func (s *step) distance(target Amount) sentence {
 		why = why.text("+")
 	}
 	return why.number(percent, 1).text(" %")
-}
-
-func (s *step) whyLimit() sentence {
-	return s.why.text("; the limit is raised to ").amount(s.resource, s.limitFloor).limitFloorSource()
-}
-
-func (s *step) whyLimitFollows(next Amount) sentence {
-	return s.why.text("; the limit follows it from ").amount(s.resource, s.live.Limit).text(" to ").amount(s.resource, next)
-}
-
-func (s *step) whyPinned(size Amount) sentence {
-	return s.why.text("; request and limit are equal and are raised to ").amount(s.resource, size).limitFloorSource()
 }
 
 func (s *step) whyBeyond(size Amount) sentence {

@@ -2,69 +2,24 @@ package recommender
 
 import "math"
 
-// rule is one step of the computation, for CPU and memory alike. Rules are called by name and not through a table
-// of functions: so the compiler can see that no rule keeps the chain, and no input is copied to the heap.
-type rule uint8
+// rule is one step of the computation, for CPU and memory alike. apply is all that a decision needs; why writes the reason
+// from what apply left in the chain, and is called only for a trace.
+type rule struct {
+	name  string
+	apply func(c *chain, before Amount) (after Amount)
+	why   func(c *chain, s sentence, before, after Amount) sentence
+}
 
-// The algorithm, in order.
-const (
-	percentileRule rule = iota
-	marginRule
-	burstRule
-	confidenceRule
-	floorRule
-	boundsRule
-	adaptiveRule
-	ruleCount
-)
-
-var ruleNames = [ruleCount]string{"percentile", "margin", "burst", "confidence", "floor", "bounds", "adaptive"}
-
-// The rules of each strategy. The strategy Node sizes a pod by its node, and shows what Workload would do beside it.
+// The rules of each strategy, in order. The strategy Node sizes a pod by its node, and shows what Workload would do beside it.
 var (
-	workloadRules = [...]rule{percentileRule, marginRule, burstRule, confidenceRule, floorRule, boundsRule}
-	adaptiveRules = [...]rule{adaptiveRule, floorRule, boundsRule}
+	floorRule, boundsRule = rule{"floor", floor, whyFloor}, rule{"bounds", bounds, whyBounds}
+
+	workloadRules = []rule{
+		{"percentile", percentile, whyPercentile}, {"margin", margin, whyMargin}, {"burst", burst, whyBurst},
+		{"confidence", confidence, whyConfidence}, floorRule, boundsRule,
+	}
+	adaptiveRules = []rule{{"adaptive", adapted, whyAdapted}, floorRule, boundsRule}
 )
-
-// apply is all that a decision needs.
-func (r rule) apply(c *chain, before Amount) (after Amount) {
-	switch r {
-	case percentileRule:
-		return percentile(c, before)
-	case marginRule:
-		return margin(c, before)
-	case burstRule:
-		return burst(c, before)
-	case confidenceRule:
-		return confidence(c, before)
-	case floorRule:
-		return floor(c, before)
-	case adaptiveRule:
-		return adapted(c, before)
-	default:
-		return bounds(c, before)
-	}
-}
-
-// why writes the reason from what apply left in the chain. It is called only for a trace.
-func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
-	switch r {
-	case percentileRule:
-		return whyPercentile(c, s, before, after)
-	case marginRule:
-		return whyMargin(c, s, before, after)
-	case burstRule:
-		return whyBurst(c, s, before, after)
-	case confidenceRule:
-		return whyConfidence(c, s, before, after)
-	case floorRule:
-		return whyFloor(c, s, before, after)
-	case adaptiveRule:
-		return whyAdapted(c, s, before, after)
-	default:
-		return whyBounds(c, s, before, after)
-	}
-}
 
 // burstRatio of peak to 95th percentile above which usage counts as bursty; the noise keeps one of
 // exactly three, computed in floating point, from counting.
@@ -108,7 +63,7 @@ type figures struct {
 	ratio float64
 }
 
-// chainOf one resource. It is returned, and not written through a pointer, so that the input stays on the stack.
+// chainOf one resource.
 func chainOf(in *Input, resource Resource) chain {
 	c := chain{
 		resource: resource,
@@ -117,12 +72,14 @@ func chainOf(in *Input, resource Resource) chain {
 		settings: &in.Settings.Of[resource],
 		original: in.Original[resource].defaulted(),
 		learned:  in.Floors[resource],
-		estimate: in.estimateOf(resource),
 
 		notRunning: in.NotRunning, countsRuns: in.CountRuns,
 		runs: in.Profile.WholeRuns(in.Settings.QueryStep, in.Now),
 	}
 	c.confidence = c.history.confidence(c.all)
+	if in.Estimates != nil {
+		c.estimate = in.Estimates[resource]
+	}
 	if resource == Memory {
 		c.killed = in.Killed.Amount
 		if c.settings.LimitsFollow {
@@ -150,9 +107,9 @@ func (c *chain) target(t *trace) Allocation {
 // rules of the strategy.
 func (c *chain) rules() []rule {
 	if c.all.Adapts() {
-		return adaptiveRules[:]
+		return adaptiveRules
 	}
-	return workloadRules[:]
+	return workloadRules
 }
 
 // limit is the limit that goes with the request. A pinned request has already been raised to the limit's

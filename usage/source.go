@@ -54,6 +54,14 @@ type Sample struct {
 // Time of the end of the sample's step.
 func (s Sample) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 
+// Newest is the time of the last of some samples in Unix milliseconds; 0: there is none.
+func Newest(samples []Sample) int64 {
+	if len(samples) == 0 {
+		return 0
+	}
+	return samples[len(samples)-1].At
+}
+
 // ErrSoon says of what is missing in an answer that it will be known within seconds: it was not asked for before.
 var ErrSoon = errors.New("not measured yet")
 

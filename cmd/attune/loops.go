@@ -18,7 +18,6 @@ import (
 	events "attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/usage/embedded/cluster"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
 )
@@ -52,7 +51,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 		Forgets: usages.embeds,
 	})
 	followed := recent.New(usages.dial)
-	followed.There = cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}.There
+	followed.There = scrapedPods{mgr.GetClient(), c.watched.has}.There
 	of, err := newShared(mgr, c, b)
 	if err != nil {
 		return err

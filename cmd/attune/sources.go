@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"attune.io/attune/api/v1alpha1"
 	nodeloop "attune.io/attune/controller/node"
 	usageloop "attune.io/attune/controller/usage"
 	"attune.io/attune/controller/workload"
@@ -24,7 +25,6 @@ import (
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/embedded"
-	"attune.io/attune/usage/embedded/cluster"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/recent"
 )
@@ -53,7 +53,7 @@ type sources struct {
 // newSources makes the sources. Where the flags choose the embedded source, the manager runs it on the leader.
 func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error) {
 	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest}
-	told := tellers{cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}, b.look}
+	told := tellers{scrapedPods{mgr.GetClient(), c.watched.has}, b.look}
 	if c.usage.source != sourceEmbedded {
 		s.near = &prometheus.Near{
 			Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.matchers),
@@ -95,7 +95,7 @@ func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) 
 
 // tellers wake the workload loop for pods, by what the caches know of them.
 type tellers struct {
-	pods cluster.Reader
+	pods scrapedPods
 	look news[types.NamespacedName]
 }
 
@@ -262,7 +262,7 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 	}
 	config := prometheus.Config{
 		Address: s.server.address, Headers: s.server.headers, Parameters: s.server.queryParameters, Labels: wanted,
-		TLS:             prometheus.TLS{InsecureSkipVerify: s.server.insecureSkipVerify},
+		TLS:             v1alpha1.SourceTLS{InsecureSkipVerify: s.server.insecureSkipVerify},
 		BearerTokenFile: s.server.bearerTokenFile,
 	}
 	// The file is read at each request. It is only checked here, so that a wrong path is found at once.

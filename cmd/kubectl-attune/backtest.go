@@ -302,14 +302,14 @@ func (t *traceFile) name() string { return t.path }
 
 func (t *traceFile) each(_ context.Context, want func(string) bool, yield func(container) error) error {
 	part := 0.0
-	report, err := csvfile.EachTold(t.path, func(read float64) { part = read }, func(of csvfile.Series) error {
+	report, err := csvfile.Each(t.path, func(read float64) { part = read }, func(of backtest.Series) error {
 		if !want(of.ID) {
 			return nil
 		}
-		if dropped := of.DropImplausible(t.bounds); !t.told {
+		if dropped := csvfile.DropImplausible(of, t.bounds); !t.told {
 			t.env.noteDropped(of.ID, dropped)
 		}
-		return yield(container{Series: of.Replayed(), settings: t.settings, part: part})
+		return yield(container{Series: of, settings: t.settings, part: part})
 	})
 	if err != nil {
 		return err

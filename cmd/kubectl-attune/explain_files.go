@@ -15,6 +15,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
+	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage/csvfile"
 	"attune.io/attune/usage/history"
 )
@@ -48,7 +49,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			env.note("container %s is left out: the policy excludes it (excludedContainers)", s.ID)
 			continue
 		}
-		dropped := s.DropImplausible(flags.node.Bounds())
+		dropped := csvfile.DropImplausible(s, flags.node.Bounds())
 		env.noteDropped(s.ID, dropped)
 		steps := stepsOf(s, settings.Recommender, at)
 		input := recommender.Input{
@@ -90,7 +91,7 @@ func readSettings(path string) (policy.Settings, error) {
 
 // readUsage reads the samples, and notes what is unusual in the file.
 // A file without samples is an error, because nothing could be explained.
-func (e *environment) readUsage(path string) ([]csvfile.Series, error) {
+func (e *environment) readUsage(path string) ([]backtest.Series, error) {
 	series, report, err := csvfile.All(path)
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
 
 // lastSample returns the time at which the file ends. It is the present for the explanation, so that an old
 // recording is explained as it was then.
-func lastSample(series []csvfile.Series) time.Time {
+func lastSample(series []backtest.Series) time.Time {
 	var last int64
 	for _, s := range series {
 		last = max(last, s.Samples[len(s.Samples)-1].At)
@@ -144,10 +145,10 @@ func lastSample(series []csvfile.Series) time.Time {
 
 // stepsOf returns the history window that ends at a time. Later samples are not used: the answer is the one that the
 // operator would have given then.
-func stepsOf(series csvfile.Series, settings recommender.Settings, at time.Time) []recommender.StepUsage {
+func stepsOf(series backtest.Series, settings recommender.Settings, at time.Time) []recommender.StepUsage {
 	// The window excludes its beginning and includes its end, as steps do.
 	from, to := at.Add(-settings.HistoryWindow).UnixMilli(), at.UnixMilli()
-	window := csvfile.Series{ID: series.ID}
+	window := backtest.Series{ID: series.ID}
 	for _, sample := range series.Samples {
 		if sample.At > from && sample.At <= to {
 			window.Samples = append(window.Samples, sample)

@@ -74,16 +74,11 @@ func vertical(vpa *unstructured.Unstructured) {
 	// What is kept is copied into an empty object: unknown fields of other versions are dropped without being
 	// named.
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
-	kept.SetGroupVersionKind(vpa.GroupVersionKind())
-	kept.SetNamespace(vpa.GetNamespace())
-	kept.SetName(vpa.GetName())
-	kept.SetUID(vpa.GetUID())
-	kept.SetResourceVersion(vpa.GetResourceVersion())
 	kept.SetGeneration(vpa.GetGeneration())
-	kept.SetCreationTimestamp(vpa.GetCreationTimestamp())
-	kept.SetDeletionTimestamp(vpa.GetDeletionTimestamp())
-	// These four texts, and of the operator's own VPAs the marks of package bridge and whether they still recommend, are all that is read of a VPA.
+	// These texts, and of the operator's own VPAs the marks of package bridge and whether they still recommend, are all that is read of a VPA.
 	for _, path := range [][]string{
+		{"apiVersion"}, {"kind"}, {"metadata", "namespace"}, {"metadata", "name"}, {"metadata", "uid"}, {"metadata", "resourceVersion"},
+		{"metadata", "creationTimestamp"}, {"metadata", "deletionTimestamp"},
 		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
 	} {
 		if text, found, err := unstructured.NestedString(vpa.Object, path...); found && err == nil {

@@ -22,7 +22,6 @@ import (
 
 // Estimator sizes one resource of one container. Amounts are millicores or bytes.
 type Estimator struct {
-	terms *terms
 	// price of being short, and the part of time or hours that may be short whatever it saves.
 	price, tolerated float64
 	// hold is how long a wish is kept: a trough that is shorter is not followed.
@@ -50,7 +49,7 @@ func New(r recommender.Resource, settings recommender.AdaptiveSettings) *Estimat
 		t = &memoryTerms
 	}
 	return &Estimator{
-		terms: t, price: t.price / settings.Risk, tolerated: t.most * max(1, settings.Risk),
+		price: t.price / settings.Risk, tolerated: t.most * max(1, settings.Risk),
 		hold: max(t.hold, settings.Cadence), counters: newCounters(t),
 	}
 }

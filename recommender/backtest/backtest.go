@@ -93,15 +93,15 @@ func Replay(series Series, strategy Strategy, rules Rules) Score {
 	if len(series.Samples) == 0 {
 		return Score{}
 	}
-	p := player{algorithm: strategy.New(series), exact: strategy.Exact, raisedPast: strategy.RaisedPast, step: Step(series.Samples)}
+	p := NewPlayer(series, strategy)
 	cadence := rules.Cadence.Milliseconds()
 	due := above(series.Samples[0].At+rules.Warmup.Milliseconds(), cadence)
 	for _, s := range series.Samples {
 		due = max(due, above(s.At, cadence)-mostInGap*cadence)
 		for ; due < s.At; due += cadence {
-			p.decide(due)
+			p.Decide(due)
 		}
-		p.take(s)
+		p.Take(s)
 	}
 	return p.score
 }
@@ -109,44 +109,48 @@ func Replay(series Series, strategy Strategy, rules Rules) Score {
 // above is the first multiple of the cadence that is not below a time.
 func above(at, cadence int64) int64 { return (at + cadence - 1) / cadence * cadence }
 
-// player is one replay under way.
-type player struct {
+// Player is one replay under way.
+type Player struct {
+	strategy  Strategy
 	algorithm Algorithm
-	exact     bool
-	// raisedPast is Strategy's.
-	raisedPast [2]float64
-	step       time.Duration
-	inForce    Size
-	score      Score
+	step      time.Duration
+	// InForce is the size in force; zero before the first decision.
+	InForce Size
+	score   Score
 }
 
-// take scores a sample and has it observed.
-func (p *player) take(s Sample) {
-	killed, limit := p.score.add(s, p.inForce, p.step), p.inForce[1]
+// NewPlayer begins to play a series through a strategy.
+func NewPlayer(series Series, strategy Strategy) *Player {
+	return &Player{strategy: strategy, algorithm: strategy.New(series), step: Step(series.Samples)}
+}
+
+// Take scores a sample and has it observed.
+func (p *Player) Take(s Sample) {
+	killed, limit := p.score.add(s, p.InForce, p.step), p.InForce[1]
 	if own, has := p.algorithm.(Limiter); has {
 		limit = own.MemoryLimit()
 		killed = p.score.addOwn(s, limit)
 	}
-	p.algorithm.Observe(s, p.inForce)
+	p.algorithm.Observe(s, p.InForce)
 	if killed && p.algorithm.OOM(s.At, limit) {
-		p.decide(s.At)
+		p.Decide(s.At)
 	}
 }
 
-// decide applies what the algorithm wants, as far as it is beyond the dead band. The first size is free.
-func (p *player) decide(at int64) {
+// Decide applies what the algorithm wants, as far as it is beyond the dead band. The first size is free.
+func (p *Player) Decide(at int64) {
 	wanted, resized := p.algorithm.Decide(at), false
 	for r, want := range wanted {
-		has := p.inForce[r]
+		has := p.InForce[r]
 		if !measured(want) {
 			continue
 		}
 		want = max(want, least[r])
-		if has > 0 && (want == has || !p.exact && math.Abs(want-has) <= p.deadBand(r, want)*has) {
+		if has > 0 && (want == has || !p.strategy.Exact && math.Abs(want-has) <= p.deadBand(r, want)*has) {
 			continue
 		}
 		resized = resized || has > 0
-		p.inForce[r] = want
+		p.InForce[r] = want
 	}
 	if resized {
 		p.score.Resizes++
@@ -154,8 +158,8 @@ func (p *player) decide(at int64) {
 }
 
 // deadBand on the way to a wanted size, as a part of the size in force.
-func (p *player) deadBand(r int, want float64) float64 {
-	if past := p.raisedPast[r]; past > 0 && want > p.inForce[r] {
+func (p *Player) deadBand(r int, want float64) float64 {
+	if past := p.strategy.RaisedPast[r]; past > 0 && want > p.InForce[r] {
 		return past
 	}
 	return deadBand

@@ -253,37 +253,15 @@ func TestOracles(t *testing.T) {
 	assert.LessOrEqual(t, scores["oracle-static"].Of[recommender.Memory].Slack, scores["static-max1.2"].Of[recommender.Memory].Slack)
 }
 
-// The history that is kept from one decision to the next has the profile of its steps.
-func TestTheChainsProfileIsNewProfiles(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	h := history{step: 5 * time.Minute, span: 12 * time.Hour}
+// Steps that are as old as the window are not looked at.
+func TestTheChainsWindowHasAnEnd(t *testing.T) {
+	c := newChain(Series{}, settings())
 	at := time.UnixMilli(noon).UTC()
-	for i := range 400 {
-		at = at.Add(5 * time.Minute * time.Duration(1+rng.IntN(20)/19*40))
-		step := recommender.StepUsage{At: at, CPUCores: rng.Float64(), MemoryBytes: math.Round(rng.Float64() * 10), CPUPeak: 1, MemoryPeak: nan}
-		if rng.IntN(10) == 0 {
-			step.CPUCores = nan
-		}
-		h.add(step)
-		want, got := recommender.NewProfile(h.steps, h.step), h.profile()
-		for r := range want.Of {
-			a, b := want.Of[r], got.Of[r]
-			for _, q := range []float64{0, 0.5, 0.95, 0.99, 1} {
-				if a.Points > 0 {
-					require.Equal(t, a.Overall.Quantile(q), b.Overall.Quantile(q), "step %d", i)
-				}
-				for hour := range a.Hours {
-					require.Equal(t, a.Hours[hour] == nil, b.Hours[hour] == nil)
-					if a.Hours[hour] != nil {
-						require.Equal(t, a.Hours[hour].Quantile(q), b.Hours[hour].Quantile(q))
-					}
-				}
-			}
-			want.Of[r].Overall, got.Of[r].Overall, want.Of[r].Hours, got.Of[r].Hours = nil, nil, a.Hours, a.Hours
-		}
-		require.Equal(t, want, got)
+	for i := range 1000 {
+		c.add(recommender.SingleStep(at.Add(time.Duration(i)*5*time.Minute), 1, 1))
 	}
-	assert.Less(t, len(h.steps), 150, "the window has an end")
+	assert.Len(t, c.steps, 36*12)
+	assert.Equal(t, at.Add((1000-36*12)*5*time.Minute), c.steps[0].At)
 }
 
 // The chain in a replay says what the shipped function says of the same steps.

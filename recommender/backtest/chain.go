@@ -2,7 +2,6 @@ package backtest
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"attune.io/attune/recommender"
@@ -45,10 +44,11 @@ type chain struct {
 	// whole: samples are as far apart as steps of history or farther, so that each is a step of its own.
 	whole bool
 	// step is the end of the step that is being collected, in Unix milliseconds; 0: none is.
-	step    int64
-	of      recommender.Gathering
-	history history
-	past    *adaptive.Past
+	step int64
+	of   recommender.Gathering
+	// steps of the history window, oldest first.
+	steps []recommender.StepUsage
+	past  *adaptive.Past
 	// estimates of the last decision.
 	estimates [2]recommender.Estimate
 	// killed is the highest floor that an OOM kill taught, in bytes, and when.
@@ -57,8 +57,7 @@ type chain struct {
 }
 
 func newChain(s Series, settings recommender.Settings) *chain {
-	return &chain{settings: settings, whole: Step(s.Samples) >= settings.QueryStep, history: history{step: settings.QueryStep, span: settings.HistoryWindow},
-		past: adaptive.NewPast(settings)}
+	return &chain{settings: settings, whole: Step(s.Samples) >= settings.QueryStep, past: adaptive.NewPast(settings)}
 }
 
 // adapting is the chain with the strategy Adaptive, which says how much shortage it expects.
@@ -80,7 +79,7 @@ func (a *adapting) Promised() [2]float64 {
 func (c *chain) Observe(s Sample, _ Size) {
 	cpu, memory := s.Used[recommender.CPU], s.Used[recommender.Memory]
 	if c.whole {
-		c.history.add(recommender.SingleStep(time.UnixMilli(s.At).UTC(), cpu, memory))
+		c.add(recommender.SingleStep(time.UnixMilli(s.At).UTC(), cpu, memory))
 		return
 	}
 	if end := above(s.At, c.settings.QueryStep.Milliseconds()); end != c.step {
@@ -95,8 +94,16 @@ func (c *chain) close() {
 	if c.step == 0 {
 		return
 	}
-	c.history.add(c.of.Step())
+	c.add(c.of.Step())
 	c.step = 0
+}
+
+// add a step, and drop those that the window has left behind.
+func (c *chain) add(step recommender.StepUsage) {
+	c.steps = append(c.steps, step)
+	for len(c.steps) > 0 && step.At.Sub(c.steps[0].At) >= c.settings.HistoryWindow {
+		c.steps = c.steps[1:]
+	}
 }
 
 // OOM implements Algorithm.
@@ -114,10 +121,12 @@ func (c *chain) Decide(at int64) Size {
 		c.close()
 	}
 	now := time.UnixMilli(at).UTC()
-	in := recommender.Input{Profile: c.history.profile(), Settings: c.settings, Now: now}
-	if c.settings.Adapts() {
-		c.estimates = c.past.Estimates(c.history.steps)
-		in.Estimates = &c.estimates
+	in := recommender.Input{Settings: c.settings, Now: now}
+	if c.settings.Adapts() { // It looks at no distribution.
+		c.estimates = c.past.Estimates(c.steps)
+		in.Profile, in.Estimates = recommender.Outline(c.steps, c.settings.QueryStep), &c.estimates
+	} else {
+		in.Profile = recommender.NewProfile(c.steps, c.settings.QueryStep)
 	}
 	if c.killed > 0 {
 		in.Floors[recommender.Memory] = recommender.Floor{Amount: recommender.Decay(c.killed, c.killedAt, now), Reason: "oomkill"}
@@ -131,79 +140,4 @@ func (c *chain) Decide(at int64) Size {
 		size[recommender.Memory] = float64(memory)
 	}
 	return size
-}
-
-// history is a window of steps whose profile costs what came since the last one, not what is in it.
-type history struct {
-	step, span time.Duration
-	steps      []recommender.StepUsage
-	of         [2]resourceHistory
-}
-
-// resourceHistory has the values of one resource, overall and by hour of the day.
-type resourceHistory struct {
-	overall ascending
-	hours   [24]ascending
-}
-
-// ascending are values in order.
-type ascending []recommender.Usage
-
-// Count implements recommender.Distribution.
-func (a *ascending) Count() int { return len(*a) }
-
-// Quantile implements recommender.Distribution.
-func (a *ascending) Quantile(q float64) recommender.Usage { return recommender.Quantile(*a, q) }
-
-func (a *ascending) insert(value recommender.Usage) {
-	i, _ := slices.BinarySearch(*a, value)
-	*a = slices.Insert(*a, i, value)
-}
-
-func (a *ascending) remove(value recommender.Usage) {
-	i, _ := slices.BinarySearch(*a, value)
-	*a = slices.Delete(*a, i, i+1)
-}
-
-// add a step, and drop those that the window has left behind.
-func (h *history) add(step recommender.StepUsage) {
-	h.steps = append(h.steps, step)
-	h.each(step, (*ascending).insert)
-	for len(h.steps) > 0 && step.At.Sub(h.steps[0].At) >= h.span {
-		h.each(h.steps[0], (*ascending).remove)
-		h.steps = h.steps[1:]
-	}
-}
-
-// each applies a change to the distributions that a step is in.
-func (h *history) each(step recommender.StepUsage, change func(*ascending, recommender.Usage)) {
-	for r, value := range values(step) {
-		if measured(float64(value)) {
-			change(&h.of[r].overall, value)
-			change(&h.of[r].hours[step.At.UTC().Hour()], value)
-		}
-	}
-}
-
-// values are the usage of a step in millicores and bytes; NaN: not measured.
-func values(step recommender.StepUsage) [2]recommender.Usage {
-	return [2]recommender.Usage{recommender.Usage(step.CPUCores * 1000), recommender.Usage(step.MemoryBytes)}
-}
-
-// profile is what recommender.NewProfile makes of the steps.
-func (h *history) profile() recommender.Profile {
-	profile := recommender.Outline(h.steps, h.step)
-	for r := range h.of {
-		of := &profile.Of[r]
-		if of.Points == 0 {
-			continue
-		}
-		of.Overall = &h.of[r].overall
-		for hour := range of.Hours {
-			if len(h.of[r].hours[hour]) > 0 {
-				of.Hours[hour] = &h.of[r].hours[hour]
-			}
-		}
-	}
-	return profile
 }

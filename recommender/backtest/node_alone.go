@@ -14,14 +14,14 @@ import (
 // of 7 days. So it is as published; what this project does otherwise is in docs/node-strategy.md.
 type nodeAlone struct {
 	deaf
-	past  past
+	past  Past
 	limit float64
 }
 
 func newNodeAlone(Series) Algorithm { return &nodeAlone{} }
 
 // Observe implements Algorithm.
-func (n *nodeAlone) Observe(s Sample, _ Size) { n.past.add(s) }
+func (n *nodeAlone) Observe(s Sample, _ Size) { n.past.Add(s) }
 
 // MemoryLimit implements Limiter.
 func (n *nodeAlone) MemoryLimit() float64 { return n.limit }
@@ -30,31 +30,32 @@ func (n *nodeAlone) MemoryLimit() float64 { return n.limit }
 func (n *nodeAlone) Decide(at int64) Size {
 	size := nothing
 	for r := range size {
-		size[r] = n.past.peak(recommender.Resource(r), at)
+		size[r] = n.past.Peak(recommender.Resource(r), at)
 	}
 	n.limit = 2 * n.past.most(recommender.Memory, at-7*day, at)
 	return size
 }
 
-// past has the samples of 7 days and an hour, oldest first.
-type past struct{ samples []Sample }
+// Past has the samples of 7 days and an hour, oldest first. Its zero value is empty.
+type Past struct{ samples []Sample }
 
-func (p *past) add(s Sample) {
+// Add the newest sample.
+func (p *Past) Add(s Sample) {
 	p.samples = append(p.samples, s)
-	if old := p.from(s.At - 7*day - hour); old > len(p.samples)/2 {
-		p.samples = slices.Clone(p.samples[old:])
+	if recent := p.After(s.At - 7*day - hour); len(recent) < len(p.samples)/2 {
+		p.samples = slices.Clone(recent)
 	}
 }
 
-// from is the place of the first sample after a time.
-func (p *past) from(at int64) int {
-	return sort.Search(len(p.samples), func(i int) bool { return p.samples[i].At > at })
+// After returns the samples after a time. The caller does not change them.
+func (p *Past) After(at int64) []Sample {
+	return p.samples[sort.Search(len(p.samples), func(i int) bool { return p.samples[i].At > at }):]
 }
 
 // most of a resource after one time and up to another; NaN where nothing was measured.
-func (p *past) most(r recommender.Resource, after, until int64) float64 {
+func (p *Past) most(r recommender.Resource, after, until int64) float64 {
 	most := math.NaN()
-	for _, s := range p.samples[p.from(after):] {
+	for _, s := range p.After(after) {
 		if s.At > until {
 			break
 		}
@@ -66,21 +67,21 @@ func (p *past) most(r recommender.Resource, after, until int64) float64 {
 // baseWindows of the resources, in milliseconds.
 var baseWindows = [2]int64{recommender.CPU: 10 * minute, recommender.Memory: 30 * minute}
 
-// base is what is always needed: the 75th percentile of the last minutes; NaN where nothing was measured.
-func (p *past) base(r recommender.Resource, now int64) float64 {
+// Base is what is always needed: the 75th percentile of the last minutes; NaN where nothing was measured.
+func (p *Past) Base(r recommender.Resource, now int64) float64 {
 	var values []float64
-	for _, s := range p.samples[p.from(now-baseWindows[r]):] {
+	for _, s := range p.After(now - baseWindows[r]) {
 		if measured(s.Used[r]) {
 			values = append(values, s.Used[r])
 		}
 	}
 	slices.Sort(values)
-	return (&window{sorted: values}).quantile(0.75)
+	return (&Window{sorted: values}).Quantile(0.75)
 }
 
-// peak is the forecast for the coming hour.
-func (p *past) peak(r recommender.Resource, now int64) float64 {
-	peak := recommender.Highest(p.base(r, now), p.most(r, now-hour, now))
+// Peak is the forecast for the coming hour.
+func (p *Past) Peak(r recommender.Resource, now int64) float64 {
+	peak := recommender.Highest(p.Base(r, now), p.most(r, now-hour, now))
 	for days := int64(1); days <= 7; days++ {
 		peak = recommender.Highest(peak, p.most(r, now-days*day, now-days*day+hour))
 	}

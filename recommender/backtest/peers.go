@@ -134,17 +134,17 @@ func cpuAlone(cores float64) Size { return Size{cores, math.NaN()} }
 // windowed sizes by the values of a window, each resource by its own.
 type windowed struct {
 	deaf
-	cpu, memory window
+	cpu, memory Window
 	size        func(w *windowed) Size
 }
 
 // Observe implements Algorithm.
 func (w *windowed) Observe(s Sample, _ Size) {
 	if used := s.Used[recommender.CPU]; measured(used) {
-		w.cpu.add(s.At, used)
+		w.cpu.Add(s.At, used)
 	}
 	if used := s.Used[recommender.Memory]; measured(used) {
-		w.memory.add(s.At, used)
+		w.memory.Add(s.At, used)
 	}
 }
 
@@ -154,15 +154,15 @@ func (w *windowed) Decide(int64) Size { return w.size(w) }
 // krr is the strategy simple of Robusta's KRR: the 95th percentile of CPU and 15 % more than the most memory, of 14 days.
 func krr(floors Size) func(Series) Algorithm {
 	return func(Series) Algorithm {
-		return &windowed{cpu: window{span: 14 * day}, memory: window{span: 14 * day}, size: func(w *windowed) Size {
-			return floored(Size{w.cpu.quantile(0.95), w.memory.most() * 1.15}, floors)
+		return &windowed{cpu: Window{Span: 14 * day}, memory: Window{Span: 14 * day}, size: func(w *windowed) Size {
+			return floored(Size{w.cpu.Quantile(0.95), w.memory.most() * 1.15}, floors)
 		}}
 	}
 }
 
 // eks is the setting Balanced that Amazon EKS describes: p95 of CPU over 8 days is to be 87 % of the request.
 func eks(Series) Algorithm {
-	return &windowed{cpu: window{span: 8 * day}, size: func(w *windowed) Size { return cpuAlone(w.cpu.quantile(0.95) / 0.87) }}
+	return &windowed{cpu: Window{Span: 8 * day}, size: func(w *windowed) Size { return cpuAlone(w.cpu.Quantile(0.95) / 0.87) }}
 }
 
 // autopilotWindow is the moving window of Google's Autopilot (EuroSys 2020): CPU is the load-weighted 95th percentile

@@ -44,15 +44,15 @@ func TestHistogramsFade(t *testing.T) {
 }
 
 func TestWindow(t *testing.T) {
-	w := window{span: hour}
-	assert.True(t, math.IsNaN(w.quantile(0.5)))
+	w := Window{Span: hour}
+	assert.True(t, math.IsNaN(w.Quantile(0.5)))
 	assert.True(t, math.IsNaN(w.most()))
 	for i, value := range []float64{9, 1, 2, 3, 4} {
-		w.add(noon+int64(i)*15*minute, value)
+		w.Add(noon+int64(i)*15*minute, value)
 	}
 	assert.Equal(t, []float64{1, 2, 3, 4}, w.sorted, "the first is an hour old")
-	assert.InDelta(t, 2.5, w.quantile(0.5), 1e-12)
-	assert.InDelta(t, 3.85, w.quantile(0.95), 1e-12)
+	assert.InDelta(t, 2.5, w.Quantile(0.5), 1e-12)
+	assert.InDelta(t, 3.85, w.Quantile(0.95), 1e-12)
 	assert.InDelta(t, 4, w.most(), 0)
 }
 
@@ -157,7 +157,7 @@ func TestNodeAlone(t *testing.T) {
 	assert.InDelta(t, 1000, n.MemoryLimit(), 0, "twice the most of 7 days")
 	assert.Equal(t, Size{1, 100}, n.Decide(at(7, 60*12+31)), "the coming hour of a week ago has passed")
 	assert.LessOrEqual(t, len(n.past.samples), 2*(7*24+1)*60)
-	assert.True(t, math.IsNaN(n.past.base(recommender.CPU, at(9, 0))))
+	assert.True(t, math.IsNaN(n.past.Base(recommender.CPU, at(9, 0))))
 }
 
 // Beyond its request and beyond its own limit are two counts; the kill is that of the limit.

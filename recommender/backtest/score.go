@@ -107,6 +107,14 @@ type Report struct {
 	OwnOOMHours float64
 }
 
+// Incidents are the starved minutes of CPU, or the OOM hours of memory, for each container-day.
+func (r Report) Incidents(of recommender.Resource) float64 {
+	if of == recommender.Memory {
+		return r.OOMHours
+	}
+	return r.StarvedMinutes
+}
+
 // ResourceReport is the result of one resource. Slacks are fractions of what was requested.
 type ResourceReport struct {
 	// Measured is false where no series has the resource.

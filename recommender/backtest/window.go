@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// window keeps the values of a span of time, in the order of time and in that of size.
-type window struct {
-	// span in milliseconds; 0: all of time.
-	span   int64
+// Window keeps the values of a span of time, in the order of time and in that of size.
+type Window struct {
+	// Span in milliseconds; 0: all of time.
+	Span   int64
 	times  []int64
 	values []float64
 	sorted []float64
 }
 
-// add a value, and drop those that are older than the span.
-func (w *window) add(at int64, value float64) {
+// Add a value, and drop those that are older than the span.
+func (w *Window) Add(at int64, value float64) {
 	w.times, w.values = append(w.times, at), append(w.values, value)
 	i, _ := slices.BinarySearch(w.sorted, value)
 	w.sorted = slices.Insert(w.sorted, i, value)
 	w.drop(at)
 }
 
-func (w *window) drop(now int64) {
+func (w *Window) drop(now int64) {
 	n := 0
-	for w.span > 0 && n < len(w.times) && w.times[n] <= now-w.span {
+	for w.Span > 0 && n < len(w.times) && w.times[n] <= now-w.Span {
 		i, _ := slices.BinarySearch(w.sorted, w.values[n])
 		w.sorted = slices.Delete(w.sorted, i, i+1)
 		n++
@@ -32,8 +32,8 @@ func (w *window) drop(now int64) {
 	w.times, w.values = w.times[n:], w.values[n:]
 }
 
-// quantile interpolates between the two neighbours of a rank; NaN where there is no value.
-func (w *window) quantile(q float64) float64 {
+// Quantile interpolates between the two neighbours of a rank; NaN where there is no value.
+func (w *Window) Quantile(q float64) float64 {
 	if len(w.sorted) == 0 {
 		return math.NaN()
 	}
@@ -44,7 +44,7 @@ func (w *window) quantile(q float64) float64 {
 }
 
 // most is the greatest value; NaN where there is none.
-func (w *window) most() float64 {
+func (w *Window) most() float64 {
 	if len(w.sorted) == 0 {
 		return math.NaN()
 	}

@@ -41,77 +41,67 @@ func (x raise) part(spike recommender.Amount) (part recommender.Amount, rounded 
 	return recommender.Amount(up), lost|left != 0
 }
 
-// granter gives the containers of the pods that stay their grants, once it is known which pods those are.
-type granter struct {
-	available Amounts
-	pods      []Pod
-	demands   *demands
-	result    *Result
-}
-
-func (g *granter) grantAll() {
-	for i := range g.pods {
-		p, d := &g.pods[i], &g.demands.pods[i]
+// grantAll gives the containers of the pods that stay their grants, once it is known which pods those are.
+func (s *Sharer) grantAll() {
+	for i := range s.pods {
+		p, d := &s.pods[i], &s.demands.pods[i]
 		if d.evicted {
-			g.result.Grants = slices.Grow(g.result.Grants, len(p.Containers))[:d.first+len(p.Containers)]
-			clear(g.result.Grants[d.first:])
+			s.result.Grants = slices.Grow(s.result.Grants, len(p.Containers))[:d.first+len(p.Containers)]
+			clear(s.result.Grants[d.first:])
 			continue
 		}
-		raise := g.demands.raise(d)
+		raise := s.demands.raise(d)
 		for j := range p.Containers {
-			g.result.Grants = append(g.result.Grants, g.grant(p, &p.Containers[j], g.demands.containerSpikes[d.first+j], raise))
+			s.result.Grants = append(s.result.Grants, s.grant(p, &p.Containers[j], s.demands.containerSpikes[d.first+j], raise))
 		}
 	}
 	for _, r := range recommender.Resources {
-		if g.result.Overcommitted[r] {
-			g.ration(r)
+		if s.result.Overcommitted[r] {
+			s.ration(r)
 		}
 	}
-	g.giveSpare()
+	s.giveSpare()
 }
 
-func (g *granter) grant(p *Pod, c *Container, spike recommender.Amount, raise raise) (out Grant) {
+func (s *Sharer) grant(p *Pod, c *Container, spike recommender.Amount, raise raise) (out Grant) {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	out.Request[cpu] = g.demands.of(p, c, cpu).Base
+	out.Request[cpu] = s.demands.of(p, c, cpu).Base
 	if spike > 0 {
 		part, rounded := raise.part(spike)
 		out.Request[cpu] += part
 		out.Rounded[cpu] = rounded
 	}
-	out.Request[memory] = g.demands.of(p, c, memory).Peak
+	out.Request[memory] = s.demands.of(p, c, memory).Peak
 	out.MemoryLimit = c.MemoryLimit(out.Request[memory])
 	return out
 }
 
-// of are the grants of a pod.
-func (g *granter) of(i int) []Grant {
-	first := g.demands.pods[i].first
-	return g.result.Grants[first : first+len(g.pods[i].Containers)]
+// grantsOf returns the grants of a pod.
+func (s *Sharer) grantsOf(i int) []Grant {
+	first := s.demands.pods[i].first
+	return s.result.Grants[first : first+len(s.pods[i].Containers)]
 }
 
 // ration divides the room of an overcommitted node: each container keeps what it holds of its grant, and what is left
 // goes to the bases first, then to the rest of the grants. What a container holds above its grant and cannot give back
 // now is not left.
-func (g *granter) ration(r recommender.Resource) {
-	room := portion{room: g.available[r]}
-	for i := range g.pods {
-		if !g.demands.pods[i].evicted {
-			room.add(g.claim(i, r))
-		}
-	}
-	for i := range g.pods {
-		if g.demands.pods[i].evicted {
+func (s *Sharer) ration(r recommender.Resource) {
+	claims := make([][]claim, len(s.pods))
+	for i := range s.pods {
+		if s.demands.pods[i].evicted {
 			continue
 		}
-		own, grants := portion{room: room.of(g.claim(i, r))}, g.of(i)
-		for j := range grants {
-			own.add(g.claimOf(i, j, r))
-		}
-		for j := range grants {
-			x := g.claimOf(i, j, r)
-			grants[j].limit(&g.pods[i].Containers[j], r, whole(r, x.low, own.of(x), x.top))
+		for j := range s.pods[i].Containers {
+			claims[i] = append(claims[i], s.claimOf(i, j, r))
 		}
 	}
+	init := func(i int) recommender.Amount {
+		if s.demands.pods[i].evicted {
+			return 0
+		}
+		return bounded(s.pods[i].InitRequest[r], s.demands.greatest)
+	}
+	ration(r, s.available[r], claims, init, func(i, j int, to recommender.Amount) { s.grantsOf(i)[j].limit(&s.pods[i].Containers[j], r, to) })
 }
 
 // limit a grant to what there is room for.
@@ -125,45 +115,36 @@ func (g *Grant) limit(c *Container, r recommender.Resource, most recommender.Amo
 	}
 }
 
-// claim of a pod, as the scheduler counts it.
-func (g *granter) claim(i int, r recommender.Resource) claim {
-	var all claim
-	for j := range g.pods[i].Containers {
-		all.add(g.claimOf(i, j, r))
-	}
-	return all.atLeast(bounded(g.pods[i].InitRequest[r], g.demands.greatest))
-}
-
 // claimOf a container, from what it keeps whatever it is granted.
-func (g *granter) claimOf(i, j int, r recommender.Resource) claim {
-	p := &g.pods[i]
-	c, granted := &p.Containers[j], g.of(i)[j].Request[r]
-	current := bounded(c.Current[r], g.demands.greatest)
+func (s *Sharer) claimOf(i, j int, r recommender.Resource) claim {
+	p := &s.pods[i]
+	c, granted := &p.Containers[j], s.grantsOf(i)[j].Request[r]
+	current := bounded(c.Current[r], s.demands.greatest)
 	if p.fixed(c, r) {
 		return claim{current, current, current}
 	}
-	return newClaim(max(min(current, granted), min(current, c.Least[r])), g.demands.of(p, c, r).Base, c.attainable(granted, r))
+	return newClaim(max(min(current, granted), min(current, c.Least[r])), s.demands.of(p, c, r).Base, c.attainable(granted, r))
 }
 
 // giveSpare raises the CPU of DaemonSets towards their bases with what is left when every pod has its grant, in
 // proportion to what they lack. It is given last, and counts as needed by no pod.
-func (g *granter) giveSpare() {
+func (s *Sharer) giveSpare() {
 	const cpu = recommender.CPU
-	uncounted := g.demands.uncounted
-	if uncounted == 0 || g.result.Overcommitted[cpu] {
+	uncounted := s.demands.uncounted
+	if uncounted == 0 || s.result.Overcommitted[cpu] {
 		return
 	}
-	room := g.available[cpu] - g.demands.need(cpu)
-	for i := range g.pods {
-		room -= g.above(i, cpu)
+	room := s.available[cpu] - s.demands.need(cpu)
+	for i := range s.pods {
+		room -= s.above(i, cpu)
 	}
 	if room <= 0 {
 		return
 	}
-	for i := range g.pods {
-		grants := g.of(i)
+	for i := range s.pods {
+		grants := s.grantsOf(i)
 		for j := range grants {
-			spare := g.demands.notCounted(&g.pods[i], &g.pods[i].Containers[j])
+			spare := s.demands.notCounted(&s.pods[i], &s.pods[i].Containers[j])
 			if spare > 0 && room < uncounted {
 				spare = proportion(spare, room, uncounted)
 			}
@@ -173,15 +154,15 @@ func (g *granter) giveSpare() {
 }
 
 // above is what a pod keeps above its grants, as the scheduler counts it.
-func (g *granter) above(i int, r recommender.Resource) recommender.Amount {
-	if g.demands.pods[i].evicted {
+func (s *Sharer) above(i int, r recommender.Resource) recommender.Amount {
+	if s.demands.pods[i].evicted {
 		return 0
 	}
 	var keeps, granted recommender.Amount
-	for j, grant := range g.of(i) {
-		keeps, granted = keeps+max(g.claimOf(i, j, r).low, grant.Request[r]), granted+grant.Request[r]
+	for j, grant := range s.grantsOf(i) {
+		keeps, granted = keeps+max(s.claimOf(i, j, r).low, grant.Request[r]), granted+grant.Request[r]
 	}
-	init := bounded(g.pods[i].InitRequest[r], g.demands.greatest)
+	init := bounded(s.pods[i].InitRequest[r], s.demands.greatest)
 	return max(keeps, init) - max(granted, init)
 }
 

@@ -59,7 +59,9 @@ func Settle(available Amounts, pods []Pod, shared Result, now time.Time) []Grant
 	n.recount()
 	for _, step := range [...]func(fitting){fitting.capRaises, fitting.lowerOthers, fitting.rationRaises} {
 		for _, r := range recommender.Resources {
-			step(fitting{n, r})
+			if f := (fitting{n, r}); f.short() {
+				step(f)
+			}
 		}
 	}
 	for _, r := range recommender.Resources {
@@ -197,7 +199,7 @@ func (k keeping) dispensable(p *podPlan, before Amounts) bool {
 	return true
 }
 
-// fitting brings what is held of a resource down to what there is. Each of its steps does nothing where there is room.
+// fitting brings what is held of a resource down to what there is. Its steps are for a resource that is short.
 type fitting struct {
 	*nodePlan
 	r recommender.Resource
@@ -208,9 +210,6 @@ func (f fitting) short() bool { return f.room(f.r) < 0 }
 // capRaises ends raises at what the containers can have: no room is kept for a raise that would be refused. Where there
 // is room, raises are asked for as they are, and a refusal says why.
 func (f fitting) capRaises() {
-	if !f.short() {
-		return
-	}
 	for i := range f.pods {
 		p := &f.pods[i]
 		f.change(p, func() {
@@ -223,9 +222,6 @@ func (f fitting) capRaises() {
 
 // lowerOthers lowers pods that lowering was not worth it for, until the raises have room.
 func (f fitting) lowerOthers() {
-	if !f.short() {
-		return
-	}
 	for _, p := range f.mostFirst(f.surplus) {
 		if !f.short() {
 			return
@@ -254,42 +250,19 @@ func (f fitting) surplus(p *podPlan) recommender.Amount {
 
 // rationRaises divides what room there is among the raises.
 func (f fitting) rationRaises() {
-	if !f.short() {
-		return
-	}
-	room := portion{room: f.available[f.r]}
+	claims := make([][]claim, len(f.pods))
 	for i := range f.pods {
-		room.add(f.claim(&f.pods[i]))
+		for j := range f.pods[i].Containers {
+			claims[i] = append(claims[i], f.claimOf(&f.pods[i], j))
+		}
 	}
-	for i := range f.pods {
-		p := &f.pods[i]
-		f.change(p, func() { f.cut(p, room.of(f.claim(p))) })
-	}
-}
-
-// claim of a pod, as the scheduler counts it.
-func (f fitting) claim(p *podPlan) claim {
-	var all claim
-	for j := range p.Containers {
-		all.add(f.claimOf(p, j))
-	}
-	return all.atLeast(p.InitRequest[f.r])
+	ration(f.r, f.available[f.r], claims, func(i int) recommender.Amount { return f.pods[i].InitRequest[f.r] },
+		func(i, j int, to recommender.Amount) { f.pods[i].next[j].Request[f.r] = to })
+	f.recount()
 }
 
 // claimOf a container: from what it would hold without its raise.
 func (f fitting) claimOf(p *podPlan, j int) claim {
 	c, next := &p.Containers[j], p.next[j].Request[f.r]
 	return newClaim(min(c.Current[f.r], next), p.demand(c, f.r, recommender.MaxAmount).Base, next)
-}
-
-// cut a pod's raises to what there is for it.
-func (f fitting) cut(p *podPlan, to recommender.Amount) {
-	own := portion{room: to}
-	for j := range p.Containers {
-		own.add(f.claimOf(p, j))
-	}
-	for j := range p.next {
-		x := f.claimOf(p, j)
-		p.next[j].Request[f.r] = whole(f.r, x.low, own.of(x), x.top)
-	}
 }

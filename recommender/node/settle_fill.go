@@ -241,6 +241,28 @@ func (p *portion) of(x claim) recommender.Amount {
 	}
 }
 
+// ration divides room among the claims of pods' containers, and gives each container what it comes to. A pod counts for its
+// init request at least, as the scheduler counts it.
+func ration(r recommender.Resource, room recommender.Amount, pods [][]claim, init func(i int) recommender.Amount, give func(i, j int, to recommender.Amount)) {
+	all, ofPods := portion{room: room}, make([]claim, len(pods))
+	for i, containers := range pods {
+		for _, x := range containers {
+			ofPods[i].add(x)
+		}
+		ofPods[i] = ofPods[i].atLeast(init(i))
+		all.add(ofPods[i])
+	}
+	for i, containers := range pods {
+		own := portion{room: all.of(ofPods[i])}
+		for _, x := range containers {
+			own.add(x)
+		}
+		for j, x := range containers {
+			give(i, j, whole(r, x.low, own.of(x), x.top))
+		}
+	}
+}
+
 // proportion is a × part / whole, rounded down, with a product of 126 bits; 0 ≤ part < whole.
 func proportion(a, part, whole recommender.Amount) recommender.Amount {
 	high, low := bits.Mul64(uint64(a), uint64(part))

@@ -12,8 +12,10 @@ type Sharer struct {
 	available Amounts
 	pods      []Pod
 	demands   demands
-	eviction  evictionMemory
 	result    Result
+	// order and groups are the memory in which evictions are chosen.
+	order  []int32
+	groups tournament
 }
 
 // Share gives every container its grant. available is what the node has left for these pods: its allocatable resources
@@ -32,8 +34,7 @@ func (s *Sharer) Share(available Amounts, pods []Pod) Result {
 	}
 	s.result.Overcommitted = d.lacking(s.available)
 	s.result.Needed = Amounts{d.need(recommender.CPU), d.need(recommender.Memory)}
-	g := granter{s.available, pods, d, &s.result}
-	g.grantAll()
+	s.grantAll()
 	return s.result
 }
 
@@ -48,14 +49,13 @@ func (s *Sharer) Share(available Amounts, pods []Pod) Result {
 // is evicted instead of it.
 func (s *Sharer) evict() {
 	d := &s.demands
-	e := evictor{s.available, s.pods, d, &s.result, &s.eviction}
 	if !d.constrained {
-		e.choose()
+		s.choose()
 		return
 	}
 	d.countAll(s.pods, true)
 	if d.lacking(s.available) != (lack{}) {
-		e.choose()
+		s.choose()
 	}
 	s.result.Evictions = slices.DeleteFunc(s.result.Evictions, func(v Eviction) bool { return s.pods[v.Pod].Frozen })
 	d.countAll(s.pods, false)
@@ -67,99 +67,84 @@ func (s *Sharer) evict() {
 	d.reserve = d.groups.largest()
 }
 
-// evictionMemory is reused from one choice to the next.
-type evictionMemory struct {
-	order  []int32
-	groups tournament
-}
-
-// evictor chooses the pods that are to be evicted. It keeps the demands' sums, reserve included, those of the pods
-// that are not chosen.
-type evictor struct {
-	available Amounts
-	pods      []Pod
-	demands   *demands
-	result    *Result
-	memory    *evictionMemory
-}
-
-// choose the result's evictions: for memory, then for CPU, until all other pods fit; then take back, the last one first, each that
-// fits after all. Where all evictions together are not enough, there is none.
+// choose the result's evictions: for memory, then for CPU, until all other pods fit; then take back, the last one first, each
+// that fits after all. Where all evictions together are not enough, there is none. The demands' sums, reserve included, are
+// kept those of the pods that are not chosen.
 //
 // Lower rankings go first in either round, and the second round begins where the first has stopped. So a pod is chosen
 // only if the node would not fit even without all pods of lower rankings; and as less demand always fits better, none
 // of the chosen could stay.
-func (e *evictor) choose() {
-	e.memory.groups = e.memory.groups.over(e.demands.groups.spikes)
+func (s *Sharer) choose() {
+	s.groups = s.groups.over(s.demands.groups.spikes)
 	for _, r := range [...]recommender.Resource{recommender.Memory, recommender.CPU} {
-		if !e.chooseFor(r) {
-			e.takeBack(func() bool { return true })
+		if !s.chooseFor(r) {
+			s.takeBack(func() bool { return true })
 			return
 		}
 	}
-	e.takeBack(func() bool { return e.demands.lacking(e.available) == lack{} })
+	s.takeBack(func() bool { return s.demands.lacking(s.available) == lack{} })
 }
 
 // chooseFor chooses evictions until the resource fits; false if it does not even then.
-func (e *evictor) chooseFor(r recommender.Resource) bool {
-	if e.fits(r) {
+func (s *Sharer) chooseFor(r recommender.Resource) bool {
+	if s.fits(r) {
 		return true
 	}
-	for _, i := range e.candidates(r) {
-		p, d := &e.pods[i], &e.demands.pods[i]
-		e.result.Evictions = append(e.result.Evictions, Eviction{
+	for _, i := range s.candidates(r) {
+		p, d := &s.pods[i], &s.demands.pods[i]
+		s.result.Evictions = append(s.result.Evictions, Eviction{
 			Pod: int(i), Name: p.Name, Ranking: p.Ranking, Resource: r,
-			Needed: e.demands.need(r), Available: e.available[r], Spike: d.spike[r],
+			Needed: s.demands.need(r), Available: s.available[r], Spike: d.spike[r],
 		})
 		d.evicted = true
-		e.count(d, -1)
-		if e.fits(r) {
+		s.count(d, -1)
+		if s.fits(r) {
 			return true
 		}
 	}
 	return false
 }
 
-func (e *evictor) fits(r recommender.Resource) bool { return !e.demands.lacking(e.available)[r] }
+func (s *Sharer) fits(r recommender.Resource) bool { return !s.demands.lacking(s.available)[r] }
 
 // candidates are the pods that may be evicted, in the order of their evictions: the lowest ranking first, of those the
 // largest spike, of those by name. The order is total, as names are unique on a node.
-func (e *evictor) candidates(r recommender.Resource) []int32 {
-	order := e.memory.order[:0]
-	for i := range e.pods {
-		if !e.pods[i].protected() && !e.demands.pods[i].evicted {
+func (s *Sharer) candidates(r recommender.Resource) []int32 {
+	order := s.order[:0]
+	for i := range s.pods {
+		if !s.pods[i].protected() && !s.demands.pods[i].evicted {
 			order = append(order, int32(i))
 		}
 	}
-	slices.SortFunc(order, func(a, b int32) int { return e.before(r, a, b) })
-	e.memory.order = order
+	slices.SortFunc(order, func(a, b int32) int { return s.before(r, a, b) })
+	s.order = order
 	return order
 }
 
-func (e *evictor) before(r recommender.Resource, a, b int32) int {
-	x, y := &e.pods[a], &e.pods[b]
-	bySpike := cmp.Compare(e.demands.pods[b].spike[r], e.demands.pods[a].spike[r])
+func (s *Sharer) before(r recommender.Resource, a, b int32) int {
+	x, y := &s.pods[a], &s.pods[b]
+	bySpike := cmp.Compare(s.demands.pods[b].spike[r], s.demands.pods[a].spike[r])
 	return cmp.Or(cmp.Compare(x.Ranking, y.Ranking), bySpike, cmp.Compare(x.Name, y.Name))
 }
 
 // takeBack takes back, the last one first, every eviction without which well still holds.
-func (e *evictor) takeBack(well func() bool) {
-	chosen := e.result.Evictions
+func (s *Sharer) takeBack(well func() bool) {
+	chosen := s.result.Evictions
 	for n := len(chosen) - 1; n >= 0; n-- {
-		d := &e.demands.pods[chosen[n].Pod]
-		e.count(d, 1)
+		d := &s.demands.pods[chosen[n].Pod]
+		s.count(d, 1)
 		if d.evicted = !well(); d.evicted {
-			e.count(d, -1)
+			s.count(d, -1)
 		}
 	}
-	e.result.Evictions = slices.DeleteFunc(chosen, func(v Eviction) bool { return !e.demands.pods[v.Pod].evicted })
+	s.result.Evictions = slices.DeleteFunc(chosen, func(v Eviction) bool { return !s.demands.pods[v.Pod].evicted })
 }
 
 // count a pod in (times 1) or out (times −1), and bring the reserve up to date, in log n of the groups.
-func (e *evictor) count(d *podDemand, times recommender.Amount) {
-	e.demands.count(d, times)
-	e.memory.groups.set(int(d.group), e.demands.groups.spikes[d.group])
-	e.demands.reserve = e.memory.groups.largest()
+func (s *Sharer) count(d *podDemand, times recommender.Amount) {
+	s.demands.count(d, times)
+	s.groups.set(int(d.group), s.demands.groups.spikes[d.group])
+	s.demands.reserve = s.groups.largest()
 }
 
 // tournament knows the largest of some amounts: they are its second half, and each place i before them

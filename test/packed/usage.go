@@ -44,7 +44,7 @@ func Read(name string) (*Usage, error) {
 	for _, of := range all {
 		cores := unknown(u.minutes)
 		for _, s := range of.Samples {
-			cores[s.At/60_000-first] = s.CPUCores
+			cores[s.At/60_000-first] = s.Used[recommender.CPU]
 		}
 		u.add(of.ID, cores)
 	}

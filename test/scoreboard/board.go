@@ -67,8 +67,8 @@ func boardOf(trace string) (*board, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = csvfile.Each(trace, func(of csvfile.Series) error {
-		b.play(of.Replayed())
+	_, err = csvfile.Each(trace, func(float64) {}, func(of backtest.Series) error {
+		b.play(of)
 		return nil
 	})
 	return b, err

@@ -18,13 +18,13 @@ func (b *board) nodes(w io.Writer) error {
 	if len(b.series) < podsOfNode {
 		return nil
 	}
-	all := backtest.Nodes(b.series, podsOfNode)
+	all := spread(b.series, podsOfNode)
 	var tallies []*backtest.Tally
 	for i, n := range all {
-		strategies := n.Predictors()
+		strategies := n.predictors()
 		for _, s := range b.strategies {
 			if !strings.HasPrefix(s.Name, "oracle") && !strings.HasSuffix(s.Name, "-cpu") {
-				strategies = append(strategies, n.Sum(s))
+				strategies = append(strategies, n.sum(s))
 			}
 		}
 		for k, s := range strategies {

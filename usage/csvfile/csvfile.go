@@ -28,23 +28,6 @@ import (
 	"attune.io/attune/recommender/backtest"
 )
 
-// Series holds the samples of one container, oldest first, no two at the same time.
-type Series struct {
-	// ID is the series_id of the file. It is not empty.
-	ID string
-	// Samples has at least one element.
-	Samples []Sample
-}
-
-// Sample is what was measured at one time.
-type Sample struct {
-	// At is in Unix milliseconds.
-	At int64
-	// CPUCores (cores) and MemoryBytes (bytes) are NaN where they were not measured, and never negative or
-	// infinite.
-	CPUCores, MemoryBytes float64
-}
-
 // Report counts what a file consists of. After an error it counts what was read before.
 type Report struct {
 	// Series and Rows are the numbers of series and of rows, without the header.
@@ -56,23 +39,17 @@ type Report struct {
 	OutOfOrder, Duplicates int
 }
 
-// Each reads a file series by series and holds one of them in memory. The rows of a series must be next to each
-// other; where they are not, the error says so. The series and its samples are valid during the call of yield
-// only. An error of yield ends the reading and is returned as it is.
-func Each(name string, yield func(Series) error) (Report, error) {
-	return EachTold(name, func(float64) {}, yield)
-}
-
-// EachTold is Each that tells, before it yields, which part of the file has been read, 0 to 1. It may tell the same twice,
-// and reads ahead by a few kilobytes.
-func EachTold(name string, told func(part float64), yield func(Series) error) (Report, error) {
+// Each reads a file series by series and holds one of them in memory. The rows of a series must be next to each other; where
+// they are not, the error says so. An error of yield ends the reading and is returned as it is. Before it yields, it tells
+// which part of the file has been read, 0 to 1. It may tell the same twice, and reads ahead by a few kilobytes.
+func Each(name string, told func(part float64), yield func(backtest.Series) error) (Report, error) {
 	return reading(name, told, func(r io.Reader) (Report, error) { return EachFrom(name, r, yield) })
 }
 
 // All reads a whole file into memory, 24 bytes for each row. The rows of the series may be mixed; the series come
 // in the order of their first rows.
-func All(name string) ([]Series, Report, error) {
-	var all []Series
+func All(name string) ([]backtest.Series, Report, error) {
+	var all []backtest.Series
 	report, err := reading(name, func(float64) {}, func(r io.Reader) (Report, error) {
 		var report Report
 		var err error
@@ -123,12 +100,12 @@ func reading(name string, told func(part float64), read func(io.Reader) (Report,
 }
 
 // EachFrom is Each on a reader whose bytes are unpacked already; name is for errors.
-func EachFrom(name string, r io.Reader, yield func(Series) error) (Report, error) {
+func EachFrom(name string, r io.Reader, yield func(backtest.Series) error) (Report, error) {
 	rows, err := newRows(name, r)
 	if err != nil {
 		return Report{}, err
 	}
-	var current Series
+	var current backtest.Series
 	// ended has the line at which each series ended, so that a series that goes on later is found. It is all that
 	// is kept of the series before.
 	ended := map[string]int{}
@@ -141,7 +118,9 @@ func EachFrom(name string, r io.Reader, yield func(Series) error) (Report, error
 		// The series has ended with the row before.
 		if current.ID != "" && (!more || row.id != current.ID) {
 			ended[current.ID] = line
-			if err := rows.finish(&current, yield); err != nil {
+			rows.report.Series++
+			current.Samples = rows.inOrder(current.Samples)
+			if err := yield(current); err != nil {
 				return rows.report, err
 			}
 		}
@@ -152,28 +131,21 @@ func EachFrom(name string, r io.Reader, yield func(Series) error) (Report, error
 			if last, before := ended[row.id]; before {
 				return rows.report, rows.wrong(row.line, "series %q goes on after it ended at line %d: put the rows of a series next to each other, e.g. sort by series_id", row.id, last)
 			}
-			current = Series{ID: strings.Clone(row.id), Samples: current.Samples[:0]}
+			current = backtest.Series{ID: strings.Clone(row.id)}
 		}
 		current.Samples = append(current.Samples, row.sample)
 		line = row.line
 	}
 }
 
-// finish sorts a series whose last row has been read, and yields it.
-func (r *rows) finish(series *Series, yield func(Series) error) error {
-	r.report.Series++
-	series.Samples = r.inOrder(series.Samples)
-	return yield(*series)
-}
-
 // AllFrom is All on a reader whose bytes are unpacked already; name is for errors. Unlike EachFrom it accepts
 // series whose rows are mixed, because it holds all of them.
-func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
+func AllFrom(name string, r io.Reader) ([]backtest.Series, Report, error) {
 	rows, err := newRows(name, r)
 	if err != nil {
 		return nil, Report{}, err
 	}
-	var all []Series
+	var all []backtest.Series
 	// places has the index of each series in the result.
 	places := map[string]int{}
 	for {
@@ -190,7 +162,7 @@ func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
 			place = len(all)
 			id := strings.Clone(row.id)
 			places[id] = place
-			all = append(all, Series{ID: id})
+			all = append(all, backtest.Series{ID: id})
 		}
 		all[place].Samples = append(all[place].Samples, row.sample)
 	}
@@ -205,7 +177,7 @@ func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
 // Rows are counted before sorting, as afterwards nothing is out of order. The sort is stable, so the result does
 // not depend on the algorithm. The result is written over the input: it never has more elements than have been
 // read.
-func (r *rows) inOrder(samples []Sample) []Sample {
+func (r *rows) inOrder(samples []backtest.Sample) []backtest.Sample {
 	latest := int64(math.MinInt64)
 	for _, sample := range samples {
 		if sample.At < latest {
@@ -213,25 +185,17 @@ func (r *rows) inOrder(samples []Sample) []Sample {
 		}
 		latest = max(latest, sample.At)
 	}
-	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(samples, func(a, b backtest.Sample) int { return cmp.Compare(a.At, b.At) })
 	joined := samples[:0]
 	for _, sample := range samples {
 		if n := len(joined); n > 0 && joined[n-1].At == sample.At {
 			r.report.Duplicates++
-			joined[n-1].CPUCores = recommender.Highest(joined[n-1].CPUCores, sample.CPUCores)
-			joined[n-1].MemoryBytes = recommender.Highest(joined[n-1].MemoryBytes, sample.MemoryBytes)
+			for r, used := range sample.Used {
+				joined[n-1].Used[r] = recommender.Highest(joined[n-1].Used[r], used)
+			}
 			continue
 		}
 		joined = append(joined, sample)
 	}
 	return joined
-}
-
-// Replayed is the series as a backtest replays it.
-func (s Series) Replayed() backtest.Series {
-	out := backtest.Series{ID: s.ID, Samples: make([]backtest.Sample, len(s.Samples))}
-	for i, sample := range s.Samples {
-		out.Samples[i] = backtest.Sample{At: sample.At, Used: [2]float64{recommender.CPU: sample.CPUCores, recommender.Memory: sample.MemoryBytes}}
-	}
-	return out
 }

@@ -15,27 +15,28 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage/csvfile"
 )
 
 const header = "series_id,timestamp,cpu_cores,memory_bytes\n"
 
-func sample(seconds int64, cpu, memory float64) csvfile.Sample {
-	return csvfile.Sample{At: seconds * 1000, CPUCores: cpu, MemoryBytes: memory}
+func sample(seconds int64, cpu, memory float64) backtest.Sample {
+	return backtest.Sample{At: seconds * 1000, Used: [2]float64{cpu, memory}}
 }
 
 // each collects what Each yields.
-func each(text string) ([]csvfile.Series, csvfile.Report, error) {
-	var all []csvfile.Series
-	report, err := csvfile.EachFrom("usage.csv", strings.NewReader(text), func(s csvfile.Series) error {
-		s.Samples = append([]csvfile.Sample(nil), s.Samples...)
+func each(text string) ([]backtest.Series, csvfile.Report, error) {
+	var all []backtest.Series
+	report, err := csvfile.EachFrom("usage.csv", strings.NewReader(text), func(s backtest.Series) error {
+		s.Samples = append([]backtest.Sample(nil), s.Samples...)
 		all = append(all, s)
 		return nil
 	})
 	return all, report, err
 }
 
-func all(text string) ([]csvfile.Series, csvfile.Report, error) {
+func all(text string) ([]backtest.Series, csvfile.Report, error) {
 	return csvfile.AllFrom("usage.csv", strings.NewReader(text))
 }
 
@@ -43,58 +44,58 @@ func TestGoodFiles(t *testing.T) {
 	nan := math.NaN()
 	for _, test := range []struct {
 		name, text string
-		want       []csvfile.Series
+		want       []backtest.Series
 		report     csvfile.Report
 	}{
 		{"no rows", header, nil, csvfile.Report{}},
 		{
 			name: "two series",
 			text: header + "a,1,0.5,100\na,2,1e-05,200\nb,1,0,0\n",
-			want: []csvfile.Series{
-				{ID: "a", Samples: []csvfile.Sample{sample(1, 0.5, 100), sample(2, 1e-05, 200)}},
-				{ID: "b", Samples: []csvfile.Sample{sample(1, 0, 0)}},
+			want: []backtest.Series{
+				{ID: "a", Samples: []backtest.Sample{sample(1, 0.5, 100), sample(2, 1e-05, 200)}},
+				{ID: "b", Samples: []backtest.Sample{sample(1, 0, 0)}},
 			},
 			report: csvfile.Report{Series: 2, Rows: 3},
 		},
 		{
 			name:   "gaps",
 			text:   header + "a,1,,100\na,2,NaN,nan\na,3,0.5,\n",
-			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, nan, 100), sample(2, nan, nan), sample(3, 0.5, nan)}}},
+			want:   []backtest.Series{{ID: "a", Samples: []backtest.Sample{sample(1, nan, 100), sample(2, nan, nan), sample(3, 0.5, nan)}}},
 			report: csvfile.Report{Series: 1, Rows: 3, CPUGaps: 2, MemoryGaps: 2},
 		},
 		{
 			name:   "out of order",
 			text:   header + "a,3,3,3\na,1,1,1\na,2,2,2\n",
-			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, 1, 1), sample(2, 2, 2), sample(3, 3, 3)}}},
+			want:   []backtest.Series{{ID: "a", Samples: []backtest.Sample{sample(1, 1, 1), sample(2, 2, 2), sample(3, 3, 3)}}},
 			report: csvfile.Report{Series: 1, Rows: 3, OutOfOrder: 2},
 		},
 		{
 			name:   "the same time again: the highest of each counts",
 			text:   header + "a,1,1,\na,1,2,5\na,1,,3\na,1,0,\n",
-			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, 2, 5)}}},
+			want:   []backtest.Series{{ID: "a", Samples: []backtest.Sample{sample(1, 2, 5)}}},
 			report: csvfile.Report{Series: 1, Rows: 4, CPUGaps: 1, MemoryGaps: 2, Duplicates: 3},
 		},
 		{
 			name:   "line ends, spaces, quotes and a byte order mark of other programs",
 			text:   "\ufeffseries_id, timestamp,cpu_cores,memory_bytes\r\n\"a,b\", 1 ,0.5, 100\r\n\r\n",
-			want:   []csvfile.Series{{ID: "a,b", Samples: []csvfile.Sample{sample(1, 0.5, 100)}}},
+			want:   []backtest.Series{{ID: "a,b", Samples: []backtest.Sample{sample(1, 0.5, 100)}}},
 			report: csvfile.Report{Series: 1, Rows: 1},
 		},
 		{
 			name:   "times with a fraction",
 			text:   header + "a,1650377760.0,1,1\na,1650377760.25,2,2\na,1.65037782e9,3,3\n",
-			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1650377760, 1, 1), {At: 1650377760250, CPUCores: 2, MemoryBytes: 2}, sample(1650377820, 3, 3)}}},
+			want:   []backtest.Series{{ID: "a", Samples: []backtest.Sample{sample(1650377760, 1, 1), {At: 1650377760250, Used: [2]float64{2, 2}}, sample(1650377820, 3, 3)}}},
 			report: csvfile.Report{Series: 1, Rows: 3},
 		},
 		{
 			name:   "no line end at the end",
 			text:   header + "a,1,1,1",
-			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, 1, 1)}}},
+			want:   []backtest.Series{{ID: "a", Samples: []backtest.Sample{sample(1, 1, 1)}}},
 			report: csvfile.Report{Series: 1, Rows: 1},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for name, read := range map[string]func(string) ([]csvfile.Series, csvfile.Report, error){"each": each, "all": all} {
+			for name, read := range map[string]func(string) ([]backtest.Series, csvfile.Report, error){"each": each, "all": all} {
 				got, report, err := read(test.text)
 				require.NoError(t, err, name)
 				assert.Empty(t, cmp.Diff(test.want, got, cmpopts.EquateNaNs()), name)
@@ -131,7 +132,7 @@ func TestBadFiles(t *testing.T) {
 		{"after a series with a line end", header + "\"a\nb\",1,1,1\na,x,1,1\n", `usage.csv: line 4: timestamp "x"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for name, read := range map[string]func(string) ([]csvfile.Series, csvfile.Report, error){"each": each, "all": all} {
+			for name, read := range map[string]func(string) ([]backtest.Series, csvfile.Report, error){"each": each, "all": all} {
 				_, _, err := read(test.text)
 				require.Error(t, err, name)
 				assert.True(t, strings.HasPrefix(err.Error(), test.want), "%s: %s", name, err)
@@ -144,9 +145,9 @@ func TestMixedSeries(t *testing.T) {
 	text := header + "a,1,1,1\nb,1,2,2\na,2,3,3\nb,2,4,4\n"
 	got, report, err := all(text)
 	require.NoError(t, err)
-	assert.Empty(t, cmp.Diff([]csvfile.Series{
-		{ID: "a", Samples: []csvfile.Sample{sample(1, 1, 1), sample(2, 3, 3)}},
-		{ID: "b", Samples: []csvfile.Sample{sample(1, 2, 2), sample(2, 4, 4)}},
+	assert.Empty(t, cmp.Diff([]backtest.Series{
+		{ID: "a", Samples: []backtest.Sample{sample(1, 1, 1), sample(2, 3, 3)}},
+		{ID: "b", Samples: []backtest.Sample{sample(1, 2, 2), sample(2, 4, 4)}},
 	}, got))
 	assert.Equal(t, csvfile.Report{Series: 2, Rows: 4}, report)
 
@@ -157,7 +158,7 @@ func TestMixedSeries(t *testing.T) {
 func TestEachStopsWhenAskedTo(t *testing.T) {
 	enough := errors.New("enough")
 	seen := 0
-	_, err := csvfile.EachFrom("x", strings.NewReader(header+"a,1,1,1\nb,1,1,1\nc,1,1,1\n"), func(csvfile.Series) error {
+	_, err := csvfile.EachFrom("x", strings.NewReader(header+"a,1,1,1\nb,1,1,1\nc,1,1,1\n"), func(backtest.Series) error {
 		seen++
 		return enough
 	})
@@ -189,10 +190,10 @@ func TestFiles(t *testing.T) {
 		path := file(t, name, header+"a,1,1,1\n")
 		got, report, err := csvfile.All(path)
 		require.NoError(t, err, name)
-		assert.Equal(t, []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, 1, 1)}}}, got)
+		assert.Equal(t, []backtest.Series{{ID: "a", Samples: []backtest.Sample{sample(1, 1, 1)}}}, got)
 		assert.Equal(t, 1, report.Rows)
 
-		report, err = csvfile.Each(path, func(csvfile.Series) error { return nil })
+		report, err = csvfile.Each(path, func(float64) {}, func(backtest.Series) error { return nil })
 		require.NoError(t, err, name)
 		assert.Equal(t, 1, report.Series)
 	}
@@ -231,7 +232,7 @@ func FuzzRead(f *testing.F) {
 		for _, series := range got {
 			samples += len(series.Samples)
 			for i, sample := range series.Samples {
-				assert.False(t, sample.CPUCores < 0 || math.IsInf(sample.CPUCores, 0) || sample.MemoryBytes < 0 || math.IsInf(sample.MemoryBytes, 0))
+				assert.False(t, sample.Used[0] < 0 || math.IsInf(sample.Used[0], 0) || sample.Used[1] < 0 || math.IsInf(sample.Used[1], 0))
 				assert.True(t, i == 0 || series.Samples[i-1].At < sample.At)
 			}
 		}
@@ -255,7 +256,7 @@ func BenchmarkEach(b *testing.B) {
 	b.SetBytes(int64(text.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := csvfile.EachFrom("x", strings.NewReader(text.String()), func(csvfile.Series) error { return nil }); err != nil {
+		if _, err := csvfile.EachFrom("x", strings.NewReader(text.String()), func(backtest.Series) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -278,10 +279,10 @@ func TestEachTellsHowFarItIs(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		part := 0.0
 		var parts []float64
-		_, err := csvfile.EachTold(path, func(p float64) {
+		_, err := csvfile.Each(path, func(p float64) {
 			assert.GreaterOrEqual(t, p, part)
 			part = p
-		}, func(csvfile.Series) error {
+		}, func(backtest.Series) error {
 			parts = append(parts, part)
 			return nil
 		})

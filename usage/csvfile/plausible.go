@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage"
 )
 
@@ -34,7 +35,7 @@ type Dropped struct {
 // DropImplausible makes gaps of the samples that cannot be true, in place: memory of 0 bytes, and what is above the bounds of
 // its node (0: not known). Where no bound is known, 1,024 cores or 64 TiB, and 1,000 times the median of the series' other
 // samples, are too much.
-func (s Series) DropImplausible(bounds usage.Most) (dropped [2]Dropped) {
+func DropImplausible(s backtest.Series, bounds usage.Most) (dropped [2]Dropped) {
 	for _, r := range recommender.Resources {
 		memory := r == recommender.Memory
 		bound := bounds.Cores
@@ -42,10 +43,10 @@ func (s Series) DropImplausible(bounds usage.Most) (dropped [2]Dropped) {
 			bound = bounds.Bytes
 		}
 		if bound == 0 {
-			bound = min(mostInFiles.Of(memory), s.mostByMedian(r))
+			bound = min(mostInFiles.Of(memory), mostByMedian(s, r))
 		}
 		for i := range s.Samples {
-			value := s.Samples[i].of(r)
+			value := &s.Samples[i].Used[r]
 			switch drop := (usage.Most{Cores: bound, Bytes: bound}).DropOf(*value, memory); {
 			case math.IsNaN(*value) || drop == "":
 				continue
@@ -62,24 +63,16 @@ func (s Series) DropImplausible(bounds usage.Most) (dropped [2]Dropped) {
 	return dropped
 }
 
-// of is where the sample keeps its usage of a resource.
-func (s *Sample) of(r recommender.Resource) *float64 {
-	if r == recommender.Memory {
-		return &s.MemoryBytes
-	}
-	return &s.CPUCores
-}
-
 // mostByMedian is what a sample may be by the median of the samples that no other rule drops. One sample does not move the
 // median of the others by more than one place, so that all are compared with the same one.
-func (s Series) mostByMedian(r recommender.Resource) float64 {
+func mostByMedian(s backtest.Series, r recommender.Resource) float64 {
 	least := leastMedian
 	if r == recommender.Memory {
 		least = leastBytes
 	}
 	values := make([]float64, 0, len(s.Samples))
 	for i := range s.Samples {
-		if value := *s.Samples[i].of(r); mostInFiles.DropOf(value, r == recommender.Memory) == "" {
+		if value := s.Samples[i].Used[r]; mostInFiles.DropOf(value, r == recommender.Memory) == "" {
 			values = append(values, value)
 		}
 	}
@@ -101,7 +94,7 @@ func (d Dropped) Bound(r recommender.Resource) recommender.Implausible {
 }
 
 // InDay is inDay of both resources.
-func InDay(s Series, dropped [2]Dropped, end time.Time) (out [2]recommender.Implausible) {
+func InDay(s backtest.Series, dropped [2]Dropped, end time.Time) (out [2]recommender.Implausible) {
 	for _, r := range recommender.Resources {
 		out[r] = dropped[r].inDay(s, r, end)
 	}
@@ -109,7 +102,7 @@ func InDay(s Series, dropped [2]Dropped, end time.Time) (out [2]recommender.Impl
 }
 
 // inDay is what a day that ends at a time has of implausible samples, for the recommender. s is the series without them.
-func (d Dropped) inDay(s Series, r recommender.Resource, end time.Time) recommender.Implausible {
+func (d Dropped) inDay(s backtest.Series, r recommender.Resource, end time.Time) recommender.Implausible {
 	from, to := end.Add(-24*time.Hour).UnixMilli(), end.UnixMilli()
 	out := d.Bound(r)
 	for _, at := range d.times {
@@ -119,7 +112,7 @@ func (d Dropped) inDay(s Series, r recommender.Resource, end time.Time) recommen
 	}
 	out.Of = out.Dropped
 	for i := range s.Samples {
-		if at := s.Samples[i].At; at > from && at <= to && !math.IsNaN(*s.Samples[i].of(r)) {
+		if at := s.Samples[i].At; at > from && at <= to && !math.IsNaN(s.Samples[i].Used[r]) {
 			out.Of++
 		}
 	}

@@ -8,15 +8,16 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/csvfile"
 )
 
 // dayOf is a day of samples that are alike, with others at its end.
-func dayOf(cpu, memory float64, last ...csvfile.Sample) csvfile.Series {
-	s := csvfile.Series{ID: "app"}
+func dayOf(cpu, memory float64, last ...backtest.Sample) backtest.Series {
+	s := backtest.Series{ID: "app"}
 	for i := range 288 {
-		s.Samples = append(s.Samples, csvfile.Sample{At: int64(i+1) * 300_000, CPUCores: cpu, MemoryBytes: memory})
+		s.Samples = append(s.Samples, backtest.Sample{At: int64(i+1) * 300_000, Used: [2]float64{cpu, memory}})
 	}
 	for i, sample := range last {
 		sample.At = s.Samples[288-len(last)+i].At
@@ -28,41 +29,41 @@ func dayOf(cpu, memory float64, last ...csvfile.Sample) csvfile.Series {
 func TestSamplesOfFilesThatCannotBeTrueAreDropped(t *testing.T) {
 	const mib, gib = 1 << 20, 1 << 30
 	for name, tc := range map[string]struct {
-		series                     csvfile.Series
+		series                     backtest.Series
 		bounds                     usage.Most
 		cpu, memory, zero, blocked int
 	}{
 		"nothing":                            {series: dayOf(0.1, 300*mib)},
 		"1,600 cores steady":                 {series: dayOf(1600, 300*mib), cpu: 288, blocked: 288},
 		"just under 1,024 cores steady":      {series: dayOf(1023, 300*mib)},
-		"10 TiB once":                        {series: dayOf(0.1, 300*mib, csvfile.Sample{CPUCores: 0.1, MemoryBytes: 10 << 40}), memory: 1},
-		"1e308 once":                         {series: dayOf(0.1, 300*mib, csvfile.Sample{CPUCores: 1e308, MemoryBytes: 1e308}), cpu: 1, memory: 1},
+		"10 TiB once":                        {series: dayOf(0.1, 300*mib, backtest.Sample{Used: [2]float64{0.1, 10 << 40}}), memory: 1},
+		"1e308 once":                         {series: dayOf(0.1, 300*mib, backtest.Sample{Used: [2]float64{1e308, 1e308}}), cpu: 1, memory: 1},
 		"1e308 steady":                       {series: dayOf(1e308, 300*mib), cpu: 288, blocked: 288},
-		"166 cores once":                     {series: dayOf(0.1, 300*mib, csvfile.Sample{CPUCores: 166, MemoryBytes: 300 * mib}), cpu: 1},
+		"166 cores once":                     {series: dayOf(0.1, 300*mib, backtest.Sample{Used: [2]float64{166, 300 * mib}}), cpu: 1},
 		"memory of 0":                        {series: dayOf(0.01, 0), zero: 288},
-		"idle CPU with a burst":              {series: dayOf(0, 300*mib, csvfile.Sample{CPUCores: 8, MemoryBytes: 300 * mib})},
-		"idle memory with a burst":           {series: dayOf(0.1, 4096, csvfile.Sample{CPUCores: 0.1, MemoryBytes: 900 * mib})},
-		"idle CPU with a burst of 40 cores":  {series: dayOf(0, 300*mib, csvfile.Sample{CPUCores: 40, MemoryBytes: 300 * mib}), cpu: 1},
-		"the same on a known node":           {series: dayOf(0, 300*mib, csvfile.Sample{CPUCores: 40, MemoryBytes: 300 * mib}), bounds: usage.Most{Cores: 64}},
+		"idle CPU with a burst":              {series: dayOf(0, 300*mib, backtest.Sample{Used: [2]float64{8, 300 * mib}})},
+		"idle memory with a burst":           {series: dayOf(0.1, 4096, backtest.Sample{Used: [2]float64{0.1, 900 * mib}})},
+		"idle CPU with a burst of 40 cores":  {series: dayOf(0, 300*mib, backtest.Sample{Used: [2]float64{40, 300 * mib}}), cpu: 1},
+		"the same on a known node":           {series: dayOf(0, 300*mib, backtest.Sample{Used: [2]float64{40, 300 * mib}}), bounds: usage.Most{Cores: 64}},
 		"40 cores of HA counters on 8 cores": {series: dayOf(40, 300*mib), bounds: usage.Most{Cores: 12}, cpu: 288, blocked: 288},
 		"above the memory of its node":       {series: dayOf(0.1, 65*gib), bounds: usage.Most{Bytes: 64 * gib}, memory: 288},
-		"half a day": {series: func() csvfile.Series {
+		"half a day": {series: func() backtest.Series {
 			s := dayOf(0.1, 300*mib)
 			for i := range 144 {
-				s.Samples[i].CPUCores = 1600
+				s.Samples[i].Used[0] = 1600
 			}
 			return s
 		}(), cpu: 144},
-		"two samples": {series: csvfile.Series{ID: "app", Samples: []csvfile.Sample{{At: 1, CPUCores: 0.01, MemoryBytes: mib}, {At: 2, CPUCores: 900, MemoryBytes: mib}}}},
+		"two samples": {series: backtest.Series{ID: "app", Samples: []backtest.Sample{{At: 1, Used: [2]float64{0.01, mib}}, {At: 2, Used: [2]float64{900, mib}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			end := time.UnixMilli(tc.series.Samples[len(tc.series.Samples)-1].At)
-			dropped := tc.series.DropImplausible(tc.bounds)
+			dropped := csvfile.DropImplausible(tc.series, tc.bounds)
 			got := []int{dropped[recommender.CPU].Implausible, dropped[recommender.Memory].Implausible, dropped[recommender.Memory].Zero}
 			assert.Equal(t, []int{tc.cpu, tc.memory, tc.zero}, got)
 			gaps := 0
 			for _, s := range tc.series.Samples {
-				for _, value := range []float64{s.CPUCores, s.MemoryBytes} {
+				for _, value := range s.Used {
 					if math.IsNaN(value) {
 						gaps++
 					}

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
 )
 
 // header holds the names of the columns, in their order. A file with other columns, or in another order, is
@@ -34,7 +37,7 @@ type rows struct {
 type row struct {
 	id     string
 	line   int
-	sample Sample
+	sample backtest.Sample
 }
 
 // newRows reads the header, which must be exactly that of the format. The number of fields is checked by next, for
@@ -87,19 +90,14 @@ func (r *rows) next() (row, bool, error) {
 		return row{}, false, r.wrong(line, "%w", err)
 	}
 	parsed.line = line
-	r.count(parsed.sample)
-	return parsed, true, nil
-}
-
-// count counts a row and its gaps.
-func (r *rows) count(sample Sample) {
 	r.report.Rows++
-	if math.IsNaN(sample.CPUCores) {
+	if math.IsNaN(parsed.sample.Used[recommender.CPU]) {
 		r.report.CPUGaps++
 	}
-	if math.IsNaN(sample.MemoryBytes) {
+	if math.IsNaN(parsed.sample.Used[recommender.Memory]) {
 		r.report.MemoryGaps++
 	}
+	return parsed, true, nil
 }
 
 // wrong returns an error with the name of the file and the number of the line, from 1.
@@ -133,7 +131,7 @@ func parse(fields []string) (row, error) {
 	if fields[0] == "" {
 		return row{}, errors.New("series_id is empty; shop/web/app would do: every row names its series")
 	}
-	return row{id: fields[0], sample: Sample{At: at, CPUCores: cpu, MemoryBytes: memory}}, nil
+	return row{id: fields[0], sample: backtest.Sample{At: at, Used: [2]float64{recommender.CPU: cpu, recommender.Memory: memory}}}, nil
 }
 
 // parseTime reads Unix seconds, which may have a fraction.

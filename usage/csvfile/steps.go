@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage"
 )
 
@@ -20,14 +21,14 @@ import (
 // of its own, at its own time. There is nothing to be put together then, and samples that come a little early or
 // late would share a step or leave one empty.
 // The samples are sorted, so those of one step are next to each other and are taken from the front.
-func Steps(series Series, step time.Duration) []recommender.StepUsage {
+func Steps(series backtest.Series, step time.Duration) []recommender.StepUsage {
 	if len(series.Samples) == 0 {
 		return nil
 	}
 	steps := make([]recommender.StepUsage, 0, len(series.Samples))
 	if spacing(series.Samples) >= step {
 		for _, sample := range series.Samples {
-			steps = append(steps, recommender.SingleStep(time.UnixMilli(sample.At).UTC(), sample.CPUCores, sample.MemoryBytes))
+			steps = append(steps, recommender.SingleStep(time.UnixMilli(sample.At).UTC(), sample.Used[recommender.CPU], sample.Used[recommender.Memory]))
 		}
 		return steps
 	}
@@ -44,7 +45,7 @@ func Steps(series Series, step time.Duration) []recommender.StepUsage {
 }
 
 // spacing is the median distance between neighbouring samples; that of a single one is without bound.
-func spacing(samples []Sample) time.Duration {
+func spacing(samples []backtest.Sample) time.Duration {
 	if len(samples) < 2 {
 		return math.MaxInt64
 	}
@@ -57,10 +58,10 @@ func spacing(samples []Sample) time.Duration {
 }
 
 // together makes one step of the samples within it.
-func together(at time.Time, samples []Sample) recommender.StepUsage {
+func together(at time.Time, samples []backtest.Sample) recommender.StepUsage {
 	step := recommender.NewGathering(at)
 	for _, sample := range samples {
-		step.Add(sample.CPUCores, sample.MemoryBytes)
+		step.Add(sample.Used[recommender.CPU], sample.Used[recommender.Memory])
 	}
 	return step.Step()
 }

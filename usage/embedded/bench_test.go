@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // BenchmarkScrape takes one kubelet's answer about 100 containers: parsed, and kept in memory.
@@ -74,10 +73,10 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
 }
 
-func (c canned) of(node string) []sourcetest.Measured {
-	all := make([]sourcetest.Measured, c.perNode)
+func (c canned) of(node string) []Measured {
+	all := make([]Measured, c.perNode)
 	for i := range all {
-		all[i] = sourcetest.Measured{Namespace: "shop-" + node, Pod: fmt.Sprintf("web-7d4f8c9b6-%s-%d", node, i), Container: "app", CPUSeconds: float64(time.Now().UnixNano()) / 1e10, MemoryBytes: 1e8 + float64(i)}
+		all[i] = Measured{Namespace: "shop-" + node, Pod: fmt.Sprintf("web-7d4f8c9b6-%s-%d", node, i), Container: "app", CPUSeconds: float64(time.Now().UnixNano()) / 1e10, MemoryBytes: 1e8 + float64(i)}
 	}
 	return all
 }
@@ -96,7 +95,7 @@ func BenchmarkCarried(b *testing.B) {
 	before := heapNow()
 	f := newFixture(b, nil, noon)
 	f.scraper.kubelets.client.Transport = canned{perNode}
-	f.scraper.cluster = byNamespace{f.scraper.cluster}
+	f.scraper.Cluster = byNamespace{f.scraper.Cluster}
 	var all []Node
 	for i := range nodes {
 		address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(i % 250)}), 10250)

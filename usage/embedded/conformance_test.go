@@ -5,13 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"attune.io/attune/usage/sourcetest"
 )
 
 // TestConformance scrapes a played kubelet minute by minute and asks for what it said.
 func TestConformance(t *testing.T) {
-	sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
+	conform(t, func(t *testing.T, past Past) Subject {
 		f := newFixture(t, past.World, past.From)
 		measure(t, f, past)
 		return f
@@ -19,7 +17,7 @@ func TestConformance(t *testing.T) {
 }
 
 // measure a past as the loop does.
-func measure(t *testing.T, f *fixture, past sourcetest.Past) {
+func measure(t *testing.T, f *fixture, past Past) {
 	t.Helper()
 	for at := past.From; !at.After(past.To); at = at.Add(past.Every) {
 		pods := map[Pod]bool{}

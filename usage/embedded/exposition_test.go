@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/sourcetest"
 )
 
 func TestLabelOf(t *testing.T) {
@@ -61,7 +60,7 @@ func FuzzScrape(f *testing.F) {
 		f.Add([]byte(text + "\n"))
 	}
 	fix := newFixture(f, nil, noon)
-	fix.scraper.pressure = true
+	fix.scraper.NodePressure = true
 	pods := map[Pod]bool{{"shop", "web"}: true}
 	query := usage.Query{Namespaces: []string{"shop"}, Start: noon, End: noon, Step: time.Minute, RateWindow: time.Minute, Waited: true}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -96,9 +95,9 @@ func requireSound(t *testing.T, in *recent) {
 }
 
 // crowd is a node's worth of containers.
-func crowd(n int) sourcetest.World {
-	return func(at time.Time) []sourcetest.Measured {
-		var all []sourcetest.Measured
+func crowd(n int) World {
+	return func(at time.Time) []Measured {
+		var all []Measured
 		for i := range n {
 			m := oneContainer(at)[0]
 			m.Pod = "web-7d4f8c9b6-" + string([]byte{byte('a' + i%26), byte('a' + i/26%26), 'x', 'y', 'z'})

@@ -33,21 +33,20 @@ import (
 
 	"attune.io/attune/usage"
 	promsource "attune.io/attune/usage/prometheus"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // playedKubelet answers as a kubelet does, with what a world shows at a time.
 type playedKubelet struct {
 	*httptest.Server
 	mutex sync.Mutex
-	world sourcetest.World
+	world World
 	now   func() time.Time
 	// instead answers in place of the exposition, if it is set.
 	instead http.HandlerFunc
 	asked   []string
 }
 
-func playKubelet(t testing.TB, world sourcetest.World, now func() time.Time) *playedKubelet {
+func playKubelet(t testing.TB, world World, now func() time.Time) *playedKubelet {
 	k := &playedKubelet{world: world, now: now}
 	k.Server = httptest.NewServer(k)
 	t.Cleanup(k.Close)
@@ -83,7 +82,7 @@ func (k *playedKubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func writeResource(w io.Writer, measured []sourcetest.Measured, at time.Time) {
+func writeResource(w io.Writer, measured []Measured, at time.Time) {
 	ms := at.UnixMilli()
 	fmt.Fprintln(w, "# HELP container_cpu_usage_seconds_total [STABLE] Cumulative cpu time consumed by the container in core-seconds")
 	fmt.Fprintln(w, "# TYPE container_cpu_usage_seconds_total counter")
@@ -99,7 +98,7 @@ func writeResource(w io.Writer, measured []sourcetest.Measured, at time.Time) {
 	fmt.Fprintf(w, "node_memory_working_set_bytes %g %d\npod_memory_working_set_bytes{namespace=\"shop\",pod=\"x\"} 1 %d\nscrape_error 0\n", 1e9, ms, ms)
 }
 
-func writeCadvisor(w io.Writer, measured []sourcetest.Measured, at time.Time) {
+func writeCadvisor(w io.Writer, measured []Measured, at time.Time) {
 	ms := at.UnixMilli()
 	for _, m := range measured {
 		of := fmt.Sprintf("container=%q,id=\"/kubepods/pod1/abc\",image=\"i\",name=\"abc\",namespace=%q,pod=%q", m.Container, m.Namespace, m.Pod)
@@ -113,11 +112,9 @@ func writeCadvisor(w io.Writer, measured []sourcetest.Measured, at time.Time) {
 	}
 }
 
-var noon = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
-
 // oneContainer uses 0.2 cores and 1 MiB.
-func oneContainer(at time.Time) []sourcetest.Measured {
-	return []sourcetest.Measured{{Namespace: "shop", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: 0.2 * float64(at.Unix()-1.7e9), MemoryBytes: 1 << 20}}
+func oneContainer(at time.Time) []Measured {
+	return []Measured{{Namespace: "shop", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: 0.2 * float64(at.Unix()-1.7e9), MemoryBytes: 1 << 20}}
 }
 
 // fixture is a source with one node, a clock that stands still, and no loop.
@@ -137,7 +134,7 @@ func (f *fixture) Followed(context.Context) (map[Pod]string, error) {
 func (f *fixture) NodeOf(context.Context, Pod) (string, error) { return f.node.Name, nil }
 
 // newFixture has started at a time.
-func newFixture(t testing.TB, world sourcetest.World, start time.Time) *fixture {
+func newFixture(t testing.TB, world World, start time.Time) *fixture {
 	t.Helper()
 	f := &fixture{clock: clocktesting.NewFakeClock(start), log: &bytes.Buffer{}}
 	f.kubelet = playKubelet(t, world, f.clock.Now)
@@ -349,4 +346,4 @@ func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(f.log.String(), "all nodes can be scraped again"), "%s", f.log)
 }
 
-func nothing(time.Time) []sourcetest.Measured { return nil }
+func nothing(time.Time) []Measured { return nil }

@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // cluster is what a running source is told.
@@ -71,7 +70,7 @@ func nodeAt(name string, k *playedKubelet) Node {
 
 // TestLoop runs a source beside two kubelets, one of which dies.
 func TestLoop(t *testing.T) {
-	world := func(at time.Time) []sourcetest.Measured {
+	world := func(at time.Time) []Measured {
 		m := oneContainer(at)
 		m[0].Periods, m[0].Throttled = float64(at.Unix()), float64(at.Unix())/2
 		return m

@@ -3,13 +3,12 @@ package embedded
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
 
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/usage"
 	promsource "attune.io/attune/usage/prometheus"
 )
@@ -21,12 +20,7 @@ const mostNamed = 10
 // names and causes, in reports with numbers alone. Every owner of a policy may read a report, and names and
 // addresses of nodes are not for them (docs/usage-sources.md).
 type monitor struct {
-	recent   *recent
-	targets  *targets
-	interval time.Duration
-	clock    clock.WithTicker
-	log      *slog.Logger
-	metrics  *Metrics
+	*scraper
 	// overloaded is true once the log has the message that there is too much to scrape. Only the goroutine of run
 	// uses it, loggedFailing and loggedShortened.
 	overloaded bool
@@ -38,23 +32,16 @@ type monitor struct {
 
 // run until the context ends.
 func (m *monitor) run(ctx context.Context) {
-	ticker := m.clock.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-			m.look()
-		}
+	for range loop.Every(ctx, m.Clock, lookEvery) {
+		m.look()
 	}
 }
 
 // look forgets old samples, sets the gauges, and logs what has changed.
 func (m *monitor) look() {
-	shortened := m.recent.forget(m.clock.Now())
-	m.metrics.series.Set(float64(m.recent.count("")))
-	m.metrics.shortened.Set(float64(len(shortened)))
+	shortened := m.recent.forget(m.Clock.Now())
+	m.Metrics.series.Set(float64(m.recent.count("")))
+	m.Metrics.shortened.Set(float64(len(shortened)))
 	m.logShortened(shortened)
 	m.logOverload()
 	m.logFailing()
@@ -64,7 +51,7 @@ func (m *monitor) look() {
 func (m *monitor) logOverload() {
 	if load := m.load(); load > 1 && !m.overloaded {
 		m.overloaded = true
-		m.log.Warn(tooMany(load))
+		m.Log.Warn(tooMany(load))
 	}
 }
 
@@ -75,10 +62,10 @@ func (m *monitor) logShortened(namespaces []string) {
 	}
 	m.loggedShortened = namespaces
 	if len(namespaces) == 0 {
-		m.log.Info("the samples of an hour are kept of all namespaces again")
+		m.Log.Info("the samples of an hour are kept of all namespaces again")
 		return
 	}
-	m.log.Warn("namespaces have too many samples to keep those of an hour; guardrails that look further back are not judged there",
+	m.Log.Warn("namespaces have too many samples to keep those of an hour; guardrails that look further back are not judged there",
 		"namespaces", len(namespaces), "names", namespaces[:min(len(namespaces), mostNamed)], "most", m.recent.most)
 }
 
@@ -86,7 +73,7 @@ func (m *monitor) logShortened(namespaces []string) {
 // one scrape a minute.
 func (m *monitor) load() float64 {
 	containers := m.recent.count(workingSet)
-	return float64(containers) / Ceiling * (time.Minute.Seconds() / m.interval.Seconds())
+	return float64(containers) / Ceiling * (time.Minute.Seconds() / m.Interval.Seconds())
 }
 
 // tooMany is the message for a load above 1. An administrator reads it in the log and in Ready conditions.
@@ -102,10 +89,10 @@ func (m *monitor) logFailing() {
 	}
 	m.loggedFailing = failing
 	if len(failing) == 0 {
-		m.log.Info("all nodes can be scraped again", "nodes", nodes)
+		m.Log.Info("all nodes can be scraped again", "nodes", nodes)
 		return
 	}
-	m.log.Warn("nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
+	m.Log.Warn("nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
 }
 
 // warn adds to a report that there is too much to scrape, and that kubelets do not answer. The latter makes the
@@ -186,9 +173,3 @@ func (m *Metrics) scraped(err error, took time.Duration) {
 	m.scrapes.WithLabelValues(result).Inc()
 	m.seconds.Observe(took.Seconds())
 }
-
-// late sets how long after its turn a kubelet was asked.
-func (m *Metrics) late(by time.Duration) { m.lateness.Set(by.Seconds()) }
-
-// asked notes one Read.
-func (m *Metrics) asked(took time.Duration) { m.meter.Read(name, took) }

@@ -51,12 +51,12 @@ func (s *scraper) near(found []high, now time.Time) (why haste) {
 		why = hasteHigh
 	}
 	for _, h := range found {
-		if !s.climb.Near(h.limit, s.recent.trace(h.series, now.Add(-traceWindow)), now) {
+		if !s.Climb.Near(h.limit, s.recent.trace(h.series, now.Add(-traceWindow)), now) {
 			continue
 		}
 		why = hasteNear
 		s.asked.about(h.pod, now)
-		s.climb.Tell(h.pod)
+		s.Climb.Tell(h.pod)
 	}
 	return why
 }
@@ -173,7 +173,7 @@ func (r *recent) traces(namespace string, pods []string, at time.Time) usage.Tra
 			trace := of[container]
 			if s.labels.Get(labels.MetricName) == stalled {
 				trace.Stalled = max(trace.Stalled, fraction(s.since(at.Add(-stalledOver))))
-			} else if samples := s.since(at.Add(-traceWindow)); newest(samples) > newest(trace.Samples) {
+			} else if samples := s.since(at.Add(-traceWindow)); usage.Newest(samples) > usage.Newest(trace.Samples) {
 				trace.Samples = samples
 			}
 			of[container] = trace
@@ -183,14 +183,6 @@ func (r *recent) traces(namespace string, pods []string, at time.Time) usage.Tra
 		}
 	}
 	return out
-}
-
-// newest is the time of the newest sample; 0: there is none.
-func newest(samples []usage.Sample) int64 {
-	if len(samples) == 0 {
-		return 0
-	}
-	return samples[len(samples)-1].At
 }
 
 // fraction is the rate of a counter of seconds, 0 to 1; 0 where it is not known.
@@ -207,14 +199,6 @@ func podOf(of labels.Labels) (Pod, bool) {
 	metric := of.Get(labels.MetricName)
 	pod := Pod{of.Get("namespace"), of.Get("pod")}
 	return pod, pod.Name != "" && of.Get("container") != "" && (metric == workingSet || metric == stalled)
-}
-
-// limitsOf are the limits of a pod that is looked at for this.
-func (s *scraper) limitsOf(ctx context.Context, pod Pod) (map[string]float64, error) {
-	if s.climb == nil {
-		return nil, nil
-	}
-	return s.climb.Limits(ctx, pod)
 }
 
 // limit looks up the memory limit of a series' container. Where that fails, the last one stays.

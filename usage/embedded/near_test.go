@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // near is a set of nodes, of which each was found to have a container that holds much.
@@ -148,10 +147,10 @@ func TestLately(t *testing.T) {
 // A limit that was lowered since the last scrape is the one that counts: what rested beneath the old one may be close to it.
 func TestALimitIsLookedUpAtEachScrape(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
-	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start)
-	f.scraper.cluster = places{f, map[Pod]string{{"bank", "web-1"}: "node1"}}
+	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
+	f.scraper.Cluster = places{f, map[Pod]string{{"bank", "web-1"}: "node1"}}
 	limit, told, looked := 1000.0, []Pod(nil), 0
-	f.scraper.climb = &Climb{
+	f.scraper.Climb = &Climb{
 		Limits: func(context.Context, Pod) (map[string]float64, error) {
 			looked++
 			return map[string]float64{"app": limit}, nil

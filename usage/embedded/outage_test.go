@@ -14,7 +14,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // measuring is a source with its own schedule, and a history that is read of it every minute.
@@ -30,8 +29,8 @@ const containers = 3
 
 func measuringFrom(t *testing.T, begin time.Time) *measuring {
 	t.Helper()
-	world := func(at time.Time) []sourcetest.Measured {
-		var all []sourcetest.Measured
+	world := func(at time.Time) []Measured {
+		var all []Measured
 		for i := range containers {
 			m := oneContainer(at)[0]
 			m.Pod = fmt.Sprintf("app%d-7d4f8c9b6-aaaaa", i)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // places are the nodes of pods.
@@ -63,9 +62,9 @@ const counted = "container_cpu_usage_seconds_total{container=\"app\",namespace=\
 // TestAKubeletIsBelievedOfItsOwnPods: what a node tells of pods elsewhere is left out.
 func TestAKubeletIsBelievedOfItsOwnPods(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
-	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start)
+	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
 	where := places{f, map[Pod]string{{"bank", "ours"}: "node1", {"bank", "theirs"}: "node2"}}
-	f.scraper.cluster = where
+	f.scraper.Cluster = where
 	for minute := range 6 {
 		at := start.Add(time.Duration(minute) * time.Minute)
 		f.clock.SetTime(at)
@@ -87,9 +86,9 @@ func TestAKubeletIsBelievedOfItsOwnPods(t *testing.T) {
 // kubelets tell of it: a StatefulSet's pod was deleted by force.
 func TestAPodThatMoves(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
-	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start)
+	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
 	where := places{f, map[Pod]string{{"bank", "db-0"}: "node1"}}
-	f.scraper.cluster = where
+	f.scraper.Cluster = where
 	for minute := range 30 {
 		at := start.Add(time.Duration(minute) * time.Minute)
 		f.clock.SetTime(at)
@@ -111,7 +110,7 @@ func TestAPodThatMoves(t *testing.T) {
 // TestANodeHasSoManySeries: one node's kubelet does not fill the memory of all.
 func TestANodeHasSoManySeries(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
-	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start)
+	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
 	var text strings.Builder
 	for i := range maxSeries + 50 {
 		fmt.Fprintf(&text, "container_cpu_usage_seconds_total{container=\"app\",id=\"%d\",namespace=\"bank\",pod=\"ours\"} 1 %d\n", i, start.UnixMilli())

@@ -11,39 +11,24 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
 )
 
-// evaluator answers PromQL expressions from memory. maxSamples and maxQuery limit each query. It is safe for
-// concurrent use.
-type evaluator struct {
-	engine *promql.Engine
-	recent *recent
-	// started is closed when scraping begins.
-	started chan struct{}
-	clock   clock.WithTicker
-}
-
-// newEvaluator makes an evaluator whose queries wait until started is closed. A sample is looked for up to 5
-// minutes back, as Prometheus does by default.
-func newEvaluator(o Options) *evaluator {
-	return &evaluator{
-		recent: newRecent(o.Clock.Now()), started: make(chan struct{}), clock: o.Clock,
-		engine: promql.NewEngine(promql.EngineOpts{
-			Logger: warnings(o.Log), MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
-			EnableAtModifier: true, EnableNegativeOffset: true,
-			NoStepSubqueryIntervalFn: func(int64) int64 { return o.Interval.Milliseconds() },
-		}),
-	}
+// newEngine makes the query engine. A sample is looked for up to 5 minutes back, as Prometheus does by default.
+func newEngine(o Options) *promql.Engine {
+	return promql.NewEngine(promql.EngineOpts{
+		Logger: warnings(o.Log), MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
+		EnableAtModifier: true, EnableNegativeOffset: true,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return o.Interval.Milliseconds() },
+	})
 }
 
 // wait blocks until scraping has begun. The error is that of the context.
-func (e *evaluator) wait(ctx context.Context) error {
+func (s *Source) wait(ctx context.Context) error {
 	select {
-	case <-e.started:
+	case <-s.started:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -52,46 +37,48 @@ func (e *evaluator) wait(ctx context.Context) error {
 
 // askRange evaluates an expression at each step of a query. It implements prometheus.Asker. The samples that it
 // yields are valid during the call only.
-func (e *evaluator) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
-	var said prometheus.Said
-	result, err := e.ask(ctx, false, func(from storage.Queryable) (promql.Query, error) {
-		return e.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
-	})
-	if err != nil {
-		return said, err
+func (s *Source) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
+	build := func(from storage.Queryable) (promql.Query, error) {
+		return s.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
 	}
-	defer result.close()
-	matrix, err := result.Matrix()
-	if err != nil {
-		return said, err
-	}
-	// One buffer serves all series of the answer, because they are yielded one after the other.
-	var buffer []usage.Sample
-	for _, series := range matrix {
-		buffer = buffer[:0]
-		for _, point := range series.Floats {
-			buffer = append(buffer, usage.Sample{At: point.T, Value: point.F})
+	return prometheus.Said{}, s.ask(ctx, false, build, func(result *promql.Result) error {
+		matrix, err := result.Matrix()
+		if err != nil {
+			return err
 		}
-		of := series.Metric
-		yield(prometheus.Element{Samples: buffer, Histograms: len(series.Histograms), Labels: prometheus.Labels{
-			Namespace: of.Get("namespace"), Pod: of.Get("pod"), Container: of.Get("container"), Node: of.Get("node"), Peak: of.Get(prometheus.PeakLabel),
-		}})
-	}
-	return said, nil
+		// One buffer serves all series of the answer, because they are yielded one after the other.
+		var buffer []usage.Sample
+		for _, series := range matrix {
+			buffer = buffer[:0]
+			for _, point := range series.Floats {
+				buffer = append(buffer, usage.Sample{At: point.T, Value: point.F})
+			}
+			of := series.Metric
+			yield(prometheus.Element{Samples: buffer, Histograms: len(series.Histograms), Labels: prometheus.Labels{
+				Namespace: of.Get("namespace"), Pod: of.Get("pod"), Container: of.Get("container"), Node: of.Get("node"), Peak: of.Get(prometheus.PeakLabel),
+			}})
+		}
+		return nil
+	})
 }
 
 // Value evaluates an expression at one time. The expression must answer one number: a scalar, or a vector of one
 // series. A histogram is NaN. Errors are prometheus.ErrNoValue, prometheus.ErrManyValues, usage.ErrTooMuch, or
 // describe what is wrong with the query, such as that it looks further back than memory does.
-func (e *evaluator) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
-	result, err := e.ask(ctx, true, func(from storage.Queryable) (promql.Query, error) {
-		return e.engine.NewInstantQuery(ctx, from, nil, expression, at)
-	})
-	if err != nil {
-		return 0, err
+func (s *Source) Value(ctx context.Context, expression string, at time.Time) (value float64, err error) {
+	build := func(from storage.Queryable) (promql.Query, error) {
+		return s.engine.NewInstantQuery(ctx, from, nil, expression, at)
 	}
-	defer result.close()
-	switch value := result.Value.(type) {
+	err = s.ask(ctx, true, build, func(result *promql.Result) error {
+		value, err = onlyValue(result.Value)
+		return err
+	})
+	return value, err
+}
+
+// onlyValue is the number that a query has answered.
+func onlyValue(answer parser.Value) (float64, error) {
+	switch value := answer.(type) {
 	case promql.Scalar:
 		return value.V, nil
 	case promql.Vector:
@@ -106,37 +93,30 @@ func (e *evaluator) Value(ctx context.Context, expression string, at time.Time) 
 		}
 		return 0, prometheus.ErrManyValues
 	}
-	return 0, fmt.Errorf("the query answers with a %s, where a number is asked for", parser.DocumentedType(result.Value.Type()))
-}
-
-// answer is a result of the engine. The caller calls close when it has read the result; the engine reuses the
-// memory then.
-type answer struct {
-	*promql.Result
-	close func()
+	return 0, fmt.Errorf("the query answers with a %s, where a number is asked for", parser.DocumentedType(answer.Type()))
 }
 
 // AskNodes evaluates an expression about all nodes at one time, and returns its values by the names of the nodes.
-func (e *evaluator) AskNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
-	return prometheus.AskNodes(ctx, expression, at, e.askRange)
+func (s *Source) AskNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
+	return prometheus.AskNodes(ctx, expression, at, s.askRange)
 }
 
-// ask evaluates a query, which build makes for a storage: the engine binds a query to its storage. After an error the query is
-// closed already. Where whole is true, a query that looks further back than memory does is an error.
-func (e *evaluator) ask(ctx context.Context, whole bool, build func(storage.Queryable) (promql.Query, error)) (answer, error) {
-	if err := e.wait(ctx); err != nil {
-		return answer{}, err
+// ask evaluates a query, which build makes for a storage (the engine binds a query to its storage), and gives the result to
+// read, during which it is valid. Where whole is true, a query that looks further back than memory does is an error.
+func (s *Source) ask(ctx context.Context, whole bool, build func(storage.Queryable) (promql.Query, error), read func(*promql.Result) error) error {
+	if err := s.wait(ctx); err != nil {
+		return err
 	}
-	query, err := build(e.recent.queryable(whole, e.clock.Now()))
+	query, err := build(s.recent.queryable(whole, s.options.Clock.Now()))
 	if err != nil {
-		return answer{}, err
+		return err
 	}
+	defer query.Close()
 	result := query.Exec(ctx)
-	if result.Err == nil {
-		return answer{result, query.Close}, nil
+	if result.Err != nil {
+		return problem(ctx, result.Err)
 	}
-	query.Close()
-	return answer{}, problem(ctx, result.Err)
+	return read(result)
 }
 
 // problem translates an error of the engine: to the context's error where the caller gave up, and to

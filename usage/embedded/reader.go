@@ -84,7 +84,7 @@ func (r *reader) wants(text []byte) bool {
 	switch {
 	case known:
 		return all || string(nameOf(text)) == waited
-	case r.scraper.pressure:
+	case r.scraper.NodePressure:
 		return ofNode(text)
 	}
 	return false

@@ -16,10 +16,9 @@ import (
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
-	"attune.io/attune/usage/sourcetest"
 )
 
-func labelsOf(metric string, m sourcetest.Measured) labels.Labels {
+func labelsOf(metric string, m Measured) labels.Labels {
 	return labels.FromStrings(labels.MetricName, metric, "container", m.Container, "namespace", m.Namespace, "pod", m.Pod)
 }
 
@@ -52,7 +51,7 @@ func TestRecentTakesEachSampleOnce(t *testing.T) {
 
 // A clock that was ahead for a moment does not keep a kubelet from being asked, nor what it says from being kept.
 func TestAClockThatWasAhead(t *testing.T) {
-	world := sourcetest.World(oneContainer)
+	world := World(oneContainer)
 	f := newFixture(t, world, noon)
 	target := f.scraper.targets.of[f.node.Name]
 	for _, at := range []time.Time{noon.Add(time.Minute), noon.Add(12 * time.Hour)} {
@@ -95,7 +94,7 @@ func TestPauses(t *testing.T) {
 
 // TestWhatNoNodeHasIsCut: a kubelet that lies is not believed.
 func TestWhatNoNodeHasIsCut(t *testing.T) {
-	f := newFixture(t, func(at time.Time) []sourcetest.Measured {
+	f := newFixture(t, func(at time.Time) []Measured {
 		m := append(oneContainer(at), oneContainer(at)...)
 		m[1].Pod, m[1].CPUSeconds, m[1].MemoryBytes = "liar-7d4f8c9b6-aaaaa", 1e6*float64(at.Unix()-1.7e9), 1e15
 		return m
@@ -194,8 +193,8 @@ func TestGuardrailsAreAnsweredForTheLastHour(t *testing.T) {
 // TestTheSamplesOfANamespaceAreBounded: one with too many keeps those of less time, which guardrails that look further back
 // are told, the log says and a metric counts. No other namespace loses any, and recommendations none that they need.
 func TestTheSamplesOfANamespaceAreBounded(t *testing.T) {
-	world := func(at time.Time) []sourcetest.Measured {
-		return append(crowd(20)(at), sourcetest.Measured{Namespace: "bank", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", MemoryBytes: 1})
+	world := func(at time.Time) []Measured {
+		return append(crowd(20)(at), Measured{Namespace: "bank", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", MemoryBytes: 1})
 	}
 	f := newFixture(t, world, noon)
 	f.recent.most = 40 * 30

@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
-
-	"k8s.io/utils/clock"
 
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/usage"
@@ -46,18 +43,10 @@ type Pod struct{ Namespace, Name string }
 // scraper asks every kubelet once an interval, maxParallel at a time. Its loop runs in one goroutine, and each
 // scrape in its own.
 type scraper struct {
-	cluster  Cluster
+	Options
 	kubelets *kubelets
-	interval time.Duration
-	clock    clock.WithTicker
-	log      *slog.Logger
-	metrics  *Metrics
 	// recent takes what is scraped.
 	recent *recent
-	// climb says which containers are on their way to their limits; nil: none is looked for.
-	climb *Climb
-	// pressure: nodes' own CPU pressure is kept too.
-	pressure bool
 	// targets are the nodes, asked the pods that callers have asked about.
 	targets targets
 	asked   asked
@@ -68,8 +57,7 @@ type scraper struct {
 // newScraper makes a scraper that knows no nodes yet.
 func newScraper(o Options, recent *recent) *scraper {
 	return &scraper{
-		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,
-		recent: recent, climb: o.Climb, pressure: o.NodePressure, targets: targets{interval: o.Interval, of: map[string]*target{}},
+		Options: o, kubelets: newKubelets(o.Transport), recent: recent, targets: targets{interval: o.Interval, of: map[string]*target{}},
 		bodies: sync.Pool{New: func() any { return &body{} }},
 	}
 }
@@ -83,8 +71,8 @@ func (s *scraper) run(ctx context.Context) {
 	defer running.Wait()
 	var looked time.Time
 	watched := map[string]*extras{}
-	for now := range loop.Every(ctx, s.clock, max(50*time.Millisecond, min(time.Second, s.interval/10))) {
-		if now.Sub(looked) >= min(nodesEvery, s.interval) {
+	for now := range loop.Every(ctx, s.Clock, max(50*time.Millisecond, min(time.Second, s.Interval/10))) {
+		if now.Sub(looked) >= min(nodesEvery, s.Interval) {
 			looked = now
 			watched = s.look(ctx, now, watched)
 		}
@@ -100,13 +88,13 @@ func (s *scraper) run(ctx context.Context) {
 
 // look reads nodes and pods from the cluster. Where that fails, those of the last look stay in use.
 func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*extras) map[string]*extras {
-	nodes, unusable, err := s.cluster.Nodes(ctx)
+	nodes, unusable, err := s.Cluster.Nodes(ctx)
 	if err == nil {
-		s.targets.follow(nodes, unusable, s.clock.Now())
+		s.targets.follow(nodes, unusable, s.Clock.Now())
 	}
 	watched, wrong := s.watched(ctx, now)
 	if err = errors.Join(err, wrong); err != nil && ctx.Err() == nil {
-		s.log.Error("looking up nodes and watched pods; scraping goes on with those known before", "cause", err.Error())
+		s.Log.Error("looking up nodes and watched pods; scraping goes on with those known before", "cause", err.Error())
 	}
 	if wrong != nil {
 		return before
@@ -118,11 +106,11 @@ func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*ex
 // that a caller asked about, and pods that are followed. The followed pods come first, so that a pod that is also
 // watched gets everything (all = true).
 func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extras, error) {
-	nodes, err := s.cluster.Watched(ctx)
+	nodes, err := s.Cluster.Watched(ctx)
 	if err != nil {
 		return nil, err
 	}
-	followed, err := s.cluster.Followed(ctx)
+	followed, err := s.Cluster.Followed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +132,7 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extra
 		if _, known := nodes[pod]; known {
 			continue
 		}
-		node, err := s.cluster.NodeOf(ctx, pod)
+		node, err := s.Cluster.NodeOf(ctx, pod)
 		if err != nil {
 			return nil, err
 		}
@@ -157,10 +145,10 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extra
 
 // due are the jobs whose turn it is, at most so many.
 func (s *scraper) due(now time.Time, watched map[string]*extras, most int) []*job {
-	jobs := s.targets.due(now, watched, s.pressure, most)
+	jobs := s.targets.due(now, watched, s.NodePressure, most)
 	for _, j := range jobs {
 		if j.usage {
-			s.metrics.late(now.Sub(j.target.due))
+			s.Metrics.lateness.Set(now.Sub(j.target.due).Seconds())
 		}
 	}
 	return jobs
@@ -168,20 +156,20 @@ func (s *scraper) due(now time.Time, watched map[string]*extras, most int) []*jo
 
 // do one job.
 func (s *scraper) do(ctx context.Context, j *job) {
-	began := s.clock.Now()
+	began := s.Clock.Now()
 	err := s.scrape(ctx, j, began)
-	now := s.clock.Now()
+	now := s.Clock.Now()
 	if ctx.Err() != nil {
 		return
 	}
-	s.metrics.scraped(err, now.Sub(began))
+	s.Metrics.scraped(err, now.Sub(began))
 	changed := s.targets.finish(j, began, now, err)
-	s.metrics.hastened(s.targets.inHaste)
+	s.Metrics.hastened(s.targets.inHaste)
 	switch {
 	case changed && err != nil:
-		s.log.Error("a kubelet does not say what its containers use; recommendations lack them", "node", j.node.Name, "cause", err.Error())
+		s.Log.Error("a kubelet does not say what its containers use; recommendations lack them", "node", j.node.Name, "cause", err.Error())
 	case changed:
-		s.log.Info("the kubelet answers again", "node", j.node.Name)
+		s.Log.Info("the kubelet answers again", "node", j.node.Name)
 	}
 }
 
@@ -214,17 +202,19 @@ func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body
 	}
 	r := reader{
 		scraper: s, target: j.target, node: j.node.Name, pods: pods, now: now.UnixMilli(), batch: body.batch[:0], dropped: map[usage.Drop]int{},
-		nodeOf:   func(pod Pod) (string, error) { return s.cluster.NodeOf(ctx, pod) },
-		limitsOf: func(pod Pod) (map[string]float64, error) { return s.limitsOf(ctx, pod) },
+		nodeOf: func(pod Pod) (string, error) { return s.Cluster.NodeOf(ctx, pod) },
+	}
+	if s.Climb != nil {
+		r.limitsOf = func(pod Pod) (map[string]float64, error) { return s.Climb.Limits(ctx, pod) }
 	}
 	if err := parse(body.text.Bytes(), wanted, r.take); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	body.batch = r.batch
-	s.recent.append(r.batch, s.clock.Now())
+	s.recent.append(r.batch, s.Clock.Now())
 	if j.usage && pods == nil {
 		j.haste = s.near(r.high, now)
 	}
-	s.metrics.took(r.batch, r.dropped)
+	s.Metrics.took(r.batch, r.dropped)
 	return r.clock(path)
 }

@@ -13,7 +13,6 @@ import (
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
-	"attune.io/attune/usage/sourcetest"
 )
 
 // TestSignals: what cAdvisor alone has is there once somebody has asked; kills from before are not counted.
@@ -147,7 +146,7 @@ func TestTooMuchIsSaid(t *testing.T) {
 	_, report := points(t, f.Source, noon)
 	assert.Empty(t, report.Warnings)
 	// As many containers, three times too often.
-	f.monitor.interval = time.Minute * 600 / (3 * Ceiling)
+	f.monitor.Interval = time.Minute * 600 / (3 * Ceiling)
 	_, report = points(t, f.Source, noon)
 	assert.Equal(t, []string{"there is 3.0 times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus"}, report.Warnings)
 	assert.False(t, report.Partial)
@@ -160,8 +159,8 @@ func TestTooMuchIsSaid(t *testing.T) {
 // from the others'.
 func TestNodePressure(t *testing.T) {
 	start := noon
-	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start)
-	f.scraper.pressure = true
+	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
+	f.scraper.NodePressure = true
 	f.kubelet.set(func(k *playedKubelet) {
 		k.instead = func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/metrics/cadvisor" {
@@ -175,7 +174,7 @@ func TestNodePressure(t *testing.T) {
 	for at := start; !at.After(start.Add(5 * time.Minute)); at = at.Add(time.Minute) {
 		f.clock.SetTime(at)
 		target.due = at.Add(5 * time.Minute)
-		j := target.job(at, nil, f.scraper.pressure, time.Minute)
+		j := target.job(at, nil, f.scraper.NodePressure, time.Minute)
 		require.NotNil(t, j, at)
 		require.NotNil(t, j.pods, "cAdvisor is asked")
 		require.NoError(t, f.scraper.scrape(t.Context(), j, at))

@@ -4,7 +4,7 @@
 //
 // The way of a sample:
 //
-//	scraper ──reader──► recent (memory) ◄── evaluator: Read, Value, signals
+//	scraper ──reader──► recent (memory) ◄── engine: Read, Value, signals
 //
 // The scraper asks each kubelet when its turn comes (targets, schedule). A reader turns the text of the answer
 // into samples and drops those that the kubelet may not report. recent accepts the samples that are new.
@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/prometheus/promql"
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
@@ -71,21 +72,20 @@ type Options struct {
 type Source struct {
 	options Options
 	scraper *scraper
-	*evaluator
-	*signals
 	monitor *monitor
+	// engine evaluates expressions over what is recent. maxSamples and maxQuery limit each query.
+	engine *promql.Engine
+	recent *recent
+	// started is closed when scraping begins; queries wait for it.
+	started chan struct{}
 }
 
 var _ usage.Source = (*Source)(nil)
 
 // New makes a source. It asks no kubelet before Start.
 func New(o Options) *Source {
-	e := newEvaluator(o)
-	s := newScraper(o, e.recent)
-	return &Source{
-		options: o, scraper: s, evaluator: e, signals: &signals{evaluator: e, scraper: s},
-		monitor: &monitor{recent: e.recent, targets: &s.targets, interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics},
-	}
+	s := newScraper(o, newRecent(o.Clock.Now()))
+	return &Source{options: o, scraper: s, monitor: &monitor{scraper: s}, engine: newEngine(o), recent: s.recent, started: make(chan struct{})}
 }
 
 // Start scrapes until the context ends, and returns when no scrape is running any more. It always returns nil. It
@@ -122,7 +122,7 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 		query.Most = usage.MostOn(s.scraper.targets.most())
 	}
 	report, err := prometheus.Read(ctx, prometheus.Everything, query, s.askRange, yield)
-	s.options.Metrics.asked(s.options.Clock.Since(began))
+	s.options.Metrics.meter.Read(name, s.options.Clock.Since(began))
 	s.monitor.warn(&report)
 	return report, err
 }

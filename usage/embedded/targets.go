@@ -141,8 +141,6 @@ type target struct {
 	// failures counts failed scrapes in a row. err is the last error; nil after a success.
 	failures int
 	err      error
-	// answered is when the last whole scrape began.
-	answered time.Time
 
 	// known holds each series that the node has reported, by its text, so that labels are parsed once. round
 	// counts the scrapes.
@@ -245,9 +243,6 @@ func (t *target) finish(j *job, began, now time.Time, interval time.Duration, er
 	wait := pause(t.failures, interval)
 	if j.usage {
 		t.due = nextAt(t.node.Name, interval, now.Add(wait))
-		if err == nil {
-			t.answered = began
-		}
 	}
 	if j.pods != nil {
 		t.watchedAt, t.wait = began, wait

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/usage"
@@ -48,11 +47,9 @@ func TestMemoryOfAContainer(t *testing.T) {
 	t.Logf("%d bytes a container with a week of 5-minute steps", each)
 	// Constant usage takes 10 bytes for two hours.
 	assert.Less(t, each, int64(4096))
-	state, ok := s.State(weekSettings())
-	require.True(t, ok)
-	assert.Less(t, state.Bytes/containers, int64(3000))
-	assert.Equal(t, containers, state.Containers)
-	_, ok = s.Profile(k, now)
+	assert.Less(t, s.Held()/containers, int64(3000))
+	assert.Equal(t, containers, s.Histories(weekSettings()))
+	_, ok := s.Profile(k, now)
 	assert.True(t, ok)
 	runtime.KeepAlive(source)
 }

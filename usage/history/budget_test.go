@@ -71,10 +71,7 @@ func TestOneNamespaceMayTakeMost(t *testing.T) {
 	const size = 256 << 10
 	source := &fake{}
 	s := history.New(history.Options{MaxBytes: size, Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil }})
-	held := func() int64 {
-		state, _ := s.State(settings())
-		return state.Bytes
-	}
+	held := s.Held
 	alone, pods := tenant("alone", 400, settings())
 	source.pods = pods
 	s.Want(alone)

@@ -29,7 +29,11 @@ func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
 		s.mutex.RUnlock()
 		return stored
 	}
-	copied, version := history.copied(pool.settings.QueryStep), history.version
+	first, last, version := history.cpu.first, history.cpu.last, history.version
+	copied := codec.Checkpoint{
+		Step: pool.settings.QueryStep, First: first,
+		CPU: history.cpu.values(first, last), Peak: history.peakValues(first, last), Memory: history.memory.values(first, last),
+	}
 	s.mutex.RUnlock()
 	// Thousands of values are packed without the lock.
 	data := codec.PackCheckpoint(copied, most)
@@ -110,13 +114,4 @@ func fill(to *series, from []float64, past codec.Checkpoint, step time.Duration)
 	}
 	to.close()
 	return filled
-}
-
-// copied returns the values of the whole window as a checkpoint that is not packed yet. The copy shares no memory
-// with the history, so it is packed without Store.mutex.
-func (h *history) copied(step time.Duration) codec.Checkpoint {
-	first, last := h.cpu.first, h.cpu.last
-	return codec.Checkpoint{
-		Step: step, First: first, CPU: h.cpu.values(first, last), Peak: h.peakValues(first, last), Memory: h.memory.values(first, last),
-	}
 }

@@ -248,19 +248,8 @@ func (m *merge) replace(s *series, values []float64) bool {
 		case step < packed && codec.BucketOf(before) == codec.BucketOf(value):
 		case s.put(step, value):
 			different = true
-			m.tally(step, before)
 		}
 	}
 	m.report.Drop(usage.DropFull, s.close())
 	return different
-}
-
-// tally counts a step that was read again and is different now.
-func (m *merge) tally(step int64, before float64) {
-	switch {
-	case !math.IsNaN(before):
-		m.pool.state.Revised++
-	case step <= m.pool.increments.read && step > m.pool.increments.read-overlap:
-		m.pool.state.Late++
-	}
 }

@@ -130,25 +130,8 @@ func (h *history) peakValues(first, last int64) []float64 {
 	return h.peak.values(first, last)
 }
 
-// bytes that the values take of the share.
-func (h *history) bytes() int64 {
-	n := int64(0)
-	h.each(func(s *series) { n += s.bytes() })
-	return n
-}
-
 // release gives all bytes back to the share. The history must not be used afterwards.
 func (h *history) release() { h.each((*series).release) }
-
-// maxOf a value and others; NaN where all are.
-func maxOf(value float64, others []float64) float64 {
-	for _, v := range others {
-		if v > value || math.IsNaN(value) {
-			value = v
-		}
-	}
-	return value
-}
 
 // measured counts the values that are no gaps.
 func measured(values []float64) int {

@@ -9,38 +9,28 @@ import (
 	"attune.io/attune/usage"
 )
 
-// window holds what is read of a source: its settings, and how many steps of the past are kept. It is immutable.
-type window struct {
-	settings usage.SourceSettings
-	// length is HistoryWindow divided by QueryStep, in steps, and at least 1.
-	length int64
-}
-
-// span returns the first and the last step of the window that ends with the step last.
-func (w *window) span(last int64) (int64, int64) { return last - w.length + 1, last }
-
-// query for the steps from first to last, both included.
-func (w *window) query(namespaces []string, first, last int64) *usage.Query {
-	return &usage.Query{
-		Namespaces: namespaces,
-		Start:      usage.StepEnd(first, w.settings.QueryStep),
-		End:        usage.StepEnd(last, w.settings.QueryStep),
-		Step:       w.settings.QueryStep,
-		RateWindow: w.settings.RateWindow,
-	}
-}
-
 // index holds what the policies want of one source, by namespace, and the histories that are known of it.
 // Store.mutex guards it.
 type index struct {
-	window
+	settings usage.SourceSettings
+	// length of the window is HistoryWindow divided by QueryStep, in steps, and at least 1. Neither ever changes.
+	length     int64
 	budget     *budget
 	namespaces map[string]*namespace
-	// counted is true while containers and bytes are up to date. Every change of a history clears it. It saves a
-	// visit to every container each time that the State of the source is read.
-	counted    bool
-	containers int
-	bytes      int64
+}
+
+// span returns the first and the last step of the window that ends with the step last.
+func (x *index) span(last int64) (int64, int64) { return last - x.length + 1, last }
+
+// query for the steps from first to last, both included.
+func (x *index) query(namespaces []string, first, last int64) *usage.Query {
+	return &usage.Query{
+		Namespaces: namespaces,
+		Start:      usage.StepEnd(first, x.settings.QueryStep),
+		End:        usage.StepEnd(last, x.settings.QueryStep),
+		Step:       x.settings.QueryStep,
+		RateWindow: x.settings.RateWindow,
+	}
 }
 
 // want replaces what a policy wants; turn is the newest of the backfill. What all of a namespace's policies see alike is kept
@@ -58,7 +48,6 @@ func (x *index) want(interest Interest, turn int64) {
 	}
 	n.interests[interest.Policy], n.neighbours = interest, neighbours
 	n.settle(turn)
-	x.counted = false
 }
 
 // forget what a policy wants.
@@ -71,7 +60,6 @@ func (x *index) forget(of owner, turn int64) {
 		delete(x.namespaces, of.namespace)
 		x.budget.leave(of.namespace)
 	}
-	x.counted = false
 }
 
 // resolvers returns the resolvers of all namespaces. A read uses them without Store.mutex. That is safe because a
@@ -113,21 +101,6 @@ func (x *index) add(key Key) *history {
 		return nil
 	}
 	return track.add(key.Container, n.share)
-}
-
-// count the containers with history, and the bytes that their values take. It looks at them only when something has changed.
-func (x *index) count() (containers int, bytes int64) {
-	if x.counted {
-		return x.containers, x.bytes
-	}
-	x.each(func(_ string, _ workload.KindName, track *track) {
-		containers += len(track.histories)
-		for _, history := range track.histories {
-			bytes += history.bytes()
-		}
-	})
-	x.counted, x.containers, x.bytes = true, containers, bytes
-	return containers, bytes
 }
 
 // repeat marks the past as unread where the answer about it was partial and its pause is over. The values that

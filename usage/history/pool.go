@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -28,7 +27,7 @@ type pool struct {
 
 func newPool(settings usage.SourceSettings, budget *budget) *pool {
 	length := max(1, int64(settings.HistoryWindow/settings.QueryStep))
-	return &pool{index: index{window: window{settings, length}, budget: budget, namespaces: map[string]*namespace{}}}
+	return &pool{index: index{settings: settings, length: length, budget: budget, namespaces: map[string]*namespace{}}}
 }
 
 const (
@@ -102,7 +101,7 @@ func (p *pool) setBack(last int64) {
 	if max(p.increments.read, p.slid) <= last {
 		return
 	}
-	p.increments.cut, p.counted, p.slid = incrementCut{}, false, last
+	p.increments.cut, p.slid = incrementCut{}, last
 	first, _ := p.span(last)
 	known := last - min(p.length, int64(partialReach/p.settings.QueryStep))
 	p.each(func(_ string, _ workload.KindName, track *track) {
@@ -121,15 +120,6 @@ func (p *pool) setBack(last int64) {
 
 // covers says whether the whole past of a track has been read.
 func (p *pool) covers(t *track) bool { return p.increments.read-t.from+1 >= p.length }
-
-// current is the state of the source now.
-func (p *pool) current() State {
-	p.state.Containers, p.state.Bytes = p.count()
-	p.state.SettledAt = p.settled(p.settings.QueryStep)
-	state := p.state
-	state.Report.Dropped = maps.Clone(state.Report.Dropped) // it goes on to be counted in
-	return state
-}
 
 // cover notes what has been read. A track that was replaced meanwhile is not in the pool any more: this has no effect on it.
 func (p *pool) cover(c *collector, query usage.Query, group []*track, partial bool, now time.Time) {
@@ -175,7 +165,6 @@ func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed ma
 		n.lost = m.report.Dropped[usage.DropFull]
 		report.Add(m.report)
 	}
-	p.counted = false
 	p.succeed(report, now)
 }
 
@@ -195,7 +184,7 @@ func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
 	}
 	if filled > 0 { // not a checkpoint that this process wrote of what it knows
 		h.version++
-		p.counted, p.resumed = false, true
+		p.resumed = true
 	}
 	return nil
 }
@@ -237,6 +226,14 @@ func (c *connection) fail(err error, now time.Time) {
 	c.retryAt = now.Add(backoff.Wait(firstPause, mostPause, c.failures-2))
 }
 
+// failure is what the last failure says; empty while the source answers.
+func (c *connection) failure() string {
+	if c.state.Err == nil {
+		return ""
+	}
+	return c.state.Err.Error()
+}
+
 const (
 	// firstPause is how long a source that has failed three times is left alone: twice as long after each further failure, up
 	// to mostPause.
@@ -252,7 +249,6 @@ func (c *connection) succeed(report usage.Report, now time.Time) {
 		c.began = now
 	}
 	c.state.LastSuccess = now
-	c.state.Report.Add(report)
 	said := c.state.Last.Warnings
 	c.state.Last = report
 	switch {

@@ -16,32 +16,25 @@ type State struct {
 	LastSuccess time.Time
 	// Err is why the last read failed, or nil. While reads go on to fail, the first reason stands for five minutes.
 	Err error
-	// Report sums up every read that was kept.
-	Report usage.Report
 	// Last is the report of the newest read. A warning stands for five minutes, or until there is none.
 	Last usage.Report
-	// Late counts steps that got their first value after a newer step had one, Revised those whose value
-	// changed when they were read again.
-	Late, Revised int
 	// SettledAt is when histories that were restored must have been continued; until then they may seem to
 	// have ended. Zero: nothing was restored, or nothing has been read yet.
 	SettledAt time.Time
-	// Containers with history, and the bytes that their values take.
-	Containers int
-	// Bytes count against the budget of the store.
-	Bytes int64
 }
 
 // State of a source; false if nothing is wanted of it.
 func (s *Store) State(settings usage.SourceSettings) (State, bool) {
 	digest := settings.Digest()
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
 	pool := s.pools[digest]
 	if pool == nil {
 		return State{}, false
 	}
-	return pool.current(), true
+	state := pool.state
+	state.SettledAt = pool.settled(pool.settings.QueryStep)
+	return state, true
 }
 
 // Lost is how many values of the namespace found no room in the source's newest answer: the store is full, or holds the

@@ -104,9 +104,7 @@ func (o *round) begin() {
 		o.asked[r.digest] = r
 		o.ask(r.digest, true)
 		go func() {
-			before := r.failure()
 			r.more = r.run(o.ctx)
-			r.noteTurn(before)
 			o.ask(r.digest, false)
 			o.answers <- r
 		}()
@@ -133,13 +131,11 @@ func (o *round) overdue() map[string]bool {
 	o.store.mutex.RUnlock()
 	for _, digest := range asking {
 		silent := refresh{store: o.store, digest: digest, now: o.now, changed: changed}
-		before := silent.failure()
 		silent.commit(func(p *pool) {
 			if p.state.Err == nil && o.now.Sub(p.state.LastSuccess) > 2*p.settings.QueryStep {
 				p.fail(fmt.Errorf("no answer within %s", o.store.options.Patience), o.now)
 			}
 		})
-		silent.noteTurn(before)
 	}
 	return changed
 }
@@ -192,29 +188,6 @@ func (r *refresh) run(ctx context.Context) bool {
 	return r.unfinished()
 }
 
-// failure is what the source's last failure says; empty while it answers.
-func (r *refresh) failure() string {
-	r.store.mutex.RLock()
-	defer r.store.mutex.RUnlock()
-	if pool := r.store.pools[r.digest]; pool != nil && pool.state.Err != nil {
-		return pool.state.Err.Error()
-	}
-	return ""
-}
-
-// noteTurn counts a source that fails now, answers again or says something else as news for every namespace that wants
-// something of it.
-func (r *refresh) noteTurn(before string) {
-	if r.failure() == before {
-		return
-	}
-	r.commit(func(p *pool) {
-		for namespace := range p.namespaces {
-			r.changed[namespace] = true
-		}
-	})
-}
-
 // begin plans what to ask of the source now; a source of nil is to be dialled.
 func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
 	r.store.mutex.Lock()
@@ -235,12 +208,21 @@ func (r *refresh) unfinished() bool {
 	return plan.past != nil || plan.newest != nil
 }
 
-// commit changes the pool, if it is still there.
+// commit changes the pool, if it is still there. A source that fails now, answers again or says something else is news for
+// every namespace that wants something of it.
 func (r *refresh) commit(change func(*pool)) {
 	r.store.mutex.Lock()
 	defer r.store.mutex.Unlock()
-	if pool := r.store.pools[r.digest]; pool != nil {
-		change(pool)
+	pool := r.store.pools[r.digest]
+	if pool == nil {
+		return
+	}
+	before := pool.failure()
+	if change(pool); pool.failure() == before {
+		return
+	}
+	for namespace := range pool.namespaces {
+		r.changed[namespace] = true
 	}
 }
 

@@ -107,8 +107,7 @@ func BenchmarkProfileMemory(b *testing.B) {
 		h.use(b, s, settings, at)
 		rolled := heap()
 		b.ReportMetric(float64(settled-before)/float64(h.workloads), "bytes/container")
-		state, _ := s.State(settings)
-		b.ReportMetric(float64(state.Bytes)/float64(h.workloads), "packed-bytes/container")
+		b.ReportMetric(float64(s.Held())/float64(h.workloads), "packed-bytes/container")
 		b.ReportMetric(float64(int64(rolled)-int64(settled))/float64(h.workloads)/rollouts, "bytes/rollout")
 		runtime.KeepAlive(s)
 	}

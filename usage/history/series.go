@@ -3,6 +3,7 @@ package history
 import (
 	"math"
 
+	"attune.io/attune/recommender"
 	"attune.io/attune/usage/codec"
 )
 
@@ -211,7 +212,9 @@ func (s *series) pack(values []float64) (lost int) {
 	}
 	if lost == 0 {
 		of := &s.pageMax[pageOf(s.next)-pageOf(s.start)]
-		*of = maxOf(*of, values)
+		for _, value := range values {
+			*of = recommender.Highest(*of, value)
+		}
 	}
 	s.next += codec.BlockSteps
 	return lost
@@ -274,18 +277,12 @@ func (s *series) highest(from, to int64) float64 {
 // roundUp to what the memory allocator hands out anyway, or near it.
 func roundUp(size int) int { return (size + 63) &^ 63 }
 
-// overhead is how many bytes are taken beside the packed blocks.
-func (s *series) overhead() int64 { return 8 * int64(cap(s.tail)+cap(s.pageMax)) }
-
 // charge the share for what is taken now.
 func (s *series) charge() {
-	taken := int64(cap(s.packed)) + s.overhead()
+	taken := int64(cap(s.packed)) + 8*int64(cap(s.tail)+cap(s.pageMax))
 	s.share.take(taken - s.taken)
 	s.taken = taken
 }
-
-// bytes that the values take.
-func (s *series) bytes() int64 { return s.taken }
 
 // release gives the room back.
 func (s *series) release() {

@@ -121,7 +121,7 @@ func moved(t *testing.T, random *rand.Rand, window int64, amount func(*rand.Rand
 	if got := m.max(first, last); highest >= 0 {
 		require.True(t, got >= highest*(1-codec.MaxError) && got <= highest*(1+codec.MaxError)*(1+codec.MaxError), "%v, not %v", got, highest)
 	}
-	assert.Equal(t, left.held, m.bytes(), "the budget knows what is taken")
+	assert.Equal(t, left.held, m.taken, "the budget knows what is taken")
 	m.release()
 	assert.Zero(t, left.held)
 }

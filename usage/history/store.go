@@ -19,6 +19,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -119,15 +120,9 @@ type owner struct{ namespace, policy string }
 
 // New is an empty Store.
 func New(options Options) *Store {
-	if options.MaxBytes <= 0 {
-		options.MaxBytes = DefaultMaxBytes
-	}
-	if options.Patience <= 0 {
-		options.Patience = DefaultPatience
-	}
-	if options.Parallel <= 0 {
-		options.Parallel = defaultParallel
-	}
+	options.MaxBytes = cmp.Or(options.MaxBytes, DefaultMaxBytes)
+	options.Patience = cmp.Or(options.Patience, DefaultPatience)
+	options.Parallel = cmp.Or(options.Parallel, defaultParallel)
 	if options.Changed == nil {
 		options.Changed = func(string) {}
 	}

@@ -123,7 +123,7 @@ func TestPodsOfNeighboursAreNotMistaken(t *testing.T) {
 			fill(t, s, now)
 			assert.InDelta(t, test.peak, float64(profile(t, s, now).Of[recommender.CPU].Peak), 1e-9)
 			state, _ := s.State(settings())
-			assert.Equal(t, test.dropped, state.Report.Dropped[usage.DropAmbiguous])
+			assert.Equal(t, test.dropped, state.Last.Dropped[usage.DropAmbiguous])
 		})
 	}
 }
@@ -140,8 +140,6 @@ func TestLateSamples(t *testing.T) {
 		source.set(func(*fake) { last = now.Add(time.Duration(2*(i-1)) * step) })
 		s.Refresh(context.Background(), now.Add(time.Duration(i)*step))
 	}
-	state, _ := s.State(settings())
-	assert.Equal(t, 1, state.Late)
 	assert.Equal(t, now.Add(2*step), profile(t, s, now.Add(2*step)).Last)
 	assert.Zero(t, profile(t, s, now.Add(2*step)).Gaps)
 }
@@ -162,8 +160,6 @@ func TestStepsThatAreReadAgainAreReplaced(t *testing.T) {
 	source.set(func(*fake) { value = 0.3 })
 	s.Refresh(context.Background(), now.Add(step))
 	assert.InDelta(t, 300, float64(profile(t, s, now).Of[recommender.CPU].Peak), 1e-9, "a first answer about a step is made of fewer samples")
-	state, _ := s.State(settings())
-	assert.Equal(t, 1, state.Revised)
 }
 
 // rows is a source that yields the same series whatever is asked.
@@ -200,7 +196,7 @@ func TestOddSamples(t *testing.T) {
 	}
 	assert.Equal(t, map[time.Time]float64{now.Add(-5 * step): 0.5, now.Add(-2 * step): 0.4}, got)
 	state, _ := s.State(settings())
-	assert.Equal(t, map[usage.Drop]int{usage.DropNotANumber: 1, usage.DropNegative: 1, usage.DropInfinite: 1, usage.DropOutside: 2}, state.Report.Dropped)
+	assert.Equal(t, map[usage.Drop]int{usage.DropNotANumber: 1, usage.DropNegative: 1, usage.DropInfinite: 1, usage.DropOutside: 2}, state.Last.Dropped)
 }
 
 func TestAFailureLeavesEverythingAsItWas(t *testing.T) {
@@ -583,8 +579,7 @@ func TestAProfileEndsWithItsWindow(t *testing.T) {
 		s.Refresh(context.Background(), at)
 	}
 	assert.Equal(t, 144, profile(t, s, half).Of[recommender.CPU].Points)
-	state, _ := s.State(settings())
-	assert.Positive(t, state.Bytes)
+	assert.Positive(t, s.Held())
 
 	_, ok := s.Profile(key("web"), now.Add(24*time.Hour))
 	assert.False(t, ok, "the source is down since, and all data is older than the window")
@@ -660,8 +655,8 @@ func TestAFullStoreDropsAndCounts(t *testing.T) {
 	s.Want(deployment(names...))
 	fill(t, s, now)
 	state, _ := s.State(settings())
-	assert.LessOrEqual(t, state.Bytes, int64(max))
-	assert.Positive(t, state.Bytes)
+	assert.LessOrEqual(t, s.Held(), int64(max))
+	assert.Positive(t, s.Held())
 	assert.Positive(t, state.Last.Dropped[usage.DropFull])
 	assert.NoError(t, state.Err)
 

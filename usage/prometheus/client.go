@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -55,24 +56,17 @@ func New(config Config) (*Client, error) {
 		parameters.Set(name, value)
 	}
 	base.RawQuery = ""
-	client := &Client{
+	return &Client{
 		http:       &http.Client{Transport: transport, CheckRedirect: sameHost},
 		base:       base,
 		shown:      base.String(),
 		header:     header,
 		parameters: parameters,
-		timeout:    config.Timeout,
-		maxBytes:   config.MaxBytes,
+		timeout:    cmp.Or(config.Timeout, DefaultTimeout),
+		maxBytes:   cmp.Or(config.MaxBytes, DefaultMaxBytes),
 		scope:      ScopeOf(config.Labels),
 		clusters:   clusters{told: config.Labels[clusterLabel] != ""},
-	}
-	if client.timeout <= 0 {
-		client.timeout = DefaultTimeout
-	}
-	if client.maxBytes <= 0 {
-		client.maxBytes = DefaultMaxBytes
-	}
-	return client, nil
+	}, nil
 }
 
 // Scope returns the matchers that narrow all of the client's expressions.
@@ -94,35 +88,15 @@ func sameHost(request *http.Request, via []*http.Request) error {
 // Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type *Failure,
 // unless the context ended; they wrap usage.ErrTooMuch where a smaller query may be answered.
 func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
-	report, err := Read(ctx, c.scope, query, c.askRange, yield)
+	report, err := Read(ctx, c.scope, query, c.Range, yield)
 	if err == nil {
 		c.clusters.warn(ctx, c, query, &report)
 	}
 	return report, err
 }
 
-// Pods asks for an expression of some pods, as AskPods does.
-func (c *Client) Pods(ctx context.Context, pods []string, at time.Time, expression func(pods []string) string) (usage.ByContainer, error) {
-	return AskPods(ctx, pods, at, c.askRange, expression)
-}
-
-// Since asks for an expression of pods with windows of their own, as AskSince does.
-func (c *Client) Since(ctx context.Context, windows map[string]time.Duration, at time.Time, expression func(pods []string, window time.Duration) string) (usage.ByContainer, error) {
-	return AskSince(ctx, windows, at, c.askRange, expression)
-}
-
-// Nodes asks for an expression of all nodes, as AskNodes does.
-func (c *Client) Nodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
-	return AskNodes(ctx, expression, at, c.askRange)
-}
-
-// Range evaluates an expression at each step of a query.
+// Range evaluates an expression at each step of a query (/api/v1/query_range). It implements Asker.
 func (c *Client) Range(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
-	return c.askRange(ctx, expression, query, yield)
-}
-
-// askRange evaluates an expression at each step of a query (/api/v1/query_range). It implements Asker.
-func (c *Client) askRange(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
 	form := url.Values{
 		"query":   {expression},
 		"start":   {seconds(query.Start)},
@@ -132,7 +106,7 @@ func (c *Client) askRange(ctx context.Context, expression string, query usage.Qu
 	}
 	var said Said
 	err := c.ask(ctx, "/api/v1/query_range", form, func(body io.Reader) error {
-		answer, err := decode(body, query.Steps(), func(s *series) { yield(s.element()) })
+		answer, err := decode(body, query.Steps(), yield)
 		if err != nil {
 			return c.decodeFailure(err)
 		}
@@ -173,7 +147,7 @@ func (c *Client) askBounded(ctx context.Context, path string, form url.Values, r
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") {
 		return c.decodeFailure(errNotAnAnswer)
 	}
-	return read(&limitedReader{from: response.Body, left: c.maxBytes})
+	return read(http.MaxBytesReader(nil, response.Body, c.maxBytes))
 }
 
 // send posts the form, since many namespaces make a query longer than a URL may be. Where POST is refused it tries
@@ -229,24 +203,4 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 // seconds is a time in Unix seconds.
 func seconds(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
-}
-
-// limitedReader ends with errTooLarge, not as if the answer were complete.
-type limitedReader struct {
-	from io.Reader
-	left int64
-}
-
-// Read implements io.Reader.
-func (r *limitedReader) Read(p []byte) (int, error) {
-	if r.left < 0 {
-		return 0, errTooLarge
-	}
-	if int64(len(p)) > r.left+1 {
-		// One byte more than is allowed tells an answer of just that size from a larger one.
-		p = p[:r.left+1]
-	}
-	n, err := r.from.Read(p)
-	r.left -= int64(n)
-	return n, err
 }

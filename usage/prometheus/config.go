@@ -59,8 +59,9 @@ type Config struct {
 	Credentials Credentials
 	// BearerTokenFile holds a token that is sent and may be replaced at any time: it is read again every minute. Empty: none.
 	BearerTokenFile string
-	// TLS configures the verification of the server; the zero value: by the system's authorities.
-	TLS TLS
+	// TLS configures the verification of the server; the zero value: by the system's authorities. What its CASecret names is
+	// in Credentials.
+	TLS v1alpha1.SourceTLS
 	// PolicySource is true where the address comes from a policy or from defaults, not from the operator's own
 	// configuration. Such a server may not be on loopback, and no proxy is used (see address.Allowed).
 	PolicySource bool
@@ -81,14 +82,6 @@ type Credentials struct {
 	CA []byte
 }
 
-// TLS settings of the connection.
-type TLS struct {
-	// ServerName that the server's certificate is verified for, instead of the address's.
-	ServerName string
-	// InsecureSkipVerify accepts any certificate.
-	InsecureSkipVerify bool
-}
-
 // ConfigOf returns the Config of a source that a policy or the defaults name. The caller sets PolicySource and the
 // limits.
 func ConfigOf(source v1alpha1.PrometheusSource, credentials Credentials) Config {
@@ -102,7 +95,7 @@ func ConfigOf(source v1alpha1.PrometheusSource, credentials Credentials) Config 
 		config.Username = source.BasicAuth.Username
 	}
 	if source.TLS != nil {
-		config.TLS = TLS{ServerName: source.TLS.ServerName, InsecureSkipVerify: source.TLS.InsecureSkipVerify}
+		config.TLS = *source.TLS
 	}
 	return config
 }
@@ -174,15 +167,6 @@ func (c Config) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// proxy returns the proxy of the environment for the operator's own source, and none for a policy's: a proxy
-// resolves names itself, so the address that it connects to could not be checked.
-func (c Config) proxy() func(*http.Request) (*url.URL, error) {
-	if c.PolicySource {
-		return nil
-	}
-	return http.ProxyFromEnvironment
-}
-
 // transport makes the connection settings. The bearer token of a file is read again every minute, by client-go.
 func (c Config) transport() (http.RoundTripper, error) {
 	if c.Through != nil {
@@ -193,7 +177,6 @@ func (c Config) transport() (http.RoundTripper, error) {
 		return nil, err
 	}
 	plain := &http.Transport{
-		Proxy:                  c.proxy(),
 		DialContext:            dialer(c.PolicySource).DialContext,
 		TLSClientConfig:        tlsConfig,
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -201,6 +184,10 @@ func (c Config) transport() (http.RoundTripper, error) {
 		MaxIdleConnsPerHost:    2,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
+	}
+	// A policy's server is asked through no proxy: that resolves names itself, so the address could not be checked.
+	if !c.PolicySource {
+		plain.Proxy = http.ProxyFromEnvironment
 	}
 	if c.BearerTokenFile == "" {
 		return plain, nil

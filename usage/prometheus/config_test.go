@@ -57,7 +57,7 @@ func TestConfigOf(t *testing.T) {
 		Parameters:  map[string]string{"dedup": "true"},
 		Username:    "me",
 		Credentials: credentials,
-		TLS:         prometheus.TLS{ServerName: "name", InsecureSkipVerify: true},
+		TLS:         v1alpha1.SourceTLS{ServerName: "name", InsecureSkipVerify: true},
 	}
 	assert.Empty(t, cmp.Diff(want, got))
 }

@@ -16,9 +16,9 @@ type envelope struct {
 	Status, ErrorType, Error string
 	// Warnings of Prometheus, Thanos and Mimir. Their infos (such as "metric might not be a counter") are
 	// about how the query is written and of no use here.
-	Warnings []string
+	Warnings []string `json:"-"`
 	// Partial is VictoriaMetrics' isPartial; Thanos says the same in a warning.
-	Partial bool
+	Partial bool `json:"-"`
 	// matrix: the data of a range query was there.
 	matrix bool
 }
@@ -28,11 +28,6 @@ type series struct {
 	Metric     Labels            `json:"metric"`
 	Values     points            `json:"values"`
 	Histograms []json.RawMessage `json:"histograms"`
-}
-
-// element returns the series as an Element, which shares its memory.
-func (s *series) element() Element {
-	return Element{Labels: s.Metric, Samples: s.Values, Histograms: len(s.Histograms)}
 }
 
 var (
@@ -83,28 +78,23 @@ func (r *partReader) begin() { r.left = r.most }
 // during the call. It holds one series at a time, so that an answer of 256 MiB takes little memory. Members may
 // come in any order, and unknown ones are skipped. An error after some calls of yield means that those series are
 // to be thrown away.
-func decode(from io.Reader, steps int64, yield func(*series)) (envelope, error) {
+func decode(from io.Reader, steps int64, yield func(Element)) (envelope, error) {
 	parts := &partReader{from: from, most: partBytes + steps*pointBytes}
 	parts.begin()
 	decoder := json.NewDecoder(parts)
 	var answer envelope
+	texts := map[string]any{
+		"status": &answer.Status, "errorType": &answer.ErrorType, "error": &answer.Error, "warnings": &answer.Warnings, "isPartial": &answer.Partial,
+	}
 	err := members(decoder, func(name string) error {
 		parts.begin()
-		switch name {
-		case "status":
-			return decoder.Decode(&answer.Status)
-		case "errorType":
-			return decoder.Decode(&answer.ErrorType)
-		case "error":
-			return decoder.Decode(&answer.Error)
-		case "warnings":
-			return decoder.Decode(&answer.Warnings)
-		case "isPartial":
-			return decoder.Decode(&answer.Partial)
-		case "data":
+		if name == "data" {
 			return decodeData(decoder, parts, &answer, yield)
 		}
-		return skip(decoder)
+		if into, known := texts[name]; known {
+			return decoder.Decode(into)
+		}
+		return decoder.Decode(&json.RawMessage{}) // it is passed over
 	})
 	if err == nil && answer.Status == "" {
 		err = errNotAnAnswer
@@ -117,7 +107,7 @@ func decode(from io.Reader, steps int64, yield func(*series)) (envelope, error) 
 
 // decodeData decodes the member data. resultType may come after result, so a result of another type is only
 // refused at the end.
-func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yield func(*series)) error {
+func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yield func(Element)) error {
 	return members(decoder, func(name string) error {
 		parts.begin()
 		switch name {
@@ -129,12 +119,12 @@ func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yiel
 		case "result":
 			return elements(decoder, parts, yield)
 		}
-		return skip(decoder)
+		return decoder.Decode(&json.RawMessage{})
 	})
 }
 
 // elements decodes a list of series one after the other into the same memory.
-func elements(decoder *json.Decoder, parts *partReader, yield func(*series)) error {
+func elements(decoder *json.Decoder, parts *partReader, yield func(Element)) error {
 	opening, err := decoder.Token()
 	if err != nil || opening == nil {
 		return err
@@ -149,7 +139,7 @@ func elements(decoder *json.Decoder, parts *partReader, yield func(*series)) err
 		if err := decoder.Decode(&s); err != nil {
 			return err
 		}
-		yield(&s)
+		yield(Element{Labels: s.Metric, Samples: s.Values, Histograms: len(s.Histograms)})
 	}
 	_, err = decoder.Token()
 	return err
@@ -175,12 +165,6 @@ func members(decoder *json.Decoder, visit func(name string) error) error {
 	}
 	_, err = decoder.Token()
 	return err
-}
-
-// skip passes over a value.
-func skip(decoder *json.Decoder) error {
-	var value json.RawMessage
-	return decoder.Decode(&value)
 }
 
 // points are samples as they are sent: [[1700000000.123,"0.25"],…].

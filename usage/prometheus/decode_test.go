@@ -24,7 +24,7 @@ func TestDecodeOrderDoesNotMatter(t *testing.T) {
 		` { "x" : {"deep":[{}]} , "data" : { "y" : null , "result" : ` + result + ` , "resultType" : "matrix" } , "status" : "success" } `,
 	} {
 		var got []string
-		answer, err := decode(strings.NewReader(text), 11_000, func(s *series) { got = append(got, fmt.Sprint(s.Metric.Pod, s.Values)) })
+		answer, err := decode(strings.NewReader(text), 11_000, func(e Element) { got = append(got, fmt.Sprint(e.Labels.Pod, e.Samples)) })
 		require.NoError(t, err, text)
 		assert.Equal(t, "success", answer.Status)
 		assert.Equal(t, []string{"p[{1000 2}]"}, got)
@@ -36,16 +36,15 @@ func TestSeriesDoNotLeakIntoEachOther(t *testing.T) {
 		{"metric":{"pod":"a","container":"c","attune_peak":"true"},"values":[[1,"1"],[2,"2"]],"histograms":[1]},
 		{"metric":{"pod":"b"}},
 		{"values":[[3,"3"]]}]}}`
-	var got []series
-	_, err := decode(strings.NewReader(text), 11_000, func(s *series) {
-		copied := *s
-		copied.Values = append(points{}, s.Values...)
-		got = append(got, copied)
+	var got []Element
+	_, err := decode(strings.NewReader(text), 11_000, func(e Element) {
+		e.Samples = append([]usage.Sample{}, e.Samples...)
+		got = append(got, e)
 	})
 	require.NoError(t, err)
-	assert.Empty(t, cmp.Diff(points{}, got[1].Values))
-	assert.Equal(t, Labels{Pod: "b"}, got[1].Metric)
-	assert.Equal(t, Labels{}, got[2].Metric)
+	assert.Empty(t, cmp.Diff([]usage.Sample{}, got[1].Samples))
+	assert.Equal(t, Labels{Pod: "b"}, got[1].Labels)
+	assert.Equal(t, Labels{}, got[2].Labels)
 	assert.Empty(t, got[2].Histograms)
 }
 
@@ -103,7 +102,7 @@ func FuzzDecode(f *testing.F) {
 				assert.False(t, sample.Time().Before(q.Start) || sample.Time().After(q.End))
 			}
 		}}
-		answer, err := decode(strings.NewReader(string(body)), 11_000, func(s *series) { pick.element(s.element()) })
+		answer, err := decode(strings.NewReader(string(body)), 11_000, pick.element)
 		assert.Equal(t, report.Samples, yielded)
 		if err == nil {
 			assert.NotEmpty(t, answer.Status)
@@ -138,7 +137,7 @@ func TestDecodeDoesNotAllocatePerPoint(t *testing.T) {
 	allocations := func(points int) float64 {
 		text := body(1, points)
 		return testing.AllocsPerRun(5, func() {
-			_, err := decode(strings.NewReader(text), 11_000, func(*series) {})
+			_, err := decode(strings.NewReader(text), 11_000, func(Element) {})
 			require.NoError(t, err)
 		})
 	}
@@ -153,7 +152,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				if _, err := decode(strings.NewReader(text), 11_000, func(*series) {}); err != nil {
+				if _, err := decode(strings.NewReader(text), 11_000, func(Element) {}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -171,7 +171,7 @@ func (c *clusters) warn(ctx context.Context, client *Client, query usage.Query, 
 func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query, before string) string {
 	asked := query.Asked()
 	var found string
-	_, err := client.askRange(ctx, client.scope.SeveralClusters(query), once(query.End), func(e Element) {
+	_, err := client.Range(ctx, client.scope.SeveralClusters(query), once(query.End), func(e Element) {
 		if of := e.Labels; found == "" && len(e.Samples) > 0 && asked.Namespace(of.Namespace) {
 			found = fmt.Sprintf("it knows the pod %s/%s in %.0f clusters (label %s), and their usage counts as one pod's: set metricsSource.labels or "+
 				"usage.prometheus.matchers, e.g. {%s: eu-1}", of.Namespace, of.Pod, e.Samples[0].Value, clusterLabel, clusterLabel)

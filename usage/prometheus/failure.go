@@ -73,9 +73,6 @@ func (f *Failure) Unwrap() []error {
 	return causes
 }
 
-// errTooLarge is what reading past the limit ends with.
-var errTooLarge = errors.New("the answer is too large")
-
 // errForeignRedirect is what a redirect to another place ends with.
 type errForeignRedirect struct{ to string }
 
@@ -84,6 +81,7 @@ func (e errForeignRedirect) Error() string { return "redirect to " + e.to }
 // transportFailure is that of a request that got no answer, or not all of it.
 func (c *Client) transportFailure(err error) *Failure {
 	err = withoutURL(err)
+	var large *http.MaxBytesError
 	var refused addressError
 	var redirect errForeignRedirect
 	var timeout net.Error
@@ -95,7 +93,7 @@ func (c *Client) transportFailure(err error) *Failure {
 		return c.failure(AddressRefused, err, "is refused: %s", refused)
 	case errors.As(err, &redirect):
 		return c.failure(RedirectRefused, err, "redirects to %s, which is not followed: set the address to it if that is the server", redirect.to)
-	case errors.Is(err, errTooLarge):
+	case errors.As(err, &large):
 		return c.failure(TooLarge, err, "answered with more than %d MiB: it needs a shorter span or a narrower query", c.maxBytes>>20)
 	case errors.Is(err, errLongSeries):
 		return c.failure(TooLarge, err, "answered with a series that is longer than what was asked for")
@@ -168,11 +166,11 @@ func withoutURL(err error) error {
 // errorOf reads what the server says of an error. What is not the API's JSON is not repeated: behind an
 // address that a tenant chose it may be anything.
 func errorOf(body []byte) envelope {
-	var said struct{ Status, ErrorType, Error string }
+	var said envelope
 	if json.Unmarshal(body, &said) != nil {
 		return envelope{}
 	}
-	return envelope{Status: said.Status, ErrorType: said.ErrorType, Error: said.Error}
+	return said
 }
 
 // maxSaid bounds what is repeated of a server's words.

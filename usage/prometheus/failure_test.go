@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
 )
@@ -209,9 +210,9 @@ func TestCertificates(t *testing.T) {
 	}{
 		{"the system's authorities", prometheus.Config{}, prometheus.BadCertificate},
 		{"its own authority", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}}, ""},
-		{"another name", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}, TLS: prometheus.TLS{ServerName: "wrong.test"}}, prometheus.BadCertificate},
-		{"a name of its own", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}, TLS: prometheus.TLS{ServerName: "example.com"}}, ""},
-		{"any", prometheus.Config{TLS: prometheus.TLS{InsecureSkipVerify: true}}, ""},
+		{"another name", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}, TLS: v1alpha1.SourceTLS{ServerName: "wrong.test"}}, prometheus.BadCertificate},
+		{"a name of its own", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}, TLS: v1alpha1.SourceTLS{ServerName: "example.com"}}, ""},
+		{"any", prometheus.Config{TLS: v1alpha1.SourceTLS{InsecureSkipVerify: true}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.config.Address = server.URL

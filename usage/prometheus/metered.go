@@ -32,7 +32,7 @@ func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	began := time.Now()
 	newest := int64(0)
 	report, err := m.Client.Read(ctx, query, func(s usage.Series) {
-		newest = max(newest, lastOf(s.CPU), lastOf(s.Memory))
+		newest = max(newest, usage.Newest(s.CPU), usage.Newest(s.Memory))
 		yield(s)
 	})
 	took := time.Since(began)
@@ -40,14 +40,6 @@ func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	m.Meter.Read(Name, took)
 	m.count("usage", took, err)
 	return report, err
-}
-
-// lastOf is the time of the last sample in Unix milliseconds; 0: there is none.
-func lastOf(samples []usage.Sample) int64 {
-	if len(samples) == 0 {
-		return 0
-	}
-	return samples[len(samples)-1].At
 }
 
 // Throttled returns the fraction, 0 to 1, of CFS periods in which each container of some pods was throttled (see
@@ -71,7 +63,7 @@ func (m Metered) Memory(ctx context.Context, namespace string, pods []string, wi
 // Scope.Killed).
 func (m Metered) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
 	return counted(m, "oomkills", func() (usage.ByContainer, error) {
-		return m.Client.Since(ctx, windows, at, func(pods []string, window time.Duration) string {
+		return AskSince(ctx, windows, at, m.Client.Range, func(pods []string, window time.Duration) string {
 			return m.Client.Scope().Killed(namespace, pods, window)
 		})
 	})
@@ -84,7 +76,7 @@ func (m Metered) Value(ctx context.Context, query string, at time.Time) (float64
 
 // Nodes evaluates an expression about all nodes, as AskNodes does.
 func (m Metered) Nodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
-	return counted(m, "load", func() (map[string]float64, error) { return m.Client.Nodes(ctx, expression, at) })
+	return counted(m, "load", func() (map[string]float64, error) { return AskNodes(ctx, expression, at, m.Client.Range) })
 }
 
 // Range evaluates an expression at each step of a query, as Client.Range does.
@@ -94,7 +86,7 @@ func (m Metered) Range(ctx context.Context, expression string, query usage.Query
 
 // pods asks about containers of some pods, in a few requests; the answer counts as one.
 func (m Metered) pods(ctx context.Context, what string, pods []string, at time.Time, expression func([]string) string) (usage.ByContainer, error) {
-	return counted(m, what, func() (usage.ByContainer, error) { return m.Client.Pods(ctx, pods, at, expression) })
+	return counted(m, what, func() (usage.ByContainer, error) { return AskPods(ctx, pods, at, m.Client.Range, expression) })
 }
 
 // counted asks a question of a kind, and counts it.

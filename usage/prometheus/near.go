@@ -234,7 +234,7 @@ func (n *Near) window(ctx context.Context, expression string, at time.Time) (map
 		if out[e.Labels.Pod] == nil {
 			out[e.Labels.Pod] = map[string][]usage.Sample{}
 		}
-		out[e.Labels.Pod][e.Labels.Container] = append([]usage.Sample(nil), e.Samples...)
+		out[e.Labels.Pod][e.Labels.Container] = slices.Clone(e.Samples)
 	})
 	return out, err
 }

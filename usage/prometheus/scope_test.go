@@ -79,7 +79,7 @@ func TestOneOfTwoClusters(t *testing.T) {
 			return func(p []string) string { return s.Seen("shop", p, 6*time.Minute) }
 		}, 1},
 	} {
-		got, err := client.Pods(t.Context(), pods, moment, test.of(client.Scope()))
+		got, err := prometheus.AskPods(t.Context(), pods, moment, client.Range, test.of(client.Scope()))
 		require.NoError(t, err, name)
 		assert.InDelta(t, test.want, got["web-0"]["app"], test.want/100, name)
 	}
@@ -91,7 +91,7 @@ func TestOneOfTwoClusters(t *testing.T) {
 		"load":     {client.Scope().NodesLoad(), map[string]float64{"a": 0.1, "b": 0.3}},
 		"usage":    {client.Scope().NodesUsage(5 * time.Minute), map[string]float64{"a": 0.1}},
 	} {
-		got, err := client.Nodes(t.Context(), test.of, moment)
+		got, err := prometheus.AskNodes(t.Context(), test.of, moment, client.Range)
 		require.NoError(t, err, name)
 		assert.InDeltaMapValues(t, test.want, got, 1e-6, name)
 	}

@@ -108,13 +108,13 @@ func TestSignalsOfManyPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := asked.Load()
-			got, err := client.Pods(t.Context(), pods, moment, test.of)
+			got, err := prometheus.AskPods(t.Context(), pods, moment, client.Range, test.of)
 			require.NoError(t, err)
 			assert.Equal(t, test.want, got)
 			assert.EqualValues(t, 1, asked.Load()-before)
 		})
 	}
-	got, err := client.Pods(t.Context(), pods, moment, func(pods []string) string { return prometheus.Everything.Throttled("shop", pods, 5*time.Minute) })
+	got, err := prometheus.AskPods(t.Context(), pods, moment, client.Range, func(pods []string) string { return prometheus.Everything.Throttled("shop", pods, 5*time.Minute) })
 	require.NoError(t, err)
 	assert.InDelta(t, 0.4, got["web-1"]["app"], 1e-9)
 	assert.InDelta(t, 0.4, got["web-2"]["app"], 1e-9)
@@ -135,7 +135,7 @@ func TestKillsSinceEachPodsOwnTime(t *testing.T) {
 		want[pod] = map[bool]float64{true: 1}[i%4 >= 2]
 	}
 	client, asked := holding(t, prometheus.Config{}, series)
-	got, err := client.Since(t.Context(), windows, moment, func(pods []string, window time.Duration) string {
+	got, err := prometheus.AskSince(t.Context(), windows, moment, client.Range, func(pods []string, window time.Duration) string {
 		return prometheus.Everything.Killed("shop", pods, window)
 	})
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestNodesByWhateverTellsOfThem(t *testing.T) {
 		"usage":    {prometheus.Everything.NodesUsage(5 * time.Minute), map[string]float64{"a": 1.5, "b": 2.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := client.Nodes(context.Background(), test.of, moment)
+			got, err := prometheus.AskNodes(context.Background(), test.of, moment, client.Range)
 			require.NoError(t, err)
 			assert.Equal(t, test.want, got)
 		})

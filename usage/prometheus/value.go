@@ -44,8 +44,8 @@ func (c *Client) Value(ctx context.Context, expression string, at time.Time) (fl
 // whole.
 func decodeValue(r io.Reader, value *float64) (envelope, error) {
 	var answer struct {
-		Status, ErrorType, Error string
-		Data                     struct {
+		envelope
+		Data struct {
 			ResultType string
 			Result     json.RawMessage
 		}
@@ -53,11 +53,11 @@ func decodeValue(r io.Reader, value *float64) (envelope, error) {
 	if err := json.NewDecoder(r).Decode(&answer); err != nil {
 		return envelope{}, err
 	}
-	said := envelope{Status: answer.Status, ErrorType: answer.ErrorType, Error: answer.Error}
+	said := answer.envelope
 	switch {
-	case answer.Status == "":
+	case said.Status == "":
 		return said, errNotAnAnswer
-	case answer.Status != "success":
+	case said.Status != "success":
 		return said, nil
 	}
 	point, err := onePoint(answer.Data.ResultType, answer.Data.Result)

@@ -47,7 +47,7 @@ type Interest struct {
 	Workloads []string
 }
 
-// Store keeps recent usage. It is safe for concurrent use: mutex guards all unexported fields but dial, patience
+// Store keeps recent usage. It is safe for concurrent use: mutex guards all unexported fields but asking, and dial, patience
 // and room, which New sets. It is never held while a source is read.
 type Store struct {
 	// There, where set, returns whether the API server has a pod. Without it, a server that a policy names could
@@ -55,6 +55,8 @@ type Store struct {
 	There func(namespace, pod string) bool
 
 	dial usage.Dialer
+	// asking are the sources that have not answered yet.
+	asking sync.Map
 
 	mutex sync.RWMutex
 	// interests by policy, sources by their settings, and of holds what each container used.
@@ -64,8 +66,6 @@ type Store struct {
 	patience  time.Duration
 	// room is the most containers that are followed: mostContainers, less in tests.
 	room int
-	// asking are the sources that have not answered yet.
-	asking map[usage.Digest]bool
 	// held counts the containers that are followed, by namespace; left are those for which there was no room at the last
 	// refresh, and told the namespaces of which that has been said.
 	held map[string]int
@@ -97,7 +97,7 @@ func New(dial usage.Dialer) *Store {
 	return &Store{
 		dial: dial, patience: patience, room: mostContainers,
 		interests: map[owner]Interest{}, sources: map[usage.Digest]*source{}, of: map[place]*node.Recent{},
-		asking: map[usage.Digest]bool{}, held: map[string]int{}, left: map[string]map[place]bool{}, told: map[string]bool{},
+		held: map[string]int{}, left: map[string]map[place]bool{}, told: map[string]bool{},
 		strangers: map[string]int{},
 	}
 }
@@ -179,13 +179,13 @@ func (s *Store) Refresh(ctx context.Context, now time.Time) error {
 	answers := make(chan error, len(by))
 	asked := 0
 	for digest, interests := range by {
-		if !s.ask(digest) {
+		if _, already := s.asking.LoadOrStore(digest, true); already {
 			continue
 		}
 		asked++
 		go func() {
 			err := s.read(ctx, digest, interests, now)
-			s.answered(digest)
+			s.asking.Delete(digest)
 			answers <- err
 		}()
 	}
@@ -206,23 +206,6 @@ wait:
 	return errors.Join(append(failures, s.crowded())...)
 }
 
-// ask notes that a source is being asked; false: it is already.
-func (s *Store) ask(digest usage.Digest) bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.asking[digest] {
-		return false
-	}
-	s.asking[digest] = true
-	return true
-}
-
-func (s *Store) answered(digest usage.Digest) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	delete(s.asking, digest)
-}
-
 // crowded returns an error for each namespace that has more containers than there is room for, or whose source
 // reports pods that do not exist. A namespace that was in the last error is not repeated, as long as its trouble
 // goes on.
@@ -230,22 +213,19 @@ func (s *Store) crowded() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	var failures []error
+	before := s.told
+	s.told, s.unfollowed = map[string]bool{}, map[string]int{}
 	for _, namespace := range slices.Sorted(maps.Keys(s.left)) {
-		if !s.told[namespace] {
+		s.told[namespace], s.unfollowed[namespace] = true, len(s.left[namespace])
+		if !before[namespace] {
 			failures = append(failures, fmt.Errorf("%d containers of namespace %s are not followed: there is room for %d, and it has its share of them", len(s.left[namespace]), namespace, s.room))
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(s.strangers)) {
-		if !s.told[namespace] {
+		s.told[namespace] = true
+		if !before[namespace] {
 			failures = append(failures, fmt.Errorf("the usage source of namespace %s tells of %d containers of pods that are not there: they are left out", namespace, s.strangers[namespace]))
 		}
-	}
-	s.told, s.unfollowed = map[string]bool{}, map[string]int{}
-	for namespace, of := range s.left {
-		s.told[namespace], s.unfollowed[namespace] = true, len(of)
-	}
-	for namespace := range s.strangers {
-		s.told[namespace] = true
 	}
 	clear(s.left)
 	clear(s.strangers)

@@ -1,4 +1,4 @@
-package cluster
+package main
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestPodsOfOtherNamespaces(t *testing.T) {
 		return c.Get(ctx, key, o, options...)
 	}}
 	cached := fake.NewClientBuilder().WithObjects(pod("a"), pod("other")).WithInterceptorFuncs(refusing).Build()
-	reader := Reader{cached, func(namespace string) bool { return slices.Contains([]string{"a", "b"}, namespace) }}
+	reader := scrapedPods{cached, func(namespace string) bool { return slices.Contains([]string{"a", "b"}, namespace) }}
 	for namespace, want := range map[string]string{"a": "n", "b": "", "other": ""} {
 		node, err := reader.NodeOf(t.Context(), embedded.Pod{Namespace: namespace, Name: "web"})
 		assert.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package sourcetest holds what every usage.Source must show: the same past, loaded into each of them, has
-// to be answered alike.
-package sourcetest
+package embedded
+
+// What every usage.Source must show: the same past, loaded into each of them, has to be answered alike.
 
 import (
 	"context"
@@ -49,8 +49,8 @@ const step = 5 * time.Minute
 
 var noon = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
 
-// Run the suite.
-func Run(t *testing.T, load Load) {
+// conform runs the suite.
+func conform(t *testing.T, load Load) {
 	for _, test := range []struct {
 		name string
 		test func(*testing.T, Load)
@@ -62,7 +62,7 @@ func Run(t *testing.T, load Load) {
 		{"a short rate window has peaks of their own", cpuPeak},
 		{"a long rate window has none", noCPUPeak},
 		{"only the namespaces and pods asked for, container by container", selection},
-		{"no namespace is no question", nothing},
+		{"no namespace is no question", noNamespace},
 		{"what is no amount is left out", notAmounts},
 		{"a query of one number", value},
 		{"throttling is the part of the periods", throttled},
@@ -91,12 +91,12 @@ func lastHour() usage.Query {
 	return usage.Query{Namespaces: []string{"shop"}, Start: noon.Add(-time.Hour + step), End: noon, Step: step, RateWindow: step}
 }
 
-// answer is what a read yielded, joined by container.
-type answer map[string]*usage.Series
+// yielded is what a read yielded, joined by container.
+type yielded map[string]*usage.Series
 
-func read(t *testing.T, subject Subject, query usage.Query) (answer, usage.Report) {
+func read(t *testing.T, subject Subject, query usage.Query) (yielded, usage.Report) {
 	t.Helper()
-	all := answer{}
+	all := yielded{}
 	report, err := subject.Read(t.Context(), query, func(s usage.Series) {
 		of := s.Namespace + "/" + s.Pod + "/" + s.Container
 		if all[of] == nil {
@@ -241,7 +241,7 @@ func selection(t *testing.T, load Load) {
 	assert.Len(t, all, 2)
 }
 
-func nothing(t *testing.T, load Load) {
+func noNamespace(t *testing.T, load Load) {
 	query := lastHour()
 	query.Namespaces = nil
 	all, report := read(t, load(t, hours(1, using(0.2, 1))), query)

@@ -3,35 +3,16 @@ package prometheus_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
-	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
-
-	"attune.io/attune/usage/prometheus"
-	"attune.io/attune/usage/sourcetest"
 )
-
-// TestConformance asks Prometheus's own engine through the HTTP API.
-func TestConformance(t *testing.T) {
-	sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
-		all := memory{}
-		for at := past.From; !at.After(past.To); at = at.Add(past.Every) {
-			all.scrape(at, past.World(at))
-		}
-		server := httptest.NewServer(api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), all})
-		t.Cleanup(server.Close)
-		return newClient(t, prometheus.Config{Address: server.URL})
-	})
-}
 
 // memory are samples by the text of their labels. The engine reads them.
 type memory map[string]*promql.Series
@@ -69,33 +50,6 @@ func (s *seriesSet) Next() bool                      { s.at++; return s.at < len
 func (s *seriesSet) At() storage.Series              { return promql.NewStorageSeries(s.series[s.at]) }
 func (*seriesSet) Err() error                        { return nil }
 func (*seriesSet) Warnings() annotations.Annotations { return nil }
-
-// scrape adds what a Prometheus server keeps of cAdvisor: with more labels than are asked for, and the pods' own cgroups
-// beside the containers.
-func (m memory) scrape(at time.Time, measured []sourcetest.Measured) {
-	write := func(name string, c sourcetest.Measured, container string, value float64) {
-		id := fmt.Sprintf("/kubepods/%s/%s/%s", c.Namespace, c.Pod, container)
-		m.add(labels.FromStrings(labels.MetricName, name, "namespace", c.Namespace, "pod", c.Pod, "container", container,
-			"id", id, "job", "cadvisor", "instance", "10.0.0.1:10250"), at, value)
-	}
-	for _, c := range measured {
-		for _, container := range []string{c.Container, "", "POD"} {
-			if container != c.Container && c.Container != "app" {
-				continue
-			}
-			factor := 1.0
-			if container == "" {
-				factor = 7
-			}
-			write("container_cpu_usage_seconds_total", c, container, factor*c.CPUSeconds)
-			write("container_memory_working_set_bytes", c, container, factor*c.MemoryBytes)
-		}
-		if c.Periods > 0 {
-			write("container_cpu_cfs_periods_total", c, c.Container, c.Periods)
-			write("container_cpu_cfs_throttled_periods_total", c, c.Container, c.Throttled)
-		}
-	}
-}
 
 // api answers queries as Prometheus's HTTP API does.
 type api struct {

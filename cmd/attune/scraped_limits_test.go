@@ -1,4 +1,4 @@
-package cluster
+package main
 
 import (
 	"testing"
@@ -32,7 +32,7 @@ func TestLimits(t *testing.T) {
 	for mode, told := range map[v1alpha1.UpdateType]bool{v1alpha1.UpdateAuto: true, v1alpha1.UpdateCanary: true, v1alpha1.UpdateOneShot: false, v1alpha1.UpdateRecommend: false} {
 		rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "statefulset-db"}}
 		rec.Spec.Workload, rec.Spec.Mode = v1alpha1.WorkloadRef{Kind: v1alpha1.KindStatefulSet, Name: "db"}, mode
-		reader := Reader{fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod, orphan, rec).Build(), func(namespace string) bool { return namespace == "shop" }}
+		reader := scrapedPods{fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod, orphan, rec).Build(), func(namespace string) bool { return namespace == "shop" }}
 		limits, err := reader.Limits(t.Context(), embedded.Pod{Namespace: "shop", Name: "db-0"})
 		require.NoError(t, err)
 		if want := map[string]float64(nil); !told {

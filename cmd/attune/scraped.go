@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/usage/embedded"
+)
+
+// scrapedPods answers the questions of the scraper (embedded.Cluster) from the caches: which nodes there are, where a pod
+// runs, and of which pods more than usage is wanted. It never asks the API server itself, and changes no object. It is safe
+// for concurrent use, as its cache is.
+type scrapedPods struct {
+	// cache holds nodes, pods and recommendations. Lists share memory with it, so nothing that it returns is
+	// changed.
+	cache client.Reader
+	// cached returns whether the cache has the objects of a namespace. The cache refuses questions about any other
+	// namespace with an error. It must not be nil.
+	cached func(namespace string) bool
+}
+
+// Nodes implements embedded.Cluster. A node without a usable address is an entry of unusable; err is the cache's.
+func (r scrapedPods) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []error, err error) {
+	list := &corev1.NodeList{}
+	if err := r.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	for i := range list.Items {
+		node, err := embedded.NodeOf(&list.Items[i])
+		if err != nil {
+			unusable = append(unusable, err)
+			continue
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, unusable, nil
+}
+
+// Watched implements embedded.Cluster: the pods with an open record of a resize.
+func (r scrapedPods) Watched(ctx context.Context) (map[embedded.Pod]string, error) {
+	list, err := r.recommendations(ctx)
+	return withRecords(list), err
+}
+
+// withRecords are the pods with an open record of a resize, and their nodes.
+func withRecords(list []v1alpha1.AttuneRecommendation) map[embedded.Pod]string {
+	watched := map[embedded.Pod]string{}
+	for i := range list {
+		for _, record := range list[i].Status.Records {
+			watched[embedded.Pod{Namespace: list[i].Namespace, Name: record.PodName}] = record.Node
+		}
+	}
+	return watched
+}
+
+// Followed implements embedded.Cluster: the running pods of workloads of the strategy Node in mode Auto. Pods
+// without a node are left out.
+func (r scrapedPods) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
+	list, err := r.recommendations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	followed := map[embedded.Pod]string{}
+	for i := range list {
+		// Only these pods are looked up: to find the pods of all workloads would cost more than the scrape.
+		if !sizedByNode(&list[i]) {
+			continue
+		}
+		pods, err := owners.Pods(ctx, r.cache, workload.IdentityOf(&list[i]))
+		if err != nil {
+			return nil, err
+		}
+		for _, pod := range pods {
+			if pod.Spec.NodeName != "" {
+				followed[embedded.Pod{Namespace: pod.Namespace, Name: pod.Name}] = pod.Spec.NodeName
+			}
+		}
+	}
+	return followed, nil
+}
+
+// sizedByNode returns whether a workload's running pods are sized by their nodes (strategy Node in mode Auto).
+// Only for those the time that they waited for CPU is part of their base.
+func sizedByNode(rec *v1alpha1.AttuneRecommendation) bool {
+	return rec.Spec.Strategy == v1alpha1.StrategyNode && rec.Spec.Mode == v1alpha1.UpdateAuto
+}
+
+// NodeOf implements embedded.Cluster. A pod of a namespace that is not cached has no node: kubelets tell of every pod.
+func (r scrapedPods) NodeOf(ctx context.Context, pod embedded.Pod) (string, error) {
+	found, err := r.pod(ctx, pod)
+	return found.Spec.NodeName, err
+}
+
+// There returns whether a pod is in the cache. It is true where the cache fails, so that a failing cache drops
+// nothing.
+func (r scrapedPods) There(namespace, name string) bool {
+	if !r.cached(namespace) {
+		return false
+	}
+	err := r.cache.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Pod{}, client.UnsafeDisableDeepCopy)
+	return !apierrors.IsNotFound(err)
+}
+
+// pod of the cache, which is not to be changed; an empty one where it is not there.
+func (r scrapedPods) pod(ctx context.Context, pod embedded.Pod) (*corev1.Pod, error) {
+	found := &corev1.Pod{}
+	if !r.cached(pod.Namespace) {
+		return found, nil
+	}
+	err := r.cache.Get(ctx, client.ObjectKey(pod), found, client.UnsafeDisableDeepCopy)
+	return found, client.IgnoreNotFound(err)
+}
+
+// recommendations lists all recommendations of the cache. The caller must not change them.
+func (r scrapedPods) recommendations(ctx context.Context) ([]v1alpha1.AttuneRecommendation, error) {
+	list := &v1alpha1.AttuneRecommendationList{}
+	if err := r.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing recommendations: %w", err)
+	}
+	return list.Items, nil
+}
+
+// Limits returns the memory limits of a pod's containers, in bytes, where its workload is in a mode in which they are
+// raised before an OOM kill; nil: it is not, or the pod is not there.
+func (r scrapedPods) Limits(ctx context.Context, pod embedded.Pod) (map[string]float64, error) {
+	found, rec, err := r.sized(ctx, pod)
+	if err != nil || rec == nil || !raises(rec) {
+		return nil, err
+	}
+	limits := map[string]float64{}
+	for _, c := range podview.Resizable(found) {
+		if limit := c.Resources.Limits.Memory(); !limit.IsZero() {
+			limits[c.Name] = limit.AsApproximateFloat64()
+		}
+	}
+	return limits, nil
+}
+
+// Raised returns the namespaces with workloads in such a mode.
+func (r scrapedPods) Raised(ctx context.Context) (map[string]bool, error) {
+	list, err := r.recommendations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raised := map[string]bool{}
+	for i := range list {
+		if raises(&list[i]) {
+			raised[list[i].Namespace] = true
+		}
+	}
+	return raised, nil
+}
+
+// raises reports whether a workload is in a mode in which memory is raised before an OOM kill.
+func raises(rec *v1alpha1.AttuneRecommendation) bool {
+	return rec.Spec.Mode == v1alpha1.UpdateCanary || rec.Spec.Mode == v1alpha1.UpdateAuto
+}
+
+// Recommendation returns the name of the recommendation of a pod's workload; false: there is none.
+func (r scrapedPods) Recommendation(ctx context.Context, pod embedded.Pod) (types.NamespacedName, bool) {
+	_, rec, err := r.sized(ctx, pod)
+	if err != nil || rec == nil {
+		return types.NamespacedName{}, false
+	}
+	return client.ObjectKeyFromObject(rec), true
+}
+
+// sized returns a pod and its workload's recommendation, which are not to be changed; nil: one of them is not there.
+func (r scrapedPods) sized(ctx context.Context, pod embedded.Pod) (*corev1.Pod, *v1alpha1.AttuneRecommendation, error) {
+	found, err := r.pod(ctx, pod)
+	if err != nil || found.Name == "" {
+		return nil, nil, err
+	}
+	rec, err := owners.Recommendation(ctx, r.cache, found)
+	return found, rec, err
+}

@@ -1,0 +1,22 @@
+package history
+
+import "attune.io/attune/usage"
+
+// Held is how many bytes the histories of a store take.
+func (s *Store) Held() int64 {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	return s.options.MaxBytes - s.budget.left
+}
+
+// Histories counts the containers of a source that have one.
+func (s *Store) Histories(settings usage.SourceSettings) (n int) {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	for _, namespace := range s.pools[settings.Digest()].namespaces {
+		for _, track := range namespace.tracks {
+			n += len(track.histories)
+		}
+	}
+	return n
+}
