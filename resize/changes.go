@@ -28,10 +28,7 @@ func (c Change) Move() Move { return Move{Container: c.Container, From: c.Prior,
 // Changes pairs the lists of a record by container name, in the order of Desired. An entry without a prior size is
 // left out.
 func Changes(record v1alpha1.ResizeRecord) []Change {
-	priors := map[string]recommender.Size{}
-	for _, c := range record.Prior {
-		priors[c.Name] = podview.FromResources(c.Resources)
-	}
+	priors := podview.SizesOf(record.Prior)
 	baselines := map[string]v1alpha1.ContainerBaseline{}
 	for _, b := range record.Baseline {
 		baselines[b.Name] = b
@@ -49,8 +46,8 @@ func Changes(record v1alpha1.ResizeRecord) []Change {
 	return changes
 }
 
-// anyChange reports whether one of the record's changes has a property.
-func anyChange(record v1alpha1.ResizeRecord, is func(Move) bool) bool {
+// AnyChange reports whether one of the record's changes has a property.
+func AnyChange(record v1alpha1.ResizeRecord, is func(Move) bool) bool {
 	return slices.ContainsFunc(Changes(record), func(c Change) bool { return is(c.Move()) })
 }
 

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +30,7 @@ func triedLately(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 // DeclinedMeanwhile applies the API server's answers of this pass to a plan that Admit let pass: an answer to
 // another pod of the workload, such as an exceeded quota, can hold for this one as well.
 func DeclinedMeanwhile(pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
-	var declined []v1alpha1.Try
-	for _, t := range in.Status.Tries {
-		if t.What == v1alpha1.TryResize {
-			declined = append(declined, t)
-		}
-	}
-	in.Status.Tries = declined
+	in.Status.Tries = slices.DeleteFunc(slices.Clone(in.Status.Tries), func(t v1alpha1.Try) bool { return t.What != v1alpha1.TryResize })
 	return triedLately(pod, plan, in)
 }
 
@@ -193,10 +188,7 @@ func higher(tries []v1alpha1.Try, what v1alpha1.TryKind, container string, to re
 
 // reached is the memory that a row names, in bytes; 0: none.
 func reached(t v1alpha1.Try) recommender.Amount {
-	if t.Amount == nil {
-		return 0
-	}
-	return podview.AmountOf(recommender.Memory, *t.Amount)
+	return podview.FromPointer(recommender.Memory, t.Amount)
 }
 
 // stopsAnswer refuses memory beyond what earlier answers to OOM kills reached, once there were mostAnswers of them
@@ -227,13 +219,7 @@ func Leaks(tries []v1alpha1.Try) *v1alpha1.Try {
 // Forgiven returns the tries without the rows for answers to OOM kills, so that these are counted from zero again.
 // It is used when the operator's own pause of a workload ends.
 func Forgiven(tries []v1alpha1.Try) []v1alpha1.Try {
-	var kept []v1alpha1.Try
-	for _, t := range tries {
-		if t.What != v1alpha1.TryOOMChain && t.What != v1alpha1.TryOOMAnswer {
-			kept = append(kept, t)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryOOMChain || t.What == v1alpha1.TryOOMAnswer })
 }
 
 func clock(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -20,7 +20,7 @@ func unscheduledGrowth(s situation, m Move) *Refusal {
 // criticalGrowth refuses growth of pods of system priority: a kubelet evicts other pods of the node to make room
 // for them.
 func criticalGrowth(s situation, m Move) *Refusal {
-	if p := s.pod.Spec.Priority; p != nil && *p >= criticalPriority && m.Raises() {
+	if p := s.pod.Spec.Priority; p != nil && *p >= podview.CriticalPriority && m.Raises() {
 		return refuseMove(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
 	}
 	return nil

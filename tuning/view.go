@@ -310,24 +310,6 @@ func (v *View) Close(why *resize.Refusal) {
 	}
 }
 
-// hasTemplate reports that the workload is there, and its template can be read.
-func (v *View) hasTemplate() bool { return v.Workload != nil && v.Workload.Template != nil }
-
-// templateSize returns what the workload's template sets for a container; false: the workload, its
-// template or the container is gone.
-func (v *View) templateSize(container string) (recommender.Size, bool) {
-	if !v.hasTemplate() {
-		return recommender.Size{}, false
-	}
-	spec := v.Workload.Template.Spec
-	for _, c := range append(slices.Clone(spec.Containers), spec.InitContainers...) {
-		if c.Name == container {
-			return podview.ReadSpec(c.Resources), true
-		}
-	}
-	return recommender.Size{}, false
-}
-
 // Live returns the pods that have not ended and are not being deleted, as a new slice. Ended pods stay in
 // Pods for a while, such as failed attempts of a Job: what killed them is still learned, and nothing is
 // done about them.

@@ -218,7 +218,7 @@ func (d *watcher) learn() {
 func (d *watcher) before(pod *corev1.Pod) map[string]recommender.Size {
 	sizes := d.births.originals.of(pod)
 	for _, c := range podview.Resizable(pod) {
-		if size, ok := d.view.templateSize(c.Name); ok && sizes[c.Name] == (recommender.Size{}) {
+		if size, ok := podview.TemplateSize(d.view.owner().Template, c.Name); ok && sizes[c.Name] == (recommender.Size{}) {
 			sizes[c.Name] = size
 		}
 	}

@@ -179,7 +179,7 @@ func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor would be created as its template says: the pod would request %s of %s, and the largest node on which it may run has %s",
 					recommender.Format(r, needs[r]), r, recommender.Format(r, most))
 			}
-			given := seedOf(*e.Seed, m.Container, r)
+			given := podview.SeedRequests(e.Seed, m.Container)[r].Request
 			if m.To[r].Request > m.From[r].Request && given < m.To[r].Request {
 				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor's container %s would be born with %s of %s, and it wants %s; new pods get more once another pod has proven it",
 					m.Container, recommender.Format(r, given), r, recommender.Format(r, m.To[r].Request))
@@ -187,20 +187,6 @@ func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 		}
 	}
 	return nil
-}
-
-// seedOf is the request that a seed gives a container, in millicores or bytes; 0: none.
-func seedOf(seed v1alpha1.Seed, container string, r recommender.Resource) recommender.Amount {
-	for _, s := range seed.Containers {
-		switch {
-		case s.Name != container:
-		case r == recommender.Memory:
-			return podview.FromPointer(r, s.MemoryRequest)
-		default:
-			return podview.FromPointer(r, s.CPURequest)
-		}
-	}
-	return 0
 }
 
 // noOtherNode refuses where no other node could ever hold the successor, which would then be pending for ever.
@@ -223,13 +209,8 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 // that size if it were empty.
 func Takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
 	caps := resize.CapabilitiesOf(node, "")
-	if node.Spec.Unschedulable || !caps.NodeReady {
+	if node.Spec.Unschedulable || !caps.NodeReady || !podview.Within(needs, caps.Allocatable) {
 		return false
-	}
-	for _, r := range recommender.Resources {
-		if needs[r] > caps.Allocatable[r] {
-			return false
-		}
 	}
 	holds := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
 	if _, tainted := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations, holds, true); tainted {

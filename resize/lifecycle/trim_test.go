@@ -91,6 +91,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
 	by, at := podview.ResizedBy(pod)
 	out["ResizedBy"] = []any{by, at}
+	since, unschedulable := podview.UnschedulableSince(pod)
+	out["UnschedulableSince"] = []any{since, unschedulable}
 	out["ResizedSince"] = podview.ResizedSince(pod, noon.Add(-500*time.Second), noon)
 	out["ResizedEntries"] = len(podview.ResizedEntries(pod, func(manager string) string { return manager }))
 	catchUp, refusal := CatchUp(pod)
