@@ -273,7 +273,7 @@ func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway b
 		if !underway || status.Resources == nil {
 			continue
 		}
-		if limit := AmountIn(r, status.Resources.Limits); !Near(LimitOf(r), limit, spec[r].Limit) {
+		if limit := AmountIn(r, status.Resources.Limits); !NearLimit(r, limit, spec[r].Limit) {
 			size[r].Limit = limit
 		}
 	}

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ func (d *evictor) recreates() bool {
 // decision is then not carried out but made again with the list.
 func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.view.Workload == nil || d.view.Workload.Deleting {
-		return &resize.Refusal{Reason: resize.ReasonNoController, PodWide: true, Message: "the workload is gone, and nothing would take the pod's place"}
+		return resize.Refuse(resize.ReasonNoController, "the workload is gone, and nothing would take the pod's place")
 	}
 	refusal := lifecycle.MayEvict(pod, d.eviction(plan))
 	if refusal == nil && d.view.Looked.Unread.Cluster != nil {
@@ -171,10 +172,7 @@ func (d *evictor) notEvictableNow(pod *corev1.Pod, plan resize.Plan) *resize.Ref
 	if refusal := d.notWanted(pod); refusal != nil {
 		return refusal
 	}
-	if refusal := d.blocked(pod); refusal != nil {
-		return refusal
-	}
-	if refusal := resize.RecordsFull(pod, plan, d.gates.input(pod)); refusal != nil {
+	if refusal := cmp.Or(d.blocked(pod), resize.RecordsFull(pod, plan, d.gates.input(pod))); refusal != nil {
 		return refusal
 	}
 	return d.notEvictable(pod, plan)
@@ -187,11 +185,11 @@ func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
 	granted, known := d.view.Grants[pod.UID]
 	switch {
 	case !d.view.ByNode(), !d.view.resizesPods(), !d.view.Policy.Settings.Resize.NodeEviction:
-		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Message: "its policy lets no node evict it: node.eviction is Disabled, or the mode is not Auto"}
+		return resize.Refuse(resize.ReasonNotWanted, "its policy lets no node evict it: node.eviction is Disabled, or the mode is not Auto")
 	case !known:
-		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Transient: true, Message: "its node has not said anew that it has to go"}
+		return resize.RefuseForNow(resize.ReasonNotWanted, "its node has not said anew that it has to go")
 	case granted.Evict == "":
-		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Message: "it fits on its node again"}
+		return resize.Refuse(resize.ReasonNotWanted, "it fits on its node again")
 	}
 	return nil
 }

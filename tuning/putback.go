@@ -160,18 +160,17 @@ func (d *undoer) undo() *resize.Refusal {
 	case !asked:
 		return nil
 	case err != nil:
-		return &resize.Refusal{Reason: ReasonBadUndo, Message: err.Error(), PodWide: true}
+		return resize.Refuse(ReasonBadUndo, "%s", err)
 	}
 	text, undoing := d.undoing()
-	if !undoing {
-		return d.undone(at, "its running pods were put back to the sizes from before attune")
+	if undoing {
+		left := d.putBack()
+		if len(left) > 0 || len(d.out.Status.Records) > 0 || d.view.Rec.Spec.Seed != nil {
+			return d.undone(at, d.underway(left))
+		}
+		d.out.Status.UndoneAt = text
+		d.tell(undone(at))
 	}
-	left := d.putBack()
-	if len(left) > 0 || len(d.out.Status.Records) > 0 || d.view.Rec.Spec.Seed != nil {
-		return d.undone(at, d.underway(left))
-	}
-	d.out.Status.UndoneAt = text
-	d.tell(undone(at))
 	return d.undone(at, "its running pods were put back to the sizes from before attune")
 }
 
@@ -224,6 +223,6 @@ func (d *undoer) underway(left []*resize.Refusal) string {
 
 // undone is the refusal of everything new while the annotation is there, with the command that removes it.
 func (d *undoer) undone(at time.Time, how string) *resize.Refusal {
-	return &resize.Refusal{Reason: ReasonUndone, PodWide: true, Message: fmt.Sprintf(
-		"undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again", at.Format(time.RFC3339), how, d.view.commandLine())}
+	return resize.Refuse(ReasonUndone, "undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again",
+		at.Format(time.RFC3339), how, d.view.commandLine())
 }

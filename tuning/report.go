@@ -101,31 +101,25 @@ func (d *reporter) resizing() metav1.Condition {
 // degraded is the condition Degraded. A pod that was killed below its original resources goes first, then one that
 // should have its old size back, then one that was given up, then a high rate of reverts in the history.
 func (d *reporter) degraded() metav1.Condition {
-	if below := d.restorer.describe(); below != "" {
-		return metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBelowOriginal, Message: below}
-	}
-	why := d.leftBehind()
+	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
+	below, pending, w := d.restorer.describe(), d.leftBehind(), d.out.Status.AdmissionWithdrawn
 	if len(d.out.Pending) > 0 {
-		why = d.out.Pending[0]
+		pending = d.out.Pending[0]
 	}
-	if why != "" {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: why,
-		}
+	switch {
+	case below != "":
+		c.Reason, c.Message = v1alpha1.ReasonBelowOriginal, below
+	case pending != "":
+		c.Reason, c.Message = v1alpha1.ReasonRevertPending, pending
+	case w != nil && !w.RejectedWithout:
+		c.Reason = w.Reason
+		c.Message = fmt.Sprintf("new pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message)
+	case lifecycle.Degraded(d.out.Status.History):
+		c.Reason, c.Message = v1alpha1.ReasonHighRevertRate, "3 or more of the last 5 resizes were reverted: raise overhead or minAllowed"
+	default:
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonHealthy
 	}
-	if w := d.out.Status.AdmissionWithdrawn; w != nil && !w.RejectedWithout {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: w.Reason,
-			Message: fmt.Sprintf("new pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message),
-		}
-	}
-	if lifecycle.Degraded(d.out.Status.History) {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHighRevertRate,
-			Message: "3 or more of the last 5 resizes were reverted: raise overhead or minAllowed",
-		}
-	}
-	return metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHealthy}
+	return c
 }
 
 // blockedCondition is the condition ResizeBlocked of a refusal; nil: nothing is blocked.
@@ -133,9 +127,7 @@ func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 	if blocked == nil {
 		return metav1.Condition{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotBlocked}
 	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: blocked.Reason, Message: blocked.Message,
-	}
+	return metav1.Condition{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: blocked.Reason, Message: blocked.Message}
 }
 
 // atTarget counts the live pods for which no change is planned. A pod whose resize is under way is not at

@@ -137,8 +137,7 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 //  6. Admit applies the gates; a refusal for want of room may lead to another node (tryElsewhere).
 func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.outOfDate(pod) {
-		return resize.Plan{}, &resize.Refusal{Reason: resize.ReasonResizeUnderway, PodWide: true, Transient: true,
-			Message: "the pod as we see it is older than its last resize"}
+		return resize.Plan{}, resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod as we see it is older than its last resize")
 	}
 	if wishes, refusal := resize.CatchUp(pod); wishes != nil || refusal != nil {
 		return d.catchUp(pod, wishes, refusal)
@@ -207,10 +206,8 @@ const youngFor = 30 * time.Second
 // just started. If the rest were sent now, the left-out part would have to wait for the watch and the
 // cooldown of that resize.
 func tooYoung(plan resize.Plan) *resize.Refusal {
-	for i := range plan.LeftOut {
-		if plan.LeftOut[i].Reason == resize.ReasonStartedJustNow {
-			return &plan.LeftOut[i]
-		}
+	if i := slices.IndexFunc(plan.LeftOut, func(r resize.Refusal) bool { return r.Reason == resize.ReasonStartedJustNow }); i >= 0 {
+		return &plan.LeftOut[i]
 	}
 	return nil
 }

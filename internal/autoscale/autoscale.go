@@ -11,7 +11,6 @@ package autoscale
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -85,8 +84,7 @@ func (h Holds) Refusal() *resize.Refusal {
 	if h.vpa == "" {
 		return nil
 	}
-	return &resize.Refusal{Reason: resize.ReasonVPA, PodWide: true, Message: fmt.Sprintf(
-		"VerticalPodAutoscaler %s sizes the workload too: nothing is applied until its updateMode is Off or it is gone", h.vpa)}
+	return resize.Refuse(resize.ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too: nothing is applied until its updateMode is Off or it is gone", h.vpa)
 }
 
 // Gate returns what the gate of HPAs checks (resize.WorkloadInput.HPA), for the containers of a recommendation. Memory
