@@ -1,7 +1,10 @@
 package resize_test
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 	"attune.io/attune/resize/resizetest"
 )
 
@@ -22,8 +25,7 @@ var (
 	with         = resizetest.With
 	wish         = resizetest.Wish
 	able         = resizetest.Able
-	capable      = resizetest.Capable
-	quantity     = resizetest.Quantity
+	quantity     = resource.MustParse
 	mustPlan     = resizetest.MustPlan
 	auto         = resizetest.Auto
 	setCondition = resizetest.SetCondition
@@ -47,3 +49,10 @@ var (
 	quotaOf      = resizetest.QuotaOf
 	refused      = resizetest.Refused
 )
+
+// capable is Able, edited.
+func capable(edit func(*resize.Capabilities)) resize.Capabilities {
+	caps := able()
+	edit(&caps)
+	return caps
+}

@@ -1,6 +1,10 @@
 package lifecycle_test
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize/resizetest"
 )
@@ -22,7 +26,7 @@ var (
 	with           = resizetest.With
 	wish           = resizetest.Wish
 	able           = resizetest.Able
-	quantity       = resizetest.Quantity
+	quantity       = resource.MustParse
 	mustPlan       = resizetest.MustPlan
 	auto           = resizetest.Auto
 	setCondition   = resizetest.SetCondition
@@ -30,14 +34,12 @@ var (
 	recorded       = resizetest.Recorded
 	ofMemory       = resizetest.OfMemory
 	hadMore        = resizetest.HadMore
-	phase          = resizetest.Phase
 	reason         = resizetest.Reason
 	watchedUntil   = resizetest.WatchedUntil
 	resized        = resizetest.Resized
 	observed       = resizetest.Observed
 	allocatedTo    = resizetest.AllocatedTo
 	pending        = resizetest.Pending
-	inProgress     = resizetest.InProgress
 	done           = resizetest.Done
 	web            = resizetest.Web
 	ago            = resizetest.Ago
@@ -54,3 +56,13 @@ var (
 	quotaOf        = resizetest.QuotaOf
 	refused        = resizetest.Refused
 )
+
+// phase edits the phase of a record.
+func phase(p v1alpha1.RecordPhase) func(*v1alpha1.ResizeRecord) {
+	return func(r *v1alpha1.ResizeRecord) { r.Phase = p }
+}
+
+// inProgress: the kubelet carries the resize out, or fails to.
+func inProgress(reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { setCondition(p, corev1.PodResizeInProgress, reason, "the kubelet's word", 2) }
+}
