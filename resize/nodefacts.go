@@ -93,23 +93,9 @@ func (f NodeFacts) Now(then, terms NodeTerms, now time.Time) NodeFacts {
 	if then.kubelet != terms.kubelet || !now.Before(f.Until) {
 		f.Policies, f.Until = Policies{}, time.Time{}
 	}
-	f.Blocks = standing(f.Blocks, now)
+	f.Blocks = maps.Clone(f.Blocks)
+	maps.DeleteFunc(f.Blocks, func(_ string, block NodeBlock) bool { return !now.Before(latest(block.Growth, block.All)) })
 	return f
-}
-
-// standing returns the blocks that have not ended; nil where there are none.
-func standing(blocks map[string]NodeBlock, now time.Time) map[string]NodeBlock {
-	var left map[string]NodeBlock
-	for namespace, block := range blocks {
-		if !now.Before(latest(block.Growth, block.All)) {
-			continue
-		}
-		if left == nil {
-			left = map[string]NodeBlock{}
-		}
-		left[namespace] = block
-	}
-	return left
 }
 
 // PoliciesOf reads kubelet settings from the message of an Infeasible answer; the zero value where it names none.

@@ -298,14 +298,15 @@ func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 		return cmp.Or(cmp.Compare(counts[of(a)], counts[of(b)]), cmp.Compare(a.Reason, b.Reason))
 	}))
 	if most[0] == string(v1alpha1.TryClimb) {
-		return withoutOldest(tries, v1alpha1.TryClimb)
+		return withoutOldest(tries)
 	}
 	return merged(tries, func(t v1alpha1.Try) bool { return of(t) == most })
 }
 
 // withoutOldest counts the row of a pod that began first in a row of its container that names no pod, and ends with the first
 // row that is counted there.
-func withoutOldest(tries []v1alpha1.Try, what v1alpha1.TryKind) []v1alpha1.Try {
+func withoutOldest(tries []v1alpha1.Try) []v1alpha1.Try {
+	const what = v1alpha1.TryClimb
 	for before := len(tries); len(tries) == before; {
 		oldest := -1
 		for i, t := range tries {
@@ -394,12 +395,7 @@ func anySize(a, b v1alpha1.Try) metav1.Time {
 func digestOf(p Plan, generation int64) string {
 	asked := map[string]recommender.Size{}
 	for _, m := range p.Moves {
-		asked[m.Container] = podview.Combine(m.From, m.To, func(from, to recommender.Amount) recommender.Amount {
-			if from == to {
-				return 0
-			}
-			return to
-		})
+		asked[m.Container] = m.newAmounts()
 	}
 	return digest(generation, asked)
 }

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -155,10 +156,7 @@ func scaledOnMemory(now autoscale.Holds, t v1alpha1.ContainerTarget) bool {
 
 // limitFloor returns the amount of bytes that no memory limit goes below; 0: there is none.
 func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
-	if t.MemoryLimitFloor == nil {
-		return 0
-	}
-	return podview.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
+	return podview.FromPointer(recommender.Memory, t.MemoryLimitFloor)
 }
 
 // urgent reports whether a plan answers an OOM kill: the kernel killed a container of this very pod, the
@@ -238,25 +236,23 @@ func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []pod
 // in a Guaranteed pod alone, and is raised instead of it where there is no limit.
 func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], harm.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
-	i := slices.IndexFunc(d.view.Rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name && t.Demand != nil })
+	t := d.view.target(c.Name)
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
-	if i < 0 || !below {
+	if t.Demand == nil || !below {
 		return recommender.Allocation{}
 	}
-	demand := d.view.Rec.Spec.Containers[i].Demand
 	answer := recommender.Allocation{Request: has.Request}
-	if has.Limit == 0 && !scaledOnMemory(d.view.Autoscalers, d.view.Rec.Spec.Containers[i]) || podview.Guaranteed(pod) {
+	if has.Limit == 0 && !scaledOnMemory(d.view.Autoscalers, t) || podview.Guaranteed(pod) {
 		answer.Request = floor
-		if most := podview.FromResources(demand.Most)[recommender.Memory].Request; most > 0 {
+		if most := podview.FromResources(t.Demand.Most)[recommender.Memory].Request; most > 0 {
 			answer.Request = min(floor, most)
 		}
 		answer.Request = max(answer.Request, has.Request)
 	}
 	if has.Limit > 0 {
-		max7d := podview.FromResources(v1alpha1.Resources{MemoryRequest: demand.MemoryMax7d})[recommender.Memory].Request
-		limited := noderules.Container{Max7d: max7d, OOM: floor}
-		if demand.MemoryLimitMost != nil {
-			limited.LimitMost = max(podview.AmountOf(recommender.Memory, *demand.MemoryLimitMost), floor)
+		limited := noderules.Container{Max7d: podview.FromPointer(recommender.Memory, t.Demand.MemoryMax7d), OOM: floor}
+		if t.Demand.MemoryLimitMost != nil {
+			limited.LimitMost = max(podview.AmountOf(recommender.Memory, *t.Demand.MemoryLimitMost), floor)
 		}
 		answer.Limit = max(has.Limit, limited.MemoryLimit(answer.Request))
 	}
@@ -270,7 +266,7 @@ func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
 	for name, size := range d.originals.of(pod) {
 		out = append(out, podview.Container{Name: name, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][name]})
 	}
-	slices.SortFunc(out, func(a, b podview.Container) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
+	slices.SortFunc(out, func(a, b podview.Container) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -6,8 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
@@ -228,7 +230,9 @@ func (d *starter) takeBoostsBack() {
 		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
-		left, known := lifecycle.BoostLeft(pod, boosted, d.view.boostFor(), d.view.Now)
+		// Where the policy has no boost any more, a boost ends when the pod is ready.
+		lasts := ptr.Deref(d.view.Policy.Settings.StartupBoost, policy.Boost{}).Duration
+		left, known := lifecycle.BoostLeft(pod, boosted, lasts, d.view.Now)
 		if known && left > 0 {
 			d.wake(left)
 		}

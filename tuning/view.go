@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
@@ -193,10 +194,17 @@ func (v *View) Pod(uid types.UID) *corev1.Pod {
 // owner returns the workload as it is, and the zero value where it is gone: records outlive their
 // workload.
 func (v *View) owner() workload.Workload {
-	if v.Workload == nil {
-		return workload.Workload{}
+	return ptr.Deref(v.Workload, workload.Workload{})
+}
+
+// target is the stored target of a container; the zero value: there is none.
+func (v *View) target(container string) v1alpha1.ContainerTarget {
+	for _, t := range v.Rec.Spec.Containers {
+		if t.Name == container {
+			return t
+		}
 	}
-	return *v.Workload
+	return v1alpha1.ContainerTarget{}
 }
 
 // dataUntil returns the time of the newest usage sample by which the stored targets hold: the time stored
@@ -261,15 +269,6 @@ func (v *View) SetMemory(pod types.UID, held map[string]recommender.Amount, soon
 // its pods hold shares.
 func (v *View) ByNode() bool {
 	return v.Rec.Spec.Strategy == v1alpha1.StrategyNode || v.Policy.Settings.Strategy == v1alpha1.StrategyNode
-}
-
-// boostFor returns how long a boost lasts; 0 where the policy has no boost any more: then a boost ends
-// when the pod is ready.
-func (v *View) boostFor() time.Duration {
-	if b := v.Policy.Settings.StartupBoost; b != nil {
-		return b.Duration
-	}
-	return 0
 }
 
 // unreachable returns the nodes of records that are not ready. A record whose pod no kubelet can put back

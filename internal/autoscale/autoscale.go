@@ -110,16 +110,13 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 // want of data or plausible data, or by the size of nodes. 0: no exception. A container is killed at its limit, so the request of a container with a limit
 // stays where an HPA scales on it. Only the request of a Guaranteed pod that was killed itself goes with the limit.
 //
-// It is a least amount and no reason to lower anything. It is rounded up to whole MiB, as its decay would
-// otherwise make a new amount in every pass. It is 0 where the memory is not held, where nothing was learned, and
+// It is a least amount and no reason to lower anything. It is 0 where the memory is not held, where nothing was learned, and
 // where a reason with precedence holds it (a VPA, a floor above maxAllowed).
 func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) recommender.Amount {
-	const mi = 1 << 20
 	if !holds(t, passable...) || holds(t, resize.ReasonVPA, recommender.FloorAboveMaximum) {
 		return 0
 	}
-	floor := harm.OOMFloorOf(floors, t.Name, now)
-	return (floor + mi - 1) / mi * mi
+	return harm.OOMFloorOf(floors, t.Name, now)
 }
 
 // passable are the reasons to hold memory over which an OOM kill has precedence.

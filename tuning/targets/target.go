@@ -90,31 +90,19 @@ func Brief(targets []v1alpha1.ContainerTarget) {
 	for i := range targets {
 		total += bytesOf(targets[i].Steps)
 	}
-	for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
-		before := bytesOf(targets[i].Steps)
-		targets[i].Steps = changing(targets[i].Steps)
-		total += bytesOf(targets[i].Steps) - before
+	changing := func(steps []v1alpha1.Step) []v1alpha1.Step {
+		return slices.DeleteFunc(slices.Clone(steps), func(s v1alpha1.Step) bool { return s.Before == s.After })
 	}
-	for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
-		before := bytesOf(targets[i].Steps)
-		targets[i].Steps = omitted(len(targets))
-		total += bytesOf(targets[i].Steps) - before
+	omitted := func([]v1alpha1.Step) []v1alpha1.Step {
+		return []v1alpha1.Step{{Resource: "cpu", Name: stepOmitted, Reason: fmt.Sprintf("the steps are left out: the workload has %d containers", len(targets))}}
 	}
-}
-
-// changing returns the steps that changed an amount.
-func changing(steps []v1alpha1.Step) (out []v1alpha1.Step) {
-	for _, s := range steps {
-		if s.Before != s.After {
-			out = append(out, s)
+	for _, shorten := range []func([]v1alpha1.Step) []v1alpha1.Step{changing, omitted} {
+		for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
+			before := bytesOf(targets[i].Steps)
+			targets[i].Steps = shorten(targets[i].Steps)
+			total += bytesOf(targets[i].Steps) - before
 		}
 	}
-	return out
-}
-
-// omitted is the one step that replaces the steps of a container.
-func omitted(containers int) []v1alpha1.Step {
-	return []v1alpha1.Step{{Resource: "cpu", Name: stepOmitted, Reason: fmt.Sprintf("the steps are left out: the workload has %d containers", containers)}}
 }
 
 // bytesOf is the length of steps as JSON in bytes. It cannot fail for strings, so that a failure panics.
