@@ -105,19 +105,13 @@ func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 		takes += containerBytes + 4*len(m.Container)
 	}
 	for _, r := range open {
-		takes += bytesOf(r)
+		takes += recordBytes + len(r.PodName) + len(r.Node)
+		for _, c := range r.Prior {
+			takes += containerBytes + 4*len(c.Name)
+		}
 	}
 	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-in.OtherBytes) {
 		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
 	}
 	return nil
-}
-
-// bytesOf is about how much a record takes as JSON.
-func bytesOf(r v1alpha1.ResizeRecord) int {
-	n := recordBytes + len(r.PodName) + len(r.Node)
-	for _, c := range r.Prior {
-		n += containerBytes + 4*len(c.Name)
-	}
-	return n
 }

@@ -40,20 +40,13 @@ type rules struct {
 	last   []gate
 }
 
-// rulesOf returns the rules for a plan. Each errand has rules of its own, without those that hold back only what is new.
-func rulesOf(p Plan) rules {
-	if errand, ok := errands[p.Wave]; ok {
-		return errand
-	}
-	return rules{gates, narrowings, lastGates}
-}
-
 var (
 	// openGates are what every errand passes but a restore, switchGates what a person switches resizes off with.
 	openGates   = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
 	switchGates = []gate{paused, mode, workloadPaused}
 )
 
+// errands have rules of their own, by wave, without those that hold back only what is new.
 var errands = map[string]rules{
 	// An undo is asked for by a person in spite of a pause, so it has no gate for pauses, modes, schedules or
 	// cooldowns, and it may wait for room.

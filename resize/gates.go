@@ -51,7 +51,10 @@ func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	if plan.Urgent {
 		plan = plan.AsUrgent()
 	}
-	rules := rulesOf(plan)
+	rules, errand := errands[plan.Wave]
+	if !errand {
+		rules.first, rules.narrow, rules.last = gates, narrowings, lastGates
+	}
 	if refusal := firstClosed(rules.first, pod, plan, in); refusal != nil {
 		return plan, refusal
 	}

@@ -24,11 +24,6 @@ type evictor struct {
 	closing *closing
 }
 
-// recreates reports whether the policy lets attune evict pods whose nodes refuse a resize.
-func (d *evictor) recreates() bool {
-	return d.view.Policy.Settings.Resize.Method == v1alpha1.ResizeInPlaceOrRecreate
-}
-
 // mayEvict asks lifecycle.MayEvict about a pod whose node refuses a plan; nil: it may be evicted. Where the
 // answer depends on the cluster's nodes and they are not listed yet, it adds them to Unknowns: the
 // decision is then not carried out but made again with the list.
@@ -85,7 +80,8 @@ func (d *evictor) notEvictable(pod *corev1.Pod, plan resize.Plan) *resize.Refusa
 // changes nothing unless the policy allows that and the node can never hold the plan (NodeCapacity) or has
 // no room for it (NoRoom). It returns the plan with nil, or the plan with the refusal that is to be shown.
 func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
-	if !d.recreates() || refusal.Reason != resize.ReasonNodeCapacity && refusal.Reason != resize.ReasonNoRoom {
+	recreates := d.view.Policy.Settings.Resize.Method == v1alpha1.ResizeInPlaceOrRecreate
+	if !recreates || refusal.Reason != resize.ReasonNodeCapacity && refusal.Reason != resize.ReasonNoRoom {
 		return plan, refusal
 	}
 	if stays := d.notEvictable(pod, plan); stays != nil {

@@ -102,15 +102,16 @@ func (d *reporter) resizing() metav1.Condition {
 // should have its old size back, then one that was given up, then a high rate of reverts in the history.
 func (d *reporter) degraded() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
-	below, pending, w := d.restorer.describe(), d.leftBehind(), d.out.Status.AdmissionWithdrawn
-	if len(d.out.Pending) > 0 {
-		pending = d.out.Pending[0]
-	}
+	below, w := d.restorer.describe(), d.out.Status.AdmissionWithdrawn
+	// It is in the tries that a revert was given up, so that Degraded stays True after a restart.
+	left := slices.IndexFunc(d.out.Status.Tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryGivenUp })
 	switch {
 	case below != "":
 		c.Reason, c.Message = v1alpha1.ReasonBelowOriginal, below
-	case pending != "":
-		c.Reason, c.Message = v1alpha1.ReasonRevertPending, pending
+	case len(d.out.Pending) > 0:
+		c.Reason, c.Message = v1alpha1.ReasonRevertPending, d.out.Pending[0]
+	case left >= 0:
+		c.Reason, c.Message = v1alpha1.ReasonRevertPending, leftAt(d.out.Status.Tries[left].Pod, d.out.Status.Tries[left].Message)
 	case w != nil && !w.RejectedWithout:
 		c.Reason = w.Reason
 		c.Message = fmt.Sprintf("new pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message)
@@ -150,16 +151,6 @@ func (d *reporter) underWay(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(d.out.Status.Records, func(r v1alpha1.ResizeRecord) bool {
 		return r.PodUID == pod.UID && r.Phase != v1alpha1.RecordWatching
 	})
-}
-
-// leftBehind describes a pod whose revert was given up; empty: there is none. The fact is in the tries, so
-// that Degraded stays True after a restart.
-func (d *reporter) leftBehind() string {
-	i := slices.IndexFunc(d.out.Status.Tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryGivenUp })
-	if i < 0 {
-		return ""
-	}
-	return leftAt(d.out.Status.Tries[i].Pod, d.out.Status.Tries[i].Message)
 }
 
 // skip sends an event about a refusal that a person may have to act on, once: again only when the

@@ -69,9 +69,11 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 		if target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
 			continue
 		}
+		// What OOM kills taught may be newer than the stored target, and no limit is lowered below it.
+		killed := min(live[i].Size[recommender.Memory].Limit, harm.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now))
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
-			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: d.memoryLimitFloor(t, live[i].Size),
+			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: max(limitFloor(t), killed),
 			Settings: d.view.Policy.Settings.Recommender,
 		})
 		if scaledOnMemory(d.view.Autoscalers, t) {
@@ -104,7 +106,7 @@ func atLeast(next, live recommender.Size) recommender.Size {
 //   - No request is lowered below what harm taught about it: the target is at least the smaller of the live request
 //     and the floor.
 //
-// An OOM kill of a container with a limit is answered at the limit (memoryLimitFloor).
+// An OOM kill of a container with a limit is answered at the limit (sizes.wishes).
 // Any other raise to a floor is decided by the policy loop, within the policy's bounds.
 func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
 	target := unheld(t)
@@ -119,12 +121,6 @@ func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1al
 		}
 	}
 	return target
-}
-
-// memoryLimitFloor returns the amount of bytes that the container's memory limit does not go below; 0: there is none.
-// What OOM kills taught may be newer than the stored target, and no limit is lowered below it.
-func (d *sizes) memoryLimitFloor(t v1alpha1.ContainerTarget, live recommender.Size) recommender.Amount {
-	return max(limitFloor(t), min(live[recommender.Memory].Limit, harm.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now)))
 }
 
 // keepRequest returns the next size of a container whose memory an HPA scales on: the request stays, as another one would

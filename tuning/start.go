@@ -46,8 +46,9 @@ func (d *starter) begin() *resize.Refusal {
 		return nil
 	}
 	d.restoreBirths()
-	if refusal := d.pauser.pausedItself(); refusal != nil {
-		return refusal
+	// It is shown whether or not there is anything to resize, because a person has to act.
+	if d.out.Status.Paused != nil {
+		return resize.PausedItself(*d.out.Status.Paused)
 	}
 	d.takeBoostsBack()
 	d.evictor.evictForRoom()

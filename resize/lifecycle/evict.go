@@ -54,35 +54,32 @@ type Eviction struct {
 // The rules of evictions are applied in order; the first one that refuses gives the reason. Rules that only a
 // person can satisfy (standing) come before those that pass with time, so that the reported reason is the one to
 // act on.
-var (
-	standingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{
-		evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
-	}
-	passingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{namespaceGoing, rollingOut, siblingsUnwell}
-)
+var standingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{
+	evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
+}
 
 // MayEvict is the one rule for every eviction. It returns nil, or why the pod stays. It does not check
 // PodDisruptionBudgets: the API server does, atomically with the eviction. Transient refusals lift without a
 // person's action.
 func MayEvict(pod *corev1.Pod, e Eviction) *resize.Refusal {
-	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil {
+	if refusal := standing(pod, e); refusal != nil {
 		return refusal
 	}
-	return firstAgainst(passingEvictionRules, pod, e)
+	return cmp.Or(resize.NamespaceGoing(pod, e.NamespaceTerminating), resize.RollingOut(e.Rollout), siblingsUnwell(pod, e))
 }
 
 // Stays returns why a pod is not evicted until a setting or a spec is changed, or nil. It does not look at other
 // pods.
 func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
-	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil && !refusal.Transient {
+	if refusal := standing(pod, e); refusal != nil && !refusal.Transient {
 		return refusal
 	}
 	return nil
 }
 
-// firstAgainst returns the refusal of the first rule that refuses, or nil.
-func firstAgainst(rules []func(*corev1.Pod, Eviction) *resize.Refusal, pod *corev1.Pod, e Eviction) *resize.Refusal {
-	for _, rule := range rules {
+// standing returns the refusal of the first of the standing rules that refuses, or nil.
+func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
+	for _, rule := range standingEvictionRules {
 		if refusal := rule(pod, e); refusal != nil {
 			return refusal
 		}
@@ -226,14 +223,6 @@ func lastReplica(_ *corev1.Pod, e Eviction) *resize.Refusal {
 		return resize.Refuse(resize.ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
 	}
 	return nil
-}
-
-func namespaceGoing(pod *corev1.Pod, e Eviction) *resize.Refusal {
-	return resize.NamespaceGoing(pod, e.NamespaceTerminating)
-}
-
-func rollingOut(_ *corev1.Pod, e Eviction) *resize.Refusal {
-	return resize.RollingOut(e.Rollout)
 }
 
 // siblingsUnwell allows one eviction of a workload at a time, and only while all other pods that the workload
