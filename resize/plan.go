@@ -72,9 +72,11 @@ func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now
 }
 
 // PlanBack is PlanFor towards sizes that the pod had: they are given back exactly, also those below the least sizes and
-// limits above what the node has.
-func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	return planFor(pod, had, caps, now, exact)
+// limits above what the node has. The plan has the wave and the reason of its errand.
+func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time, wave, reason string) (Plan, *Refusal) {
+	plan, refusal := planFor(pod, had, caps, now, exact)
+	plan.Wave, plan.Reason = wave, reason
+	return plan, refusal
 }
 
 func planFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {

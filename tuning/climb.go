@@ -231,8 +231,7 @@ func (d *climber) returnsAny() bool {
 
 // back is the resize that gives a pod's containers what they had, as the gates let it pass.
 func (d *climber) back(pod *corev1.Pod, had []podview.Container, g *gates, in resize.GateInput) (resize.Plan, *resize.Refusal) {
-	plan, refusal := resize.PlanBack(pod, had, g.capabilities(pod), d.view.Now)
-	plan.Wave, plan.Reason = resize.WaveSpike, resize.ReasonSpike
+	plan, refusal := resize.PlanBack(pod, had, g.capabilities(pod), d.view.Now, resize.WaveSpike, resize.ReasonSpike)
 	if refusal == nil {
 		plan, refusal = resize.Admit(pod, plan, in)
 	}

@@ -185,7 +185,8 @@ func (d *undoer) putBack() (left []*resize.Refusal) {
 			left = append(left, d.notPutBack(pod, why)...)
 			continue
 		}
-		plan, refusal := lifecycle.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
+		originals := d.sizes.originalSizes(pod)
+		plan, refusal := resize.PlanBack(pod, originals, d.gates.capabilities(pod), d.view.Now, resize.WaveUndo, lifecycle.ReasonUndo)
 		d.lookup.unknownMemory(pod, plan)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			left = append(left, d.notPutBack(pod, refusal)...)

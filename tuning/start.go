@@ -240,7 +240,7 @@ func (d *starter) takeBoostsBack() {
 		if !known || left > 0 {
 			continue
 		}
-		plan, refusal := lifecycle.BoostPlan(pod, boosted, d.gates.capabilities(pod), d.view.Now)
+		plan, refusal := resize.PlanBack(pod, boosted, d.gates.capabilities(pod), d.view.Now, resize.WaveBoost, resize.ReasonBoost)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			d.refused.add(pod, refusal)
 			continue
@@ -276,8 +276,8 @@ func (d *starter) restoreUnscheduled() {
 		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		plan, refusal := lifecycle.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
-		plan.Wave, plan.Reason = resize.WaveBirth, harm.ReasonBirthPending
+		originals := d.sizes.originalSizes(pod)
+		plan, refusal := resize.PlanBack(pod, originals, d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, harm.ReasonBirthPending)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			d.refused.add(pod, refusal)
 			continue

@@ -79,9 +79,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 		}
 		wishes = append(wishes, of)
 	}
-	plan, refusal := resize.PlanBack(pod, wishes, caps, now)
-	plan.Wave, plan.Reason = resize.WaveBirth, ReasonBirthCrash
-	return plan, refusal
+	return resize.PlanBack(pod, wishes, caps, now, resize.WaveBirth, ReasonBirthCrash)
 }
 
 // atLeast raises an allocation to the original. A limit is neither added nor removed.

@@ -6,6 +6,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 	"attune.io/attune/resize/resizetest"
 )
 
@@ -65,4 +66,9 @@ func phase(p v1alpha1.RecordPhase) func(*v1alpha1.ResizeRecord) {
 // inProgress: the kubelet carries the resize out, or fails to.
 func inProgress(reason string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { setCondition(p, corev1.PodResizeInProgress, reason, "the kubelet's word", 2) }
+}
+
+// boostPlan is the end of a boost on a node that is able.
+func boostPlan(pod *corev1.Pod, boosted []podview.Container) (resize.Plan, *resize.Refusal) {
+	return resize.PlanBack(pod, boosted, able(), noon, resize.WaveBoost, resize.ReasonBoost)
 }

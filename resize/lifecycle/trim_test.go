@@ -36,17 +36,14 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	world.Node.Room = taken(pod)
 	plan, refusal := PlanFor(pod, wished, caps, noon)
 	out["PlanFor"] = []any{plan, refusal, string(plan.Patch()), specOf(plan.Apply(pod)), plan.Effect(pod)}
-	exact, refusal := PlanBack(pod, wished, caps, noon)
-	out["PlanBack"] = []any{exact, refusal}
+	exact, kept := PlanBack(pod, wished, caps, noon, WaveUndo, ReasonUndo)
 	out["Apply"], out["Effect"] = out["PlanFor"], out["PlanFor"]
-	undo, refusal := UndoPlan(pod, wished, caps, noon)
-	out["UndoPlan"] = []any{undo, refusal}
 	boosted := Boosted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{
 		Name: "app", CPURequest: pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU], BaseCPURequest: quantity("20m"),
 	}}}, 1)
 	left, known := BoostLeft(pod, boosted, time.Hour, noon)
-	end, refusal := BoostPlan(pod, boosted, caps, noon)
-	out["Boosted"], out["BoostLeft"], out["BoostPlan"] = boosted, []any{left, known}, []any{end, refusal}
+	end, refusal := PlanBack(pod, boosted, caps, noon, WaveBoost, ReasonBoost)
+	out["Boosted"], out["BoostLeft"], out["PlanBack"] = boosted, []any{left, known}, []any{exact, kept, end, refusal}
 	admitted, refusal := Admit(pod, plan, world)
 	out["Admit"] = []any{admitted, refusal}
 	reached, refusal := WithinReach(pod, plan, world)
