@@ -44,7 +44,7 @@ func (d *sizes) targets(pod *corev1.Pod) []podview.Container {
 func unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	size := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
-		if slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() }) {
+		if autoscale.HeldFor(t.Holds, r) {
 			size[r] = recommender.Allocation{}
 		}
 	}
@@ -111,7 +111,7 @@ func atLeast(next, live recommender.Size) recommender.Size {
 func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
 	target := unheld(t)
 	limit := live[recommender.Memory].Limit
-	if floor := autoscale.OOMFloor(t, floors, now); limit == 0 && !heldByHPA(t) && floor > live[recommender.Memory].Request {
+	if floor := autoscale.OOMFloor(t, floors, now); limit == 0 && !autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA) && floor > live[recommender.Memory].Request {
 		target[recommender.Memory].Request = floor
 	}
 	learned := harm.RequestFloorsOf(floors, t.Name, limit, now)
@@ -136,18 +136,11 @@ func keepRequest(pod *corev1.Pod, container string, next, live recommender.Size)
 	return next
 }
 
-// heldByHPA reports whether a target's memory is held because an HPA scales on it.
-func heldByHPA(t v1alpha1.ContainerTarget) bool {
-	return slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool {
-		return h.Resource == recommender.Memory.String() && h.Reason == resize.ReasonHPA
-	})
-}
-
 // scaledOnMemory reports whether an HPA scales the workload on the container's memory, as the autoscalers say now or as
 // the stored target does.
 func scaledOnMemory(now autoscale.Holds, t v1alpha1.ContainerTarget) bool {
 	hold := now.On(t.Name, recommender.Memory)
-	return hold != nil && hold.Reason == resize.ReasonHPA || heldByHPA(t)
+	return hold != nil && hold.Reason == resize.ReasonHPA || autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
 }
 
 // limitFloor returns the amount of bytes that no memory limit goes below; 0: there is none.

@@ -113,7 +113,7 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 // It is a least amount and no reason to lower anything. It is 0 where the memory is not held, where nothing was learned, and
 // where a reason with precedence holds it (a VPA, a floor above maxAllowed).
 func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) recommender.Amount {
-	if !holds(t, passable...) || holds(t, resize.ReasonVPA, recommender.FloorAboveMaximum) {
+	if !HeldFor(t.Holds, recommender.Memory, passable...) || HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA, recommender.FloorAboveMaximum) {
 		return 0
 	}
 	return harm.OOMFloorOf(floors, t.Name, now)
@@ -123,9 +123,9 @@ func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time
 var passable = []recommender.Reason{resize.ReasonHPA, recommender.NoData, recommender.InsufficientData, recommender.StaleData,
 	recommender.UsageImplausible, resize.ReasonNodeCapacity}
 
-// holds reports whether the container's memory is held for one of some reasons.
-func holds(t v1alpha1.ContainerTarget, reasons ...recommender.Reason) bool {
-	return slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool {
-		return h.Resource == recommender.Memory.String() && slices.Contains(reasons, recommender.Reason(h.Reason))
+// HeldFor reports whether a resource is held for one of some reasons; without reasons, for any.
+func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reasons ...recommender.Reason) bool {
+	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool {
+		return h.Resource == r.String() && (len(reasons) == 0 || slices.Contains(reasons, recommender.Reason(h.Reason)))
 	})
 }

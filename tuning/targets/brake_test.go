@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
@@ -59,7 +60,7 @@ func TestRolloutsEndAtTheBrake(t *testing.T) {
 					require.LessOrEqual(t, limit, 1024*mi)
 				}
 				if part >= 0.93 {
-					assert.True(t, HeldFor(stored.Containers[0].Holds, recommender.Memory, string(recommender.FollowsItsLimit)))
+					assert.True(t, autoscale.HeldFor(stored.Containers[0].Holds, recommender.Memory, recommender.FollowsItsLimit))
 				}
 			})
 		}

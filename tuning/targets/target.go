@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -53,11 +54,6 @@ func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	return target
 }
 
-// held reports whether anything holds the resource.
-func held(holds []v1alpha1.Hold, r recommender.Resource) bool {
-	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() })
-}
-
 // barred reports whether new pods do not get the resource either. The hold NotRunning does not bar: the
 // workload has no pod, and the target is for the next one. FollowsItsLimit does not bar: a new pod must not
 // get less than the running ones keep.
@@ -67,15 +63,10 @@ func barred(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	})
 }
 
-// HeldFor reports whether the resource is held for exactly this reason.
-func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reason string) bool {
-	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == reason })
-}
-
 // sizedByVPA reports whether a VPA sizes the container. A VPA holds both resources, so that memory alone
 // is looked at.
 func sizedByVPA(t v1alpha1.ContainerTarget) bool {
-	return HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
+	return autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
 }
 
 // stepOmitted is the name of the step that stands for those that are left out.

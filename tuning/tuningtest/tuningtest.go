@@ -60,7 +60,7 @@ func Seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) tuning.V
 		Policy:   tuning.PolicyView{Settings: settings, Usable: true},
 		Operator: tuning.OperatorView{ServerVersion: "v1.36.3"},
 		Usage:    tuning.UsageView{Memory: map[types.UID]map[string]recommender.Amount{}, MemorySoon: map[types.UID]bool{}},
-		Looked:   tuning.LookedView{Live: map[types.UID]bool{}},
+		Looked:   tuning.LookedView{Live: map[types.UID]bool{}, Unread: tuning.Unread{Nodes: map[string]*resize.Refusal{}}},
 		Nodes:    map[string]tuning.Node{"node-1": {Node: Node("node-1", "16", "64Gi")}},
 		Workload: &workload.Workload{
 			Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"},
