@@ -290,6 +290,16 @@ func ResizeUnderway(pod *corev1.Pod) bool {
 		observed != 0 && observed < pod.Generation || !IsAllocated(pod)
 }
 
+// ContainerOf is the container of a name among those that a resize may change, or nil.
+func ContainerOf(pod *corev1.Pod, name string) *corev1.Container {
+	for _, c := range Resizable(pod) {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
 // Resizable lists the containers that a resize may change.
 func Resizable(pod *corev1.Pod) []*corev1.Container { return ResizableIn(&pod.Spec) }
 

@@ -1,6 +1,7 @@
 package resize_test
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/podview"
@@ -44,8 +45,6 @@ var (
 	world        = resizetest.Input
 	check        = resizetest.Check
 	list         = resizetest.List
-	ranges       = resizetest.Ranges
-	ofContainer  = resizetest.OfContainer
 	quotaOf      = resizetest.QuotaOf
 	refused      = resizetest.Refused
 )
@@ -55,4 +54,16 @@ func capable(edit func(*resize.Capabilities)) resize.Capabilities {
 	caps := able()
 	edit(&caps)
 	return caps
+}
+
+// ranges is one LimitRange with the items.
+func ranges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
+	return []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: items}}}
+}
+
+// ofContainer is an item for containers.
+func ofContainer(edit func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
+	edit(&item)
+	return item
 }

@@ -200,12 +200,8 @@ func alreadyUnderway(s situation) *Refusal {
 
 // restartsFor reports whether a change of the resource restarts the container (resizePolicy).
 func (s situation) restartsFor(container string, name corev1.ResourceName) bool {
-	for _, c := range podview.Resizable(s.pod) {
-		if c.Name == container {
-			return podview.RestartPolicyFor(c, name) == corev1.RestartContainer
-		}
-	}
-	return false
+	c := podview.ContainerOf(s.pod, container)
+	return c != nil && podview.RestartPolicyFor(c, name) == corev1.RestartContainer
 }
 
 // RestartsContainer reports whether the move changes a resource whose resizePolicy restarts the container. A

@@ -1,9 +1,11 @@
 package resize
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -176,24 +178,11 @@ func headroomOver(usage recommender.Amount) recommender.Amount { return usage + 
 
 // memoryVolumes are the memory-backed volumes that a container mounts.
 func memoryVolumes(pod *corev1.Pod, container string) (volumes podview.MemoryVolumes) {
-	mounted := mountsOf(pod, container)
+	mounts := ptr.Deref(podview.ContainerOf(pod, container), corev1.Container{}).VolumeMounts
 	for _, v := range pod.Spec.Volumes {
-		if v.EmptyDir != nil && mounted[v.Name] {
+		if v.EmptyDir != nil && slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
 			volumes.Add(v.EmptyDir.Medium, v.EmptyDir.SizeLimit)
 		}
 	}
 	return volumes
-}
-
-func mountsOf(pod *corev1.Pod, container string) map[string]bool {
-	mounted := map[string]bool{}
-	for _, c := range podview.Resizable(pod) {
-		if c.Name != container {
-			continue
-		}
-		for _, mount := range c.VolumeMounts {
-			mounted[mount.Name] = true
-		}
-	}
-	return mounted
 }

@@ -49,14 +49,11 @@ func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	of := d.view.owner()
 	e := lifecycle.Eviction{
 		Now: d.view.Now, Allowed: d.view.Operator.MayEvict, Paused: d.view.Policy.Settings.Resize.Paused, Annotations: []map[string]string{of.Annotations},
-		Siblings: d.view.Pods, Replicas: int(of.Replicas), Records: append(d.out.Status.Records[:len(d.out.Status.Records):len(d.out.Status.Records)], d.view.Rec.Status.Records...),
+		Siblings: d.view.Pods, Replicas: int(of.Replicas), Rollout: of.Rollout.Reason, Records: append(d.out.Status.Records[:len(d.out.Status.Records):len(d.out.Status.Records)], d.view.Rec.Status.Records...),
 		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, Seeded: d.view.Namespace.Seeded, Seed: d.view.Rec.Spec.Seed, Nodes: d.view.Looked.Cluster,
 	}
 	if of.Template != nil {
 		e.Annotations = append(e.Annotations, of.Template.Annotations)
-	}
-	if of.Rollout.InProgress {
-		e.Rollout = of.Rollout.Reason
 	}
 	return e
 }

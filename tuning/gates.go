@@ -61,15 +61,12 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 func (d *gates) workload() resize.WorkloadInput {
 	of := d.view.owner()
 	in := resize.WorkloadInput{
-		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(),
+		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(), Rollout: of.Rollout.Reason,
 		DataUntil: d.view.dataUntil(), StaleAfter: d.view.Policy.Settings.Recommender.StaleAfter(),
 		HPA: d.view.Autoscalers.Gate(d.view.Rec.Spec.Containers, d.out.Status.Floors, d.view.Now), VPA: d.view.Autoscalers.VPA(),
 	}
 	if of.Template != nil {
 		in.TemplateAnnotations = of.Template.Annotations
-	}
-	if of.Rollout.InProgress {
-		in.Rollout = of.Rollout.Reason
 	}
 	return in
 }

@@ -52,7 +52,10 @@ func (d *starter) begin() *resize.Refusal {
 	}
 	d.takeBoostsBack()
 	d.evictor.evictForRoom()
-	d.startWave(d.plans(d.view.due()))
+	// Pods of Jobs and CronJobs are sized at admission, because a failed trial would lose their work; while they run,
+	// only an OOM kill is answered.
+	waits := func(pod *corev1.Pod) bool { return d.view.batch() && !Killed(pod) }
+	d.startWave(d.plans(slices.DeleteFunc(d.view.Live(), waits)))
 	return d.refused.summary()
 }
 

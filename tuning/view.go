@@ -321,15 +321,6 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
 }
 
-// due returns the live pods that may be resized. Pods of Jobs and CronJobs are sized at admission, because
-// a failed trial would lose their work; while they run, only an OOM kill is answered.
-func (v *View) due() []*corev1.Pod {
-	if !v.batch() {
-		return v.Live()
-	}
-	return slices.DeleteFunc(v.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) })
-}
-
 // Killed reports whether the kernel killed a container of the pod for memory, as far as its status still
 // shows it: a container status keeps only the last termination.
 func Killed(pod *corev1.Pod) bool { return len(podview.OOMKills(pod)) > 0 }

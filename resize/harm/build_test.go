@@ -30,7 +30,6 @@ var (
 	watchedUntil = resizetest.WatchedUntil
 	resized      = resizetest.Resized
 	observed     = resizetest.Observed
-	pending      = resizetest.Pending
 	done         = resizetest.Done
 	ended        = resizetest.Ended
 	last         = resizetest.Last

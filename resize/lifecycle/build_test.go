@@ -40,7 +40,6 @@ var (
 	resized        = resizetest.Resized
 	observed       = resizetest.Observed
 	allocatedTo    = resizetest.AllocatedTo
-	pending        = resizetest.Pending
 	done           = resizetest.Done
 	web            = resizetest.Web
 	ago            = resizetest.Ago
@@ -52,8 +51,6 @@ var (
 	world          = resizetest.Input
 	check          = resizetest.Check
 	list           = resizetest.List
-	ranges         = resizetest.Ranges
-	ofContainer    = resizetest.OfContainer
 	quotaOf        = resizetest.QuotaOf
 	refused        = resizetest.Refused
 )
@@ -71,4 +68,11 @@ func inProgress(reason string) func(*corev1.Pod) {
 // boostPlan is the end of a boost on a node that is able.
 func boostPlan(pod *corev1.Pod, boosted []podview.Container) (resize.Plan, *resize.Refusal) {
 	return resize.PlanBack(pod, boosted, able(), noon, resize.WaveBoost, resize.ReasonBoost)
+}
+
+// pending: the kubelet puts a resize off, or refuses it.
+func pending(reason string, generation int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		setCondition(p, corev1.PodResizePending, reason, "the kubelet's word", generation)
+	}
 }

@@ -216,13 +216,6 @@ func actual(s recommender.Size) func(*corev1.Pod) {
 	}
 }
 
-// Pending: the kubelet puts a resize off, or refuses it.
-func Pending(reason string, generation int64) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		SetCondition(p, corev1.PodResizePending, reason, "the kubelet's word", generation)
-	}
-}
-
 // Done: a size was seen, allocated and carried out.
 func Done(s recommender.Size) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { Observed(p); AllocatedTo(s)(p); actual(s)(p) }
@@ -287,18 +280,6 @@ func List(cpu, memory string) corev1.ResourceList {
 		l[corev1.ResourceMemory] = resource.MustParse(memory)
 	}
 	return l
-}
-
-// Ranges is one LimitRange with the items.
-func Ranges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
-	return []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: items}}}
-}
-
-// OfContainer is an item for containers.
-func OfContainer(edit func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
-	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
-	edit(&item)
-	return item
 }
 
 // QuotaOf is a quota of one amount, and what is used of it; empty: not known.
