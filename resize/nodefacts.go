@@ -51,10 +51,8 @@ func (f NodeFacts) Learn(namespace string, record v1alpha1.ResizeRecord, reason,
 	if block == (NodeBlock{}) {
 		return f
 	}
-	blocks := maps.Clone(f.Blocks)
-	if blocks == nil {
-		blocks = map[string]NodeBlock{}
-	}
+	blocks := map[string]NodeBlock{}
+	maps.Copy(blocks, f.Blocks)
 	known := blocks[namespace]
 	blocks[namespace] = NodeBlock{Growth: latest(known.Growth, block.Growth), All: latest(known.All, block.All)}
 	f.Blocks = blocks

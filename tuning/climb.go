@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -255,10 +256,7 @@ func (d *climber) why(pod *corev1.Pod) string {
 // spiked reports whether all containers of a raise have needed well under their old limits for a while.
 func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	for _, c := range resize.Changes(record) {
-		before := d.before(pod, c.Container).Limit
-		if before == 0 {
-			before = podview.LimitOrRequest(c.Prior[recommender.Memory])
-		}
+		before := cmp.Or(d.before(pod, c.Container).Limit, podview.LimitOrRequest(c.Prior[recommender.Memory]))
 		if !climb.GivesBack(d.view.Usage.Climbs[record.PodUID][c.Container].Samples, before, d.view.Now) {
 			return false
 		}

@@ -58,31 +58,28 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 		return d.killsAnswered(pod, d.granted(pod))
 	}
 	originals := d.originals.of(pod)
-	live := podview.Read(pod)
+	live := podview.ByName(podview.Read(pod))
 	var out []podview.Container
 	for _, t := range d.view.Rec.Spec.Containers {
-		i := slices.IndexFunc(live, func(c podview.Container) bool { return c.Name == t.Name })
-		if i < 0 {
-			continue
-		}
-		target := TargetFrom(t, live[i].Size, d.out.Status.Floors, d.view.Now)
-		if target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
+		has, there := live[t.Name]
+		target := TargetFrom(t, has.Size, d.out.Status.Floors, d.view.Now)
+		if !there || target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
 			continue
 		}
 		// What OOM kills taught may be newer than the stored target, and no limit is lowered below it.
-		killed := min(live[i].Size[recommender.Memory].Limit, harm.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now))
+		killed := min(has.Size[recommender.Memory].Limit, harm.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now))
 		change := recommender.NextStep(recommender.Move{
-			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
+			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
 			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: max(limitFloor(t), killed),
 			Settings: d.view.Policy.Settings.Recommender,
 		})
 		if scaledOnMemory(d.view.Autoscalers, t) {
-			change.Next = keepRequest(pod, t.Name, change.Next, live[i].Size)
+			change.Next = keepRequest(pod, t.Name, change.Next, has.Size)
 		}
 		if d.view.Policy.Settings.Spared.Spares(&pod.Spec) {
-			change.Next = atLeast(change.Next, live[i].Size)
+			change.Next = atLeast(change.Next, has.Size)
 		}
-		out = append(out, podview.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next, MemoryUsage: d.view.Usage.Memory[pod.UID][t.Name]})
+		out = append(out, podview.Container{Name: t.Name, Sidecar: has.Sidecar, Size: change.Next, MemoryUsage: d.view.Usage.Memory[pod.UID][t.Name]})
 	}
 	return out
 }
