@@ -1,7 +1,9 @@
 package podview
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -71,20 +73,79 @@ func TemplateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size
 	return Specs(&corev1.Pod{Spec: template.Spec})
 }
 
+// TemplateSize is what a template sets for one of its containers, init containers included; false: it does not have it,
+// or is not known (nil).
+func TemplateSize(template *corev1.PodTemplateSpec, container string) (recommender.Size, bool) {
+	if template == nil {
+		return recommender.Size{}, false
+	}
+	for _, c := range AllContainers(&corev1.Pod{Spec: template.Spec}) {
+		if c.Name == container {
+			return ReadSpec(c.Resources), true
+		}
+	}
+	return recommender.Size{}, false
+}
+
+// UnschedulableSince returns when the scheduler last found no node for a pod; false: it did not try, or found one.
+func UnschedulableSince(pod *corev1.Pod) (time.Time, bool) {
+	if c := Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		return c.LastTransitionTime.Time, true
+	}
+	return time.Time{}, false
+}
+
+// Within reports whether amounts, indexed by Resource, are no more than what there is of each resource.
+func Within(needs, left [2]recommender.Amount) bool {
+	return needs[0] <= left[0] && needs[1] <= left[1]
+}
+
 // OriginalsOf are the sizes that the containers of a template's pods had before attune, as they are noted for the hash of the
 // template; nil: nothing is noted.
 func OriginalsOf(rec *v1alpha1.AttuneRecommendation, templateHash string) map[string]recommender.Size {
 	for _, o := range slices.Backward(rec.Status.Originals) { // the newest are last
-		if o.TemplateHash != templateHash {
-			continue
+		if o.TemplateHash == templateHash {
+			return SizesOf(o.Containers)
 		}
-		sizes := map[string]recommender.Size{}
-		for _, c := range o.Containers {
-			sizes[c.Name] = FromResources(c.Resources)
-		}
-		return sizes
 	}
 	return nil
+}
+
+// Combine returns the size whose amounts are those that a function makes of each pair of amounts of two sizes.
+func Combine(a, b recommender.Size, of func(a, b recommender.Amount) recommender.Amount) recommender.Size {
+	for r := range a {
+		a[r] = recommender.Allocation{Request: of(a[r].Request, b[r].Request), Limit: of(a[r].Limit, b[r].Limit)}
+	}
+	return a
+}
+
+// Fill returns a size with the amounts of another one where it has none.
+func Fill(size, with recommender.Size) recommender.Size {
+	return Combine(size, with, func(a, b recommender.Amount) recommender.Amount { return cmp.Or(a, b) })
+}
+
+// Sum adds requests and limits, resource by resource.
+func Sum(a, b recommender.Size) recommender.Size {
+	return Combine(a, b, func(a, b recommender.Amount) recommender.Amount { return a + b })
+}
+
+// SizesOf reads stored resources by the name of the container.
+func SizesOf(stored []v1alpha1.ContainerResources) map[string]recommender.Size {
+	sizes := make(map[string]recommender.Size, len(stored))
+	for _, c := range stored {
+		sizes[c.Name] = FromResources(c.Resources)
+	}
+	return sizes
+}
+
+// SeedRequests are the requests that a seed (nil: there is none) gives new pods in a container; 0: none.
+func SeedRequests(seed *v1alpha1.Seed, container string) recommender.Size {
+	for _, s := range ptr.Deref(seed, v1alpha1.Seed{}).Containers {
+		if s.Name == container {
+			return FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})
+		}
+	}
+	return recommender.Size{}
 }
 
 // ReadSpec reads the requests and limits of a spec. Absent or negative amounts are 0.
@@ -212,7 +273,7 @@ func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway b
 		if !underway || status.Resources == nil {
 			continue
 		}
-		if limit := AmountIn(r, status.Resources.Limits); !Near(LimitOf(r), limit, spec[r].Limit) {
+		if limit := AmountIn(r, status.Resources.Limits); !NearLimit(r, limit, spec[r].Limit) {
 			size[r].Limit = limit
 		}
 	}
@@ -227,6 +288,16 @@ func ResizeUnderway(pod *corev1.Pod) bool {
 	return Condition(pod, corev1.PodResizePending) != nil ||
 		Condition(pod, corev1.PodResizeInProgress) != nil ||
 		observed != 0 && observed < pod.Generation || !IsAllocated(pod)
+}
+
+// ContainerOf is the container of a name among those that a resize may change, or nil.
+func ContainerOf(pod *corev1.Pod, name string) *corev1.Container {
+	for _, c := range Resizable(pod) {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
 }
 
 // Resizable lists the containers that a resize may change.

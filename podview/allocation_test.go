@@ -169,22 +169,27 @@ func TestClassesOfQualityOfService(t *testing.T) {
 // TestNear: what the kernel and the runtime round is the same amount, and an absent limit is near none.
 func TestNear(t *testing.T) {
 	for _, c := range []struct {
-		v              Value
+		near           func(r recommender.Resource, actual, wished recommender.Amount) bool
+		r              recommender.Resource
 		actual, wished recommender.Amount
-		near           bool
+		want           bool
 	}{
-		{CPURequest, 100, 101, true},
-		{CPURequest, 100, 102, false},
-		{CPURequest, 0, 2, true},
-		{CPULimit, 110, 101, true},
-		{CPULimit, 101, 110, false}, // the kernel never gives less
-		{CPULimit, 111, 101, false},
-		{CPULimit, 10, 3, true},
-		{CPULimit, 0, 3, false},
-		{MemoryLimit, 64 * mib, 64*mib + 4095, true},
-		{MemoryLimit, 64 * mib, 64*mib + 4096, false},
-		{MemoryLimit, 0, 4095, false},
+		{NearRequest, recommender.CPU, 100, 100, true},
+		{NearRequest, recommender.CPU, 100, 101, true},
+		{NearRequest, recommender.CPU, 2, 1, true},
+		{NearRequest, recommender.CPU, 3, 1, false},
+		{NearRequest, recommender.CPU, 100, 102, false},
+		{NearRequest, recommender.CPU, 0, 2, true},
+		{NearLimit, recommender.CPU, 110, 101, true},
+		{NearLimit, recommender.CPU, 101, 110, false}, // the kernel never gives less
+		{NearLimit, recommender.CPU, 111, 101, false},
+		{NearLimit, recommender.CPU, 10, 3, true},
+		{NearLimit, recommender.CPU, 0, 3, false},
+		{NearLimit, recommender.CPU, 5, 0, false},
+		{NearLimit, recommender.Memory, 64 * mib, 64*mib + 4095, true},
+		{NearLimit, recommender.Memory, 64 * mib, 64*mib + 4096, false},
+		{NearLimit, recommender.Memory, 0, 4095, false},
 	} {
-		assert.Equal(t, c.near, Near(c.v, c.actual, c.wished), "%d: %d is near %d", c.v, c.actual, c.wished)
+		assert.Equal(t, c.want, c.near(c.r, c.actual, c.wished), "%s: %d is near %d", c.r, c.actual, c.wished)
 	}
 }

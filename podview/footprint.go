@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	helpers "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/recommender"
 )
@@ -78,16 +79,10 @@ func Counted(pod *corev1.Pod) []Container {
 	containers, statuses, asked := Read(pod), Statuses(pod), Specs(pod)
 	for i := range containers {
 		c := &containers[i]
+		status := ptr.Deref(statuses[c.Name], corev1.ContainerStatus{})
+		actual := ptr.Deref(status.Resources, corev1.ResourceRequirements{}).Requests
 		for _, r := range recommender.Resources {
-			c.Size[r].Request = max(c.Size[r].Request, asked[c.Name][r].Request)
-			status := statuses[c.Name]
-			if status == nil {
-				continue
-			}
-			c.Size[r].Request = max(c.Size[r].Request, AmountIn(r, status.AllocatedResources))
-			if status.Resources != nil {
-				c.Size[r].Request = max(c.Size[r].Request, AmountIn(r, status.Resources.Requests))
-			}
+			c.Size[r].Request = max(c.Size[r].Request, asked[c.Name][r].Request, AmountIn(r, status.AllocatedResources), AmountIn(r, actual))
 		}
 	}
 	return containers

@@ -124,32 +124,6 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestNear(t *testing.T) {
-	for _, tc := range []struct {
-		name           string
-		v              podview.Value
-		actual, wished recommender.Amount
-		want           bool
-	}{
-		{"same", podview.CPURequest, 100, 100, true},
-		{"shares read back", podview.CPURequest, 101, 100, true},
-		{"another request", podview.CPURequest, 103, 100, false},
-		{"least shares", podview.CPURequest, 2, 1, true},
-		{"least shares are not 3m", podview.CPURequest, 3, 1, false},
-		{"quota rounded up by systemd", podview.CPULimit, 110, 101, true},
-		{"quota is never rounded down", podview.CPULimit, 100, 105, false},
-		{"quota off by a step", podview.CPULimit, 111, 101, false},
-		{"least quota", podview.CPULimit, 10, 1, true},
-		{"no quota is not a small one", podview.CPULimit, 0, 5, false},
-		{"a quota nobody asked for", podview.CPULimit, 5, 0, false},
-		{"a page", podview.MemoryLimit, 64*mi - 1, 64 * mi, true},
-		{"more than a page", podview.MemoryLimit, 64*mi - 4096, 64 * mi, false},
-		{"no limit is not a small one", podview.MemoryLimit, 0, 1, false},
-	} {
-		assert.Equal(t, tc.want, podview.Near(tc.v, tc.actual, tc.wished), tc.name)
-	}
-}
-
 func TestClassOf(t *testing.T) {
 	pod := running(size(100, 100, 64, 64))
 	pod.Status.QOSClass = corev1.PodQOSBurstable

@@ -1,7 +1,11 @@
 package resize_test
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 	"attune.io/attune/resize/resizetest"
 )
 
@@ -22,8 +26,7 @@ var (
 	with         = resizetest.With
 	wish         = resizetest.Wish
 	able         = resizetest.Able
-	capable      = resizetest.Capable
-	quantity     = resizetest.Quantity
+	quantity     = resource.MustParse
 	mustPlan     = resizetest.MustPlan
 	auto         = resizetest.Auto
 	setCondition = resizetest.SetCondition
@@ -42,8 +45,25 @@ var (
 	world        = resizetest.Input
 	check        = resizetest.Check
 	list         = resizetest.List
-	ranges       = resizetest.Ranges
-	ofContainer  = resizetest.OfContainer
 	quotaOf      = resizetest.QuotaOf
 	refused      = resizetest.Refused
 )
+
+// capable is Able, edited.
+func capable(edit func(*resize.Capabilities)) resize.Capabilities {
+	caps := able()
+	edit(&caps)
+	return caps
+}
+
+// ranges is one LimitRange with the items.
+func ranges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
+	return []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: items}}}
+}
+
+// ofContainer is an item for containers.
+func ofContainer(edit func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
+	edit(&item)
+	return item
+}

@@ -28,10 +28,7 @@ func (c Change) Move() Move { return Move{Container: c.Container, From: c.Prior,
 // Changes pairs the lists of a record by container name, in the order of Desired. An entry without a prior size is
 // left out.
 func Changes(record v1alpha1.ResizeRecord) []Change {
-	priors := map[string]recommender.Size{}
-	for _, c := range record.Prior {
-		priors[c.Name] = podview.FromResources(c.Resources)
-	}
+	priors := podview.SizesOf(record.Prior)
 	baselines := map[string]v1alpha1.ContainerBaseline{}
 	for _, b := range record.Baseline {
 		baselines[b.Name] = b
@@ -49,8 +46,8 @@ func Changes(record v1alpha1.ResizeRecord) []Change {
 	return changes
 }
 
-// anyChange reports whether one of the record's changes has a property.
-func anyChange(record v1alpha1.ResizeRecord, is func(Move) bool) bool {
+// AnyChange reports whether one of the record's changes has a property.
+func AnyChange(record v1alpha1.ResizeRecord, is func(Move) bool) bool {
 	return slices.ContainsFunc(Changes(record), func(c Change) bool { return is(c.Move()) })
 }
 
@@ -108,19 +105,13 @@ func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 		takes += containerBytes + 4*len(m.Container)
 	}
 	for _, r := range open {
-		takes += bytesOf(r)
+		takes += recordBytes + len(r.PodName) + len(r.Node)
+		for _, c := range r.Prior {
+			takes += containerBytes + 4*len(c.Name)
+		}
 	}
 	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-in.OtherBytes) {
 		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
 	}
 	return nil
-}
-
-// bytesOf is about how much a record takes as JSON.
-func bytesOf(r v1alpha1.ResizeRecord) int {
-	n := recordBytes + len(r.PodName) + len(r.Node)
-	for _, c := range r.Prior {
-		n += containerBytes + 4*len(c.Name)
-	}
-	return n
 }

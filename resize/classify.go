@@ -2,11 +2,13 @@ package resize
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // OutcomeKind is what the API server's answer to a resize means.
@@ -121,11 +123,9 @@ var unanswered = Outcome{Kind: OutcomeUnknown, Reason: "Unanswered", RetryAfter:
 
 // invalid: a pod that was replaced under the same name shows as an immutable uid.
 func invalid(status metav1.Status) Outcome {
-	if status.Details != nil {
-		for _, cause := range status.Details.Causes {
-			if cause.Field == "metadata.uid" {
-				return Outcome{Kind: OutcomeGone, Reason: "Replaced"}
-			}
+	for _, cause := range ptr.Deref(status.Details, metav1.StatusDetails{}).Causes {
+		if cause.Field == "metadata.uid" {
+			return Outcome{Kind: OutcomeGone, Reason: "Replaced"}
 		}
 	}
 	return Outcome{Kind: OutcomeTerminal, Reason: "Invalid"}
@@ -135,15 +135,14 @@ func invalid(status metav1.Status) Outcome {
 // admission policy, and missing rights. Causes are checked first, since they are API; texts of messages may change
 // between versions.
 func forbidden(status metav1.Status) Outcome {
-	if status.Details != nil {
-		for _, cause := range status.Details.Causes {
-			if cause.Type == causeNodeCapacity || cause.Type == causeUnsupportedPlatform {
-				return Outcome{Kind: OutcomeInfeasible, Reason: string(cause.Type), RetryAfter: later}
-			}
+	for _, cause := range ptr.Deref(status.Details, metav1.StatusDetails{}).Causes {
+		if cause.Type == causeNodeCapacity || cause.Type == causeUnsupportedPlatform {
+			return Outcome{Kind: OutcomeInfeasible, Reason: string(cause.Type), RetryAfter: later}
 		}
 	}
+	lacks := func(part string) bool { return !strings.Contains(status.Message, part) }
 	for _, f := range forbiddenTexts {
-		if f.matches(status.Message) {
+		if !slices.ContainsFunc(f.parts, lacks) {
 			return f.outcome
 		}
 	}
@@ -159,13 +158,11 @@ func deniedByPolicy(message string) bool {
 		strings.Contains(message, "admission webhook \"") && strings.Contains(message, " denied the request")
 }
 
-type forbiddenText struct {
+// forbiddenTexts are looked for in order. The texts are the API server's own; they have no code.
+var forbiddenTexts = []struct {
 	parts   []string
 	outcome Outcome
-}
-
-// forbiddenTexts are looked for in order. The texts are the API server's own; they have no code.
-var forbiddenTexts = []forbiddenText{
+}{
 	{[]string{"cannot patch resource"}, Outcome{Kind: OutcomeRBAC, Reason: "Forbidden", RetryAfter: later}},
 	{[]string{"not yet ready to handle request"}, Outcome{Kind: OutcomeTransient, Reason: "NotReady", RetryAfter: soon}},
 	{[]string{"node \"", "not found"}, Outcome{Kind: OutcomeTransient, Reason: "NodeNotFound", RetryAfter: soon}},
@@ -177,13 +174,4 @@ var forbiddenTexts = []forbiddenText{
 	{[]string{" usage per "}, Outcome{Kind: OutcomePolicyRefusal, Reason: refusedLimitRange, RetryAfter: later}},
 	{[]string{"limit to request ratio per"}, Outcome{Kind: OutcomePolicyRefusal, Reason: refusedLimitRange, RetryAfter: later}},
 	{[]string{"is being terminated"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "NamespaceTerminating", RetryAfter: later}},
-}
-
-func (f forbiddenText) matches(message string) bool {
-	for _, part := range f.parts {
-		if !strings.Contains(message, part) {
-			return false
-		}
-	}
-	return true
 }

@@ -1,6 +1,8 @@
 package resize
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -31,70 +33,56 @@ type gate = func(*corev1.Pod, Plan, GateInput) *Refusal
 // narrowing takes out of a plan what may not change now and notes it in LeftOut.
 type narrowing = func(*corev1.Pod, Plan, GateInput) Plan
 
-// rulesOf returns the rules that a plan has to pass, in order: gates, narrowings, gates that look at what the
-// narrowings left. Each errand has lists of its own, without the rules that hold back only what is new.
-func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
-	switch p.Wave {
-	case WaveUndo:
-		return undoGates, undoNarrowings, undoLastGates
-	case WaveBirth:
-		return birthGates, birthNarrowings, birthLastGates
-	case WaveRestore:
-		return restoreGates, []narrowing{withinLimitRanges}, birthLastGates
-	case WaveBoost:
-		return boostGates, boostNarrowings, boostLastGates
-	case WaveSpike:
-		return spikeGates, spikeNarrowings, spikeLastGates
-	}
-	return gates, narrowings, lastGates
+// rules are what a plan has to pass, in order: gates, narrowings, gates that look at what the narrowings left.
+type rules struct {
+	first  []gate
+	narrow []narrowing
+	last   []gate
 }
 
 var (
-	// An undo is asked for by a person in spite of a pause, so it has no gate for pauses, modes, schedules or
-	// cooldowns, and it may wait for room.
-	undoGates      = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
-	undoNarrowings = []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges}
-	undoLastGates  = []gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately}
+	// openGates are what every errand passes but a restore, switchGates what a person switches resizes off with.
+	openGates   = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
+	switchGates = []gate{paused, mode, workloadPaused}
 )
 
-var (
+// errands have rules of their own, by wave, without those that hold back only what is new.
+var errands = map[string]rules{
+	// An undo is asked for by a person in spite of a pause, so it has no gate for pauses, modes, schedules or
+	// cooldowns, and it may wait for room.
+	WaveUndo: {
+		openGates, []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges},
+		[]gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately},
+	},
 	// A birth plan gives back what admission took, as a revert does: no pause, schedule, rollout or cooldown holds
 	// it. The gates for restarts and budgets are left out because the container crashes anyway.
-	birthGates      = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
-	birthNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
-	birthLastGates  = []gate{limitRange, quota, triedLately}
+	WaveBirth: {openGates, []narrowing{withoutExcluded, withinLimitRanges}, []gate{limitRange, quota, triedLately}},
 	// Nothing that stops attune holds a restore, neither a pause nor attune.io/skip, an excluded container or a VPA:
 	// it is sent once for each kill, and only while no other writer has resized the pod, so that it fights with none.
-	restoreGates = []gate{incomplete, namespaceTerminating, noRights, recordOpen, RecordsFull}
-)
+	WaveRestore: {
+		[]gate{incomplete, namespaceTerminating, noRights, recordOpen, RecordsFull},
+		[]narrowing{withinLimitRanges}, []gate{limitRange, quota, triedLately},
+	},
+	// The end of a boost is part of a pod's birth. It is paced only after harm (backedOff): otherwise a pod that
+	// cannot do without its boost would be lowered and reverted for ever. The gate for HPAs is left out: the
+	// autoscaler is to calculate with the size without the boost.
+	WaveBoost: {
+		slices.Concat(switchGates, openGates, []gate{boostsFull, reverting, backedOff, nodePressure}),
+		[]narrowing{withoutExcluded, withinLimitRanges}, []gate{restartsLastReplica, disruptionBudgets, limitRange, triedLately},
+	},
+	// Giving a raise back is the end of it: it waits for no schedule, cooldown or rollout, and needs no allowDecrease. What
+	// the platform does not lower stays.
+	WaveSpike: {
+		slices.Concat(switchGates, openGates, []gate{reverting, nodePressure}),
+		[]narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges},
+		[]gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, triedLately},
+	},
+}
 
 // Stopped returns what stops attune for a pod: a pause, a mode, an annotation or a VPA; nil: nothing does.
 func Stopped(pod *corev1.Pod, in GateInput) *Refusal {
 	return firstClosed([]gate{paused, mode, workloadPaused, optedOut, verticalAutoscaler}, pod, Plan{}, in)
 }
-
-var (
-	// The end of a boost is part of a pod's birth. It is paced only after harm (backedOff): otherwise a pod that
-	// cannot do without its boost would be lowered and reverted for ever. The gate for HPAs is left out: the
-	// autoscaler is to calculate with the size without the boost.
-	boostGates = []gate{
-		paused, mode, workloadPaused, optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights,
-		recordOpen, RecordsFull, boostsFull, reverting, backedOff, nodePressure,
-	}
-	boostNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
-	boostLastGates  = []gate{restartsLastReplica, disruptionBudgets, limitRange, triedLately}
-)
-
-var (
-	// Giving a raise back is the end of it: it waits for no schedule, cooldown or rollout, and needs no allowDecrease. What
-	// the platform does not lower stays.
-	spikeGates = []gate{
-		paused, mode, workloadPaused, optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen,
-		RecordsFull, reverting, nodePressure,
-	}
-	spikeNarrowings = []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges}
-	spikeLastGates  = []gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, triedLately}
-)
 
 // backedOff applies the cooldown of the workload where its last resizes did harm, and lets everything else pass.
 func backedOff(pod *corev1.Pod, p Plan, in GateInput) *Refusal {

@@ -51,11 +51,14 @@ func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	if plan.Urgent {
 		plan = plan.AsUrgent()
 	}
-	first, narrowings, last := rulesOf(plan)
-	if refusal := firstClosed(first, pod, plan, in); refusal != nil {
+	rules, errand := errands[plan.Wave]
+	if !errand {
+		rules.first, rules.narrow, rules.last = gates, narrowings, lastGates
+	}
+	if refusal := firstClosed(rules.first, pod, plan, in); refusal != nil {
 		return plan, refusal
 	}
-	for _, narrow := range narrowings {
+	for _, narrow := range rules.narrow {
 		plan = narrow(pod, plan, in)
 	}
 	plan = plan.reducedTo(func(m Move) recommender.Size { return m.To })
@@ -66,7 +69,7 @@ func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	if refusal := qosChange(situation{pod: pod}, plan); refusal != nil {
 		return plan, refusal
 	}
-	return plan, firstClosed(last, pod, plan, in)
+	return plan, firstClosed(rules.last, pod, plan, in)
 }
 
 // Fits repeats the shared gates for a plan that Admit let pass: since then, other plans of the same pass may have
@@ -76,7 +79,7 @@ func Fits(pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
 }
 
 // firstClosed returns the refusal of the first gate that refuses, or nil.
-func firstClosed(gates []func(*corev1.Pod, Plan, GateInput) *Refusal, pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
+func firstClosed(gates []gate, pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
 	for _, gate := range gates {
 		if refusal := gate(pod, plan, in); refusal != nil {
 			return refusal

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +30,7 @@ func triedLately(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 // DeclinedMeanwhile applies the API server's answers of this pass to a plan that Admit let pass: an answer to
 // another pod of the workload, such as an exceeded quota, can hold for this one as well.
 func DeclinedMeanwhile(pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
-	var declined []v1alpha1.Try
-	for _, t := range in.Status.Tries {
-		if t.What == v1alpha1.TryResize {
-			declined = append(declined, t)
-		}
-	}
-	in.Status.Tries = declined
+	in.Status.Tries = slices.DeleteFunc(slices.Clone(in.Status.Tries), func(t v1alpha1.Try) bool { return t.What != v1alpha1.TryResize })
 	return triedLately(pod, plan, in)
 }
 
@@ -163,40 +158,30 @@ func answered(tries []v1alpha1.Try, m Move, now time.Time) []v1alpha1.Try {
 		return tries
 	}
 	tries = Remembered(tries, now)
-	tries = higher(tries, v1alpha1.TryOOMAnswer, m.Container, to, now, func(t *v1alpha1.Try, news bool) {
-		if news {
-			t.Until = metav1.NewTime(now.Add(time.Hour))
-		}
-	})
-	return bounded(higher(tries, v1alpha1.TryOOMChain, m.Container, to, now, func(t *v1alpha1.Try, _ bool) {
-		t.Until = metav1.NewTime(now.Add(chainLasts))
-	}))
+	tries = higher(tries, v1alpha1.TryOOMAnswer, m.Container, to, now, now.Add(time.Hour))
+	return bounded(higher(tries, v1alpha1.TryOOMChain, m.Container, to, now, now.Add(chainLasts)))
 }
 
 // higher raises the amount in the row of a kind and container, and counts, if the amount is greater than the one
-// reached before. until sets the end of the row; its second argument is true for a new row.
-func higher(tries []v1alpha1.Try, what v1alpha1.TryKind, container string, to recommender.Amount, now time.Time, until func(*v1alpha1.Try, bool)) []v1alpha1.Try {
-	amount := podview.Quantity(recommender.Memory, to)
-	for i := range tries {
-		if t := &tries[i]; t.What == what && t.Container == container {
-			if reached(*t) < to {
-				t.Times, t.Amount = t.Times+1, &amount
-				until(t, false)
-			}
-			return tries
+// reached before. until is the end of a new row; that of a chain moves with each answer.
+func higher(tries []v1alpha1.Try, what v1alpha1.TryKind, container string, to recommender.Amount, now, until time.Time) []v1alpha1.Try {
+	t := v1alpha1.Try{What: what, Container: container, Since: metav1.NewTime(now), Until: metav1.NewTime(until), Reason: string(HarmOOM)}
+	i := slices.IndexFunc(tries, func(known v1alpha1.Try) bool { return known.What == what && known.Container == container })
+	if i < 0 {
+		i, tries = len(tries), append(tries, t)
+	}
+	if row := &tries[i]; reached(*row) < to {
+		row.Times, row.Amount = row.Times+1, podview.ToPointer(recommender.Memory, to)
+		if what == v1alpha1.TryOOMChain {
+			row.Until = t.Until
 		}
 	}
-	t := v1alpha1.Try{What: what, Container: container, Since: metav1.NewTime(now), Times: 1, Amount: &amount, Reason: string(HarmOOM)}
-	until(&t, true)
-	return append(tries, t)
+	return tries
 }
 
 // reached is the memory that a row names, in bytes; 0: none.
 func reached(t v1alpha1.Try) recommender.Amount {
-	if t.Amount == nil {
-		return 0
-	}
-	return podview.AmountOf(recommender.Memory, *t.Amount)
+	return podview.FromPointer(recommender.Memory, t.Amount)
 }
 
 // stopsAnswer refuses memory beyond what earlier answers to OOM kills reached, once there were mostAnswers of them
@@ -227,13 +212,7 @@ func Leaks(tries []v1alpha1.Try) *v1alpha1.Try {
 // Forgiven returns the tries without the rows for answers to OOM kills, so that these are counted from zero again.
 // It is used when the operator's own pause of a workload ends.
 func Forgiven(tries []v1alpha1.Try) []v1alpha1.Try {
-	var kept []v1alpha1.Try
-	for _, t := range tries {
-		if t.What != v1alpha1.TryOOMChain && t.What != v1alpha1.TryOOMAnswer {
-			kept = append(kept, t)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryOOMChain || t.What == v1alpha1.TryOOMAnswer })
 }
 
 func clock(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -7,6 +7,17 @@ import (
 
 // What a refused rule leaves of a move: each function gives the sizes that may still be asked for.
 
+// newAmounts are the amounts of a move that differ from the present ones. The others are 0, and so is one that would be
+// removed: a resize cannot remove a request or a limit.
+func (m Move) newAmounts() recommender.Size {
+	return podview.Combine(m.From, m.To, func(from, to recommender.Amount) recommender.Amount {
+		if from == to {
+			return 0
+		}
+		return to
+	})
+}
+
 // unmoved leaves the container as it is.
 func unmoved(m Move) recommender.Size { return m.From }
 

@@ -159,13 +159,9 @@ func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised
 // GrowthOf is by how much a plan raises what quotas count for a pod, in millicores and bytes; amounts that fall
 // are 0.
 func GrowthOf(pod *corev1.Pod, p Plan) recommender.Size {
-	before, after := constraint.Charged(pod), constraint.Charged(p.Apply(pod))
-	var growth recommender.Size
-	for _, r := range recommender.Resources {
-		growth[r].Request = max(0, after[r].Request-before[r].Request)
-		growth[r].Limit = max(0, after[r].Limit-before[r].Limit)
-	}
-	return growth
+	return podview.Combine(constraint.Charged(pod), constraint.Charged(p.Apply(pod)), func(before, after recommender.Amount) recommender.Amount {
+		return max(0, after-before)
+	})
 }
 
 // disruptionBudgets checks a resize that restarts containers against every PodDisruptionBudget that covers the
@@ -177,10 +173,7 @@ func disruptionBudgets(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	}
 	for i := range in.Namespace.Budgets {
 		budget := &in.Namespace.Budgets[i]
-		if !protects(budget, pod) {
-			continue
-		}
-		if refusal := spent(budget); refusal != nil {
+		if refusal := spent(budget); refusal != nil && protects(budget, pod) {
 			return refusal
 		}
 	}

@@ -51,10 +51,8 @@ func (f NodeFacts) Learn(namespace string, record v1alpha1.ResizeRecord, reason,
 	if block == (NodeBlock{}) {
 		return f
 	}
-	blocks := maps.Clone(f.Blocks)
-	if blocks == nil {
-		blocks = map[string]NodeBlock{}
-	}
+	blocks := map[string]NodeBlock{}
+	maps.Copy(blocks, f.Blocks)
 	known := blocks[namespace]
 	blocks[namespace] = NodeBlock{Growth: latest(known.Growth, block.Growth), All: latest(known.All, block.All)}
 	f.Blocks = blocks
@@ -93,23 +91,9 @@ func (f NodeFacts) Now(then, terms NodeTerms, now time.Time) NodeFacts {
 	if then.kubelet != terms.kubelet || !now.Before(f.Until) {
 		f.Policies, f.Until = Policies{}, time.Time{}
 	}
-	f.Blocks = standing(f.Blocks, now)
+	f.Blocks = maps.Clone(f.Blocks)
+	maps.DeleteFunc(f.Blocks, func(_ string, block NodeBlock) bool { return !now.Before(latest(block.Growth, block.All)) })
 	return f
-}
-
-// standing returns the blocks that have not ended; nil where there are none.
-func standing(blocks map[string]NodeBlock, now time.Time) map[string]NodeBlock {
-	var left map[string]NodeBlock
-	for namespace, block := range blocks {
-		if !now.Before(latest(block.Growth, block.All)) {
-			continue
-		}
-		if left == nil {
-			left = map[string]NodeBlock{}
-		}
-		left[namespace] = block
-	}
-	return left
 }
 
 // PoliciesOf reads kubelet settings from the message of an Infeasible answer; the zero value where it names none.

@@ -3,10 +3,10 @@ package resize
 import (
 	"encoding/json"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/podview"
-	"attune.io/attune/recommender"
 )
 
 // Patch returns the plan as a strategic merge patch for the pod's resize subresource. It contains the pod's uid,
@@ -18,10 +18,8 @@ func (p Plan) Patch() []byte {
 	patch.Metadata.UID, patch.Metadata.ResourceVersion = p.PodUID, p.Version
 	for _, m := range p.Moves {
 		c := containerPatch{Name: m.Container}
-		for _, r := range recommender.Resources {
-			c.Resources.Requests = changed(c.Resources.Requests, r, m.From[r].Request, m.To[r].Request)
-			c.Resources.Limits = changed(c.Resources.Limits, r, m.From[r].Limit, m.To[r].Limit)
-		}
+		amounts := podview.ToRequirements(m.newAmounts())
+		c.Resources.Requests, c.Resources.Limits = amounts.Requests, amounts.Limits
 		if m.Sidecar {
 			patch.Spec.InitContainers = append(patch.Spec.InitContainers, c)
 		} else {
@@ -30,7 +28,7 @@ func (p Plan) Patch() []byte {
 	}
 	body, err := json.Marshal(patch)
 	if err != nil {
-		panic("strings and maps of strings always marshal: " + err.Error())
+		panic("strings and quantities always marshal: " + err.Error())
 	}
 	return body
 }
@@ -51,21 +49,7 @@ type podPatch struct {
 type containerPatch struct {
 	Name      string `json:"name"`
 	Resources struct {
-		Requests map[string]string `json:"requests,omitempty"`
-		Limits   map[string]string `json:"limits,omitempty"`
+		Requests corev1.ResourceList `json:"requests,omitempty"`
+		Limits   corev1.ResourceList `json:"limits,omitempty"`
 	} `json:"resources"`
-}
-
-// changed adds an amount to a list where it differs from the present one. 0 is never written: a resize cannot
-// remove a request or a limit.
-func changed(list map[string]string, r recommender.Resource, from, to recommender.Amount) map[string]string {
-	if from == to || to <= 0 {
-		return list
-	}
-	if list == nil {
-		list = map[string]string{}
-	}
-	q := podview.Quantity(r, to)
-	list[string(podview.NameOf(r))] = q.String()
-	return list
 }

@@ -72,9 +72,11 @@ func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now
 }
 
 // PlanBack is PlanFor towards sizes that the pod had: they are given back exactly, also those below the least sizes and
-// limits above what the node has.
-func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	return planFor(pod, had, caps, now, exact)
+// limits above what the node has. The plan has the wave and the reason of its errand.
+func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time, wave, reason string) (Plan, *Refusal) {
+	plan, refusal := planFor(pod, had, caps, now, exact)
+	plan.Wave, plan.Reason = wave, reason
+	return plan, refusal
 }
 
 func planFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {
@@ -132,10 +134,7 @@ func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 	next := *pod
 	next.Spec.Containers = withOwnAmounts(pod.Spec.Containers)
 	next.Spec.InitContainers = withOwnAmounts(pod.Spec.InitContainers)
-	moves := make(map[string]Move, len(p.Moves))
-	for _, m := range p.Moves {
-		moves[m.Container] = m
-	}
+	moves := p.byContainer()
 	for _, c := range podview.Resizable(&next) {
 		if m, ok := moves[c.Name]; ok {
 			for _, r := range recommender.Resources {
@@ -145,6 +144,15 @@ func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	return &next
+}
+
+// byContainer indexes the moves by their containers.
+func (p Plan) byContainer() map[string]Move {
+	moves := make(map[string]Move, len(p.Moves))
+	for _, m := range p.Moves {
+		moves[m.Container] = m
+	}
+	return moves
 }
 
 // withOwnAmounts copies containers together with their lists of amounts; all else is shared, as no resize changes
@@ -200,15 +208,11 @@ func (p Plan) reducedTo(size func(Move) recommender.Size) Plan {
 
 // after returns what is left of the plan when the first part is carried out.
 func (p Plan) after(first Plan) Plan {
-	reached := map[string]recommender.Size{}
-	for _, m := range first.Moves {
-		reached[m.Container] = m.To
-	}
-	moves := p.Moves
+	reached, moves := first.byContainer(), p.Moves
 	p.Moves = nil
 	for _, m := range moves {
 		if at, ok := reached[m.Container]; ok {
-			m.From = at
+			m.From = at.To
 		}
 		p.Moves = AppendMove(p.Moves, m)
 	}
@@ -243,16 +247,12 @@ func PlanOf(pod *corev1.Pod) Plan {
 // Merge returns the first size with the wished amounts in place of its own; absent wishes leave it as it is. No
 // amount is above recommender.MaxAmount.
 func Merge(from, wish recommender.Size) recommender.Size {
-	to := from
-	for _, r := range recommender.Resources {
-		if wish[r].Request > 0 {
-			to[r].Request = min(wish[r].Request, recommender.MaxAmount)
+	return podview.Combine(from, wish, func(has, wished recommender.Amount) recommender.Amount {
+		if wished > 0 {
+			return min(wished, recommender.MaxAmount)
 		}
-		if wish[r].Limit > 0 {
-			to[r].Limit = min(wish[r].Limit, recommender.MaxAmount)
-		}
-	}
-	return to
+		return has
+	})
 }
 
 // permitted takes out of a move what the platform's rules do not allow. A refusal that leaves the move unchanged
@@ -287,14 +287,7 @@ func nothingLeft(left []Refusal) *Refusal {
 	return &first
 }
 
-func anyMove(p Plan, is func(Move) bool) bool {
-	for _, m := range p.Moves {
-		if is(m) {
-			return true
-		}
-	}
-	return false
-}
+func anyMove(p Plan, is func(Move) bool) bool { return slices.ContainsFunc(p.Moves, is) }
 
 func AppendMove(moves []Move, m Move) []Move {
 	if m.From == m.To {
@@ -341,14 +334,6 @@ func lowersLimit(m Move, r recommender.Resource) bool {
 
 // restartsAny reports whether the plan restarts a container of the pod.
 func RestartsAny(pod *corev1.Pod, p Plan) bool {
-	moves := map[string]Move{}
-	for _, m := range p.Moves {
-		moves[m.Container] = m
-	}
-	for _, c := range podview.Resizable(pod) {
-		if m, ok := moves[c.Name]; ok && m.RestartsContainer(c) {
-			return true
-		}
-	}
-	return false
+	moves := p.byContainer()
+	return slices.ContainsFunc(podview.Resizable(pod), func(c *corev1.Container) bool { return moves[c.Name].RestartsContainer(c) })
 }

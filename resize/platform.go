@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// criticalPriority is that of system-cluster-critical: to fit such a pod, a kubelet evicts others.
-	criticalPriority = 2_000_000_000
 	// restartRest is how long a container must run after a restart before anything of it is lowered.
 	restartRest = 10 * time.Minute
 	// statsDelay is how long after its start a kubelet may not know a container's memory usage, and
@@ -171,7 +169,7 @@ func nodeNotReady(s situation) *Refusal {
 
 // notScheduled leaves a pod to the scheduler that the scheduler has not tried to place yet.
 func notScheduled(s situation) *Refusal {
-	if s.pod.Spec.NodeName == "" && !unschedulable(s.pod) {
+	if _, tried := podview.UnschedulableSince(s.pod); s.pod.Spec.NodeName == "" && !tried {
 		return RefuseForNow(ReasonNotScheduled, "the pod has no node yet")
 	}
 	return nil
@@ -200,20 +198,10 @@ func alreadyUnderway(s situation) *Refusal {
 	return nil
 }
 
-// unschedulable reports whether the scheduler tried to place the pod and found no node.
-func unschedulable(pod *corev1.Pod) bool {
-	c := podview.Condition(pod, corev1.PodScheduled)
-	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-}
-
 // restartsFor reports whether a change of the resource restarts the container (resizePolicy).
 func (s situation) restartsFor(container string, name corev1.ResourceName) bool {
-	for _, c := range podview.Resizable(s.pod) {
-		if c.Name == container {
-			return podview.RestartPolicyFor(c, name) == corev1.RestartContainer
-		}
-	}
-	return false
+	c := podview.ContainerOf(s.pod, container)
+	return c != nil && podview.RestartPolicyFor(c, name) == corev1.RestartContainer
 }
 
 // RestartsContainer reports whether the move changes a resource whose resizePolicy restarts the container. A

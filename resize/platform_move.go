@@ -1,9 +1,11 @@
 package resize
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -20,7 +22,7 @@ func unscheduledGrowth(s situation, m Move) *Refusal {
 // criticalGrowth refuses growth of pods of system priority: a kubelet evicts other pods of the node to make room
 // for them.
 func criticalGrowth(s situation, m Move) *Refusal {
-	if p := s.pod.Spec.Priority; p != nil && *p >= criticalPriority && m.Raises() {
+	if p := s.pod.Spec.Priority; p != nil && *p >= podview.CriticalPriority && m.Raises() {
 		return refuseMove(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
 	}
 	return nil
@@ -176,24 +178,11 @@ func headroomOver(usage recommender.Amount) recommender.Amount { return usage + 
 
 // memoryVolumes are the memory-backed volumes that a container mounts.
 func memoryVolumes(pod *corev1.Pod, container string) (volumes podview.MemoryVolumes) {
-	mounted := mountsOf(pod, container)
+	mounts := ptr.Deref(podview.ContainerOf(pod, container), corev1.Container{}).VolumeMounts
 	for _, v := range pod.Spec.Volumes {
-		if v.EmptyDir != nil && mounted[v.Name] {
+		if v.EmptyDir != nil && slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
 			volumes.Add(v.EmptyDir.Medium, v.EmptyDir.SizeLimit)
 		}
 	}
 	return volumes
-}
-
-func mountsOf(pod *corev1.Pod, container string) map[string]bool {
-	mounted := map[string]bool{}
-	for _, c := range podview.Resizable(pod) {
-		if c.Name != container {
-			continue
-		}
-		for _, mount := range c.VolumeMounts {
-			mounted[mount.Name] = true
-		}
-	}
-	return mounted
 }

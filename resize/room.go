@@ -248,7 +248,7 @@ func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlo
 	switch reason {
 	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:
 	case ReasonActuation:
-		if anyChange(record, Move.LowersMemoryLimit) || !anyChange(record, Move.Raises) {
+		if AnyChange(record, Move.LowersMemoryLimit) || !AnyChange(record, Move.Raises) {
 			return NodeBlock{}
 		}
 	default:

@@ -78,11 +78,7 @@ func moreMemory(p Plan) *resource.Quantity {
 		from, to := m.From[recommender.Memory], m.To[recommender.Memory]
 		more += max(0, to.Request-from.Request) + max(0, to.Limit-from.Limit)
 	}
-	if more == 0 {
-		return nil
-	}
-	amount := podview.Quantity(recommender.Memory, more)
-	return &amount
+	return podview.ToPointer(recommender.Memory, more)
 }
 
 // less reports whether an answer is about less memory than a row that has not ended, on the same terms. The row
@@ -145,10 +141,10 @@ func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message
 		t.What, t.Pod, t.PodUID = v1alpha1.TryResize, record.PodName, record.PodUID
 	case reason != ReasonActuation:
 		return tries
-	case anyChange(record, Move.LowersMemoryLimit):
+	case AnyChange(record, Move.LowersMemoryLimit):
 		t = v1alpha1.Try{What: v1alpha1.TryMemoryLimit, Reason: reason, Message: message}
 		return unlessKnown(tries, t, failedLimitRest, now)
-	case anyChange(record, Move.Raises):
+	case AnyChange(record, Move.Raises):
 		t.What, t.Digest = v1alpha1.TryActuation, ""
 	default:
 		t.What = v1alpha1.TryActuation
@@ -219,8 +215,8 @@ func aboutAll(k, t v1alpha1.Try) bool {
 }
 
 // subject identifies what a row is about, without the sizes that were asked for.
-func subject(t v1alpha1.Try) [6]string {
-	return [6]string{string(t.What), t.Reason, t.Pod, string(t.PodUID), t.Container, t.Node}
+func subject(t v1alpha1.Try) string {
+	return strings.Join([]string{string(t.What), t.Reason, t.Pod, string(t.PodUID), t.Container, t.Node}, "\x00")
 }
 
 // Remembered returns the rows that still matter: those that have not ended, and those after whose end a repeated
@@ -249,15 +245,7 @@ func doubles(what v1alpha1.TryKind) bool {
 // Where nothing can be merged, the oldest rows are dropped. Each row of raises before an OOM kill counts what one pod was given,
 // and merged they would say of every pod that it leaks: what the oldest counted is added up for the container.
 func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
-	for _, group := range []struct {
-		key  func(v1alpha1.Try) string
-		most int
-	}{
-		{func(t v1alpha1.Try) string { return strings.Join(append([]string{"pod"}, array(subject(t))...), "/") }, mostAlike - 1},
-		{toldAlike, mostAlike - 1},
-	} {
-		tries = together(tries, group.key, group.most)
-	}
+	tries = together(together(tries, subject), toldAlike)
 	for len(tries) > v1alpha1.MaxTries {
 		before := len(tries)
 		tries = togetherMost(tries)
@@ -275,8 +263,6 @@ func AddTry(tries []v1alpha1.Try, t v1alpha1.Try) []v1alpha1.Try {
 	return bounded(append(slices.Clone(tries), t))
 }
 
-func array(a [6]string) []string { return a[:] }
-
 // toldAlike is the key by which answers to different pods are merged; empty where the answer depends on the pod's
 // node.
 func toldAlike(t v1alpha1.Try) string {
@@ -286,14 +272,14 @@ func toldAlike(t v1alpha1.Try) string {
 	return t.Reason
 }
 
-// together merges each group that has more than the given number of rows into one row.
-func together(tries []v1alpha1.Try, key func(v1alpha1.Try) string, most int) []v1alpha1.Try {
+// together merges each group of mostAlike rows into one row; rows with an empty key are in no group.
+func together(tries []v1alpha1.Try, key func(v1alpha1.Try) string) []v1alpha1.Try {
 	counts := map[string]int{}
 	for _, t := range tries {
 		counts[key(t)]++
 	}
 	for of, n := range counts {
-		if of != "" && n > most {
+		if of != "" && n >= mostAlike {
 			tries = merged(tries, func(t v1alpha1.Try) bool { return key(t) == of })
 		}
 	}
@@ -312,14 +298,15 @@ func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 		return cmp.Or(cmp.Compare(counts[of(a)], counts[of(b)]), cmp.Compare(a.Reason, b.Reason))
 	}))
 	if most[0] == string(v1alpha1.TryClimb) {
-		return withoutOldest(tries, v1alpha1.TryClimb)
+		return withoutOldest(tries)
 	}
 	return merged(tries, func(t v1alpha1.Try) bool { return of(t) == most })
 }
 
 // withoutOldest counts the row of a pod that began first in a row of its container that names no pod, and ends with the first
 // row that is counted there.
-func withoutOldest(tries []v1alpha1.Try, what v1alpha1.TryKind) []v1alpha1.Try {
+func withoutOldest(tries []v1alpha1.Try) []v1alpha1.Try {
+	const what = v1alpha1.TryClimb
 	for before := len(tries); len(tries) == before; {
 		oldest := -1
 		for i, t := range tries {
@@ -408,33 +395,18 @@ func anySize(a, b v1alpha1.Try) metav1.Time {
 func digestOf(p Plan, generation int64) string {
 	asked := map[string]recommender.Size{}
 	for _, m := range p.Moves {
-		asked[m.Container] = newAmounts(m)
+		asked[m.Container] = m.newAmounts()
 	}
 	return digest(generation, asked)
 }
 
 // digestOfRecord is digestOf for what a record asked for, for any generation.
 func digestOfRecord(record v1alpha1.ResizeRecord) string {
-	asked := map[string]recommender.Size{}
+	var plan Plan
 	for _, c := range Changes(record) {
-		if m := c.Move(); m.From != m.To {
-			asked[c.Container] = newAmounts(m)
-		}
+		plan.Moves = AppendMove(plan.Moves, c.Move())
 	}
-	return digest(0, asked)
-}
-
-// newAmounts are the amounts of a move that differ from the present ones; the others are 0.
-func newAmounts(m Move) recommender.Size {
-	for _, r := range recommender.Resources {
-		if m.To[r].Request == m.From[r].Request {
-			m.To[r].Request = 0
-		}
-		if m.To[r].Limit == m.From[r].Limit {
-			m.To[r].Limit = 0
-		}
-	}
-	return m.To
+	return digestOf(plan, 0)
 }
 
 // digest hashes values by their JSON, in which map keys are sorted (FNV-1a, 64 bits, hexadecimal). It is stored in

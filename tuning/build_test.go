@@ -1,13 +1,20 @@
 package tuning_test
 
-import "attune.io/attune/tuning/tuningtest"
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/tuning"
+	"attune.io/attune/tuning/tuningtest"
+)
 
 // The builders of tuningtest, under the names that the tests use.
 const mi = tuningtest.Mi
 
 var (
 	now         = tuningtest.Now
-	crowd       = tuningtest.Crowd
 	template    = tuningtest.Template
 	seedSize    = tuningtest.SeedSize
 	sizeOf      = tuningtest.SizeOf
@@ -16,7 +23,6 @@ var (
 	running     = tuningtest.Running
 	born        = tuningtest.Born
 	endedBefore = tuningtest.EndedBefore
-	down        = tuningtest.Down
 	resized     = tuningtest.Resized
 	recordOf    = tuningtest.RecordOf
 	eager       = tuningtest.Eager
@@ -32,3 +38,21 @@ var (
 	told        = tuningtest.Told
 	condition   = tuningtest.Condition
 )
+
+// crowd is a view of so many pods that are to be lowered.
+func crowd(tb testing.TB, pods int) tuning.View {
+	tb.Helper()
+	has := sizeOf(500, 1000, 512, 1024)
+	w := seen(tb, has)
+	for i := range pods {
+		w.Pods = append(w.Pods, running(fmt.Sprintf("web-abc-%05d", i), has))
+	}
+	w.Workload.Replicas = int32(pods)
+	return heading(w, sizeOf(300, 600, 512, 1024))
+}
+
+// down is a node whose kubelet was not heard of for long.
+func down(n *corev1.Node) *corev1.Node {
+	n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	return n
+}

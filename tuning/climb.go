@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,26 +86,16 @@ func startOf(pod *corev1.Pod, container string) time.Time {
 
 // scaledOn reports whether a HorizontalPodAutoscaler scales the workload on the container's memory.
 func (d *climber) scaledOn(container string) bool {
-	t := d.target(container)
+	t := d.view.target(container)
 	t.Name = container
 	return scaledOnMemory(d.view.Autoscalers, t)
-}
-
-// target is the stored target of a container; the zero value: there is none.
-func (d *climber) target(container string) v1alpha1.ContainerTarget {
-	for _, t := range d.view.Rec.Spec.Containers {
-		if t.Name == container {
-			return t
-		}
-	}
-	return v1alpha1.ContainerTarget{}
 }
 
 // peak is the most memory that the workload's containers of this name are known to have held, in bytes; 0: not known.
 // Under the strategy Node that is the most of seven days. Else it is read from the bound that no memory limit goes under,
 // which is 1.1 times what they held within the history window.
 func (d *climber) peak(container string) recommender.Amount {
-	t := d.target(container)
+	t := d.view.target(container)
 	if t.Demand != nil && t.Demand.MemoryMax7d != nil {
 		return podview.AmountOf(recommender.Memory, *t.Demand.MemoryMax7d)
 	}
@@ -114,7 +105,7 @@ func (d *climber) peak(container string) recommender.Amount {
 // ceiling is what the memory limit of a container is not raised above without a kill, in bytes; 0: there is none. Where it
 // is not known what the container was created with, it counts as created with what it has.
 func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amount {
-	if t := d.target(c.Name); t.Demand != nil && t.Demand.MemoryLimitMost != nil {
+	if t := d.view.target(c.Name); t.Demand != nil && t.Demand.MemoryLimitMost != nil {
 		return max(podview.AmountOf(recommender.Memory, *t.Demand.MemoryLimitMost), c.Size[recommender.Memory].Limit)
 	}
 	original, known := (&originals{d.pass}).of(pod)[c.Name]
@@ -241,8 +232,7 @@ func (d *climber) returnsAny() bool {
 
 // back is the resize that gives a pod's containers what they had, as the gates let it pass.
 func (d *climber) back(pod *corev1.Pod, had []podview.Container, g *gates, in resize.GateInput) (resize.Plan, *resize.Refusal) {
-	plan, refusal := resize.PlanBack(pod, had, g.capabilities(pod), d.view.Now)
-	plan.Wave, plan.Reason = resize.WaveSpike, resize.ReasonSpike
+	plan, refusal := resize.PlanBack(pod, had, g.capabilities(pod), d.view.Now, resize.WaveSpike, resize.ReasonSpike)
 	if refusal == nil {
 		plan, refusal = resize.Admit(pod, plan, in)
 	}
@@ -266,10 +256,7 @@ func (d *climber) why(pod *corev1.Pod) string {
 // spiked reports whether all containers of a raise have needed well under their old limits for a while.
 func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	for _, c := range resize.Changes(record) {
-		before := d.before(pod, c.Container).Limit
-		if before == 0 {
-			before = podview.LimitOrRequest(c.Prior[recommender.Memory])
-		}
+		before := cmp.Or(d.before(pod, c.Container).Limit, podview.LimitOrRequest(c.Prior[recommender.Memory]))
 		if !climb.GivesBack(d.view.Usage.Climbs[record.PodUID][c.Container].Samples, before, d.view.Now) {
 			return false
 		}
@@ -308,7 +295,7 @@ func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podv
 // safe is what a container is given back of what it has: what it had before, and no less than what its history and the
 // kills of its workload have taught since, the spike itself among them. The policy's next step would raise it again.
 func (d *climber) safe(container string, before, has recommender.Allocation, together bool) recommender.Allocation {
-	t := d.target(container)
+	t := d.view.target(container)
 	floor := harm.OOMFloorOf(d.out.Status.Floors, container, d.view.Now)
 	if d.view.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow || d.view.ByNode() {
 		floor = max(floor, limitFloor(t))

@@ -494,7 +494,7 @@ func TestARefusedRaiseEndsNoWatch(t *testing.T) {
 		"a pod that is skipped": func(w *tuning.View) { w.Pods[0].Annotations[v1alpha1.SkipAnnotation] = "true" },
 		"a node without room":   func(w *tuning.View) { w.Nodes["node-1"] = tuning.Node{Node: node("node-1", "16", "400Mi")} },
 		"a node that is unread": func(w *tuning.View) {
-			w.Looked.Unread.SetNode("node-1", resize.RefuseForNow(resize.ReasonNotKnown, "no answer"))
+			w.Looked.Unread.Nodes["node-1"] = resize.RefuseForNow(resize.ReasonNotKnown, "no answer")
 		},
 		"a pass that begins late": func(w *tuning.View) { w.Begin.Wait = time.Minute },
 		"a quota without room": func(w *tuning.View) {

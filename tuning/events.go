@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -144,9 +145,6 @@ func notUndone(pod *corev1.Pod, refusal *resize.Refusal) event.Event {
 // leftAt explains what became of a pod that is not put back any more, and what a person can do. An empty
 // name stands for an unknown pod: a try that was stored earlier may not have it.
 func leftAt(pod, why string) string {
-	if pod == "" {
-		pod = "of the workload"
-	}
 	return fmt.Sprintf("pod %s was to have its old size back and keeps the one it has, as that was given up: %s; remove what is in the way, "+
-		"or delete the pod: its successor is not born with the size that did harm", pod, why)
+		"or delete the pod: its successor is not born with the size that did harm", cmp.Or(pod, "of the workload"), why)
 }

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,17 +24,12 @@ type evictor struct {
 	closing *closing
 }
 
-// recreates reports whether the policy lets attune evict pods whose nodes refuse a resize.
-func (d *evictor) recreates() bool {
-	return d.view.Policy.Settings.Resize.Method == v1alpha1.ResizeInPlaceOrRecreate
-}
-
 // mayEvict asks lifecycle.MayEvict about a pod whose node refuses a plan; nil: it may be evicted. Where the
 // answer depends on the cluster's nodes and they are not listed yet, it adds them to Unknowns: the
 // decision is then not carried out but made again with the list.
 func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.view.Workload == nil || d.view.Workload.Deleting {
-		return &resize.Refusal{Reason: resize.ReasonNoController, PodWide: true, Message: "the workload is gone, and nothing would take the pod's place"}
+		return resize.Refuse(resize.ReasonNoController, "the workload is gone, and nothing would take the pod's place")
 	}
 	refusal := lifecycle.MayEvict(pod, d.eviction(plan))
 	if refusal == nil && d.view.Looked.Unread.Cluster != nil {
@@ -53,14 +49,11 @@ func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	of := d.view.owner()
 	e := lifecycle.Eviction{
 		Now: d.view.Now, Allowed: d.view.Operator.MayEvict, Paused: d.view.Policy.Settings.Resize.Paused, Annotations: []map[string]string{of.Annotations},
-		Siblings: d.view.Pods, Replicas: int(of.Replicas), Records: append(d.out.Status.Records[:len(d.out.Status.Records):len(d.out.Status.Records)], d.view.Rec.Status.Records...),
+		Siblings: d.view.Pods, Replicas: int(of.Replicas), Rollout: of.Rollout.Reason, Records: append(d.out.Status.Records[:len(d.out.Status.Records):len(d.out.Status.Records)], d.view.Rec.Status.Records...),
 		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, Seeded: d.view.Namespace.Seeded, Seed: d.view.Rec.Spec.Seed, Nodes: d.view.Looked.Cluster,
 	}
 	if of.Template != nil {
 		e.Annotations = append(e.Annotations, of.Template.Annotations)
-	}
-	if of.Rollout.InProgress {
-		e.Rollout = of.Rollout.Reason
 	}
 	return e
 }
@@ -84,7 +77,8 @@ func (d *evictor) notEvictable(pod *corev1.Pod, plan resize.Plan) *resize.Refusa
 // changes nothing unless the policy allows that and the node can never hold the plan (NodeCapacity) or has
 // no room for it (NoRoom). It returns the plan with nil, or the plan with the refusal that is to be shown.
 func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
-	if !d.recreates() || refusal.Reason != resize.ReasonNodeCapacity && refusal.Reason != resize.ReasonNoRoom {
+	recreates := d.view.Policy.Settings.Resize.Method == v1alpha1.ResizeInPlaceOrRecreate
+	if !recreates || refusal.Reason != resize.ReasonNodeCapacity && refusal.Reason != resize.ReasonNoRoom {
 		return plan, refusal
 	}
 	if stays := d.notEvictable(pod, plan); stays != nil {
@@ -171,10 +165,7 @@ func (d *evictor) notEvictableNow(pod *corev1.Pod, plan resize.Plan) *resize.Ref
 	if refusal := d.notWanted(pod); refusal != nil {
 		return refusal
 	}
-	if refusal := d.blocked(pod); refusal != nil {
-		return refusal
-	}
-	if refusal := resize.RecordsFull(pod, plan, d.gates.input(pod)); refusal != nil {
+	if refusal := cmp.Or(d.blocked(pod), resize.RecordsFull(pod, plan, d.gates.input(pod))); refusal != nil {
 		return refusal
 	}
 	return d.notEvictable(pod, plan)
@@ -187,11 +178,11 @@ func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
 	granted, known := d.view.Grants[pod.UID]
 	switch {
 	case !d.view.ByNode(), !d.view.resizesPods(), !d.view.Policy.Settings.Resize.NodeEviction:
-		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Message: "its policy lets no node evict it: node.eviction is Disabled, or the mode is not Auto"}
+		return resize.Refuse(resize.ReasonNotWanted, "its policy lets no node evict it: node.eviction is Disabled, or the mode is not Auto")
 	case !known:
-		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Transient: true, Message: "its node has not said anew that it has to go"}
+		return resize.RefuseForNow(resize.ReasonNotWanted, "its node has not said anew that it has to go")
 	case granted.Evict == "":
-		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Message: "it fits on its node again"}
+		return resize.Refuse(resize.ReasonNotWanted, "it fits on its node again")
 	}
 	return nil
 }

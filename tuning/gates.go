@@ -44,7 +44,7 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 		Workload: d.workload(),
 		Namespace: resize.NamespaceInput{
 			LimitRanges: namespace.Limits, Quotas: namespace.Quotas, Budgets: namespace.Budgets, Terminating: namespace.Terminating,
-			Reserved: plus(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved),
+			Reserved: podview.Sum(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved),
 		},
 		Node: resize.NodeInput{
 			Room: d.view.Looked.Rooms[node], Capabilities: d.view.capabilitiesOn(node),
@@ -61,15 +61,12 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 func (d *gates) workload() resize.WorkloadInput {
 	of := d.view.owner()
 	in := resize.WorkloadInput{
-		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(),
+		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(), Rollout: of.Rollout.Reason,
 		DataUntil: d.view.dataUntil(), StaleAfter: d.view.Policy.Settings.Recommender.StaleAfter(),
 		HPA: d.view.Autoscalers.Gate(d.view.Rec.Spec.Containers, d.out.Status.Floors, d.view.Now), VPA: d.view.Autoscalers.VPA(),
 	}
 	if of.Template != nil {
 		in.TemplateAnnotations = of.Template.Annotations
-	}
-	if of.Rollout.InProgress {
-		in.Rollout = of.Rollout.Reason
 	}
 	return in
 }
@@ -89,7 +86,7 @@ func (d *gates) facts(node string) resize.NodeFacts {
 // reserve notes what a plan of this pass takes of quotas and of its node. Only growth is counted: room
 // that a lowered pod frees is not there before its kubelet has carried the change out.
 func (d *gates) reserve(pod *corev1.Pod, plan resize.Plan) {
-	d.reserved = plus(d.reserved, resize.GrowthOf(pod, plan))
+	d.reserved = podview.Sum(d.reserved, resize.GrowthOf(pod, plan))
 	var grows recommender.Size
 	for r, amount := range plan.Effect(pod) {
 		grows[r].Request = max(0, amount)
@@ -97,7 +94,7 @@ func (d *gates) reserve(pod *corev1.Pod, plan resize.Plan) {
 	if d.reservedOn == nil {
 		d.reservedOn = map[string]recommender.Size{}
 	}
-	d.reservedOn[pod.Spec.NodeName] = plus(d.reservedOn[pod.Spec.NodeName], grows)
+	d.reservedOn[pod.Spec.NodeName] = podview.Sum(d.reservedOn[pod.Spec.NodeName], grows)
 }
 
 // readyPods counts the ready pods of the workload that are not being deleted. It counts once in a pass:

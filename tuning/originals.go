@@ -1,11 +1,13 @@
 package tuning
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/quantity"
@@ -76,11 +78,8 @@ func (d *originals) of(pod *corev1.Pod) map[string]recommender.Size {
 	out := map[string]recommender.Size{}
 	hash := podview.TemplateHash(pod)
 	for _, o := range d.out.Status.Originals {
-		if o.TemplateHash != hash {
-			continue
-		}
-		for _, c := range o.Containers {
-			out[c.Name] = podview.FromResources(c.Resources)
+		if o.TemplateHash == hash {
+			maps.Copy(out, podview.SizesOf(o.Containers))
 		}
 	}
 	return out
@@ -90,17 +89,18 @@ func (d *originals) of(pod *corev1.Pod) map[string]recommender.Size {
 // it, and the template where the pod was seeded or resized (a generation above 1). nil: it is not certain
 // which template the pod was made from, and a wrong original would be restored by an undo.
 func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
-	claims := claimsOf(pod)
+	// Users of the namespace can write the annotation, so that a claim is only believed where agrees accepts it.
+	claims := podview.SizesOf(ptr.Deref(seededOf(pod), v1alpha1.Seeded{}).Original)
 	var out []v1alpha1.ContainerResources
 	for _, c := range podview.Read(pod) {
 		size, known := c.Size, true
-		claimed := claims[c.Name]
-		changed := claimed != nil || pod.Generation > 1
-		if changed && !d.view.hasTemplate() {
+		claim, claimed := claims[c.Name]
+		changed := claimed || pod.Generation > 1
+		if changed && d.view.owner().Template == nil {
 			return nil
 		}
-		if template, ok := d.view.templateSize(c.Name); ok && changed {
-			size, known = d.ofContainer(pod, claimed, template, c.Size)
+		if template, ok := podview.TemplateSize(d.view.owner().Template, c.Name); ok && changed {
+			size, known = d.ofContainer(pod, claim, claimed, template, c.Size)
 		}
 		if !known {
 			return nil
@@ -110,28 +110,15 @@ func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	return out
 }
 
-// claimsOf returns the sizes that the pod's seed annotation claims its containers had. Users of the
-// namespace can write that annotation, so that a claim is only believed where agrees accepts it.
-func claimsOf(pod *corev1.Pod) map[string]*recommender.Size {
-	claims := map[string]*recommender.Size{}
-	if seeded := seededOf(pod); seeded != nil {
-		for _, o := range seeded.Original {
-			size := podview.FromResources(o.Resources)
-			claims[o.Name] = &size
-		}
-	}
-	return claims
-}
-
 // ofContainer returns the original size of one container that has another size now; false: it is not
-// known. A claim of the annotation (nil: none) is believed where it agrees with the template. Where it
+// known. A claim of the annotation (claimed: it has one) is believed where it agrees with the template. Where it
 // does not agree, and during a rollout, the pod may belong to another template. A seeded pod younger than
 // cacheLag may too: the cache may not show its new template yet.
-func (d *originals) ofContainer(pod *corev1.Pod, claimed *recommender.Size, template, has recommender.Size) (recommender.Size, bool) {
-	if claimed != nil && agrees(*claimed, template) {
-		return *claimed, true
+func (d *originals) ofContainer(pod *corev1.Pod, claim recommender.Size, claimed bool, template, has recommender.Size) (recommender.Size, bool) {
+	if claimed && agrees(claim, template) {
+		return claim, true
 	}
-	if !d.newestTemplate(pod) || claimed != nil && d.view.Now.Sub(pod.CreationTimestamp.Time) < cacheLag {
+	if !d.newestTemplate(pod) || claimed && d.view.Now.Sub(pod.CreationTimestamp.Time) < cacheLag {
 		return recommender.Size{}, false
 	}
 	return asBorn(template, has), true
@@ -190,11 +177,5 @@ func (v *View) seededBy(pod *corev1.Pod) *v1alpha1.Seeded {
 // agrees reports whether a claimed size has everything that the template sets. What the template leaves
 // open may come from a LimitRange and is not compared.
 func agrees(claimed, template recommender.Size) bool {
-	for _, r := range recommender.Resources {
-		if template[r].Request > 0 && template[r].Request != claimed[r].Request ||
-			template[r].Limit > 0 && template[r].Limit != claimed[r].Limit {
-			return false
-		}
-	}
-	return true
+	return podview.Fill(template, claimed) == claimed
 }

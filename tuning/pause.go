@@ -164,12 +164,3 @@ func (d *pauser) pauseLeak() {
 	}
 	d.tell(pausedBecause(d.out.Status.Paused.Reason))
 }
-
-// pausedItself returns the refusal of the loop's own pause, or nil. It is shown whether or not there is
-// anything to resize, because a person has to act.
-func (d *pauser) pausedItself() *resize.Refusal {
-	if d.out.Status.Paused == nil {
-		return nil
-	}
-	return resize.PausedItself(*d.out.Status.Paused)
-}

@@ -160,18 +160,17 @@ func (d *undoer) undo() *resize.Refusal {
 	case !asked:
 		return nil
 	case err != nil:
-		return &resize.Refusal{Reason: ReasonBadUndo, Message: err.Error(), PodWide: true}
+		return resize.Refuse(ReasonBadUndo, "%s", err)
 	}
 	text, undoing := d.undoing()
-	if !undoing {
-		return d.undone(at, "its running pods were put back to the sizes from before attune")
+	if undoing {
+		left := d.putBack()
+		if len(left) > 0 || len(d.out.Status.Records) > 0 || d.view.Rec.Spec.Seed != nil {
+			return d.undone(at, d.underway(left))
+		}
+		d.out.Status.UndoneAt = text
+		d.tell(undone(at))
 	}
-	left := d.putBack()
-	if len(left) > 0 || len(d.out.Status.Records) > 0 || d.view.Rec.Spec.Seed != nil {
-		return d.undone(at, d.underway(left))
-	}
-	d.out.Status.UndoneAt = text
-	d.tell(undone(at))
 	return d.undone(at, "its running pods were put back to the sizes from before attune")
 }
 
@@ -186,7 +185,8 @@ func (d *undoer) putBack() (left []*resize.Refusal) {
 			left = append(left, d.notPutBack(pod, why)...)
 			continue
 		}
-		plan, refusal := lifecycle.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
+		originals := d.sizes.originalSizes(pod)
+		plan, refusal := resize.PlanBack(pod, originals, d.gates.capabilities(pod), d.view.Now, resize.WaveUndo, lifecycle.ReasonUndo)
 		d.lookup.unknownMemory(pod, plan)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			left = append(left, d.notPutBack(pod, refusal)...)
@@ -224,6 +224,6 @@ func (d *undoer) underway(left []*resize.Refusal) string {
 
 // undone is the refusal of everything new while the annotation is there, with the command that removes it.
 func (d *undoer) undone(at time.Time, how string) *resize.Refusal {
-	return &resize.Refusal{Reason: ReasonUndone, PodWide: true, Message: fmt.Sprintf(
-		"undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again", at.Format(time.RFC3339), how, d.view.commandLine())}
+	return resize.Refuse(ReasonUndone, "undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again",
+		at.Format(time.RFC3339), how, d.view.commandLine())
 }

@@ -65,7 +65,11 @@ func (r refusals) summary() *resize.Refusal {
 	}
 	ordered := slices.Clone(r.of)
 	slices.SortStableFunc(ordered, func(a, b tally) int {
-		return cmp.Or(cmp.Compare(b.pods, a.pods), compareBools(a.Transient, b.Transient), cmp.Compare(a.Reason, b.Reason))
+		lasting := 0
+		if a.Transient != b.Transient {
+			lasting = map[bool]int{false: -1, true: 1}[a.Transient]
+		}
+		return cmp.Or(cmp.Compare(b.pods, a.pods), lasting, cmp.Compare(a.Reason, b.Reason))
 	})
 	lead := ordered[0].Refusal
 	if len(ordered) == 1 {
@@ -103,17 +107,6 @@ func (r refusals) after(now time.Time) time.Duration {
 		}
 	}
 	return soonest
-}
-
-// compareBools sorts false first.
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // Topic is something outside of a workload whose change may lift a refusal: a kind of object, and the name

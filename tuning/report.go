@@ -101,31 +101,26 @@ func (d *reporter) resizing() metav1.Condition {
 // degraded is the condition Degraded. A pod that was killed below its original resources goes first, then one that
 // should have its old size back, then one that was given up, then a high rate of reverts in the history.
 func (d *reporter) degraded() metav1.Condition {
-	if below := d.restorer.describe(); below != "" {
-		return metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBelowOriginal, Message: below}
+	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
+	below, w := d.restorer.describe(), d.out.Status.AdmissionWithdrawn
+	// It is in the tries that a revert was given up, so that Degraded stays True after a restart.
+	left := slices.IndexFunc(d.out.Status.Tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryGivenUp })
+	switch {
+	case below != "":
+		c.Reason, c.Message = v1alpha1.ReasonBelowOriginal, below
+	case len(d.out.Pending) > 0:
+		c.Reason, c.Message = v1alpha1.ReasonRevertPending, d.out.Pending[0]
+	case left >= 0:
+		c.Reason, c.Message = v1alpha1.ReasonRevertPending, leftAt(d.out.Status.Tries[left].Pod, d.out.Status.Tries[left].Message)
+	case w != nil && !w.RejectedWithout:
+		c.Reason = w.Reason
+		c.Message = fmt.Sprintf("new pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message)
+	case lifecycle.Degraded(d.out.Status.History):
+		c.Reason, c.Message = v1alpha1.ReasonHighRevertRate, "3 or more of the last 5 resizes were reverted: raise overhead or minAllowed"
+	default:
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonHealthy
 	}
-	why := d.leftBehind()
-	if len(d.out.Pending) > 0 {
-		why = d.out.Pending[0]
-	}
-	if why != "" {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: why,
-		}
-	}
-	if w := d.out.Status.AdmissionWithdrawn; w != nil && !w.RejectedWithout {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: w.Reason,
-			Message: fmt.Sprintf("new pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message),
-		}
-	}
-	if lifecycle.Degraded(d.out.Status.History) {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHighRevertRate,
-			Message: "3 or more of the last 5 resizes were reverted: raise overhead or minAllowed",
-		}
-	}
-	return metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHealthy}
+	return c
 }
 
 // blockedCondition is the condition ResizeBlocked of a refusal; nil: nothing is blocked.
@@ -133,9 +128,7 @@ func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 	if blocked == nil {
 		return metav1.Condition{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotBlocked}
 	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: blocked.Reason, Message: blocked.Message,
-	}
+	return metav1.Condition{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: blocked.Reason, Message: blocked.Message}
 }
 
 // atTarget counts the live pods for which no change is planned. A pod whose resize is under way is not at
@@ -158,16 +151,6 @@ func (d *reporter) underWay(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(d.out.Status.Records, func(r v1alpha1.ResizeRecord) bool {
 		return r.PodUID == pod.UID && r.Phase != v1alpha1.RecordWatching
 	})
-}
-
-// leftBehind describes a pod whose revert was given up; empty: there is none. The fact is in the tries, so
-// that Degraded stays True after a restart.
-func (d *reporter) leftBehind() string {
-	i := slices.IndexFunc(d.out.Status.Tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryGivenUp })
-	if i < 0 {
-		return ""
-	}
-	return leftAt(d.out.Status.Tries[i].Pod, d.out.Status.Tries[i].Message)
 }
 
 // skip sends an event about a refusal that a person may have to act on, once: again only when the

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
@@ -50,7 +51,7 @@ func (l Reservations) InNamespace(namespace string) recommender.Size {
 	var sum recommender.Size
 	for _, p := range l.All {
 		if p.Namespace == namespace {
-			sum = plus(sum, p.Growth)
+			sum = podview.Sum(sum, p.Growth)
 		}
 	}
 	return sum
@@ -73,13 +74,4 @@ func ReservationsOf(records []v1alpha1.ResizeRecord, pods func(types.UID) *corev
 		})
 	}
 	return made
-}
-
-// plus adds requests and limits, resource by resource.
-func plus(a, b recommender.Size) recommender.Size {
-	for _, r := range recommender.Resources {
-		a[r].Request += b[r].Request
-		a[r].Limit += b[r].Limit
-	}
-	return a
 }

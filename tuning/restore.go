@@ -85,10 +85,8 @@ func (d *restorer) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if _, asked, _ := d.view.owner().Undo(); asked {
 		return resize.Refuse(ReasonUndone, "the workload has the annotation %s", v1alpha1.UndoAnnotation)
 	}
-	for _, t := range d.view.Rec.Spec.Containers {
-		if t.Name == container && !d.view.Policy.Settings.Resize.Excluded[container] {
-			return nil
-		}
+	if d.view.target(container).Name != "" && !d.view.Policy.Settings.Resize.Excluded[container] {
+		return nil
 	}
 	return resize.Refuse(v1alpha1.ReasonBelowOriginal, "container %s has no target", container)
 }

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (d *sizes) targets(pod *corev1.Pod) []podview.Container {
 func unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	size := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
-		if slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() }) {
+		if autoscale.HeldFor(t.Holds, r) {
 			size[r] = recommender.Allocation{}
 		}
 	}
@@ -57,29 +58,28 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 		return d.killsAnswered(pod, d.granted(pod))
 	}
 	originals := d.originals.of(pod)
-	live := podview.Read(pod)
+	live := podview.ByName(podview.Read(pod))
 	var out []podview.Container
 	for _, t := range d.view.Rec.Spec.Containers {
-		i := slices.IndexFunc(live, func(c podview.Container) bool { return c.Name == t.Name })
-		if i < 0 {
+		has, there := live[t.Name]
+		target := TargetFrom(t, has.Size, d.out.Status.Floors, d.view.Now)
+		if !there || target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
 			continue
 		}
-		target := TargetFrom(t, live[i].Size, d.out.Status.Floors, d.view.Now)
-		if target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
-			continue
-		}
+		// What OOM kills taught may be newer than the stored target, and no limit is lowered below it.
+		killed := min(has.Size[recommender.Memory].Limit, harm.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now))
 		change := recommender.NextStep(recommender.Move{
-			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
-			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: d.memoryLimitFloor(t, live[i].Size),
+			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
+			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: max(limitFloor(t), killed),
 			Settings: d.view.Policy.Settings.Recommender,
 		})
 		if scaledOnMemory(d.view.Autoscalers, t) {
-			change.Next = keepRequest(pod, t.Name, change.Next, live[i].Size)
+			change.Next = keepRequest(pod, t.Name, change.Next, has.Size)
 		}
 		if d.view.Policy.Settings.Spared.Spares(&pod.Spec) {
-			change.Next = atLeast(change.Next, live[i].Size)
+			change.Next = atLeast(change.Next, has.Size)
 		}
-		out = append(out, podview.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next, MemoryUsage: d.view.Usage.Memory[pod.UID][t.Name]})
+		out = append(out, podview.Container{Name: t.Name, Sidecar: has.Sidecar, Size: change.Next, MemoryUsage: d.view.Usage.Memory[pod.UID][t.Name]})
 	}
 	return out
 }
@@ -103,12 +103,12 @@ func atLeast(next, live recommender.Size) recommender.Size {
 //   - No request is lowered below what harm taught about it: the target is at least the smaller of the live request
 //     and the floor.
 //
-// An OOM kill of a container with a limit is answered at the limit (memoryLimitFloor).
+// An OOM kill of a container with a limit is answered at the limit (sizes.wishes).
 // Any other raise to a floor is decided by the policy loop, within the policy's bounds.
 func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
 	target := unheld(t)
 	limit := live[recommender.Memory].Limit
-	if floor := autoscale.OOMFloor(t, floors, now); limit == 0 && !heldByHPA(t) && floor > live[recommender.Memory].Request {
+	if floor := autoscale.OOMFloor(t, floors, now); limit == 0 && !autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA) && floor > live[recommender.Memory].Request {
 		target[recommender.Memory].Request = floor
 	}
 	learned := harm.RequestFloorsOf(floors, t.Name, limit, now)
@@ -118,12 +118,6 @@ func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1al
 		}
 	}
 	return target
-}
-
-// memoryLimitFloor returns the amount of bytes that the container's memory limit does not go below; 0: there is none.
-// What OOM kills taught may be newer than the stored target, and no limit is lowered below it.
-func (d *sizes) memoryLimitFloor(t v1alpha1.ContainerTarget, live recommender.Size) recommender.Amount {
-	return max(limitFloor(t), min(live[recommender.Memory].Limit, harm.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now)))
 }
 
 // keepRequest returns the next size of a container whose memory an HPA scales on: the request stays, as another one would
@@ -139,26 +133,16 @@ func keepRequest(pod *corev1.Pod, container string, next, live recommender.Size)
 	return next
 }
 
-// heldByHPA reports whether a target's memory is held because an HPA scales on it.
-func heldByHPA(t v1alpha1.ContainerTarget) bool {
-	return slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool {
-		return h.Resource == recommender.Memory.String() && h.Reason == resize.ReasonHPA
-	})
-}
-
 // scaledOnMemory reports whether an HPA scales the workload on the container's memory, as the autoscalers say now or as
 // the stored target does.
 func scaledOnMemory(now autoscale.Holds, t v1alpha1.ContainerTarget) bool {
 	hold := now.On(t.Name, recommender.Memory)
-	return hold != nil && hold.Reason == resize.ReasonHPA || heldByHPA(t)
+	return hold != nil && hold.Reason == resize.ReasonHPA || autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
 }
 
 // limitFloor returns the amount of bytes that no memory limit goes below; 0: there is none.
 func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
-	if t.MemoryLimitFloor == nil {
-		return 0
-	}
-	return podview.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
+	return podview.FromPointer(recommender.Memory, t.MemoryLimitFloor)
 }
 
 // urgent reports whether a plan answers an OOM kill: the kernel killed a container of this very pod, the
@@ -238,25 +222,23 @@ func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []pod
 // in a Guaranteed pod alone, and is raised instead of it where there is no limit.
 func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], harm.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
-	i := slices.IndexFunc(d.view.Rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name && t.Demand != nil })
+	t := d.view.target(c.Name)
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
-	if i < 0 || !below {
+	if t.Demand == nil || !below {
 		return recommender.Allocation{}
 	}
-	demand := d.view.Rec.Spec.Containers[i].Demand
 	answer := recommender.Allocation{Request: has.Request}
-	if has.Limit == 0 && !scaledOnMemory(d.view.Autoscalers, d.view.Rec.Spec.Containers[i]) || podview.Guaranteed(pod) {
+	if has.Limit == 0 && !scaledOnMemory(d.view.Autoscalers, t) || podview.Guaranteed(pod) {
 		answer.Request = floor
-		if most := podview.FromResources(demand.Most)[recommender.Memory].Request; most > 0 {
+		if most := podview.FromResources(t.Demand.Most)[recommender.Memory].Request; most > 0 {
 			answer.Request = min(floor, most)
 		}
 		answer.Request = max(answer.Request, has.Request)
 	}
 	if has.Limit > 0 {
-		max7d := podview.FromResources(v1alpha1.Resources{MemoryRequest: demand.MemoryMax7d})[recommender.Memory].Request
-		limited := noderules.Container{Max7d: max7d, OOM: floor}
-		if demand.MemoryLimitMost != nil {
-			limited.LimitMost = max(podview.AmountOf(recommender.Memory, *demand.MemoryLimitMost), floor)
+		limited := noderules.Container{Max7d: podview.FromPointer(recommender.Memory, t.Demand.MemoryMax7d), OOM: floor}
+		if t.Demand.MemoryLimitMost != nil {
+			limited.LimitMost = max(podview.AmountOf(recommender.Memory, *t.Demand.MemoryLimitMost), floor)
 		}
 		answer.Limit = max(has.Limit, limited.MemoryLimit(answer.Request))
 	}
@@ -270,7 +252,7 @@ func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
 	for name, size := range d.originals.of(pod) {
 		out = append(out, podview.Container{Name: name, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][name]})
 	}
-	slices.SortFunc(out, func(a, b podview.Container) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
+	slices.SortFunc(out, func(a, b podview.Container) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

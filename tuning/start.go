@@ -6,8 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
@@ -44,12 +46,16 @@ func (d *starter) begin() *resize.Refusal {
 		return nil
 	}
 	d.restoreBirths()
-	if refusal := d.pauser.pausedItself(); refusal != nil {
-		return refusal
+	// It is shown whether or not there is anything to resize, because a person has to act.
+	if d.out.Status.Paused != nil {
+		return resize.PausedItself(*d.out.Status.Paused)
 	}
 	d.takeBoostsBack()
 	d.evictor.evictForRoom()
-	d.startWave(d.plans(d.view.due()))
+	// Pods of Jobs and CronJobs are sized at admission, because a failed trial would lose their work; while they run,
+	// only an OOM kill is answered.
+	waits := func(pod *corev1.Pod) bool { return d.view.batch() && !Killed(pod) }
+	d.startWave(d.plans(slices.DeleteFunc(d.view.Live(), waits)))
 	return d.refused.summary()
 }
 
@@ -137,8 +143,7 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 //  6. Admit applies the gates; a refusal for want of room may lead to another node (tryElsewhere).
 func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.outOfDate(pod) {
-		return resize.Plan{}, &resize.Refusal{Reason: resize.ReasonResizeUnderway, PodWide: true, Transient: true,
-			Message: "the pod as we see it is older than its last resize"}
+		return resize.Plan{}, resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod as we see it is older than its last resize")
 	}
 	if wishes, refusal := resize.CatchUp(pod); wishes != nil || refusal != nil {
 		return d.catchUp(pod, wishes, refusal)
@@ -207,10 +212,8 @@ const youngFor = 30 * time.Second
 // just started. If the rest were sent now, the left-out part would have to wait for the watch and the
 // cooldown of that resize.
 func tooYoung(plan resize.Plan) *resize.Refusal {
-	for i := range plan.LeftOut {
-		if plan.LeftOut[i].Reason == resize.ReasonStartedJustNow {
-			return &plan.LeftOut[i]
-		}
+	if i := slices.IndexFunc(plan.LeftOut, func(r resize.Refusal) bool { return r.Reason == resize.ReasonStartedJustNow }); i >= 0 {
+		return &plan.LeftOut[i]
 	}
 	return nil
 }
@@ -231,14 +234,16 @@ func (d *starter) takeBoostsBack() {
 		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
-		left, known := lifecycle.BoostLeft(pod, boosted, d.view.boostFor(), d.view.Now)
+		// Where the policy has no boost any more, a boost ends when the pod is ready.
+		lasts := ptr.Deref(d.view.Policy.Settings.StartupBoost, policy.Boost{}).Duration
+		left, known := lifecycle.BoostLeft(pod, boosted, lasts, d.view.Now)
 		if known && left > 0 {
 			d.wake(left)
 		}
 		if !known || left > 0 {
 			continue
 		}
-		plan, refusal := lifecycle.BoostPlan(pod, boosted, d.gates.capabilities(pod), d.view.Now)
+		plan, refusal := resize.PlanBack(pod, boosted, d.gates.capabilities(pod), d.view.Now, resize.WaveBoost, resize.ReasonBoost)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			d.refused.add(pod, refusal)
 			continue
@@ -274,8 +279,8 @@ func (d *starter) restoreUnscheduled() {
 		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		plan, refusal := lifecycle.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
-		plan.Wave, plan.Reason = resize.WaveBirth, harm.ReasonBirthPending
+		originals := d.sizes.originalSizes(pod)
+		plan, refusal := resize.PlanBack(pod, originals, d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, harm.ReasonBirthPending)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			d.refused.add(pod, refusal)
 			continue

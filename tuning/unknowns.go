@@ -123,22 +123,6 @@ type Unread struct {
 	Cluster *resize.Refusal
 }
 
-// SetPod notes a pod that could not be read.
-func (u *Unread) SetPod(uid types.UID, why *resize.Refusal) {
-	if u.Pods == nil {
-		u.Pods = map[types.UID]*resize.Refusal{}
-	}
-	u.Pods[uid] = why
-}
-
-// SetNode notes a node that could not be read.
-func (u *Unread) SetNode(name string, why *resize.Refusal) {
-	if u.Nodes == nil {
-		u.Nodes = map[string]*resize.Refusal{}
-	}
-	u.Nodes[name] = why
-}
-
 // of returns why nothing new begins for a pod, or nil: the pod itself or its node could not be read.
 func (u Unread) of(pod *corev1.Pod) *resize.Refusal {
 	if why := u.Pods[pod.UID]; why != nil {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
@@ -193,10 +194,17 @@ func (v *View) Pod(uid types.UID) *corev1.Pod {
 // owner returns the workload as it is, and the zero value where it is gone: records outlive their
 // workload.
 func (v *View) owner() workload.Workload {
-	if v.Workload == nil {
-		return workload.Workload{}
+	return ptr.Deref(v.Workload, workload.Workload{})
+}
+
+// target is the stored target of a container; the zero value: there is none.
+func (v *View) target(container string) v1alpha1.ContainerTarget {
+	for _, t := range v.Rec.Spec.Containers {
+		if t.Name == container {
+			return t
+		}
 	}
-	return *v.Workload
+	return v1alpha1.ContainerTarget{}
 }
 
 // dataUntil returns the time of the newest usage sample by which the stored targets hold: the time stored
@@ -263,15 +271,6 @@ func (v *View) ByNode() bool {
 	return v.Rec.Spec.Strategy == v1alpha1.StrategyNode || v.Policy.Settings.Strategy == v1alpha1.StrategyNode
 }
 
-// boostFor returns how long a boost lasts; 0 where the policy has no boost any more: then a boost ends
-// when the pod is ready.
-func (v *View) boostFor() time.Duration {
-	if b := v.Policy.Settings.StartupBoost; b != nil {
-		return b.Duration
-	}
-	return 0
-}
-
 // unreachable returns the nodes of records that are not ready. A record whose pod no kubelet can put back
 // does not take a place in a wave (resize.Wave).
 func (v *View) unreachable(records []v1alpha1.ResizeRecord) map[string]bool {
@@ -310,24 +309,6 @@ func (v *View) Close(why *resize.Refusal) {
 	}
 }
 
-// hasTemplate reports that the workload is there, and its template can be read.
-func (v *View) hasTemplate() bool { return v.Workload != nil && v.Workload.Template != nil }
-
-// templateSize returns what the workload's template sets for a container; false: the workload, its
-// template or the container is gone.
-func (v *View) templateSize(container string) (recommender.Size, bool) {
-	if !v.hasTemplate() {
-		return recommender.Size{}, false
-	}
-	spec := v.Workload.Template.Spec
-	for _, c := range append(slices.Clone(spec.Containers), spec.InitContainers...) {
-		if c.Name == container {
-			return podview.ReadSpec(c.Resources), true
-		}
-	}
-	return recommender.Size{}, false
-}
-
 // Live returns the pods that have not ended and are not being deleted, as a new slice. Ended pods stay in
 // Pods for a while, such as failed attempts of a Job: what killed them is still learned, and nothing is
 // done about them.
@@ -338,15 +319,6 @@ func (v *View) Live() []*corev1.Pod {
 // ended reports whether the pod has finished or is being deleted.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
-}
-
-// due returns the live pods that may be resized. Pods of Jobs and CronJobs are sized at admission, because
-// a failed trial would lose their work; while they run, only an OOM kill is answered.
-func (v *View) due() []*corev1.Pod {
-	if !v.batch() {
-		return v.Live()
-	}
-	return slices.DeleteFunc(v.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) })
 }
 
 // Killed reports whether the kernel killed a container of the pod for memory, as far as its status still

@@ -218,7 +218,7 @@ func (d *watcher) learn() {
 func (d *watcher) before(pod *corev1.Pod) map[string]recommender.Size {
 	sizes := d.births.originals.of(pod)
 	for _, c := range podview.Resizable(pod) {
-		if size, ok := d.view.templateSize(c.Name); ok && sizes[c.Name] == (recommender.Size{}) {
+		if size, ok := podview.TemplateSize(d.view.owner().Template, c.Name); ok && sizes[c.Name] == (recommender.Size{}) {
 			sizes[c.Name] = size
 		}
 	}
@@ -243,10 +243,7 @@ func (d *watcher) leftForLater(record v1alpha1.ResizeRecord, state lifecycle.Sta
 // only about the node that its pod is on: a person who can write records must not be able to block other
 // nodes.
 func (d *watcher) learnOfNode(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
-	if fails(record, action) && isOn(pod, record.Node) {
+	if fails(record, action) && pod != nil && pod.Spec.NodeName == record.Node {
 		d.out.Lessons = append(d.out.Lessons, Lesson{d.view.Rec.Namespace, record, action.Reason, state.Message})
 	}
 }
-
-// isOn reports whether a pod exists and is bound to a node.
-func isOn(pod *corev1.Pod, node string) bool { return pod != nil && pod.Spec.NodeName == node }

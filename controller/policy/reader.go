@@ -38,7 +38,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	v := targets.View{
 		Workload: w, Policy: pass.policy, Settings: pass.settings, Digest: pass.digest,
 		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w)},
-		Stored:  targets.Stored{Containers: rec.Spec.Containers, Seed: rec.Spec.Seed, LargestNode: rec.Spec.LargestNode},
+		Stored:  rec.Spec,
 		Status:  rec.Status, Blocked: holds.On, Now: pass.now,
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)

@@ -91,12 +91,12 @@ type looker struct{ *Controller }
 func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns) bool {
 	for _, node := range asks.Rooms {
 		if err := c.room(ctx, w, node); err != nil {
-			w.Looked.Unread.SetNode(node, notKnown(ctx, whatRoom, err))
+			w.Looked.Unread.Nodes[node] = notKnown(ctx, whatRoom, err)
 		}
 	}
 	for _, uid := range asks.Live {
 		if err := c.livePod(ctx, w, uid); err != nil {
-			w.Looked.Unread.SetPod(uid, notKnown(ctx, whatPod, err))
+			w.Looked.Unread.Pods[uid] = notKnown(ctx, whatPod, err)
 		}
 	}
 	if asks.Nodes {

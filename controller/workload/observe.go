@@ -41,8 +41,11 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 			Confirmed: c.Confirmed.Until(client.ObjectKeyFromObject(rec)),
 			Memory:    map[types.UID]map[string]recommender.Amount{}, MemorySoon: map[types.UID]bool{},
 		},
-		Past:   tuning.PastView{AskedAt: c.askedAt(rec.Status.Records, c.Clock.Now())},
-		Looked: tuning.LookedView{Live: map[types.UID]bool{}, CacheLags: map[types.UID]bool{}},
+		Past: tuning.PastView{AskedAt: c.askedAt(rec.Status.Records, c.Clock.Now())},
+		Looked: tuning.LookedView{
+			Live: map[types.UID]bool{}, CacheLags: map[types.UID]bool{},
+			Unread: tuning.Unread{Pods: map[types.UID]*resize.Refusal{}, Nodes: map[string]*resize.Refusal{}},
+		},
 	}
 	if err := c.observePolicy(ctx, &w); err != nil {
 		return tuning.View{}, err
@@ -152,7 +155,7 @@ func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) 
 	case apierrors.IsNotFound(err):
 		c.nodes.forget(name)
 	case err != nil:
-		w.Looked.Unread.SetNode(name, notKnown(ctx, whatNode, fmt.Errorf("reading node %s: %w", name, err)))
+		w.Looked.Unread.Nodes[name] = notKnown(ctx, whatNode, fmt.Errorf("reading node %s: %w", name, err))
 	default:
 		w.Nodes[name] = c.nodes.see(node, w.Now)
 	}

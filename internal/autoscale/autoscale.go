@@ -11,7 +11,6 @@ package autoscale
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -85,8 +84,7 @@ func (h Holds) Refusal() *resize.Refusal {
 	if h.vpa == "" {
 		return nil
 	}
-	return &resize.Refusal{Reason: resize.ReasonVPA, PodWide: true, Message: fmt.Sprintf(
-		"VerticalPodAutoscaler %s sizes the workload too: nothing is applied until its updateMode is Off or it is gone", h.vpa)}
+	return resize.Refuse(resize.ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too: nothing is applied until its updateMode is Off or it is gone", h.vpa)
 }
 
 // Gate returns what the gate of HPAs checks (resize.WorkloadInput.HPA), for the containers of a recommendation. Memory
@@ -112,25 +110,22 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 // want of data or plausible data, or by the size of nodes. 0: no exception. A container is killed at its limit, so the request of a container with a limit
 // stays where an HPA scales on it. Only the request of a Guaranteed pod that was killed itself goes with the limit.
 //
-// It is a least amount and no reason to lower anything. It is rounded up to whole MiB, as its decay would
-// otherwise make a new amount in every pass. It is 0 where the memory is not held, where nothing was learned, and
+// It is a least amount and no reason to lower anything. It is 0 where the memory is not held, where nothing was learned, and
 // where a reason with precedence holds it (a VPA, a floor above maxAllowed).
 func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) recommender.Amount {
-	const mi = 1 << 20
-	if !holds(t, passable...) || holds(t, resize.ReasonVPA, recommender.FloorAboveMaximum) {
+	if !HeldFor(t.Holds, recommender.Memory, passable...) || HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA, recommender.FloorAboveMaximum) {
 		return 0
 	}
-	floor := harm.OOMFloorOf(floors, t.Name, now)
-	return (floor + mi - 1) / mi * mi
+	return harm.OOMFloorOf(floors, t.Name, now)
 }
 
 // passable are the reasons to hold memory over which an OOM kill has precedence.
 var passable = []recommender.Reason{resize.ReasonHPA, recommender.NoData, recommender.InsufficientData, recommender.StaleData,
 	recommender.UsageImplausible, resize.ReasonNodeCapacity}
 
-// holds reports whether the container's memory is held for one of some reasons.
-func holds(t v1alpha1.ContainerTarget, reasons ...recommender.Reason) bool {
-	return slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool {
-		return h.Resource == recommender.Memory.String() && slices.Contains(reasons, recommender.Reason(h.Reason))
+// HeldFor reports whether a resource is held for one of some reasons; without reasons, for any.
+func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reasons ...recommender.Reason) bool {
+	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool {
+		return h.Resource == r.String() && (len(reasons) == 0 || slices.Contains(reasons, recommender.Reason(h.Reason)))
 	})
 }

@@ -2,12 +2,14 @@ package autoscale
 
 import (
 	"fmt"
+	"slices"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -71,25 +73,11 @@ func binding(m *autoscalingv2.MetricSpec) (Binding, bool) {
 
 // utilization looks at the values rather than at the target's type, as the HPA controller does.
 func utilization(container string, name corev1.ResourceName, t autoscalingv2.MetricTarget) (Binding, bool) {
-	r, ok := resourceOf(name)
-	if !ok || t.AverageValue != nil {
+	r := slices.IndexFunc(recommender.Resources[:], func(r recommender.Resource) bool { return podview.NameOf(r) == name })
+	if r < 0 || t.AverageValue != nil {
 		return Binding{}, false
 	}
-	b := Binding{Container: container, Resource: r}
-	if t.AverageUtilization != nil {
-		b.Percent = *t.AverageUtilization
-	}
-	return b, true
-}
-
-func resourceOf(name corev1.ResourceName) (recommender.Resource, bool) {
-	switch name {
-	case corev1.ResourceCPU:
-		return recommender.CPU, true
-	case corev1.ResourceMemory:
-		return recommender.Memory, true
-	}
-	return 0, false
+	return Binding{Container: container, Resource: recommender.Resources[r], Percent: ptr.Deref(t.AverageUtilization, 0)}, true
 }
 
 // binds reports whether the binding concerns a resource of a container.

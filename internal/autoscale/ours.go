@@ -33,9 +33,8 @@ func VPAName(of workload.Identity) string {
 // by who set the mode.
 func Ours(vpa *unstructured.Unstructured) bool {
 	of := ofVPA(vpa)
-	mode := field(vpa, "updatePolicy", "updateMode")
-	return vpa.GetLabels()[ManagedByLabel] == ManagedBy && RecommendedBy(vpa) == Recommender &&
-		(mode == VPAModeOff || mode == VPAModeInitial) &&
+	written := Off(vpa) || field(vpa, "updatePolicy", "updateMode") == VPAModeInitial
+	return vpa.GetLabels()[ManagedByLabel] == ManagedBy && RecommendedBy(vpa) == Recommender && written &&
 		vpa.GetName() == VPAName(workload.Identity{Kind: v1alpha1.WorkloadKind(of.kind), Name: of.name})
 }
 

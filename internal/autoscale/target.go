@@ -74,7 +74,7 @@ const VPAModeOff = "Off"
 // without a mode changes pods, and one that cannot be read counts as one without a mode. The operator's own only say what
 // attune does.
 func Sizes(vpa *unstructured.Unstructured, w workload.Workload) bool {
-	return ofVPA(vpa).names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff && !Ours(vpa)
+	return ofVPA(vpa).names(w) && !Off(vpa) && !Ours(vpa)
 }
 
 // field reads a string below spec; empty where it is missing or has another type.

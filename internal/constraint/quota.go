@@ -130,12 +130,8 @@ func (x *QuotaRoom) Left(pod *corev1.Pod) recommender.Size {
 // Promise reserves growth for a pod in every quota that covers the pod.
 func (x *QuotaRoom) Promise(pod *corev1.Pod, growth recommender.Size) {
 	for i := range x.quotas {
-		if !Covers(&x.quotas[i], pod) {
-			continue
-		}
-		for _, r := range recommender.Resources {
-			x.promised[i][r].Request += growth[r].Request
-			x.promised[i][r].Limit += growth[r].Limit
+		if Covers(&x.quotas[i], pod) {
+			x.promised[i] = podview.Sum(x.promised[i], growth)
 		}
 	}
 }

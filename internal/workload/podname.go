@@ -2,6 +2,7 @@ package workload
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 
 	"attune.io/attune/api/v1alpha1"
@@ -105,7 +106,7 @@ func (x PodIndex) only(of candidate, found kindSet) (KindName, Match) {
 // ofCut finds a workload whose own name did not fit into the pod's. The pods of a StatefulSet have no generated
 // names, so they are never cut.
 func (x PodIndex) ofCut(pod string) (KindName, Match) {
-	if len(pod) != maxGenerated+randomLength || !isRandom(pod[maxGenerated:]) {
+	if !isCut(pod) {
 		return KindName{}, MatchNone
 	}
 	owner, match := KindName{}, MatchNone
@@ -131,10 +132,10 @@ type candidate struct {
 // candidates returns the possible names of the pod's workload, the longest first.
 func candidates(pod string) [3]candidate {
 	one, last, _ := cutLast(pod)
-	if base, ok := cutGenerated(pod); ok {
+	if isCut(pod) && pod[maxGenerated-1] != '-' {
 		// The end of the name before the random suffix was cut, its dash with it: what is left of it is a
 		// Deployment's hash.
-		if two, hash, ok := cutLast(base); ok && len(hash) <= maxHash && isAlphanumeric(hash) {
+		if two, hash, ok := cutLast(pod[:maxGenerated]); ok && len(hash) <= maxHash && isAlphanumeric(hash) {
 			return [3]candidate{{name: two, kinds: deployment | rollout}}
 		}
 		return [3]candidate{}
@@ -201,13 +202,9 @@ const (
 	maxHash = 10
 )
 
-// cutGenerated is what is in front of the random suffix of a pod whose name was cut so that it fits and
-// lost the dash in front of the suffix.
-func cutGenerated(pod string) (string, bool) {
-	if len(pod) != maxGenerated+randomLength || !isRandom(pod[maxGenerated:]) || pod[maxGenerated-1] == '-' {
-		return "", false
-	}
-	return pod[:maxGenerated], true
+// isCut reports whether a pod's name was cut so that it fits with a random suffix.
+func isCut(pod string) bool {
+	return len(pod) == maxGenerated+randomLength && isRandom(pod[maxGenerated:])
 }
 
 // cutLast splits a name at its last dash; false where there is no dash or nothing before it.
@@ -244,10 +241,8 @@ const (
 
 // bitOf is a kind's bit, 0 for a kind that is not known.
 func bitOf(kind v1alpha1.WorkloadKind) kindSet {
-	for i, k := range Kinds {
-		if k == kind {
-			return 1 << i
-		}
+	if i := slices.Index(Kinds, kind); i >= 0 {
+		return 1 << i
 	}
 	if IsScaled(kind) {
 		return added

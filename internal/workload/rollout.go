@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,25 +17,21 @@ type Rollout struct {
 }
 
 func ofDeployment(d *appsv1.Deployment) Rollout {
-	if r := unobserved(d.Generation, d.Status.ObservedGeneration); r.InProgress {
-		return r
-	}
+	held := ""
 	if d.Spec.Paused {
-		return outdated(d.Status.UpdatedReplicas, d.Status.Replicas, "the rollout is paused (spec.paused)")
+		held = "the rollout is paused (spec.paused)"
 	}
-	return outdated(d.Status.UpdatedReplicas, d.Status.Replicas, "")
+	return cmp.Or(unobserved(d.Generation, d.Status.ObservedGeneration), outdated(d.Status.UpdatedReplicas, d.Status.Replicas, held))
 }
 
 // ofStatefulSet also compares revisions: a terminating pod counts among the replicas and not among the updated
 // ones, so the counts alone would take every replaced pod for a rollout.
 func ofStatefulSet(s *appsv1.StatefulSet) Rollout {
-	if r := unobserved(s.Generation, s.Status.ObservedGeneration); r.InProgress {
-		return r
-	}
+	unseen := unobserved(s.Generation, s.Status.ObservedGeneration)
 	if s.Status.UpdateRevision == s.Status.CurrentRevision {
-		return Rollout{}
+		return unseen
 	}
-	return outdated(s.Status.UpdatedReplicas, s.Status.Replicas, heldBack(s))
+	return cmp.Or(unseen, outdated(s.Status.UpdatedReplicas, s.Status.Replicas, heldBack(s)))
 }
 
 // heldBack is why a StatefulSet's rollout waits for a person; empty: it does not.
@@ -51,14 +48,12 @@ func heldBack(s *appsv1.StatefulSet) string {
 
 // ofDaemonSet compares with the number of nodes that run a pod: a pod that is only missing is no rollout.
 func ofDaemonSet(d *appsv1.DaemonSet) Rollout {
-	if r := unobserved(d.Generation, d.Status.ObservedGeneration); r.InProgress {
-		return r
-	}
 	held := ""
 	if d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType {
 		held = "updateStrategy OnDelete waits for the old pods to be deleted"
 	}
-	return outdated(d.Status.UpdatedNumberScheduled, d.Status.CurrentNumberScheduled, held)
+	counted := outdated(d.Status.UpdatedNumberScheduled, d.Status.CurrentNumberScheduled, held)
+	return cmp.Or(unobserved(d.Generation, d.Status.ObservedGeneration), counted)
 }
 
 // unobserved is a rollout while the controller has not seen the newest spec: its counts are then about an older

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -85,8 +86,7 @@ func From(object runtime.Object) (Workload, bool) {
 	case *appsv1.DaemonSet:
 		return read(v1alpha1.KindDaemonSet, o, &o.Spec.Template, o.Status.DesiredNumberScheduled, ofDaemonSet(o)), true
 	case *appsv1.ReplicaSet:
-		rollout := unobserved(o.Generation, o.Status.ObservedGeneration)
-		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), rollout), true
+		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), unobserved(o.Generation, o.Status.ObservedGeneration)), true
 	case *batchv1.Job:
 		job := read(v1alpha1.KindJob, o, &o.Spec.Template, ptr.Deref(o.Spec.Parallelism, 1), Rollout{})
 		job.Ended = JobEnded(o)
@@ -146,13 +146,9 @@ func ownerOf(object metav1.Object) Owner {
 // Deployment's or an Argo Rollout's ReplicaSet, a CronJob's Job. A workload of some operator's custom object is no
 // part.
 func (w Workload) Part() bool {
-	switch w.Kind {
-	case v1alpha1.KindReplicaSet:
-		return w.OwnedBy.GroupKind == GroupKindOf(v1alpha1.KindDeployment) || w.OwnedBy.GroupKind == GroupKindOf(v1alpha1.KindRollout)
-	case v1alpha1.KindJob:
-		return w.OwnedBy.GroupKind == GroupKindOf(v1alpha1.KindCronJob)
-	}
-	return false
+	owner := w.OwnedBy.GroupKind
+	return w.Kind == v1alpha1.KindReplicaSet && (owner == GroupKindOf(v1alpha1.KindDeployment) || owner == GroupKindOf(v1alpha1.KindRollout)) ||
+		w.Kind == v1alpha1.KindJob && owner == GroupKindOf(v1alpha1.KindCronJob)
 }
 
 // Object is any API object that a client can read and write. It has the same methods as controller-runtime's
@@ -179,58 +175,41 @@ func Batch(kind v1alpha1.WorkloadKind) bool {
 	return kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob
 }
 
+// builtIn are the API groups and the types of Kinds.
+var builtIn = map[v1alpha1.WorkloadKind]struct {
+	group  string
+	object func() Object
+	list   func() List
+}{
+	v1alpha1.KindDeployment:  {appsv1.GroupName, func() Object { return &appsv1.Deployment{} }, func() List { return &appsv1.DeploymentList{} }},
+	v1alpha1.KindStatefulSet: {appsv1.GroupName, func() Object { return &appsv1.StatefulSet{} }, func() List { return &appsv1.StatefulSetList{} }},
+	v1alpha1.KindDaemonSet:   {appsv1.GroupName, func() Object { return &appsv1.DaemonSet{} }, func() List { return &appsv1.DaemonSetList{} }},
+	v1alpha1.KindReplicaSet:  {appsv1.GroupName, func() Object { return &appsv1.ReplicaSet{} }, func() List { return &appsv1.ReplicaSetList{} }},
+	v1alpha1.KindJob:         {batchv1.GroupName, func() Object { return &batchv1.Job{} }, func() List { return &batchv1.JobList{} }},
+	v1alpha1.KindCronJob:     {batchv1.GroupName, func() Object { return &batchv1.CronJob{} }, func() List { return &batchv1.CronJobList{} }},
+	v1alpha1.KindRollout:     {argo.GroupVersion.Group, func() Object { return &argo.Rollout{} }, func() List { return &argo.RolloutList{} }},
+}
+
 // GroupKindOf returns a kind with its API group, as owner references and autoscalers name it.
 func GroupKindOf(kind v1alpha1.WorkloadKind) schema.GroupKind {
 	if strings.Contains(string(kind), ".") {
 		return schema.ParseGroupKind(string(kind))
 	}
-	switch kind {
-	case v1alpha1.KindJob, v1alpha1.KindCronJob:
-		return schema.GroupKind{Group: batchv1.GroupName, Kind: string(kind)}
-	case v1alpha1.KindRollout:
-		return schema.GroupKind{Group: argo.GroupVersion.Group, Kind: string(kind)}
-	}
-	return schema.GroupKind{Group: appsv1.GroupName, Kind: string(kind)}
+	return schema.GroupKind{Group: cmp.Or(builtIn[kind].group, appsv1.GroupName), Kind: string(kind)}
 }
 
 // NewObject returns an empty object of a kind of Kinds; nil for any other.
 func NewObject(kind v1alpha1.WorkloadKind) Object {
-	switch kind {
-	case v1alpha1.KindDeployment:
-		return &appsv1.Deployment{}
-	case v1alpha1.KindStatefulSet:
-		return &appsv1.StatefulSet{}
-	case v1alpha1.KindDaemonSet:
-		return &appsv1.DaemonSet{}
-	case v1alpha1.KindReplicaSet:
-		return &appsv1.ReplicaSet{}
-	case v1alpha1.KindJob:
-		return &batchv1.Job{}
-	case v1alpha1.KindCronJob:
-		return &batchv1.CronJob{}
-	case v1alpha1.KindRollout:
-		return &argo.Rollout{}
+	if of, ok := builtIn[kind]; ok {
+		return of.object()
 	}
 	return nil
 }
 
 // NewList returns an empty list of a kind of Kinds; nil for any other.
 func NewList(kind v1alpha1.WorkloadKind) List {
-	switch kind {
-	case v1alpha1.KindDeployment:
-		return &appsv1.DeploymentList{}
-	case v1alpha1.KindStatefulSet:
-		return &appsv1.StatefulSetList{}
-	case v1alpha1.KindDaemonSet:
-		return &appsv1.DaemonSetList{}
-	case v1alpha1.KindReplicaSet:
-		return &appsv1.ReplicaSetList{}
-	case v1alpha1.KindJob:
-		return &batchv1.JobList{}
-	case v1alpha1.KindCronJob:
-		return &batchv1.CronJobList{}
-	case v1alpha1.KindRollout:
-		return &argo.RolloutList{}
+	if of, ok := builtIn[kind]; ok {
+		return of.list()
 	}
 	return nil
 }

@@ -249,34 +249,32 @@ func inMi(a recommender.Amount) string { return fmt.Sprintf("%dMi", a>>20) }
 // size is what the container is raised to: at least what an answer to an OOM kill would give it, more where its speed
 // asks for that, and at most twice what it has.
 func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize.Refusal) {
+	refused := func(reason, why string, args ...any) (recommender.Allocation, *resize.Refusal) {
+		climbs := "it climbs towards its memory limit of " + recommender.Readable(recommender.Memory, g.limit) + ", and "
+		return recommender.Allocation{}, refuse(c.Name, reason, "%s"+why, append([]any{climbs}, args...)...)
+	}
 	if c.LimitsLeft {
-		return recommender.Allocation{}, refuse(c.Name, resize.ReasonClimbLimits,
-			"it climbs towards its memory limit of %s, and the policy leaves limits alone: controlledValues RequestsAndLimits lets it be raised before an OOM kill",
-			recommender.Readable(recommender.Memory, g.limit))
+		return refused(resize.ReasonClimbLimits, "the policy leaves limits alone: controlledValues RequestsAndLimits lets it be raised before an OOM kill")
 	}
 	if refusal := c.Raises.refusal(c.Name, g.limit, now); refusal != nil {
 		return recommender.Allocation{}, refusal
 	}
 	if c.Restarts {
-		return recommender.Allocation{}, refuse(c.Name, resize.ReasonClimbRestarts,
-			"it climbs towards its memory limit of %s, and its resizePolicy restarts it for another one: a resizePolicy of NotRequired for memory lets it be raised before an OOM kill",
-			recommender.Readable(recommender.Memory, g.limit))
+		return refused(resize.ReasonClimbRestarts,
+			"its resizePolicy restarts it for another one: a resizePolicy of NotRequired for memory lets it be raised before an OOM kill")
 	}
 	needs := g.latest + recommender.Amount(g.speed*(g.age+lasts).Seconds())
-	limit := rounded(min(max(recommender.OOMFloor(g.limit), needs), 2*g.limit))
+	limit, least := rounded(min(max(recommender.OOMFloor(g.limit), needs), 2*g.limit)), g.limit+g.limit/20
 	if c.Most > 0 {
 		limit = min(limit, c.Most)
 	}
-	if limit < g.limit+g.limit/20 {
-		return recommender.Allocation{}, refuse(c.Name, resize.ReasonClimbBound,
-			"it climbs towards its memory limit of %s, and maxAllowed is %s: a higher maxAllowed lets it be raised before an OOM kill",
-			recommender.Readable(recommender.Memory, g.limit), recommender.Readable(recommender.Memory, c.Most))
+	if limit < least {
+		return refused(resize.ReasonClimbBound, "maxAllowed is %s: a higher maxAllowed lets it be raised before an OOM kill",
+			recommender.Readable(recommender.Memory, c.Most))
 	}
-	if limit = recommender.Brake(limit, c.Ceiling); limit < g.limit+g.limit/20 {
-		return recommender.Allocation{}, refuse(c.Name, resize.ReasonFollowsLimit,
-			"it climbs towards its memory limit of %s, and without an OOM kill its limit is not raised above %s: "+
-				"an OOM kill, a higher limit in the template, or memory.controlledValues RequestsOnly lifts this",
-			recommender.Readable(recommender.Memory, g.limit), recommender.Readable(recommender.Memory, c.Ceiling))
+	if limit = recommender.Brake(limit, c.Ceiling); limit < least {
+		return refused(resize.ReasonFollowsLimit, "without an OOM kill its limit is not raised above %s: an OOM kill, a higher limit in the template, "+
+			"or memory.controlledValues RequestsOnly lifts this", recommender.Readable(recommender.Memory, c.Ceiling))
 	}
 	return recommender.Allocation{Request: c.request(g, limit), Limit: limit}, nil
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -39,14 +40,10 @@ func Of(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) 
 		return Raises{}
 	}
 	t := tries[i]
-	r := Raises{Times: int(t.Times), Since: t.Since.Time, Until: t.Until.Time}
-	if t.Amount != nil {
-		r.Reached = podview.AmountOf(recommender.Memory, *t.Amount)
+	return Raises{
+		Times: int(t.Times), Since: t.Since.Time, Until: t.Until.Time, Reached: podview.FromPointer(recommender.Memory, t.Amount),
+		Before: podview.FromResources(ptr.Deref(t.Before, v1alpha1.Resources{}))[recommender.Memory],
 	}
-	if t.Before != nil {
-		r.Before = podview.FromResources(*t.Before)[recommender.Memory]
-	}
-	return r
 }
 
 // OfAll returns the raises that count for a container of one of a workload's live pods: its own; and where the status has no
@@ -132,15 +129,13 @@ func (r Raises) refusal(container string, limit recommender.Amount, now time.Tim
 	if r.Times < mostRaises || !now.Before(r.Until) || r.outgrown(limit) {
 		return nil
 	}
-	if r.All {
-		refused := refuse(container, resize.ReasonLeak, "the pods of the workload were raised three times each before an OOM kill since %s, and climb on, which looks like a "+
-			"leak: mend it, or give them a higher limit; they are raised again after %s", r.Since.UTC().Format(time.RFC3339), r.Until.UTC().Format(time.RFC3339))
-		refused.Until = r.Until
-		return refused
-	}
+	since, until := r.Since.UTC().Format(time.RFC3339), r.Until.UTC().Format(time.RFC3339)
 	refused := refuse(container, resize.ReasonLeak, "it was raised %d times before an OOM kill since %s, up to %s, and climbs on, which looks like a leak: "+
-		"mend it, or give it a higher limit; it is raised again after %s, or in a new pod", r.Times, r.Since.UTC().Format(time.RFC3339),
-		recommender.Readable(recommender.Memory, r.Reached), r.Until.UTC().Format(time.RFC3339))
+		"mend it, or give it a higher limit; it is raised again after %s, or in a new pod", r.Times, since, recommender.Readable(recommender.Memory, r.Reached), until)
+	if r.All {
+		refused = refuse(container, resize.ReasonLeak, "the pods of the workload were raised three times each before an OOM kill since %s, and climb on, which looks like a "+
+			"leak: mend it, or give them a higher limit; they are raised again after %s", since, until)
+	}
 	refused.Until = r.Until
 	return refused
 }

@@ -45,8 +45,9 @@ func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alph
 // something else explains as well, such as a rollout, is inconclusive.
 func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
 	v := Shown(pod, birth)
+	lowered := func(m resize.Move) bool { return m.Container == v.Container && m.LowersOf(recommender.Memory) }
 	switch {
-	case v.Harm == resize.HarmOOM && !lowered(birth, v.Container, recommender.Memory):
+	case v.Harm == resize.HarmOOM && !resize.AnyChange(birth, lowered):
 		return resize.Verdict{}
 	case v.Harm == resize.HarmRestart && now.Sub(birth.WrittenAt.Time) > lifecycle.WatchFor(birth, rules)+startsWithin:
 		return resize.Verdict{}
@@ -69,8 +70,8 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 	var wishes []podview.Container
 	for _, c := range resize.Changes(birth) {
 		if s := statuses[c.Container]; s == nil || s.State.Running == nil {
-			return resize.Plan{PodUID: pod.UID, PodName: pod.Name}, &resize.Refusal{Reason: ReasonBirthCrash, PodWide: true, Transient: true,
-				Message: "container " + c.Container + " crashes since it was born with less than its template says, and gets that when it runs next"}
+			return resize.Plan{PodUID: pod.UID, PodName: pod.Name}, resize.RefuseForNow(ReasonBirthCrash,
+				"container %s crashes since it was born with less than its template says, and gets that when it runs next", c.Container)
 		}
 		of := live[c.Container]
 		for _, r := range recommender.Resources {
@@ -78,9 +79,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 		}
 		wishes = append(wishes, of)
 	}
-	plan, refusal := resize.PlanBack(pod, wishes, caps, now)
-	plan.Wave, plan.Reason = resize.WaveBirth, ReasonBirthCrash
-	return plan, refusal
+	return resize.PlanBack(pod, wishes, caps, now, resize.WaveBirth, ReasonBirthCrash)
 }
 
 // atLeast raises an allocation to the original. A limit is neither added nor removed.
@@ -151,18 +150,11 @@ func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 		return false
 	}
 	for _, c := range resize.Changes(harmful) {
-		for _, s := range seed.Containers {
-			if s.RaiseOnly {
-				continue
-			}
-			given := recommender.Size{
-				recommender.CPU:    {Request: podview.FromPointer(recommender.CPU, s.CPURequest)},
-				recommender.Memory: {Request: podview.FromPointer(recommender.Memory, s.MemoryRequest)},
-			}
-			for _, r := range recommender.Resources {
-				if s.Name == c.Container && !s.RaiseOnly && given[r].Request > 0 && c.Move().LowersOf(r) && given[r].Request <= c.Desired[r].Request {
-					return true
-				}
+		given := podview.SeedRequests(seed, c.Container)
+		raises := slices.ContainsFunc(seed.Containers, func(s v1alpha1.ContainerSeed) bool { return s.Name == c.Container && s.RaiseOnly })
+		for _, r := range recommender.Resources {
+			if !raises && given[r].Request > 0 && c.Move().LowersOf(r) && given[r].Request <= c.Desired[r].Request {
+				return true
 			}
 		}
 	}
@@ -177,14 +169,4 @@ func MarkBad(bad []string, revision string, born func(revision string) time.Time
 		return bad, false
 	}
 	return amongYoungest(bad, revision, born, v1alpha1.MaxBadSeeds)
-}
-
-// lowered reports whether the record lowered a resource of a container.
-func lowered(record v1alpha1.ResizeRecord, container string, r recommender.Resource) bool {
-	for _, c := range resize.Changes(record) {
-		if c.Container == container && c.Move().LowersOf(r) {
-			return true
-		}
-	}
-	return false
 }

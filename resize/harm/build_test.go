@@ -1,6 +1,12 @@
 package harm
 
-import "attune.io/attune/resize/resizetest"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/podview"
+	"attune.io/attune/resize/resizetest"
+)
 
 // The builders of resizetest, under the names that the tests use.
 const mi = resizetest.Mi
@@ -15,7 +21,7 @@ var (
 	with         = resizetest.With
 	wish         = resizetest.Wish
 	able         = resizetest.Able
-	quantity     = resizetest.Quantity
+	quantity     = resource.MustParse
 	mustPlan     = resizetest.MustPlan
 	auto         = resizetest.Auto
 	recorded     = resizetest.Recorded
@@ -24,16 +30,27 @@ var (
 	watchedUntil = resizetest.WatchedUntil
 	resized      = resizetest.Resized
 	observed     = resizetest.Observed
-	pending      = resizetest.Pending
 	done         = resizetest.Done
 	ended        = resizetest.Ended
 	last         = resizetest.Last
-	now          = resizetest.EndedNow
-	restarts     = resizetest.Restarts
-	unreadyNow   = resizetest.UnreadyNow
-	edits        = resizetest.Edits
 	web          = resizetest.Web
 	ago          = resizetest.Ago
 	prior        = resizetest.Prior
 	desired      = resizetest.Desired
 )
+
+// now: the pod's first container has ended and does not run.
+func now(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: t} }
+}
+
+// restarts is how often the pod's first container was restarted.
+func restarts(n int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = n }
+}
+
+// unreadyNow: the pod is not ready.
+func unreadyNow(p *corev1.Pod) { podview.Condition(p, corev1.PodReady).Status = corev1.ConditionFalse }
+
+// edits are a list of edits of a pod.
+func edits(list ...func(*corev1.Pod)) []func(*corev1.Pod) { return list }

@@ -259,21 +259,10 @@ func guardrails(_ *corev1.Pod, _ []resize.Change, signals Signals) resize.Verdic
 // leftOpen makes the verdict inconclusive where the usage source gave no answer about a size that gives a
 // container less, so that the size is not kept unchecked.
 func leftOpen(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Verdict {
-	if signals.Unanswered == "" || !slices.ContainsFunc(changes, givesLess) {
+	if signals.Unanswered == "" || !slices.ContainsFunc(changes, func(c resize.Change) bool { return c.Move().Lowers() }) {
 		return resize.Verdict{}
 	}
 	return resize.Verdict{Inconclusive: true, Message: "the usage source gave no answer: " + signals.Unanswered}
-}
-
-// givesLess reports whether the container has less CPU or memory than before, or a limit where it had none.
-func givesLess(c resize.Change) bool {
-	for _, r := range recommender.Resources {
-		from, to := c.Prior[r], c.Desired[r]
-		if to.Request < from.Request || to.Limit > 0 && (from.Limit == 0 || to.Limit < from.Limit) {
-			return true
-		}
-	}
-	return false
 }
 
 // unjudged ends a message with what could not be judged; empty where all was.

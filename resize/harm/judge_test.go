@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
+	"attune.io/attune/resize/resizetest"
 )
 
 func TestOOMIsLinkedToTheResize(t *testing.T) {
@@ -273,7 +274,9 @@ func TestOOMKills(t *testing.T) {
 
 func TestOOMKillsUseTheLimitThatWasThere(t *testing.T) {
 	// 9: the resize is not allocated yet, so the kill was at the old limit.
-	pod := resized(size(500, 1000, 1024, 2048), observed, pending(corev1.PodReasonDeferred, 2), last(ended("OOMKilled", "app-0", 0, time.Second)))
+	pod := resized(size(500, 1000, 1024, 2048), observed, func(p *corev1.Pod) {
+		resizetest.SetCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "the kubelet's word", 2)
+	}, last(ended("OOMKilled", "app-0", 0, time.Second)))
 	require.Len(t, podview.OOMKills(pod), 1)
 	assert.Equal(t, 1024*mi, podview.OOMKills(pod)[0].Limit)
 }

@@ -1,6 +1,7 @@
 package harm
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -98,10 +99,8 @@ func changeOf(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container string
 // but no more than the record's limits, since another writer may have raised it between the kill and this pass. The run of
 // the baseline (killed is the id of the killed one) had the smaller limit until the resize was seen as applied.
 func ceiling(has recommender.Amount, killed string, record v1alpha1.ResizeRecord, c resize.Change) recommender.Amount {
-	prior, desired := c.Prior[recommender.Memory].Limit, podview.LimitOrRequest(c.Desired[recommender.Memory])
-	if prior == 0 {
-		prior = desired
-	}
+	desired := podview.LimitOrRequest(c.Desired[recommender.Memory])
+	prior := cmp.Or(c.Prior[recommender.Memory].Limit, desired)
 	if killed == c.Baseline.ContainerID && record.VerifiedOnce == nil && record.WatchUntil == nil {
 		return min(has, prior, desired)
 	}
@@ -207,13 +206,10 @@ func floorsAfter(v resize.Verdict, c resize.Change) [2]recommender.Amount {
 func floorOf(container string, r recommender.Resource, amount recommender.Amount, v resize.Verdict, record v1alpha1.ResizeRecord, now time.Time) v1alpha1.Floor {
 	f := v1alpha1.Floor{
 		Container: container, Resource: r.String(), Amount: podview.Quantity(r, amount), Reason: string(v.Harm),
-		LearnedAt: metav1.NewTime(v.At), Evidence: v.Evidence,
+		LearnedAt: metav1.NewTime(v.At), Evidence: cmp.Or(v.Evidence, resizeEvidence(record)),
 	}
 	if v.At.IsZero() {
 		f.LearnedAt = metav1.NewTime(now)
-	}
-	if v.Evidence == "" {
-		f.Evidence = resizeEvidence(record)
 	}
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
@@ -21,10 +22,8 @@ func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c resize.Cha
 	if t := status.LastTerminationState.Terminated; n > 0 && t != nil && unseenEnds[t.Reason] {
 		n--
 	}
-	for _, container := range podview.Resizable(pod) {
-		if container.Name == c.Container && c.Move().RestartsContainer(container) {
-			n--
-		}
+	if container := podview.ContainerOf(pod, c.Container); container != nil && c.Move().RestartsContainer(container) {
+		n--
 	}
 	return n
 }
@@ -45,9 +44,8 @@ func byRule(pod *corev1.Pod, status *corev1.ContainerStatus, name string) bool {
 	if c := podview.Condition(pod, corev1.AllContainersRestarting); c != nil && !end.FinishedAt.After(c.LastTransitionTime.Time) {
 		return true
 	}
-	return slices.ContainsFunc(podview.Resizable(pod), func(c *corev1.Container) bool {
-		return c.Name == name && slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return named(r, end.ExitCode) })
-	})
+	rules := ptr.Deref(podview.ContainerOf(pod, name), corev1.Container{}).RestartPolicyRules
+	return slices.ContainsFunc(rules, func(r corev1.ContainerRestartRule) bool { return named(r, end.ExitCode) })
 }
 
 // restartsAll reports whether all containers of the pod are being restarted because one of them exited as a rule

@@ -75,7 +75,7 @@ func TestHowLongABoostLasts(t *testing.T) {
 // What paces steps does not hold the end of a boost, but for a cooldown after harm.
 func TestWhatHoldsTheEndOfABoost(t *testing.T) {
 	pod := running(size(400, 800, 256, 0))
-	plan, refusal := BoostPlan(pod, wish(size(200, 400, 0, 0)), able(), noon)
+	plan, refusal := boostPlan(pod, wish(size(200, 400, 0, 0)))
 	require.Nil(t, refusal)
 	assert.Equal(t, size(200, 400, 256, 0), plan.Moves[0].To)
 	busy := GateInput{Now: noon, Rules: auto(), Workload: WorkloadInput{Rollout: "1 of 2", Replicas: 1, DataUntil: noon.Add(-100 * time.Hour), StaleAfter: time.Hour}}
@@ -106,7 +106,7 @@ func TestWhatHoldsTheEndOfABoost(t *testing.T) {
 		require.NotNil(t, refusal, reason)
 		assert.Equal(t, reason, refusal.Reason)
 	}
-	_, refusal = BoostPlan(with(pod, func(p *corev1.Pod) { p.Status.Conditions = nil }), wish(size(200, 400, 0, 0)), able(), noon)
+	_, refusal = boostPlan(with(pod, func(p *corev1.Pod) { p.Status.Conditions = nil }), wish(size(200, 400, 0, 0)))
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonNotReady, refusal.Reason)
 }
@@ -122,7 +122,7 @@ func openOf(n int, wave string) []v1alpha1.ResizeRecord {
 // Boosts leave records to others, and others to boosts as many as there are.
 func TestBoostsLeaveRecordsToOthers(t *testing.T) {
 	pod := running(size(400, 800, 256, 0))
-	plan, refusal := BoostPlan(pod, wish(size(200, 400, 0, 0)), able(), noon)
+	plan, refusal := boostPlan(pod, wish(size(200, 400, 0, 0)))
 	require.Nil(t, refusal)
 	for name, tc := range map[string]struct {
 		records []v1alpha1.ResizeRecord

@@ -1,7 +1,12 @@
 package lifecycle_test
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 	"attune.io/attune/resize/resizetest"
 )
 
@@ -22,7 +27,7 @@ var (
 	with           = resizetest.With
 	wish           = resizetest.Wish
 	able           = resizetest.Able
-	quantity       = resizetest.Quantity
+	quantity       = resource.MustParse
 	mustPlan       = resizetest.MustPlan
 	auto           = resizetest.Auto
 	setCondition   = resizetest.SetCondition
@@ -30,14 +35,11 @@ var (
 	recorded       = resizetest.Recorded
 	ofMemory       = resizetest.OfMemory
 	hadMore        = resizetest.HadMore
-	phase          = resizetest.Phase
 	reason         = resizetest.Reason
 	watchedUntil   = resizetest.WatchedUntil
 	resized        = resizetest.Resized
 	observed       = resizetest.Observed
 	allocatedTo    = resizetest.AllocatedTo
-	pending        = resizetest.Pending
-	inProgress     = resizetest.InProgress
 	done           = resizetest.Done
 	web            = resizetest.Web
 	ago            = resizetest.Ago
@@ -49,8 +51,28 @@ var (
 	world          = resizetest.Input
 	check          = resizetest.Check
 	list           = resizetest.List
-	ranges         = resizetest.Ranges
-	ofContainer    = resizetest.OfContainer
 	quotaOf        = resizetest.QuotaOf
 	refused        = resizetest.Refused
 )
+
+// phase edits the phase of a record.
+func phase(p v1alpha1.RecordPhase) func(*v1alpha1.ResizeRecord) {
+	return func(r *v1alpha1.ResizeRecord) { r.Phase = p }
+}
+
+// inProgress: the kubelet carries the resize out, or fails to.
+func inProgress(reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { setCondition(p, corev1.PodResizeInProgress, reason, "the kubelet's word", 2) }
+}
+
+// boostPlan is the end of a boost on a node that is able.
+func boostPlan(pod *corev1.Pod, boosted []podview.Container) (resize.Plan, *resize.Refusal) {
+	return resize.PlanBack(pod, boosted, able(), noon, resize.WaveBoost, resize.ReasonBoost)
+}
+
+// pending: the kubelet puts a resize off, or refuses it.
+func pending(reason string, generation int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		setCondition(p, corev1.PodResizePending, reason, "the kubelet's word", generation)
+	}
+}

@@ -19,14 +19,6 @@ const ResultUndone = "Undone"
 // before attune.
 const ReasonUndo = "Undo"
 
-// UndoPlan plans the way back of a pod to its originals, the sizes that its containers had before attune. It is
-// PlanBack with the wave and reason of an undo; the refusal is ReasonNoChange where the pod already has them.
-func UndoPlan(pod *corev1.Pod, originals []podview.Container, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
-	plan, refusal := resize.PlanBack(pod, originals, caps, now)
-	plan.Wave, plan.Reason = resize.WaveUndo, ReasonUndo
-	return plan, refusal
-}
-
 // nextUndoing is the action for an open record while its workload is undone: everything that is not being put back
 // yet is withdrawn first, as far as it has come. A resize that may still be on its way to the API server is waited
 // for. Otherwise: undo is applied -> the late resize arrives -> the pod has the new size again.
@@ -116,12 +108,4 @@ func BoostLeft(pod *corev1.Pod, boosted []podview.Container, duration time.Durat
 		left = max(left, status.State.Running.StartedAt.Add(duration).Sub(now))
 	}
 	return left, podview.IsReady(pod)
-}
-
-// BoostPlan plans the end of a pod's boost. It is PlanBack with the wave and the reason of a boost; refusals are
-// those of PlanBack.
-func BoostPlan(pod *corev1.Pod, boosted []podview.Container, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
-	plan, refusal := resize.PlanBack(pod, boosted, caps, now)
-	plan.Wave, plan.Reason = resize.WaveBoost, resize.ReasonBoost
-	return plan, refusal
 }

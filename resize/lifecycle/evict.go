@@ -54,35 +54,32 @@ type Eviction struct {
 // The rules of evictions are applied in order; the first one that refuses gives the reason. Rules that only a
 // person can satisfy (standing) come before those that pass with time, so that the reported reason is the one to
 // act on.
-var (
-	standingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{
-		evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
-	}
-	passingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{namespaceGoing, rollingOut, siblingsUnwell}
-)
+var standingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{
+	evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
+}
 
 // MayEvict is the one rule for every eviction. It returns nil, or why the pod stays. It does not check
 // PodDisruptionBudgets: the API server does, atomically with the eviction. Transient refusals lift without a
 // person's action.
 func MayEvict(pod *corev1.Pod, e Eviction) *resize.Refusal {
-	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil {
+	if refusal := standing(pod, e); refusal != nil {
 		return refusal
 	}
-	return firstAgainst(passingEvictionRules, pod, e)
+	return cmp.Or(resize.NamespaceGoing(pod, e.NamespaceTerminating), resize.RollingOut(e.Rollout), siblingsUnwell(pod, e))
 }
 
 // Stays returns why a pod is not evicted until a setting or a spec is changed, or nil. It does not look at other
 // pods.
 func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
-	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil && !refusal.Transient {
+	if refusal := standing(pod, e); refusal != nil && !refusal.Transient {
 		return refusal
 	}
 	return nil
 }
 
-// firstAgainst returns the refusal of the first rule that refuses, or nil.
-func firstAgainst(rules []func(*corev1.Pod, Eviction) *resize.Refusal, pod *corev1.Pod, e Eviction) *resize.Refusal {
-	for _, rule := range rules {
+// standing returns the refusal of the first of the standing rules that refuses, or nil.
+func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
+	for _, rule := range standingEvictionRules {
 		if refusal := rule(pod, e); refusal != nil {
 			return refusal
 		}
@@ -179,7 +176,7 @@ func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor would be created as its template says: the pod would request %s of %s, and the largest node on which it may run has %s",
 					recommender.Format(r, needs[r]), r, recommender.Format(r, most))
 			}
-			given := seedOf(*e.Seed, m.Container, r)
+			given := podview.SeedRequests(e.Seed, m.Container)[r].Request
 			if m.To[r].Request > m.From[r].Request && given < m.To[r].Request {
 				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor's container %s would be born with %s of %s, and it wants %s; new pods get more once another pod has proven it",
 					m.Container, recommender.Format(r, given), r, recommender.Format(r, m.To[r].Request))
@@ -187,20 +184,6 @@ func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 		}
 	}
 	return nil
-}
-
-// seedOf is the request that a seed gives a container, in millicores or bytes; 0: none.
-func seedOf(seed v1alpha1.Seed, container string, r recommender.Resource) recommender.Amount {
-	for _, s := range seed.Containers {
-		switch {
-		case s.Name != container:
-		case r == recommender.Memory:
-			return podview.FromPointer(r, s.MemoryRequest)
-		default:
-			return podview.FromPointer(r, s.CPURequest)
-		}
-	}
-	return 0
 }
 
 // noOtherNode refuses where no other node could ever hold the successor, which would then be pending for ever.
@@ -223,13 +206,8 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 // that size if it were empty.
 func Takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
 	caps := resize.CapabilitiesOf(node, "")
-	if node.Spec.Unschedulable || !caps.NodeReady {
+	if node.Spec.Unschedulable || !caps.NodeReady || !podview.Within(needs, caps.Allocatable) {
 		return false
-	}
-	for _, r := range recommender.Resources {
-		if needs[r] > caps.Allocatable[r] {
-			return false
-		}
 	}
 	holds := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
 	if _, tainted := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations, holds, true); tainted {
@@ -245,14 +223,6 @@ func lastReplica(_ *corev1.Pod, e Eviction) *resize.Refusal {
 		return resize.Refuse(resize.ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
 	}
 	return nil
-}
-
-func namespaceGoing(pod *corev1.Pod, e Eviction) *resize.Refusal {
-	return resize.NamespaceGoing(pod, e.NamespaceTerminating)
-}
-
-func rollingOut(_ *corev1.Pod, e Eviction) *resize.Refusal {
-	return resize.RollingOut(e.Rollout)
 }
 
 // siblingsUnwell allows one eviction of a workload at a time, and only while all other pods that the workload

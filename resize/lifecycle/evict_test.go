@@ -206,7 +206,7 @@ func TestWhatIsWorthEvicting(t *testing.T) {
 	}
 	assert.True(t, Recreates(grows, rules))
 	assert.False(t, Recreates(grows, auto()))
-	assert.Equal(t, recommender.Amount(0), SeedOf(v1alpha1.Seed{}, "app", recommender.CPU))
+	assert.Equal(t, recommender.Amount(0), podview.SeedRequests(&v1alpha1.Seed{}, "app")[recommender.CPU].Request)
 }
 
 // Only a record whose pod was asked for in vain says that it was.

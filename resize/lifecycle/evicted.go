@@ -1,16 +1,15 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
-	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
 
@@ -33,7 +32,8 @@ func ClassifyEviction(err error) EvictionOutcome {
 	switch {
 	case err == nil:
 		return EvictionGranted
-	case apierrors.IsTooManyRequests(err) && hasCause(err, policyv1.DisruptionBudgetCause), apierrors.IsForbidden(err):
+	// The cause tells the 429 of a PodDisruptionBudget from the 429 of an overloaded API server.
+	case apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), apierrors.IsForbidden(err):
 		return EvictionDenied
 	}
 	return EvictionUnknown
@@ -51,12 +51,6 @@ func Denied(record v1alpha1.ResizeRecord) *resize.Refusal {
 	return refusal
 }
 
-// hasCause distinguishes the 429 of a PodDisruptionBudget from the 429 of an overloaded API server.
-func hasCause(err error, cause metav1.CauseType) bool {
-	_, found := apierrors.StatusCause(err, cause)
-	return found
-}
-
 // LeavePlan is the plan for a pod that does not fit on its node beside the others (strategy Node). Nothing of the
 // pod is changed: it is evicted, and its successor is created with the workload's seed. Without a seed the plan
 // names the present requests. It has a move for every container, changed or not, so that the record covers the
@@ -66,15 +60,7 @@ func LeavePlan(pod *corev1.Pod, seed *v1alpha1.Seed) resize.Plan {
 	plan.Elsewhere, plan.Reason = true, resize.ReasonDoesNotFit
 	for _, c := range podview.Resizable(pod) {
 		from := podview.ReadSpec(c.Resources)
-		to := from
-		for _, r := range recommender.Resources {
-			if seed == nil {
-				continue
-			}
-			if given := seedOf(*seed, c.Name, r); given > 0 {
-				to[r].Request = given
-			}
-		}
+		to := resize.Merge(from, podview.SeedRequests(seed, c.Name))
 		plan.Moves = append(plan.Moves, resize.Move{Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: from, To: to})
 	}
 	return plan
@@ -88,11 +74,5 @@ func Leaving(record v1alpha1.ResizeRecord) bool {
 // WithoutLeaving returns the records without those of pods that are to leave for lack of room. Nothing of these pods is
 // changed, so they hold nothing up, and their nodes go on counting them among the pods that share.
 func WithoutLeaving(records []v1alpha1.ResizeRecord) []v1alpha1.ResizeRecord {
-	var out []v1alpha1.ResizeRecord
-	for _, r := range records {
-		if !Leaving(r) {
-			out = append(out, r)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(records), Leaving)
 }

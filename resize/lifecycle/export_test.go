@@ -17,7 +17,6 @@ var (
 	NextResumed    = nextResumed
 	NextUndoing    = nextUndoing
 	SecondPatch    = secondPatch
-	SeedOf         = seedOf
 	TimeOf         = timeOf
 )
 

@@ -230,12 +230,11 @@ func FuzzPlanFor(f *testing.F) {
 
 func (d dice) world() GateInput {
 	w := open()
-	w.Namespace.LimitRanges = ranges(ofContainer(func(i *corev1.LimitRangeItem) {
-		i.Min, i.Max = list("10m", ""), list("3", "3Gi")
-		if d.rarely() {
-			i.MaxLimitRequestRatio = list("2", "")
-		}
-	}))
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: list("10m", ""), Max: list("3", "3Gi")}
+	if d.rarely() {
+		item.MaxLimitRequestRatio = list("2", "")
+	}
+	w.Namespace.LimitRanges = []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}}
 	if d.often() {
 		w.Namespace.LimitRanges = nil
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -117,10 +118,7 @@ func EndsBackoff(backoff *v1alpha1.Backoff, survived v1alpha1.ResizeRecord) bool
 // begun is the time at which a resize was decided. WrittenAt alone is not: it is renewed by the second patch
 // (secondPatch).
 func begun(record v1alpha1.ResizeRecord) time.Time {
-	if record.Begun != nil {
-		return record.Begun.Time
-	}
-	return record.WrittenAt.Time
+	return ptr.Deref(record.Begun, record.WrittenAt).Time
 }
 
 // Degraded reports whether 3 of the last 5 resizes of a workload were reverted. The history is newest first and

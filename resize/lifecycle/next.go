@@ -2,10 +2,13 @@ package lifecycle
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
 
@@ -246,10 +249,7 @@ func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 // retries until the deadline.
 func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	revert := Action{Kind: Revert, Reason: resize.ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
-	lowered := slices.ContainsFunc(resize.Changes(record), func(c resize.Change) bool {
-		return c.Move().LowersMemoryLimit()
-	})
-	if !lowered {
+	if !resize.AnyChange(record, resize.Move.LowersMemoryLimit) {
 		return until(deadlineOf(record), now, state, revert)
 	}
 	if _, left := givingUpLimits(record); left {
@@ -378,19 +378,12 @@ func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules resize.Rul
 	case record.Phase == v1alpha1.RecordReverting:
 		done.Result = ResultFailed
 	case worthEvicting(record, rules) && now.Before(record.WrittenAt.Add(evictFor)):
-		return until(nextTry(record), now, state, Action{Kind: Evict, Reason: record.Reason, RequeueAfter: evictEvery})
+		again := ptr.Deref(record.Deadline, metav1.Time{}).Time // zero for the first time
+		return until(again, now, state, Action{Kind: Evict, Reason: record.Reason, RequeueAfter: evictEvery})
 	case Leaving(record):
 		done.Result = ""
 	}
 	return done
-}
-
-// nextTry is the time at which an eviction may be requested again; zero for the first time.
-func nextTry(record v1alpha1.ResizeRecord) time.Time {
-	if record.Deadline == nil {
-		return time.Time{}
-	}
-	return record.Deadline.Time
 }
 
 // worthEvicting reports whether the pod of the record should move to another node. That is so for growth that the
@@ -402,12 +395,7 @@ func worthEvicting(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 	if rules.Method != v1alpha1.ResizeInPlaceOrRecreate || record.Reason != resize.ReasonInfeasible && record.Reason != resize.ReasonDeferred {
 		return false
 	}
-	for _, c := range resize.Changes(record) {
-		if c.Move().Raises() {
-			return true
-		}
-	}
-	return false
+	return resize.AnyChange(record, resize.Move.Raises)
 }
 
 // Advance returns the record after an action was decided. The caller stores it before it carries the action out:
@@ -455,10 +443,10 @@ func NotEvicted(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 // GivenUp returns the record of a plan that its node can never carry out. Nothing was sent, so nothing has to be
 // put back; what remains is to evict the pod.
 func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
-	if record.Reason == resize.ReasonDoesNotFit {
-		return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordLeaving, record.Reason)
+	if record.Reason != resize.ReasonDoesNotFit {
+		record.Reason = resize.ReasonInfeasible
 	}
-	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, resize.ReasonInfeasible)
+	return startPuttingBack(*record.DeepCopy(), withdrawnPhase(record.Reason), record.Reason)
 }
 
 // Recreates reports whether the pod may be evicted if its node refuses the record's size. A raise before an OOM kill moves no
@@ -509,10 +497,7 @@ func until(end, now time.Time, state State, then Action) Action {
 }
 
 func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
-	if record.Deadline == nil {
-		return record.WrittenAt.Add(MemoryActuatedFor)
-	}
-	return record.Deadline.Time
+	return ptr.Deref(record.Deadline, metav1.NewTime(record.WrittenAt.Add(MemoryActuatedFor))).Time
 }
 
 // WatchFor is how long a record is watched. After a change of CPU that is at least the rate window: the throttling
@@ -522,10 +507,8 @@ func WatchFor(record v1alpha1.ResizeRecord, rules resize.Rules) time.Duration {
 	if record.Wave == resize.WaveBoost {
 		period = min(period, boostWatch)
 	}
-	for _, c := range resize.Changes(record) {
-		if c.Prior[0] != c.Desired[0] {
-			period = max(period, rules.RateWindow)
-		}
+	if resize.AnyChange(record, func(m resize.Move) bool { return m.From[recommender.CPU] != m.To[recommender.CPU] }) {
+		period = max(period, rules.RateWindow)
 	}
 	return period
 }

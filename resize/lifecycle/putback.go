@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -117,10 +118,7 @@ func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1al
 	if now.Before(end) {
 		return next
 	}
-	why := row.Message
-	if why == "" {
-		why = "the API server or the node did not do it"
-	}
+	why := cmp.Or(row.Message, "the API server or the node did not do it")
 	return Action{Kind: Forget, Reason: v1alpha1.ReasonRevertPending, Result: ResultFailed, Alert: true, Message: why}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -36,9 +37,6 @@ const (
 	// two reads that far apart say so, since the first one can be premature.
 	SyncPeriod = 15 * time.Second
 )
-
-// defaultGrace is Kubernetes' default of terminationGracePeriodSeconds.
-const defaultGrace = 30 * time.Second
 
 // NewRecord returns everything that is needed to put the pod of a plan back: the sizes before and after, and the
 // state of the containers against which harm is measured. The caller stores it before it sends the resize, so that
@@ -60,7 +58,7 @@ func NewRecord(plan resize.Plan, pod *corev1.Pod, now time.Time, rules resize.Ru
 		record.Baseline = append(record.Baseline, baselineOf(m.Container, statuses[m.Container]))
 	}
 	if plan.Restarts {
-		budget += graceOf(pod)
+		budget += time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)) * time.Second
 	}
 	record.Deadline = timeOf(now.Add(budget))
 	return record
@@ -79,7 +77,7 @@ func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1
 	spec := podview.Specs(returned)
 	for i, desired := range record.Desired {
 		if got, ok := spec[desired.Name]; ok {
-			record.Desired[i].Resources = podview.ToResources(filled(podview.FromResources(desired.Resources), got))
+			record.Desired[i].Resources = podview.ToResources(podview.Fill(podview.FromResources(desired.Resources), got))
 		}
 	}
 	return record
@@ -98,27 +96,6 @@ func baselineOf(name string, status *corev1.ContainerStatus) v1alpha1.ContainerB
 		baseline.StartedAt = running.StartedAt.DeepCopy()
 	}
 	return baseline
-}
-
-// filled returns the size with the amounts of got where it has none.
-func filled(size, got recommender.Size) recommender.Size {
-	for _, r := range recommender.Resources {
-		if size[r].Request == 0 {
-			size[r].Request = got[r].Request
-		}
-		if size[r].Limit == 0 {
-			size[r].Limit = got[r].Limit
-		}
-	}
-	return size
-}
-
-// graceOf is the pod's grace period for the end of a container.
-func graceOf(pod *corev1.Pod) time.Duration {
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		return time.Duration(*s) * time.Second
-	}
-	return defaultGrace
 }
 
 func timeOf(t time.Time) *metav1.Time {

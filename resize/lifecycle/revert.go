@@ -66,7 +66,7 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capa
 			continue
 		}
 		spec := podview.ReadSpec(c.Resources)
-		to := withAddedLimits(filled(changed.Prior, spec), changed, record.Reason)
+		to := withAddedLimits(podview.Fill(changed.Prior, spec), changed, record.Reason)
 		status := statuses[c.Name]
 		if running := status != nil && status.State.Running != nil; running {
 			to = keepMemoryLimit(to, spec, live[c.Name].Size)
@@ -74,7 +74,7 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capa
 		to = withoutForbiddenDecrease(c, spec, to, caps)
 		to = keepWhatHelps(to, spec, record.Reason)
 		if memoryRequestBack {
-			to[recommender.Memory].Request = min(to[recommender.Memory].Request, filled(changed.Prior, spec)[recommender.Memory].Request)
+			to[recommender.Memory].Request = min(to[recommender.Memory].Request, podview.Fill(changed.Prior, spec)[recommender.Memory].Request)
 		}
 		moves = resize.AppendMove(moves, resize.Move{Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: spec, To: to})
 	}

@@ -38,7 +38,7 @@ func InSecondPatch(record v1alpha1.ResizeRecord) bool {
 
 // onTheWire reports whether the API server may or may not have received the record's patch.
 func onTheWire(record v1alpha1.ResizeRecord) bool {
-	return record.Phase == v1alpha1.RecordWritten || record.Phase == v1alpha1.RecordSecondWritten
+	return record.Phase == v1alpha1.RecordWritten || InSecondPatch(record)
 }
 
 // secondPatch returns the record just before its second patch is sent, for the first time or again. Begun keeps
@@ -83,7 +83,7 @@ func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) 
 	record = *record.DeepCopy()
 	left, added := false, false
 	for _, c := range resize.Changes(record) {
-		m := resize.Move{Container: c.Container, From: c.Prior, To: c.Desired}
+		m := c.Move()
 		if m.LowersMemoryLimit() {
 			added = added || c.Prior[recommender.Memory].Limit == 0
 			m.To = resize.WithoutMemory(m)
@@ -105,9 +105,15 @@ func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) 
 func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	specs := podview.Specs(pod)
+	onlySet := func(desired, spec recommender.Amount) recommender.Amount {
+		if desired > 0 {
+			return spec
+		}
+		return 0
+	}
 	for i, desired := range record.Desired {
 		if spec, ok := specs[desired.Name]; ok {
-			record.Desired[i].Resources = podview.ToResources(onlySet(podview.FromResources(desired.Resources), spec))
+			record.Desired[i].Resources = podview.ToResources(podview.Combine(podview.FromResources(desired.Resources), spec, onlySet))
 		}
 	}
 	if record.Reason == resize.ReasonActuation {
@@ -130,19 +136,6 @@ func Sent(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return record
 }
 
-// onlySet returns the spec's amounts where the record set one.
-func onlySet(desired, spec recommender.Size) recommender.Size {
-	for _, r := range recommender.Resources {
-		if desired[r].Request > 0 {
-			desired[r].Request = spec[r].Request
-		}
-		if desired[r].Limit > 0 {
-			desired[r].Limit = spec[r].Limit
-		}
-	}
-	return desired
-}
-
 // RestPlan is what is left to ask for until a pod's spec is as its record desires. It is bound to the pod's
 // present version. Without that: second patch sent late -> its memory limit was given up in between -> the limit
 // is lowered again.
@@ -160,7 +153,7 @@ func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Plan {
 			continue
 		}
 		plan.Moves = resize.AppendMove(plan.Moves, resize.Move{
-			Container: c.Container, Sidecar: sidecars[c.Container], From: from, To: filled(c.Desired, from),
+			Container: c.Container, Sidecar: sidecars[c.Container], From: from, To: podview.Fill(c.Desired, from),
 		})
 	}
 	return plan

@@ -36,17 +36,14 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	world.Node.Room = taken(pod)
 	plan, refusal := PlanFor(pod, wished, caps, noon)
 	out["PlanFor"] = []any{plan, refusal, string(plan.Patch()), specOf(plan.Apply(pod)), plan.Effect(pod)}
-	exact, refusal := PlanBack(pod, wished, caps, noon)
-	out["PlanBack"] = []any{exact, refusal}
+	exact, kept := PlanBack(pod, wished, caps, noon, WaveUndo, ReasonUndo)
 	out["Apply"], out["Effect"] = out["PlanFor"], out["PlanFor"]
-	undo, refusal := UndoPlan(pod, wished, caps, noon)
-	out["UndoPlan"] = []any{undo, refusal}
 	boosted := Boosted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{
 		Name: "app", CPURequest: pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU], BaseCPURequest: quantity("20m"),
 	}}}, 1)
 	left, known := BoostLeft(pod, boosted, time.Hour, noon)
-	end, refusal := BoostPlan(pod, boosted, caps, noon)
-	out["Boosted"], out["BoostLeft"], out["BoostPlan"] = boosted, []any{left, known}, []any{end, refusal}
+	end, refusal := PlanBack(pod, boosted, caps, noon, WaveBoost, ReasonBoost)
+	out["Boosted"], out["BoostLeft"], out["PlanBack"] = boosted, []any{left, known}, []any{exact, kept, end, refusal}
 	admitted, refusal := Admit(pod, plan, world)
 	out["Admit"] = []any{admitted, refusal}
 	reached, refusal := WithinReach(pod, plan, world)
@@ -91,6 +88,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
 	by, at := podview.ResizedBy(pod)
 	out["ResizedBy"] = []any{by, at}
+	since, unschedulable := podview.UnschedulableSince(pod)
+	out["UnschedulableSince"] = []any{since, unschedulable}
 	out["ResizedSince"] = podview.ResizedSince(pod, noon.Add(-500*time.Second), noon)
 	out["ResizedEntries"] = len(podview.ResizedEntries(pod, func(manager string) string { return manager }))
 	catchUp, refusal := CatchUp(pod)
@@ -99,6 +98,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), podview.Counted(pod), NeverRaised(pod)
 	for _, c := range podview.Read(pod) {
 		out["NotLowered"], out["RestartsOn"] = NotLowered(pod, c.Name, noon), RestartsOn(pod, c.Name)
+		out["ContainerOf"] = podview.ContainerOf(pod, c.Name).ResizePolicy
 	}
 	out["Unfinished"], out["Guaranteed"], out["Finished"] = podview.Unfinished(pod), podview.Guaranteed(pod), Finished(pod)
 	out["Untouchable"], out["NamespaceGoing"], out["PlanOf"], out["RestartsAny"] = Untouchable(pod), NamespaceGoing(pod, true), PlanOf(pod), RestartsAny(pod, plan)

@@ -21,7 +21,7 @@ import (
 func undoOf(t *testing.T) (pod *corev1.Pod, plan Plan) {
 	t.Helper()
 	pod = running(size(200, 400, 256, 512))
-	plan, refusal := UndoPlan(pod, []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
+	plan, refusal := PlanBack(pod, []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon, WaveUndo, ReasonUndo)
 	require.Nil(t, refusal, "%v", refusal)
 	return pod, plan
 }
@@ -35,7 +35,7 @@ func TestUndoGivesBackTheExactOriginals(t *testing.T) {
 		{{Request: 500, Limit: 64000}, {Request: 512 * mi, Limit: 256 * gi}},
 	} {
 		pod := running(size(200, 400, 256, 512))
-		plan, refusal := UndoPlan(pod, []podview.Container{{Name: "app", Size: original}}, small, noon)
+		plan, refusal := PlanBack(pod, []podview.Container{{Name: "app", Size: original}}, small, noon, WaveUndo, ReasonUndo)
 		require.Nil(t, refusal, "%v", refusal)
 		assert.Equal(t, original, podview.Specs(plan.Apply(pod))["app"])
 	}
@@ -81,7 +81,7 @@ func TestWhatHoldsAnUndo(t *testing.T) {
 }
 
 func TestAnUndoThatIsDoneIsNoChange(t *testing.T) {
-	_, refusal := UndoPlan(running(size(500, 1000, 512, 1024)), []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
+	_, refusal := PlanBack(running(size(500, 1000, 512, 1024)), []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon, WaveUndo, ReasonUndo)
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonNoChange, refusal.Reason)
 }

@@ -119,16 +119,6 @@ func Able() resize.Capabilities {
 	}
 }
 
-// Capable is Able, edited.
-func Capable(edit func(*resize.Capabilities)) resize.Capabilities {
-	caps := Able()
-	edit(&caps)
-	return caps
-}
-
-// Quantity reads a quantity; one that is wrong panics.
-func Quantity(s string) resource.Quantity { return resource.MustParse(s) }
-
 // MustPlan is a plan towards sizes that nothing refuses on a node that is Able.
 func MustPlan(t *testing.T, pod *corev1.Pod, wished []podview.Container) resize.Plan {
 	t.Helper()
@@ -184,11 +174,6 @@ func OfMemory(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResou
 // HadMore is Prior with more memory.
 var HadMore = Size(500, 1000, 1024, 2048)
 
-// Phase edits the phase of a record.
-func Phase(p v1alpha1.RecordPhase) func(*v1alpha1.ResizeRecord) {
-	return func(r *v1alpha1.ResizeRecord) { r.Phase = p }
-}
-
 // Reason edits the reason of a record.
 func Reason(why string) func(*v1alpha1.ResizeRecord) {
 	return func(r *v1alpha1.ResizeRecord) { r.Reason = why }
@@ -231,18 +216,6 @@ func actual(s recommender.Size) func(*corev1.Pod) {
 	}
 }
 
-// Pending: the kubelet puts a resize off, or refuses it.
-func Pending(reason string, generation int64) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		SetCondition(p, corev1.PodResizePending, reason, "the kubelet's word", generation)
-	}
-}
-
-// InProgress: the kubelet carries the resize out, or fails to.
-func InProgress(reason string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { SetCondition(p, corev1.PodResizeInProgress, reason, "the kubelet's word", 2) }
-}
-
 // Done: a size was seen, allocated and carried out.
 func Done(s recommender.Size) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { Observed(p); AllocatedTo(s)(p); actual(s)(p) }
@@ -261,22 +234,6 @@ func Ended(why, id string, started, finished time.Duration) *corev1.ContainerSta
 func Last(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState.Terminated = t }
 }
-
-// EndedNow: the pod's first container has ended and does not run.
-func EndedNow(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: t} }
-}
-
-// Restarts is how often the pod's first container was restarted.
-func Restarts(n int32) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = n }
-}
-
-// UnreadyNow: the pod is not ready.
-func UnreadyNow(p *corev1.Pod) { podview.Condition(p, corev1.PodReady).Status = corev1.ConditionFalse }
-
-// Edits are a list of edits of a pod.
-func Edits(list ...func(*corev1.Pod)) []func(*corev1.Pod) { return list }
 
 // Web is a pod that runs at Prior.
 func Web() *corev1.Pod { return Running(Prior) }
@@ -317,24 +274,12 @@ func Check(t *testing.T, reason string, refusal *resize.Refusal) {
 func List(cpu, memory string) corev1.ResourceList {
 	l := corev1.ResourceList{}
 	if cpu != "" {
-		l[corev1.ResourceCPU] = Quantity(cpu)
+		l[corev1.ResourceCPU] = resource.MustParse(cpu)
 	}
 	if memory != "" {
-		l[corev1.ResourceMemory] = Quantity(memory)
+		l[corev1.ResourceMemory] = resource.MustParse(memory)
 	}
 	return l
-}
-
-// Ranges is one LimitRange with the items.
-func Ranges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
-	return []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: items}}}
-}
-
-// OfContainer is an item for containers.
-func OfContainer(edit func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
-	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
-	edit(&item)
-	return item
 }
 
 // QuotaOf is a quota of one amount, and what is used of it; empty: not known.
@@ -342,10 +287,10 @@ func QuotaOf(name corev1.ResourceName, hard, used string, scopes ...corev1.Resou
 	q := corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "team"},
 		Spec:       corev1.ResourceQuotaSpec{Scopes: scopes},
-		Status:     corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{name: Quantity(hard)}, Used: corev1.ResourceList{}},
+		Status:     corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{name: resource.MustParse(hard)}, Used: corev1.ResourceList{}},
 	}
 	if used != "" {
-		q.Status.Used[name] = Quantity(used)
+		q.Status.Used[name] = resource.MustParse(used)
 	}
 	return q
 }

@@ -156,7 +156,7 @@ func (d *judge) withdraw(why *trouble) {
 	}
 	d.out.Status = w
 	d.out.Due = true
-	d.tell(admissionWithdrawn(w))
+	d.tell(event.Warning(w.Reason, "New pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message))
 }
 
 // rejectedWithout notes that pods are rejected without admission resources as well: these are not the cause.
@@ -165,7 +165,7 @@ func (d *judge) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
 		!r.At.After(d.in.Now.Add(inFlight)) && MayReject(r.Message, SeedEffect{Raises: true, Lowers: true}) {
 		w.RejectedWithout, w.Message = true, Words(r.Message)
 		d.out.Due = true
-		d.tell(admissionNotTheCause(w))
+		d.tell(event.Normal(v1alpha1.EventAdmissionResumed, "Pods are rejected without admission resources as well, so these are not the cause: %s", w.Message))
 	}
 }
 
@@ -187,7 +187,7 @@ func (d *judge) resumeAfterRejections(w *v1alpha1.AdmissionWithdrawn) {
 func (d *judge) resume(why string) {
 	d.out.Status = nil
 	d.out.Due = true
-	d.tell(admissionResumed(why))
+	d.tell(event.Normal(v1alpha1.EventAdmissionResumed, "New pods are created with admission resources again: %s", why))
 }
 
 // try follows the one pod that is created with admission resources after the time of the withdrawal is over.
@@ -219,7 +219,7 @@ func (d *judge) try(w *v1alpha1.AdmissionWithdrawn) {
 func (d *judge) find(since time.Time) *trouble {
 	var found *trouble
 	if r := d.in.Rejected; r != nil && d.in.Seed != nil && r.At.After(since) && !r.At.After(d.in.Now.Add(inFlight)) &&
-		(r.Lasts || d.in.Now.Sub(r.At) < rejectedLately && !d.youngestPod().After(r.At)) && MayReject(r.Message, EffectOf(d.in.Seed, d.templateSize)) {
+		(r.Lasts || d.in.Now.Sub(r.At) < rejectedLately && !d.youngestPod().After(r.At)) && MayReject(r.Message, EffectOf(d.in.Seed, d.in.Template)) {
 		found = &trouble{v1alpha1.ReasonAdmissionRejected, r.Message, d.in.Seed.Revision}
 	}
 	for _, pod := range d.seeded() {
@@ -280,7 +280,7 @@ func (d *judge) stalled(pod *corev1.Pod) (string, bool) {
 // pending returns why a pod that no node takes would be taken with the resources of its template: no node that it
 // may run on can hold it at all, or, after ten minutes, none has room for it and one has room for the template's.
 func (d *judge) pending(pod *corev1.Pod) string {
-	at, unschedulable := unschedulableSince(pod)
+	at, unschedulable := podview.UnschedulableSince(pod)
 	was, grown := d.requestsBefore(pod)
 	if !unschedulable || !grown {
 		return ""
@@ -303,7 +303,8 @@ func (d *judge) pending(pod *corev1.Pod) string {
 		}
 	}
 	switch {
-	case len(eligible) > 0 && holds == 0 && !d.mayFitLater(has):
+	// A node autoscaler may add the largest node within minutes.
+	case len(eligible) > 0 && holds == 0 && !podview.Within(has, d.in.Largest):
 		d.out.Unscheduled = append(d.out.Unscheduled, pod)
 		return fmt.Sprintf("pod %s requests %s, more than any node has that it may run on; its template requests %s", pod.Name, amounts(has), amounts(was))
 	case d.in.Now.Sub(at) < pendingAfter:
@@ -314,16 +315,6 @@ func (d *judge) pending(pod *corev1.Pod) string {
 	}
 	d.out.Unscheduled = append(d.out.Unscheduled, pod)
 	return fmt.Sprintf("pod %s requests %s and is pending since %s; a node has room for the %s of its template", pod.Name, amounts(has), at.UTC().Format(time.RFC3339), amounts(was))
-}
-
-// mayFitLater reports whether a node that is not there now can hold so much: a node autoscaler may add one within minutes.
-func (d *judge) mayFitLater(has [2]recommender.Amount) bool {
-	for _, r := range recommender.Resources {
-		if d.in.Largest[r] < has[r] {
-			return false
-		}
-	}
-	return true
 }
 
 // templateFitsNow reports whether a node has room for a pod's original requests, and none for what it requests now.
@@ -339,16 +330,12 @@ func (d *judge) templateFitsNow(pod *corev1.Pod, eligible []*corev1.Node, was [2
 			continue
 		}
 		left := room.Left(pod.UID, resize.CapabilitiesOf(node, "").Allocatable)
-		if within(has, left) {
+		if podview.Within(has, left) {
 			return false // something else keeps it from that node
 		}
-		fits = fits || within(was, left)
+		fits = fits || podview.Within(was, left)
 	}
 	return fits && len(d.out.Rooms) == 0
-}
-
-func within(needs, left [2]recommender.Amount) bool {
-	return needs[0] <= left[0] && needs[1] <= left[1]
 }
 
 func amounts(of [2]recommender.Amount) string {
@@ -360,25 +347,19 @@ func amounts(of [2]recommender.Amount) string {
 func (d *judge) requestsBefore(pod *corev1.Pod) (was [2]recommender.Amount, grown bool) {
 	before := pod.DeepCopy()
 	originals := d.sizesBefore(pod)
-	for _, list := range [][]corev1.Container{before.Spec.InitContainers, before.Spec.Containers} {
-		for i := range list {
-			if had, known := originals[list[i].Name]; known {
-				list[i].Resources = podview.ToRequirements(had)
-			}
+	for _, c := range podview.AllContainers(before) {
+		if had, known := originals[c.Name]; known {
+			c.Resources = podview.ToRequirements(had)
 		}
 	}
 	was = resize.Footprint(before)
-	has := resize.Footprint(pod)
-	return was, has[0] > was[0] || has[1] > was[1]
+	return was, !podview.Within(resize.Footprint(pod), was)
 }
 
 // sizesBefore are the sizes that a pod would have without admission: the known originals of its template, otherwise
 // what its annotation says. A user can write that; it only makes admission give less.
 func (d *judge) sizesBefore(pod *corev1.Pod) map[string]recommender.Size {
-	sizes := map[string]recommender.Size{}
-	for _, claimed := range d.in.Seeded(pod).Original {
-		sizes[claimed.Name] = podview.FromResources(claimed.Resources)
-	}
+	sizes := podview.SizesOf(d.in.Seeded(pod).Original)
 	maps.Copy(sizes, d.in.Originals(pod))
 	return sizes
 }
@@ -423,21 +404,6 @@ func (d *judge) templateHash() string {
 	return strconv.FormatUint(podview.Hash(all.String()), 36)
 }
 
-// templateSize returns what the template sets for a container; false: it does not have it, or is not known.
-func (d *judge) templateSize(container string) (recommender.Size, bool) {
-	if d.in.Template == nil {
-		return recommender.Size{}, false
-	}
-	for _, list := range [][]corev1.Container{d.in.Template.Spec.Containers, d.in.Template.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == container {
-				return podview.ReadSpec(list[i].Resources), true
-			}
-		}
-	}
-	return recommender.Size{}, false
-}
-
 func (d *judge) tell(e event.Event) { d.out.Events = append(d.out.Events, e) }
 
 // wake asks for another look after a duration; the shortest counts, 0 and less ask for nothing.
@@ -453,24 +419,4 @@ func scheduledAt(pod *corev1.Pod) time.Time {
 		return c.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
-}
-
-// unschedulableSince reports whether the scheduler found no node for a pod, and since when.
-func unschedulableSince(pod *corev1.Pod) (time.Time, bool) {
-	if c := podview.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return c.LastTransitionTime.Time, true
-	}
-	return time.Time{}, false
-}
-
-func admissionWithdrawn(w *v1alpha1.AdmissionWithdrawn) event.Event {
-	return event.Warning(w.Reason, "New pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message)
-}
-
-func admissionNotTheCause(w *v1alpha1.AdmissionWithdrawn) event.Event {
-	return event.Normal(v1alpha1.EventAdmissionResumed, "Pods are rejected without admission resources as well, so these are not the cause: %s", w.Message)
-}
-
-func admissionResumed(why string) event.Event {
-	return event.Normal(v1alpha1.EventAdmissionResumed, "New pods are created with admission resources again: %s", why)
 }

@@ -33,15 +33,15 @@ type SeedEffect struct {
 	Raises, Lowers bool
 }
 
-// EffectOf compares a seed with a template, container by container; templateSize returns what the template sets, and
-// false for a container that it does not have, which counts as one without resources. Limits count with their
-// requests, as they may follow them. A nil seed has no effect.
-func EffectOf(seed *v1alpha1.Seed, templateSize func(container string) (recommender.Size, bool)) (e SeedEffect) {
+// EffectOf compares a seed with a template (nil: not known), container by container. A container that the template does
+// not have counts as one without resources. Limits count with their requests, as they may follow them. A nil seed has no
+// effect.
+func EffectOf(seed *v1alpha1.Seed, template *corev1.PodTemplateSpec) (e SeedEffect) {
 	if seed == nil {
 		return e
 	}
 	for _, c := range seed.Containers {
-		has, _ := templateSize(c.Name)
+		has, _ := podview.TemplateSize(template, c.Name)
 		mayLower := !seed.RaiseOnly && !c.RaiseOnly
 		for _, of := range []struct {
 			given, has recommender.Amount

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
@@ -46,12 +47,12 @@ func TestRolloutsEndAtTheBrake(t *testing.T) {
 		for _, part := range []float64{0.75, 0.8, 0.93, 1} {
 			t.Run(string(strategy), func(t *testing.T) {
 				limit := 512 * mi
-				var stored Stored
+				var stored v1alpha1.AttuneRecommendationSpec
 				for range 15 {
 					v := atPart(t, limit, part, func(s *v1alpha1.AttunePolicySpec) { s.Strategy = &strategy })
 					v.Stored = stored
 					spec := Desired(v)
-					stored = Stored{Containers: spec.Containers, Seed: spec.Seed}
+					stored = v1alpha1.AttuneRecommendationSpec{Containers: spec.Containers, Seed: spec.Seed}
 					require.NotNil(t, spec.Seed)
 					s := spec.Seed.Containers[0]
 					require.NotNil(t, s.MemoryRequest)
@@ -59,7 +60,7 @@ func TestRolloutsEndAtTheBrake(t *testing.T) {
 					require.LessOrEqual(t, limit, 1024*mi)
 				}
 				if part >= 0.93 {
-					assert.True(t, HeldFor(stored.Containers[0].Holds, recommender.Memory, string(recommender.FollowsItsLimit)))
+					assert.True(t, autoscale.HeldFor(stored.Containers[0].Holds, recommender.Memory, recommender.FollowsItsLimit))
 				}
 			})
 		}
@@ -72,13 +73,13 @@ func TestALimitOfOurOwnDoesNotFollowItself(t *testing.T) {
 	const mi = recommender.Amount(1 << 20)
 	byNode := func(s *v1alpha1.AttunePolicySpec) { s.Strategy = ptr.To(v1alpha1.StrategyNode) }
 	limit, used := recommender.Amount(0), 100*mi
-	var stored Stored
+	var stored v1alpha1.AttuneRecommendationSpec
 	rollout := func() {
 		v := atPart(t, used, 1, byNode)
 		v.Workload.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("64Mi")}}
 		v.Stored = stored
 		spec := Desired(v)
-		stored = Stored{Containers: spec.Containers, Seed: spec.Seed}
+		stored = v1alpha1.AttuneRecommendationSpec{Containers: spec.Containers, Seed: spec.Seed}
 		require.NotNil(t, spec.Seed)
 		limit = podview.FromPointer(recommender.Memory, spec.Seed.Containers[0].MemoryLimit)
 	}

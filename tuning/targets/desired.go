@@ -115,9 +115,9 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 // result. Of such pods only those that were killed are raised (tuning, sizes.wishes).
 func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 	switch {
-	case HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA):
+	case autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA):
 		return nil
-	case HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA):
+	case autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA):
 		return podview.ToPointer(recommender.Memory, autoscale.OOMFloor(t, v.Status.Floors, v.Now))
 	}
 	return t.MemoryLimitFloor

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -65,8 +66,8 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capaci
 		return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == reason })
 	}
 	held.vpa, held.capacity, held.implausible = by(resize.ReasonVPA), by(resize.ReasonNodeCapacity), by(string(recommender.UsageImplausible))
-	held.hpaCPU = HeldFor(holds, recommender.CPU, resize.ReasonHPA)
-	held.hpaMemory = HeldFor(holds, recommender.Memory, resize.ReasonHPA)
+	held.hpaCPU = autoscale.HeldFor(holds, recommender.CPU, resize.ReasonHPA)
+	held.hpaMemory = autoscale.HeldFor(holds, recommender.Memory, resize.ReasonHPA)
 	return held
 }
 

@@ -2,6 +2,7 @@ package targets
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -87,11 +88,9 @@ func (v sharer) limitMost(c *corev1.Container, demand v1alpha1.ContainerDemand) 
 		return ceiling
 	}
 	most, given := v.storedDemand(c.Name).LimitMost, recommender.Amount(0)
-	if v.Stored.Seed != nil {
-		for _, s := range v.Stored.Seed.Containers {
-			if s.Name == c.Name {
-				given = podview.FromPointer(memory, s.MemoryLimit)
-			}
+	for _, s := range ptr.Deref(v.Stored.Seed, v1alpha1.Seed{}).Containers {
+		if s.Name == c.Name {
+			given = podview.FromPointer(memory, s.MemoryLimit)
 		}
 	}
 	max7d := podview.FromPointer(memory, demand.MemoryMax7d)

@@ -123,7 +123,7 @@ func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSee
 		return
 	}
 	s.AllowMemoryDecrease = false
-	original, scaled := v.originalOf(t.Name)[recommender.Memory], HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
+	original, scaled := v.originalOf(t.Name)[recommender.Memory], autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
 	switch {
 	case original.Limit > 0 && !(scaled && (original.Request == 0 || original.Request == original.Limit)):
 		s.MemoryLimitFloor = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryLimitFloor)))
@@ -193,7 +193,8 @@ func (v View) ceiling(container string) recommender.Amount {
 // resource now; false: it is to be computed anew. An outage of a source must not change what new pods are
 // born with.
 func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
-	if v.Stored.Seed == nil || !HeldFor(t.Holds, recommender.CPU, string(recommender.StaleData)) && !HeldFor(t.Holds, recommender.Memory, string(recommender.StaleData)) {
+	stale := autoscale.HeldFor(t.Holds, recommender.CPU, recommender.StaleData) || autoscale.HeldFor(t.Holds, recommender.Memory, recommender.StaleData)
+	if v.Stored.Seed == nil || !stale {
 		return v1alpha1.ContainerSeed{}, false
 	}
 	i := slices.IndexFunc(v.Stored.Seed.Containers, func(c v1alpha1.ContainerSeed) bool { return c.Name == t.Name })
@@ -202,10 +203,10 @@ func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool
 	}
 	s := v.upToDate(*v.Stored.Seed.Containers[i].DeepCopy())
 	others := slices.DeleteFunc(slices.Clone(t.Holds), func(h v1alpha1.Hold) bool { return h.Reason == string(recommender.StaleData) })
-	if held(others, recommender.CPU) {
+	if autoscale.HeldFor(others, recommender.CPU) {
 		s.CPURequest, s.CPUBoost = nil, nil
 	}
-	if held(others, recommender.Memory) {
+	if autoscale.HeldFor(others, recommender.Memory) {
 		s.MemoryRequest, s.MemoryLimit, s.MemoryLimitFloor = nil, nil, nil
 	}
 	return s, true

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -53,11 +54,6 @@ func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	return target
 }
 
-// held reports whether anything holds the resource.
-func held(holds []v1alpha1.Hold, r recommender.Resource) bool {
-	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() })
-}
-
 // barred reports whether new pods do not get the resource either. The hold NotRunning does not bar: the
 // workload has no pod, and the target is for the next one. FollowsItsLimit does not bar: a new pod must not
 // get less than the running ones keep.
@@ -67,15 +63,10 @@ func barred(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	})
 }
 
-// HeldFor reports whether the resource is held for exactly this reason.
-func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reason string) bool {
-	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == reason })
-}
-
 // sizedByVPA reports whether a VPA sizes the container. A VPA holds both resources, so that memory alone
 // is looked at.
 func sizedByVPA(t v1alpha1.ContainerTarget) bool {
-	return HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
+	return autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
 }
 
 // stepOmitted is the name of the step that stands for those that are left out.
@@ -90,31 +81,19 @@ func Brief(targets []v1alpha1.ContainerTarget) {
 	for i := range targets {
 		total += bytesOf(targets[i].Steps)
 	}
-	for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
-		before := bytesOf(targets[i].Steps)
-		targets[i].Steps = changing(targets[i].Steps)
-		total += bytesOf(targets[i].Steps) - before
+	changing := func(steps []v1alpha1.Step) []v1alpha1.Step {
+		return slices.DeleteFunc(slices.Clone(steps), func(s v1alpha1.Step) bool { return s.Before == s.After })
 	}
-	for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
-		before := bytesOf(targets[i].Steps)
-		targets[i].Steps = omitted(len(targets))
-		total += bytesOf(targets[i].Steps) - before
+	omitted := func([]v1alpha1.Step) []v1alpha1.Step {
+		return []v1alpha1.Step{{Resource: "cpu", Name: stepOmitted, Reason: fmt.Sprintf("the steps are left out: the workload has %d containers", len(targets))}}
 	}
-}
-
-// changing returns the steps that changed an amount.
-func changing(steps []v1alpha1.Step) (out []v1alpha1.Step) {
-	for _, s := range steps {
-		if s.Before != s.After {
-			out = append(out, s)
+	for _, shorten := range []func([]v1alpha1.Step) []v1alpha1.Step{changing, omitted} {
+		for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
+			before := bytesOf(targets[i].Steps)
+			targets[i].Steps = shorten(targets[i].Steps)
+			total += bytesOf(targets[i].Steps) - before
 		}
 	}
-	return out
-}
-
-// omitted is the one step that replaces the steps of a container.
-func omitted(containers int) []v1alpha1.Step {
-	return []v1alpha1.Step{{Resource: "cpu", Name: stepOmitted, Reason: fmt.Sprintf("the steps are left out: the workload has %d containers", containers)}}
 }
 
 // bytesOf is the length of steps as JSON in bytes. It cannot fail for strings, so that a failure panics.

@@ -41,8 +41,9 @@ type View struct {
 	Digest string
 	// History is the usage that is known; the zero value: nothing is.
 	History History
-	// Stored is what the recommendation says until now; the zero value for a new one.
-	Stored Stored
+	// Stored is what the recommendation says until now; the zero value for a new one. Its targets, its seed and its largest
+	// node influence what it says next.
+	Stored v1alpha1.AttuneRecommendationSpec
 	// Status is the half of the object that the workload loop writes: floors, kept sizes, originals, bad
 	// seeds. It is only read.
 	Status v1alpha1.AttuneRecommendationStatus
@@ -74,16 +75,6 @@ type History struct {
 	// Silent reports that pods ran for so long since the last sample that the source should have a newer
 	// one. It separates a broken source from a workload that does not run.
 	Silent bool
-}
-
-// Stored is the part of the recommendation that was written last and that influences the next one.
-type Stored struct {
-	// Containers are the stored targets; small falls of a target keep them.
-	Containers []v1alpha1.ContainerTarget
-	// Seed is the stored seed; nil: new pods are not sized.
-	Seed *v1alpha1.Seed
-	// LargestNode is the stored bound; nil: none is known.
-	LargestNode *v1alpha1.LargestNode
 }
 
 // batch reports whether the workload is a Job or a CronJob: it runs now and then, and its past counts in

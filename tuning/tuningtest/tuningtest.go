@@ -25,23 +25,12 @@ import (
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
+	"attune.io/attune/resize/resizetest"
 	"attune.io/attune/tuning"
 )
 
 // Now is the time of all views.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-// Crowd is a view of so many pods that are to be lowered.
-func Crowd(tb testing.TB, pods int) tuning.View {
-	tb.Helper()
-	has := SizeOf(500, 1000, 512, 1024)
-	w := Seen(tb, has)
-	for i := range pods {
-		w.Pods = append(w.Pods, Running(fmt.Sprintf("web-abc-%05d", i), has))
-	}
-	w.Workload.Replicas = int32(pods)
-	return Heading(w, SizeOf(300, 600, 512, 1024))
-}
 
 // Template is a size with a limit of memory, SeedSize less.
 var (
@@ -53,12 +42,7 @@ var (
 const Mi = 1 << 20
 
 // SizeOf is CPU request and limit in millicores, memory request and limit in MiB.
-func SizeOf(cpu, cpuLimit, memory, memoryLimit recommender.Amount) recommender.Size {
-	return recommender.Size{
-		recommender.CPU:    {Request: cpu, Limit: cpuLimit},
-		recommender.Memory: {Request: memory * Mi, Limit: memoryLimit * Mi},
-	}
-}
+var SizeOf = resizetest.Size
 
 // Seen is the view of Deployment web: its template asks for a size, its pods run at it, and the mode is Auto.
 func Seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) tuning.View {
@@ -76,7 +60,7 @@ func Seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) tuning.V
 		Policy:   tuning.PolicyView{Settings: settings, Usable: true},
 		Operator: tuning.OperatorView{ServerVersion: "v1.36.3"},
 		Usage:    tuning.UsageView{Memory: map[types.UID]map[string]recommender.Amount{}, MemorySoon: map[types.UID]bool{}},
-		Looked:   tuning.LookedView{Live: map[types.UID]bool{}},
+		Looked:   tuning.LookedView{Live: map[types.UID]bool{}, Unread: tuning.Unread{Nodes: map[string]*resize.Refusal{}}},
 		Nodes:    map[string]tuning.Node{"node-1": {Node: Node("node-1", "16", "64Gi")}},
 		Workload: &workload.Workload{
 			Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"},
@@ -103,25 +87,12 @@ func Node(name, cpu, memory string) *corev1.Node {
 
 // Running is a ready pod of Deployment web on node-1, an hour old.
 func Running(name string, size recommender.Size) *corev1.Pod {
-	resources := podview.ToRequirements(size)
 	started := metav1.NewTime(Now.Add(-time.Hour))
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: "shop", UID: types.UID(name), Generation: 1, CreationTimestamp: started,
-			Labels: map[string]string{"pod-template-hash": "abc"}, Annotations: map[string]string{},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-abc", Controller: ptr.To(true)}},
-		},
-		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Resources: resources}}},
-		Status: corev1.PodStatus{
-			Phase: corev1.PodRunning, ObservedGeneration: 1, StartTime: &started,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-			ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "app", ContainerID: "containerd://" + name, Ready: true, Resources: &resources, AllocatedResources: resources.Requests,
-				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
-			}},
-		},
-	}
-	pod.Status.QOSClass = podview.QOSClass(pod)
+	pod := resizetest.Running(size)
+	pod.Name, pod.UID, pod.CreationTimestamp, pod.Annotations = name, types.UID(name), started, map[string]string{}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-abc", Controller: ptr.To(true)}}
+	app := &pod.Status.ContainerStatuses[0]
+	app.ContainerID, app.State.Running.StartedAt, pod.Status.StartTime = "containerd://"+name, started, &started
 	return pod
 }
 
@@ -153,12 +124,6 @@ func Told(d tuning.Decision) (lines []string) {
 		lines = append(lines, e.Type+" "+e.Reason+" "+e.Message)
 	}
 	return lines
-}
-
-// Down is a node whose kubelet was not heard of for long.
-func Down(n *corev1.Node) *corev1.Node {
-	n.Status.Conditions[0].Status = corev1.ConditionUnknown
-	return n
 }
 
 // Resized is a view whose only pod went from 500m to 300m of CPU, without a limit, by a record of that phase.
@@ -216,9 +181,8 @@ var Small, Big = SizeOf(500, 0, 512, 0), SizeOf(1000, 0, 512, 0)
 
 // QuotaOf CPU requests.
 func QuotaOf(name, hard, used string) corev1.ResourceQuota {
-	q := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	q.Status.Hard = corev1.ResourceList{"requests.cpu": resource.MustParse(hard)}
-	q.Status.Used = corev1.ResourceList{"requests.cpu": resource.MustParse(used)}
+	q := resizetest.QuotaOf(corev1.ResourceRequestsCPU, hard, used)
+	q.Name = name
 	return q
 }
 

@@ -106,7 +106,7 @@ var mutants = []mutant{
 	},
 	{
 		"P2: originals are lost with the object", "what a resized pod has is what it had before",
-		[]edit{{"tuning/originals.go", "changed := claimed != nil || pod.Generation > 1", "changed := claimed != nil"}},
+		[]edit{{"tuning/originals.go", "changed := claimed || pod.Generation > 1", "changed := claimed"}},
 		"TestWorlds/recommendations_are_deleted", "originals",
 	},
 	{
