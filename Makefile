@@ -28,7 +28,7 @@ KREW_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd6
 ##@ Try it
 
 demo: ## The main job on a local cluster, from nothing: watch pods being sized at birth and in place
-	@cd test && go run ./demo
+	@cd test && GOGC=400 go build -o ../bin/demo ./demo && ../bin/demo
 
 cluster-up: ## Start the local cluster of this checkout (NODES=2 for two nodes, VM_NODES=1: the last has cgroup v2, CERT_MANAGER=1, PROMETHEUS=1)
 	@$(CLUSTER) up --nodes $(NODES) --vm-nodes $(VM_NODES) $(if $(CERT_MANAGER),--cert-manager) $(if $(PROMETHEUS),--prometheus)

@@ -47,6 +47,9 @@ func Build(ctx context.Context, o Options) (Tools, error) {
 // ProjectDir is the root of the project that the working directory is in.
 func ProjectDir() (string, error) { return tools.ProjectDir() }
 
+// CompilerEnv is what the compilers of the project's programs have in their environment.
+func CompilerEnv() []string { return tools.Collecting() }
+
 // Cluster is a running cluster. Its methods may be called concurrently.
 type Cluster struct {
 	// Name is the cluster's name.

@@ -29,10 +29,17 @@ func (d *demo) raise(ctx context.Context) (err error) {
 		return errors.New("the local cluster is already up, and the demo starts from nothing: run make cluster-down first")
 	}
 	d.screen.scene("A cluster, without any Prometheus")
+	// Kubernetes is linked on one processor; others compile the operator meanwhile. What is wrong with it is said when it is deployed.
+	compiled := make(chan struct{})
+	go func() {
+		defer close(compiled)
+		_ = deploy.Compile(ctx, d.project)
+	}()
 	d.cluster, err = cluster.Start(ctx, cluster.Options{
 		Dir: dir, NodeCPU: nodeCPU(runtime.NumCPU()), NodeMemory: "8Gi",
 		Detach: d.screen.terminal, Artifacts: os.Getenv("ATTUNE_ARTIFACTS"), Progress: d.screen.out,
 	})
+	<-compiled
 	if err != nil {
 		return err
 	}

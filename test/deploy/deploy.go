@@ -120,11 +120,21 @@ func Image(ctx context.Context, project, dir string) (archive, tag string, err e
 func Binary(ctx context.Context, project, pkg, out string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
 	cmd.Dir = project
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), cluster.CompilerEnv()...)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, output)
 	}
 	return nil
+}
+
+// Compile compiles the operator and the plugin, for Operator and Plugin to find that done.
+func Compile(ctx context.Context, project string) error {
+	dir, err := os.MkdirTemp("", "attune-compiled-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return Binary(ctx, project, "./cmd/...", dir+"/")
 }
 
 func loadImage(ctx context.Context, c *cluster.Cluster, project string) (string, error) {
