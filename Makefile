@@ -10,6 +10,8 @@ export CGO_ENABLED := 0
 export GOTOOLCHAIN := $(shell sed -n 's/^toolchain //p' $(dir $(lastword $(MAKEFILE_LIST)))go.mod)
 
 CLUSTER := cd test && go run ./cluster/cmd/cluster
+CERT_MANAGER ?=
+PROMETHEUS ?=
 NODES ?= 1
 VM_NODES ?= 0
 VALUES ?=
@@ -26,19 +28,19 @@ KREW_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd6
 ##@ Try it
 
 demo: ## The main job on a local cluster, from nothing: watch pods being sized at birth and in place
-	@cd test && go run ./demo
+	@cd test && GOGC=400 go build -o ../bin/demo ./demo && ../bin/demo
 
-cluster-up: ## Start the local cluster (NODES=2 for two nodes, VM_NODES=1: the last has cgroup v2)
-	@$(CLUSTER) up --nodes $(NODES) --vm-nodes $(VM_NODES)
+cluster-up: ## Start the local cluster of this checkout (NODES=2 for two nodes, VM_NODES=1: the last has cgroup v2, CERT_MANAGER=1, PROMETHEUS=1)
+	@$(CLUSTER) up --nodes $(NODES) --vm-nodes $(VM_NODES) $(if $(CERT_MANAGER),--cert-manager) $(if $(PROMETHEUS),--prometheus)
 
-cluster-down: ## Remove the local cluster and everything of it
+cluster-down: ## Remove the local cluster of this checkout and everything of it
 	@$(CLUSTER) down
 
-deploy: ## Build the operator, load it and install or upgrade the chart on the local cluster (VALUES=file)
+deploy: ## Build the operator, load it and install or upgrade the chart on the local cluster; self-signed certificates and embedded usage unless VALUES=file says otherwise
 	@cd test && go run ./cmd/deploy --values "$(abspath $(VALUES))"
 
 ui: ## The web page of the operator on the local cluster, on 127.0.0.1:8321 of this machine (PORT=n)
-	@$(CLUSTER) ui --port $(or $(PORT),8321)
+	@$(CLUSTER) ui $(if $(PORT),--port $(PORT))
 
 ##@ Test it
 
@@ -168,7 +170,7 @@ VERSIONS ?= v1.34:v1.34 v1.35:v1.35 v1.37:v1.37 v1.37:v1.34 v1.37:v1.35 v1.37:v1
 test-matrix: bin/gotestsum ## The tests on real kubelets with other versions of Kubernetes (VERSIONS=server:kubelets ...), and with one that serves no resizes
 	@failed=; for pair in $(VERSIONS); do echo "== $$pair"; \
 		export ATTUNE_KUBERNETES=$${pair%:*} ATTUNE_KUBELETS=$${pair#*:}; \
-		( $(CLUSTER) build ) && ( cd test && $(call gotest-v,e2e-$$pair) -count=1 -timeout 50m -run '$(value RUN)' ./e2e ) || failed="$$failed $$pair"; \
+		( $(CLUSTER) build --cert-manager ) && ( cd test && $(call gotest-v,e2e-$$pair) -count=1 -timeout 50m -run '$(value RUN)' ./e2e ) || failed="$$failed $$pair"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 	cd test && $(call gotest-v,no-resize) -count=1 -timeout 30m -run 'TestWithoutResize' ./e2e -no-resize
 
@@ -210,7 +212,7 @@ load: programs ## The operator before a real API server with many played nodes: 
 
 # The programs of the test cluster take minutes to build where none is cached: no test waits for them.
 programs:
-	@$(CLUSTER) build || echo "Some programs of the test cluster are missing; the tests that need them say so." >&2
+	@$(CLUSTER) build --cert-manager || echo "Some programs of the test cluster are missing; the tests that need them say so." >&2
 
 ##@ Build it
 

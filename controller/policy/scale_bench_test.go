@@ -120,7 +120,9 @@ func BenchmarkPass(b *testing.B) {
 	}
 	// Each pass meets a step that the one before did not know.
 	b.Run("10000 containers with new data", func(b *testing.B) { benchmarkPass(b, 10_000, 5*time.Minute) })
-	b.Run("10000 containers, 5 percent changed", func(b *testing.B) { benchmarkSomeNews(b, 10_000, 20) })
+	for _, containers := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprint(containers, " containers, 5 percent changed"), func(b *testing.B) { benchmarkSomeNews(b, containers, 20) })
+	}
 }
 
 // benchmarkSomeNews is a pass where one of so many workloads has changed.

@@ -75,26 +75,32 @@ func (d *PodDialer) Dial(ctx context.Context, network, address string) (net.Conn
 // Close it.
 func (d *PodDialer) Close() error { return d.netns.Close() }
 
+// Listen listens at a literal address of the control plane's, which API server, nodes and pods reach.
+func (c *Cluster) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	return inNetwork(c.netns, func() (net.Listener, error) { return (&net.ListenConfig{}).Listen(ctx, network, address) })
+}
+
 // dialIn a network namespace.
 func dialIn(ctx context.Context, netns *os.File, network, address string) (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done := make(chan result, 1)
+	// A single address is dialled on the goroutine that asks for it.
+	return inNetwork(netns, func() (net.Conn, error) { return (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address) })
+}
+
+// inNetwork opens a socket in a network namespace, where it stays.
+func inNetwork[T any](netns *os.File, open func() (T, error)) (socket T, err error) {
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		// Never unlocked: Go throws the thread away with its foreign namespace.
 		runtime.LockOSThread()
-		if err := unix.Setns(int(netns.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- result{nil, fmt.Errorf("entering the network namespace: %w", err)}
+		if err = unix.Setns(int(netns.Fd()), unix.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("entering the network namespace: %w", err)
 			return
 		}
-		// A single address is dialled on this very goroutine.
-		conn, err := (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
-		done <- result{conn, err}
+		socket, err = open()
 	}()
-	r := <-done
-	return r.conn, r.err
+	<-done
+	return socket, err
 }
 
 // Command prepares to run a program, by default one of the cluster's own

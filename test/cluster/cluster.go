@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,9 @@ func Build(ctx context.Context, o Options) (Tools, error) {
 
 // ProjectDir is the root of the project that the working directory is in.
 func ProjectDir() (string, error) { return tools.ProjectDir() }
+
+// CompilerEnv is what the compilers of the project's programs have in their environment.
+func CompilerEnv() []string { return tools.Collecting() }
 
 // Cluster is a running cluster. Its methods may be called concurrently.
 type Cluster struct {
@@ -266,7 +270,20 @@ func Attach(dir string) (*Cluster, error) {
 	if err := json.Unmarshal(data, &c.Facts); err != nil {
 		return nil, err
 	}
+	if !c.leftIn(dir) {
+		return nil, fmt.Errorf("%w in %s: what is there is a copy of %s", ErrNotRunning, dir, c.Dir)
+	}
 	return c, c.openNetwork()
+}
+
+// leftIn reports whether the cluster was started with Options.Dir dir. A directory that was moved is still that one, and a copy is not.
+func (c *Cluster) leftIn(dir string) bool {
+	own, err := os.Stat(c.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	this, wrong := os.Stat(dir)
+	return err == nil && wrong == nil && os.SameFile(own, this)
 }
 
 // Stop ends the cluster and removes all of it: processes, mounts, cgroups and
@@ -312,12 +329,12 @@ func removeDir(dir string) error {
 	return nil
 }
 
-// Down stops the cluster that was started with Options.Dir dir, also what is
-// left of one that died.
+// Down stops the cluster that was started with Options.Dir dir, also what is left of one that died, and removes dir. It touches
+// no other cluster.
 func Down(dir string) error {
 	c, err := Attach(dir)
 	if err == nil {
-		return c.Stop()
+		return errors.Join(c.Stop(), removeDir(dir))
 	}
 	if !errors.Is(err, ErrNotRunning) {
 		return err
@@ -331,7 +348,11 @@ func Down(dir string) error {
 		return err
 	}
 	defer guard.Close()
-	return errors.Join(state.Sweep(base), removeDir(dir))
+	left, err := os.Readlink(filepath.Join(dir, stateLink))
+	if err != nil || filepath.Dir(left) != base {
+		return removeDir(dir)
+	}
+	return errors.Join(state.SweepOne(left), removeDir(dir))
 }
 
 // Logs is the directory with a log of every process, while the cluster is there.

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -16,7 +18,7 @@ import (
 
 // Options says what kind of cluster to start. The zero value is one node.
 type Options struct {
-	// Name tells clusters on one machine apart. Default: one that no other has.
+	// Name tells clusters on one machine apart. Default: one that no other has; with Dir, always the same one for that directory.
 	Name string
 	// Nodes is how many nodes there are. Default 1.
 	Nodes int
@@ -68,6 +70,13 @@ var (
 )
 
 func (o Options) withDefaults() (Options, error) {
+	if o.Name == "" && o.Dir != "" {
+		name, err := nameOf(o.Dir)
+		if err != nil {
+			return o, err
+		}
+		o.Name = name
+	}
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("p%d-%d", os.Getpid(), started.Add(1))
 	}
@@ -91,6 +100,18 @@ func (o Options) withDefaults() (Options, error) {
 		o.Progress = os.Stderr
 	}
 	return o, nil
+}
+
+// nameOf the cluster of a directory, which need not exist: clusters of two checkouts never have the same name.
+func nameOf(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
+		dir = filepath.Join(parent, filepath.Base(dir))
+	}
+	return fmt.Sprintf("local-%.4x", sha256.Sum256([]byte(dir))), nil
 }
 
 // wanted are the programs of such a cluster.

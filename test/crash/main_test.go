@@ -7,6 +7,7 @@ package crash
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +30,11 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (int, error) {
+	// All of them at once: what they do is wait.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		return 1, err
+	}
 	project, err := cluster.ProjectDir()
 	if err != nil {
 		return 1, err

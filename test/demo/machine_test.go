@@ -34,8 +34,12 @@ func TestDemoOnCgroupV2(t *testing.T) {
 	require.NoError(t, err)
 	t.Log(output)
 	if code != 0 {
-		logged, _ := os.ReadFile(filepath.Join(temp, "attune-cluster-logs", "local", "cluster.log")) // where the cluster did not come up
-		t.Fatalf("the demo ended with %d: %s", code, logged)
+		logs, _ := filepath.Glob(filepath.Join(temp, "attune-cluster-logs", "*", "cluster.log")) // where the cluster did not come up
+		for _, name := range logs {
+			logged, _ := os.ReadFile(name)
+			t.Logf("%s", logged)
+		}
+		t.Fatalf("the demo ended with %d", code)
 	}
 	require.Contains(t, output, "cpu.weight")
 	require.Contains(t, output, "was born with cpu")

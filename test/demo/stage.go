@@ -29,10 +29,17 @@ func (d *demo) raise(ctx context.Context) (err error) {
 		return errors.New("the local cluster is already up, and the demo starts from nothing: run make cluster-down first")
 	}
 	d.screen.scene("A cluster, without any Prometheus")
+	// Kubernetes is linked on one processor; others compile the operator meanwhile. What is wrong with it is said when it is deployed.
+	compiled := make(chan struct{})
+	go func() {
+		defer close(compiled)
+		_ = deploy.Compile(ctx, d.project)
+	}()
 	d.cluster, err = cluster.Start(ctx, cluster.Options{
-		Name: "local", Dir: dir, NodeCPU: nodeCPU(runtime.NumCPU()), NodeMemory: "8Gi",
+		Dir: dir, NodeCPU: nodeCPU(runtime.NumCPU()), NodeMemory: "8Gi",
 		Detach: d.screen.terminal, Artifacts: os.Getenv("ATTUNE_ARTIFACTS"), Progress: d.screen.out,
 	})
+	<-compiled
 	if err != nil {
 		return err
 	}
@@ -79,8 +86,8 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 	if d.plugin, err = deploy.Plugin(ctx, filepath.Join(d.cluster.Dir, "bin")); err != nil {
 		return err
 	}
-	// Kubelets that are looked at every 2 s, for people who watch; and no cert-manager, which takes minutes to build.
-	if err := deploy.Operator(ctx, d.cluster, deploy.Options{Set: []string{"usage.source=embedded", "usage.prometheus.address=", "usage.interval=2s", "certs.provider=self-signed"}}); err != nil {
+	// Kubelets that are looked at every 2 s, for people who watch.
+	if err := deploy.Operator(ctx, d.cluster, deploy.Options{Alone: true, Set: []string{"usage.interval=2s"}}); err != nil {
 		return err
 	}
 	d.screen.seen("helm install attune charts/attune, and its pods are ready")

@@ -24,6 +24,8 @@ const Namespace = "attune-system"
 type Options struct {
 	// Values are files, Set single values, as helm's flags of these names; they win over our own.
 	Values, Set []string
+	// Alone: the operator makes its own certificates and measures the kubelets itself, without cert-manager and Prometheus.
+	Alone bool
 	// Out gets helm's messages.
 	Out io.Writer
 }
@@ -38,7 +40,7 @@ func Operator(ctx context.Context, c *cluster.Cluster, o Options) error {
 	if err != nil {
 		return err
 	}
-	ours, err := writeValues(tag)
+	ours, err := writeValues(tag, o.Alone)
 	if err != nil {
 		return err
 	}
@@ -62,14 +64,18 @@ func helmArgs(project, ours string, o Options) []string {
 }
 
 // writeValues writes what holds on every test cluster, unless the caller's values say otherwise.
-func writeValues(tag string) (path string, err error) {
+func writeValues(tag string, alone bool) (path string, err error) {
 	// The kubelets here measure no disk, so that nodes have none to request.
 	noDisk := map[string]any{"resources": map[string]any{"requests": map[string]any{"ephemeral-storage": "0"}}}
-	values, err := json.Marshal(map[string]any{ // JSON is YAML
+	ours := map[string]any{
 		"webhook": noDisk, "controller": noDisk,
 		"image": map[string]any{"repository": "docker.io/local/attune", "tag": tag, "pullPolicy": "Never"},
 		"usage": map[string]any{"source": "prometheus", "prometheus": map[string]any{"address": cluster.PrometheusURL}},
-	})
+	}
+	if alone {
+		ours["usage"], ours["certs"] = map[string]any{"source": "embedded"}, map[string]any{"provider": "self-signed"}
+	}
+	values, err := json.Marshal(ours) // JSON is YAML
 	if err != nil {
 		return "", err
 	}
@@ -114,11 +120,21 @@ func Image(ctx context.Context, project, dir string) (archive, tag string, err e
 func Binary(ctx context.Context, project, pkg, out string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
 	cmd.Dir = project
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), cluster.CompilerEnv()...)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, output)
 	}
 	return nil
+}
+
+// Compile compiles the operator and the plugin, for Operator and Plugin to find that done.
+func Compile(ctx context.Context, project string) error {
+	dir, err := os.MkdirTemp("", "attune-compiled-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return Binary(ctx, project, "./cmd/...", dir+"/")
 }
 
 func loadImage(ctx context.Context, c *cluster.Cluster, project string) (string, error) {

@@ -11,7 +11,7 @@ import (
 
 // A values file wins over ours: helm takes the last of several files, and any --set before all of them.
 func TestAValuesFileWins(t *testing.T) {
-	ours, err := writeValues("abc")
+	ours, err := writeValues("abc", false)
 	require.NoError(t, err)
 	defer os.Remove(ours)
 	args := helmArgs("project", ours, Options{Values: []string{"theirs.yaml"}, Set: []string{"logLevel=debug"}})
@@ -23,6 +23,17 @@ func TestAValuesFileWins(t *testing.T) {
 	assert.JSONEq(t, `{"webhook": {"resources": {"requests": {"ephemeral-storage": "0"}}}, "controller": {"resources": {"requests": {"ephemeral-storage": "0"}}},
 		"image": {"repository": "docker.io/local/attune", "tag": "abc", "pullPolicy": "Never"},
 		"usage": {"source": "prometheus", "prometheus": {"address": "http://172.30.0.1:9090"}}}`, string(raw))
+}
+
+// The local cluster has neither cert-manager nor Prometheus, unless they are asked for.
+func TestTheOperatorAlone(t *testing.T) {
+	ours, err := writeValues("abc", true)
+	require.NoError(t, err)
+	defer os.Remove(ours)
+	raw, err := os.ReadFile(ours)
+	require.NoError(t, err)
+	assert.Contains(t, string(raw), `"certs":{"provider":"self-signed"}`)
+	assert.Contains(t, string(raw), `"usage":{"source":"embedded"}`)
 }
 
 func valuesOf(args []string, flag string) (values []string) {

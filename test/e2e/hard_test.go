@@ -42,6 +42,7 @@ func hardHistories() []history {
 		"held/web", "loop/web", "restarting/web", "sidecar/web", "managers/web", "huge/web", "volume/web", "critical/web",
 		"shaky/web", "away/web", "away/late", "child/web", "boost/web", "room/web", "undo/web", "undo/neighbour", "birth/web", "shared/shrinks", "shared/grows", "barred/web",
 		"canary/waiting", "canary/promoted", "one-shot/web", "guardrail-breaks/web", "guardrail-holds/web",
+		"scaled/kept", "scaled/moved", "scaled/killed", "weights/web",
 	} {
 		ns, name, _ := strings.Cut(of, "/")
 		all = append(all, history{ns, name + "-6d4f8c7b9d-x2x7k", "app", 0.025, 50})

@@ -113,6 +113,86 @@ func TestGuardrails(t *testing.T) {
 	}
 }
 
+// TestWeights: of two policies of a namespace the one with the higher weight sizes a workload, and a cluster policy of the
+// highest weight does not. As long as that is a policy in the mode Recommend, the pod stays as it is. The policy that gives way
+// says which one does not, and takes over once its weight is the higher one.
+func TestWeights(t *testing.T) {
+	const ns = "weights"
+	ctx := need(t)
+	namespace(ctx, t, ns, true)
+	d, pod := started(t, ns, 1, idle(generous))
+	before := containersOf(t, d)
+	weighs := func(weight int32, mode v1alpha1.UpdateType) func(*v1alpha1.AttunePolicySpec) {
+		return func(s *v1alpha1.AttunePolicySpec) { s.Weight, s.UpdateStrategy.Type = ptr.To(weight), ptr.To(mode) }
+	}
+	above := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: v1alpha1.AttuneClusterPolicySpec{
+		Namespaces: []v1alpha1.NamespaceName{ns}, PolicySettings: decidingFast(v1alpha1.UpdateAuto), Weight: ptr.To[int32](1000),
+	}}
+	heavy, light := policyNamed(d, "heavy", weighs(200, v1alpha1.UpdateRecommend)), policyNamed(d, "light", weighs(50, v1alpha1.UpdateAuto))
+	for _, o := range []client.Object{heavy, light, above} {
+		require.NoError(t, env.client.Create(ctx, o))
+		t.Cleanup(func() { _ = env.client.Delete(context.WithoutCancel(ctx), o) })
+	}
+	eventually(t, "the heavier policy has the recommendation", func() error { return sizedBy(ctx, d, heavy, fitting) })
+	eventually(t, "the lighter one says why it has none", func() error {
+		return givesWay(ctx, light, v1alpha1.PolicyConflict{Workload: "Deployment/web", Winner: "heavy", Reason: "weight 200 over 50"})
+	})
+	require.NoError(t, see(t, pod))
+	require.Equal(t, int64(1), pod.Generation, "a policy in the mode Recommend changes no pod")
+
+	eventually(t, "the other weighs more", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(light), light); err != nil {
+			return err
+		}
+		light.Spec.Weight = ptr.To[int32](300)
+		return env.client.Update(ctx, light)
+	})
+	eventually(t, "resized by the policy that is now the heavier one", func() error { return carriedOut(t, d, fitting) })
+	require.NoError(t, sizedBy(ctx, d, light, fitting))
+	eventually(t, "and the other gives way", func() error {
+		return givesWay(ctx, heavy, v1alpha1.PolicyConflict{Workload: "Deployment/web", Winner: "light", Reason: "weight 300 over 200"})
+	})
+	resizedOnce(t, d)
+	assert.Equal(t, before, containersOf(t, d), "the same pod and container, not restarted")
+}
+
+// policyNamed is a policy for one Deployment that would size it as its past says.
+func policyNamed(d *appsv1.Deployment, name string, change func(*v1alpha1.AttunePolicySpec)) *v1alpha1.AttunePolicy {
+	p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name}, Spec: v1alpha1.AttunePolicySpec{
+		TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: d.Name}, PolicySettings: decidingFast(v1alpha1.UpdateAuto),
+	}}
+	p.Spec.CPU.MaxAllowed, p.Spec.Memory.MaxAllowed = ptr.To(resource.MustParse(fitting.cpu)), ptr.To(resource.MustParse(fitting.memory))
+	change(&p.Spec)
+	return p
+}
+
+// sizedBy: the recommendation of a workload is one policy's, with this target.
+func sizedBy(ctx context.Context, d *appsv1.Deployment, p *v1alpha1.AttunePolicy, want size) error {
+	rec, err := recommendation(ctx, d)
+	if err != nil {
+		return err
+	}
+	if rec.Spec.Policy.Name != p.Name || len(rec.Spec.Containers) != 1 {
+		return fmt.Errorf("of policy %s: %v", rec.Spec.Policy.Name, rec.Spec.Containers)
+	}
+	target := rec.Spec.Containers[0].Target
+	if target.CPURequest == nil || target.MemoryRequest == nil || target.CPURequest.String() != want.cpu || target.MemoryRequest.String() != want.memory {
+		return fmt.Errorf("target %v, holds %v", target, rec.Spec.Containers[0].Holds)
+	}
+	return nil
+}
+
+// givesWay: another policy sizes the one workload that a policy selects.
+func givesWay(ctx context.Context, p *v1alpha1.AttunePolicy, want v1alpha1.PolicyConflict) error {
+	if err := env.client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+		return err
+	}
+	if len(p.Status.Conflicts) != 1 || p.Status.Conflicts[0] != want {
+		return fmt.Errorf("conflicts %v, conditions %v", p.Status.Conflicts, p.Status.Conditions)
+	}
+	return nil
+}
+
 // guard makes a cluster policy for one namespace, whose guardrail allows its containers so much memory in MiB.
 func guard(t *testing.T, ns string, mib int) {
 	t.Helper()

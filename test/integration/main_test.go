@@ -4,6 +4,7 @@ package integration
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -26,6 +27,11 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
+	// The tests that run beside others wait more than they compute.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		return 1, err
+	}
 	env, err := apiserver.New()
 	if err != nil {
 		return 1, err

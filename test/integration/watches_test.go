@@ -47,14 +47,23 @@ import (
 
 // TestEveryWatchWakesItsLoop: each loop alone, in a manager as the operator runs it. Nothing else makes it look at an
 // object within minutes; an event of each of its watches does. The worlds of test/loops call the loops themselves.
-// The parts share AttuneDefaults, of which there is one in a cluster.
+// The parts run beside each other, each in a namespace of its own: they wait for loops to come to rest.
 func TestEveryWatchWakesItsLoop(t *testing.T) {
 	t.Parallel()
 	installKinds(t, woken)
-	t.Run("workload", workloadLoopWakes)
-	t.Run("policy", policyLoopWakes)
-	t.Run("node", nodeLoopWakes)
+	for name, part := range map[string]func(t *testing.T){
+		"workload": workloadLoopWakes, "policy": policyLoopWakes, "policy by workloads": workloadsWakePolicyLoop, "node": nodeLoopWakes,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			part(t)
+		})
+	}
 }
+
+// undisturbed is locked for writing while AttuneDefaults, of which there is one in a cluster, come and go: they wake the loops of
+// all namespaces. Whoever waits for another event locks it for reading.
+var undisturbed sync.RWMutex
 
 // woken is a kind that the operator's owner adds.
 var woken = schema.GroupVersionKind{Group: "watches.example.org", Version: "v1", Kind: "Woken"}
@@ -156,8 +165,23 @@ func (w *waking) wakes(watches []loop.Watch, events []watched) {
 		if e.before != nil {
 			e.before()
 		}
-		w.wakesOnce(fmt.Sprintf("%d %T", i+1, e.watch), e.looks, e.reads, e.event)
+		name := fmt.Sprintf("%d %T", i+1, e.watch)
+		if _, ofCluster := e.watch.(*v1alpha1.AttuneDefaults); ofCluster {
+			w.wakesByDefaults(name, e.looks)
+		} else {
+			w.wakesOnce(name, e.looks, e.reads, e.event)
+		}
 	}
+}
+
+// wakesByDefaults has AttuneDefaults come and go.
+func (w *waking) wakesByDefaults(name, looks string) {
+	w.t.Helper()
+	undisturbed.Lock()
+	defer undisturbed.Unlock()
+	defaults := named(&v1alpha1.AttuneDefaults{}, v1alpha1.DefaultsName)
+	w.awaitLook(name, looks, 0, func() { require.NoError(w.t, w.direct.Create(w.t.Context(), defaults)) })
+	require.NoError(w.t, w.direct.Delete(w.t.Context(), defaults))
 }
 
 // ends has the last events come.
@@ -171,6 +195,13 @@ func (w *waking) ends(events []watched) {
 }
 
 func (w *waking) wakesOnce(name, looks string, reads int, event func()) {
+	w.t.Helper()
+	undisturbed.RLock()
+	defer undisturbed.RUnlock()
+	w.awaitLook(name, looks, reads, event)
+}
+
+func (w *waking) awaitLook(name, looks string, reads int, event func()) {
 	w.t.Helper()
 	w.rests(looks)
 	before := w.looks.of(looks)
@@ -221,11 +252,7 @@ func (w *waking) untilBlockedIs(deployment, reason string) {
 
 func (w *waking) create(o client.Object) {
 	w.t.Helper()
-	if _, cluster := o.(*v1alpha1.AttuneDefaults); cluster {
-		w.t.Cleanup(func() { require.NoError(w.t, w.direct.Delete(context.WithoutCancel(w.t.Context()), o)) })
-	} else {
-		o.SetNamespace(w.namespace)
-	}
+	o.SetNamespace(w.namespace)
 	require.NoError(w.t, w.direct.Create(w.t.Context(), o))
 }
 
@@ -357,7 +384,7 @@ func workloadLoopWakes(t *testing.T) {
 			policy := w.thePolicy("all")
 			w.edit(policy, func() { policy.Spec.Weight = ptr.To[int32](7) })
 		}},
-		{watch: &v1alpha1.AttuneDefaults{}, looks: "deployment-web", event: func() { w.create(named(&v1alpha1.AttuneDefaults{}, v1alpha1.DefaultsName)) }},
+		{watch: &v1alpha1.AttuneDefaults{}, looks: "deployment-web"},
 		{watch: &v1alpha1.AttuneNamespaceDefaults{}, looks: "deployment-web", event: func() { w.create(named(&v1alpha1.AttuneNamespaceDefaults{}, v1alpha1.DefaultsName)) }},
 		{watch: &autoscalingv2.HorizontalPodAutoscaler{}, looks: "deployment-scaled", event: func() { w.create(scalerOf("scaled")) }},
 		{watch: &v1alpha1.AttuneRecommendation{}, looks: "deployment-new", event: func() { w.recommends("new", v1alpha1.StrategyWorkload) }},
@@ -402,41 +429,63 @@ func workloadLoopWakes(t *testing.T) {
 	w.ends(all)
 }
 
-func policyLoopWakes(t *testing.T) {
-	w := newWaking(t, &v1alpha1.AttunePolicy{}, kubelet.Options{})
-	w.gathers = 2 * time.Second
-	fresh := make(chan genericevent.TypedGenericEvent[string])
-	sized := w.sizes(woken)
+// policyWaking is the policy loop, at work on policy all.
+type policyWaking struct {
+	*waking
+	fresh chan genericevent.TypedGenericEvent[string]
+	sized workload.Sized
+	rec   *v1alpha1.AttuneRecommendation
+	// ofObjects and ofWorkloads are its watches.
+	ofObjects, ofWorkloads []loop.Watch
+}
+
+func newPolicyWaking(t *testing.T) *policyWaking {
+	t.Helper()
+	w := &policyWaking{waking: newWaking(t, &v1alpha1.AttunePolicy{}, kubelet.Options{}), fresh: make(chan genericevent.TypedGenericEvent[string])}
+	w.gathers, w.sized = 2*time.Second, w.sizes(woken)
 	policies := &policyloop.Controller{
-		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.looks}, Sized: sized,
+		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.looks}, Sized: w.sized,
 	}
-	require.NoError(t, policies.Register(w.mgr, fresh))
+	require.NoError(t, policies.Register(w.mgr, w.fresh))
+	watches := policies.Watches()
+	ofObjects := len(watches) - len(w.sized.Kinds())
+	w.ofObjects, w.ofWorkloads = watches[:ofObjects], watches[ofObjects:]
 	w.policy("all", "updateStrategy: {type: Recommend}")
 	w.deployment("web", 0, container(t, "cpu=500m,memory=512Mi"))
 	w.start()
-	rec := named(&v1alpha1.AttuneRecommendation{}, "deployment-web")
-	rec.Namespace = w.namespace
-	require.Eventually(t, func() bool { return w.direct.Get(t.Context(), client.ObjectKeyFromObject(rec), rec) == nil }, patience, 50*time.Millisecond, "it is at work")
+	w.rec = named(&v1alpha1.AttuneRecommendation{}, "deployment-web")
+	w.rec.Namespace = w.namespace
+	require.Eventually(t, func() bool { return w.direct.Get(t.Context(), client.ObjectKeyFromObject(w.rec), w.rec) == nil }, patience, 50*time.Millisecond, "it is at work")
+	return w
+}
 
+func policyLoopWakes(t *testing.T) {
+	w := newPolicyWaking(t)
 	all := []watched{
 		{watch: &v1alpha1.AttunePolicy{}, looks: "all", event: func() {
 			policy := w.thePolicy("all")
 			w.edit(policy, func() { policy.Spec.Weight = ptr.To[int32](7) })
 		}},
 		{watch: &v1alpha1.AttunePolicy{}, looks: "all", event: func() { w.policy("another", "targetRef: {kind: CronJob}") }},
-		{watch: &v1alpha1.AttuneDefaults{}, looks: "all", event: func() { w.create(named(&v1alpha1.AttuneDefaults{}, v1alpha1.DefaultsName)) }},
+		{watch: &v1alpha1.AttuneDefaults{}, looks: "all"},
 		{watch: &v1alpha1.AttuneNamespaceDefaults{}, looks: "all", event: func() { w.create(named(&v1alpha1.AttuneNamespaceDefaults{}, v1alpha1.DefaultsName)) }},
-		{watch: &v1alpha1.AttuneRecommendation{}, looks: "all", event: func() { w.tell(rec, func() { rec.Status.UndoneAt = "2026-01-01T00:00:00Z" }) }},
+		{watch: &v1alpha1.AttuneRecommendation{}, looks: "all", event: func() { w.tell(w.rec, func() { w.rec.Status.UndoneAt = "2026-01-01T00:00:00Z" }) }},
 		{watch: &v1alpha1.AttuneRecommendation{}, looks: "vanished", reads: 1, event: func() { w.orphan("vanished") }},
 		{watch: &autoscalingv2.HorizontalPodAutoscaler{}, looks: "all", event: func() { w.create(scalerOf("scaled")) }},
 	}
 	all = append(all, w.namespaceGoes("all"))
-	for _, kind := range sized.Kinds() {
-		all = append(all, watched{watch: sized.NewObject(kind).(client.Object), looks: "all", event: func() { w.create(w.ofKind(kind, "woken")) }})
-	}
-	w.wakes(policies.Watches(), all)
-	w.wakesOnce("fresh usage", "all", 0, func() { fresh <- genericevent.TypedGenericEvent[string]{Object: w.namespace} })
+	w.wakes(w.ofObjects, all)
+	w.wakesOnce("fresh usage", "all", 0, func() { w.fresh <- genericevent.TypedGenericEvent[string]{Object: w.namespace} })
 	w.ends(all)
+}
+
+func workloadsWakePolicyLoop(t *testing.T) {
+	w := newPolicyWaking(t)
+	var all []watched
+	for _, kind := range w.sized.Kinds() {
+		all = append(all, watched{watch: w.sized.NewObject(kind).(client.Object), looks: "all", event: func() { w.create(w.ofKind(kind, "woken")) }})
+	}
+	w.wakes(w.ofWorkloads, all)
 }
 
 func nodeLoopWakes(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -157,7 +158,9 @@ type operator struct {
 	recent    *recent.Store
 	cluster   *cluster
 	keys      map[string][]history.Key
-	refused   []error
+	// answered are the keys of which the operator's own source tells.
+	answered []history.Key
+	refused  []error
 }
 
 func newOperator(t *testing.T, c *cluster, served string) *operator {
@@ -174,7 +177,7 @@ func newOperator(t *testing.T, c *cluster, served string) *operator {
 	}
 	o.histories = history.New(history.Options{Dial: dial, MaxBytes: memoryLimit / 3, Patience: time.Second})
 	o.recent = recent.New(dial)
-	o.recent.There = c.there
+	o.recent.There, o.recent.Patience = c.there, time.Second
 	return o
 }
 
@@ -197,6 +200,9 @@ func (o *operator) want(namespace, name string, from *v1alpha1.MetricsSource, wo
 	if err := o.histories.Want(in); err != nil {
 		o.refused = append(o.refused, err)
 		return
+	}
+	if settings.Source.Prometheus == nil {
+		o.answered = append(o.answered, o.keys[namespace][len(o.keys[namespace])-len(workloads):]...)
 	}
 	o.recent.Want(recent.Interest{Namespace: namespace, Policy: name, Source: settings.Source, Workloads: workloads})
 }
@@ -269,13 +275,14 @@ func (o *operator) live() (most uint64) {
 	return scale.most
 }
 
-// refresh for as long as there is until the next minute, or until the sixth tenant's source has answered about the step.
+// refresh for as long as there is until the next minute, or until the operator's own source has answered about everything, and
+// about the sixth tenant's step.
 func (o *operator) refresh(at time.Time) {
 	key := o.keys["sixth"][0]
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		more := o.histories.Refresh(o.t.Context(), at)
 		p, _ := o.histories.Profile(key, at)
-		if !more && o.histories.Read(key) && !p.Last.Before(at.Truncate(5*time.Minute)) {
+		if !more && !p.Last.Before(at.Truncate(5*time.Minute)) && !slices.ContainsFunc(o.answered, func(k history.Key) bool { return !o.histories.Read(k) }) {
 			return
 		}
 	}

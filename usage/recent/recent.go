@@ -47,12 +47,14 @@ type Interest struct {
 	Workloads []string
 }
 
-// Store keeps recent usage. It is safe for concurrent use: mutex guards all unexported fields but asking, and dial, patience
-// and room, which New sets. It is never held while a source is read.
+// Store keeps recent usage. It is safe for concurrent use: mutex guards all unexported fields but asking, and dial and room,
+// which New sets. It is never held while a source is read.
 type Store struct {
 	// There, where set, returns whether the API server has a pod. Without it, a server that a policy names could
 	// fill the store with pods that do not exist. It is called under mutex, so it must not call the Store.
 	There func(namespace, pod string) bool
+	// Patience is how long a refresh waits for its sources: 20 s, less in tests.
+	Patience time.Duration
 
 	dial usage.Dialer
 	// asking are the sources that have not answered yet.
@@ -63,7 +65,6 @@ type Store struct {
 	interests map[owner]Interest
 	sources   map[usage.Digest]*source
 	of        map[place]*node.Recent
-	patience  time.Duration
 	// room is the most containers that are followed: mostContainers, less in tests.
 	room int
 	// held counts the containers that are followed, by namespace; left are those for which there was no room at the last
@@ -95,7 +96,7 @@ type podsOf struct{ namespace, workload string }
 // New makes an empty Store. dial makes sources; it is called without mutex.
 func New(dial usage.Dialer) *Store {
 	return &Store{
-		dial: dial, patience: patience, room: mostContainers,
+		Patience: patience, dial: dial, room: mostContainers,
 		interests: map[owner]Interest{}, sources: map[usage.Digest]*source{}, of: map[place]*node.Recent{},
 		held: map[string]int{}, left: map[string]map[place]bool{}, told: map[string]bool{},
 		strangers: map[string]int{},
@@ -189,7 +190,7 @@ func (s *Store) Refresh(ctx context.Context, now time.Time) error {
 			answers <- err
 		}()
 	}
-	over := time.NewTimer(s.patience)
+	over := time.NewTimer(s.Patience)
 	defer over.Stop()
 	var failures []error
 wait:
@@ -198,7 +199,7 @@ wait:
 		case err := <-answers:
 			failures = append(failures, err)
 		case <-over.C:
-			failures = append(failures, fmt.Errorf("a source has not answered within %s", s.patience))
+			failures = append(failures, fmt.Errorf("a source has not answered within %s", s.Patience))
 			break wait
 		}
 	}

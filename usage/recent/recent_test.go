@@ -243,7 +243,7 @@ func TestASourceThatHangsDelaysNobody(t *testing.T) {
 		}
 		return well, nil
 	})
-	s.patience = 50 * time.Millisecond
+	s.Patience = 50 * time.Millisecond
 	s.Want(of("slow", "slow"))
 	s.Want(of("shop", "well"))
 	require.ErrorContains(t, s.Refresh(t.Context(), noon), "a source has not answered within 50ms")

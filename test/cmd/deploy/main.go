@@ -39,7 +39,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: start it with make cluster-up", err)
 	}
-	o := deploy.Options{Out: os.Stdout}
+	o := deploy.Options{Out: os.Stdout, Alone: true}
 	if *values != "" {
 		o.Values = []string{*values}
 	}

@@ -21,7 +21,7 @@ const usage = `Usage: cluster VERB
 
   build      get all programs, without starting anything
   up         start the cluster; it stays until "down"
-             [--nodes N] [--vm-nodes N] [--name NAME] [--version V] [--kubelet-version V] [--upstream] [--prometheus=false] [--cert-manager=false]
+             [--nodes N] [--vm-nodes N] [--name NAME] [--version V] [--kubelet-version V] [--upstream] [--prometheus] [--cert-manager]
   status     say what runs
   load TAR   import an archive of images on every node
   find NAME  print where the program NAME is, such as helm
@@ -54,14 +54,14 @@ func run(ctx context.Context, args []string) error {
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	flags.IntVar(&o.Nodes, "nodes", 1, "")
 	flags.IntVar(&o.VMNodes, "vm-nodes", 0, "")
-	flags.StringVar(&o.Name, "name", "local", "")
+	flags.StringVar(&o.Name, "name", "", "")
 	flags.StringVar(&o.Version, "version", "", "")
 	flags.StringVar(&o.KubeletVersion, "kubelet-version", "", "")
 	flags.BoolVar(&o.Upstream, "upstream", false, "")
-	flags.BoolVar(&o.Prometheus, "prometheus", true, "")
-	flags.BoolVar(&o.CertManager, "cert-manager", true, "")
+	flags.BoolVar(&o.Prometheus, "prometheus", false, "")
+	flags.BoolVar(&o.CertManager, "cert-manager", false, "")
 	flags.StringVar(&o.Dir, "dir", "", "")
-	flags.IntVar(&port, "port", 8321, "")
+	flags.IntVar(&port, "port", 0, "")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -72,8 +72,10 @@ func run(ctx context.Context, args []string) error {
 	return verbs[args[0]](ctx, o, flags.Args())
 }
 
-// port of the web page on 127.0.0.1.
+// port of the web page on 127.0.0.1; 0: usualPort, or a free one where another checkout has that.
 var port int
+
+const usualPort = 8321
 
 func directory(dir string) (string, error) {
 	if dir != "" {
@@ -181,14 +183,14 @@ func ui(ctx context.Context, o cluster.Options, _ []string) error {
 	if err != nil {
 		return err
 	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := listen(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: choose another port with --port", err)
 	}
+	address := listener.Addr().String()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	page := c.Command(ctx, filepath.Join(o.Dir, "bin", "kubectl-attune"), "ui", "--no-open", "--port", strconv.Itoa(port))
+	page := c.Command(ctx, filepath.Join(o.Dir, "bin", "kubectl-attune"), "ui", "--no-open", "--port", strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
 	page.Stdout, page.Stderr = os.Stdout, os.Stderr
 	if err := page.Start(); err != nil {
 		_ = listener.Close()
@@ -200,4 +202,19 @@ func ui(ctx context.Context, o cluster.Options, _ []string) error {
 		return errors.Join(err, fmt.Errorf("kubectl attune ui: %w", cause))
 	}
 	return err
+}
+
+// listen for the web page, on this machine alone.
+func listen(ctx context.Context) (net.Listener, error) {
+	on := func(port int) (net.Listener, error) {
+		return (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}
+	if port != 0 {
+		return on(port)
+	}
+	listener, err := on(usualPort)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return on(0)
+	}
+	return listener, err
 }

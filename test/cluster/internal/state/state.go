@@ -139,12 +139,16 @@ func Sweep(base string) error {
 	}
 	var errs []error
 	for _, d := range dirs {
-		errs = append(errs, sweepOne(strings.TrimSuffix(d.Name(), ".gone"), filepath.Join(base, d.Name())))
+		errs = append(errs, SweepOne(filepath.Join(base, d.Name())))
 	}
 	return errors.Join(errs...)
 }
 
-func sweepOne(name, dir string) error {
+// SweepOne removes what the cluster in dir has left, unless it is running or has left nothing.
+func SweepOne(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	lock, err := Lock(dir)
 	if errors.Is(err, ErrAlive) || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -153,7 +157,7 @@ func sweepOne(name, dir string) error {
 		return err
 	}
 	defer lock.Close()
-	return Remove(name, dir)
+	return Remove(strings.TrimSuffix(filepath.Base(dir), ".gone"), dir)
 }
 
 // Remove removes the cgroups and the directory of a cluster none of whose

@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestHPA: three workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
+// utilization keeps the memory of its workload: CPU is lowered in place, and the number of replicas stays. With the lower
+// memory request the HPA would ask for two: after its deletion the memory is lowered too. An HPA on an absolute value keeps
+// nothing. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
+func TestHPA(t *testing.T) {
+	const ns = "scaled"
+	ctx := need(t)
+	serveMetrics(t)
+	namespace(ctx, t, ns, true)
+	kept, moved, killed := newDeployment(ns, "kept", 1, idle(generous, memory(40))), newDeployment(ns, "moved", 1, idle(generous, memory(40))), newDeployment(ns, "killed", 1, idle(generous))
+	// A container that holds 40 MiB uses 30 % of 160Mi and 70 % of 65Mi. One that is killed at 320Mi has used 200 % of its request.
+	scalers := map[*appsv1.Deployment]*autoscalingv2.HorizontalPodAutoscaler{
+		kept:   scaledBy(kept, autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](45)}),
+		moved:  scaledBy(moved, autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: ptr.To(resource.MustParse("72Mi"))}),
+		killed: scaledBy(killed, autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](300)}),
+	}
+	for d, hpa := range scalers {
+		start(t, d)
+		require.NoError(t, env.client.Create(ctx, hpa))
+	}
+	for d, hpa := range scalers {
+		eventually(t, "the HPA of "+d.Name+" knows its metric", func() error { return scales(ctx, hpa) })
+		fit(t, d)
+	}
+	for d, want := range map[*appsv1.Deployment]size{kept: fittingCPU, moved: fitting, killed: fittingCPU} {
+		eventually(t, d.Name+": resized and accepted", func() error { return told(ctx, d, "Success", "") })
+		assert.NoError(t, carriedOut(t, d, want), d.Name)
+		eventually(t, d.Name+": new pods have the same", func() error { return bornWith(ctx, d, want) })
+	}
+	assert.NoError(t, holdsFor(ctx, kept, "memory", "HPA"))
+
+	t.Run("an OOM kill raises the limit alone", func(t *testing.T) {
+		pod := pods(ctx, t, killed)[0]
+		use(ctx, t, &pod, "memory=400")
+		waitForKill(ctx, t, &pod)
+		least := resource.MustParse("416Mi") // 1.3 times 320 MiB
+		eventually(t, "a higher limit", func() error { return hasMemoryLimitWithin(ctx, &pod, least, resource.MustParse("512Mi")) })
+		assert.Equal(t, generous.memory, sizeOf(pod.Spec.Containers[0].Resources).memory)
+		eventually(t, "new pods have the limit too", func() error {
+			born, err := birth(ctx, killed)
+			if err == nil && born.Spec.Containers[0].Resources.Limits.Memory().Cmp(least) < 0 {
+				err = fmt.Errorf("born with %v", sizeOf(born.Spec.Containers[0].Resources))
+			}
+			if err == nil {
+				assert.Equal(t, generous.memory, sizeOf(born.Spec.Containers[0].Resources).memory)
+			}
+			return err
+		})
+	})
+	for d, hpa := range scalers {
+		require.NoError(t, scales(ctx, hpa))
+		assert.Equal(t, int32(1), hpa.Status.DesiredReplicas, "%s: %v", d.Name, hpa.Status)
+	}
+	require.NoError(t, env.client.Delete(ctx, scalers[kept]))
+	eventually(t, "without the HPA the memory is lowered too", func() error { return carriedOut(t, kept, fitting) })
+	assert.Zero(t, pods(ctx, t, kept)[0].Status.ContainerStatuses[0].RestartCount)
+}
+
+// scaledBy is an HPA of one to four replicas, by the memory that they use.
+func scaledBy(d *appsv1.Deployment, target autoscalingv2.MetricTarget) *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name},
+			MaxReplicas:    4,
+			Metrics: []autoscalingv2.MetricSpec{{
+				Type:     autoscalingv2.ResourceMetricSourceType,
+				Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceMemory, Target: target},
+			}},
+		},
+	}
+}
+
+// scales: the HPA controller computes the number of replicas from what their containers use.
+func scales(ctx context.Context, hpa *autoscalingv2.HorizontalPodAutoscaler) error {
+	if err := env.client.Get(ctx, client.ObjectKeyFromObject(hpa), hpa); err != nil {
+		return err
+	}
+	for _, c := range hpa.Status.Conditions {
+		if c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionTrue && len(hpa.Status.CurrentMetrics) == 1 {
+			return nil
+		}
+	}
+	return fmt.Errorf("status %v", hpa.Status)
+}
+
+// holdsFor: the recommendation of a workload says why a resource of its container is not applied.
+func holdsFor(ctx context.Context, d *appsv1.Deployment, r, reason string) error {
+	rec, err := recommendation(ctx, d)
+	if err != nil {
+		return err
+	}
+	for _, h := range rec.Spec.Containers[0].Holds {
+		if h.Resource == r && h.Reason == reason {
+			return nil
+		}
+	}
+	return fmt.Errorf("holds %v", rec.Spec.Containers[0].Holds)
+}
+
+// metricsGroup is the API by which HPAs learn what containers use.
+const metricsGroup = "/apis/metrics.k8s.io/v1beta1"
+
+// serveMetrics serves that API from the kubelets' measurements, which Prometheus has, until the test ends. It has memory only.
+func serveMetrics(t *testing.T) {
+	t.Helper()
+	const name, address, port = "e2e-metrics", "172.30.0.1", 9443
+	ctx := t.Context()
+	listener, err := env.cluster.Listen(ctx, "tcp", fmt.Sprintf("%s:%d", address, port))
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(serveMetric))
+	require.NoError(t, server.Listener.Close())
+	server.Listener = listener
+	server.StartTLS()
+	t.Cleanup(server.Close)
+
+	named := metav1.ObjectMeta{Namespace: "kube-system", Name: name}
+	endpoints := &discoveryv1.EndpointSlice{
+		ObjectMeta: named, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+		Ports:     []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To[int32](port), Protocol: ptr.To(corev1.ProtocolTCP)}},
+	}
+	endpoints.Labels = map[string]string{discoveryv1.LabelServiceName: name}
+	api := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1beta1.metrics.k8s.io"},
+		"spec": map[string]any{
+			"group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100),
+			"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": named.Namespace, "name": name},
+		},
+	}}
+	for _, o := range []client.Object{
+		&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}}, endpoints, api,
+	} {
+		require.NoError(t, env.client.Create(ctx, o))
+		t.Cleanup(func() { assert.NoError(t, env.client.Delete(context.WithoutCancel(ctx), o)) })
+	}
+}
+
+// serveMetric answers what kinds there are, and lists the metrics of the pods of a namespace.
+func serveMetric(w http.ResponseWriter, r *http.Request) {
+	ns, found := strings.CutPrefix(r.URL.Path, metricsGroup+"/namespaces/")
+	answer := map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "metrics.k8s.io/v1beta1", "resources": []any{
+		map[string]any{"name": "pods", "singularName": "", "namespaced": true, "kind": "PodMetrics", "verbs": []string{"get", "list"}},
+	}}
+	if found {
+		items, err := metricsOfPods(r.Context(), strings.TrimSuffix(ns, "/pods"), r.URL.Query().Get("labelSelector"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer = map[string]any{"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": map[string]any{}, "items": items}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // an error is that of the connection
+}
+
+// metricsOfPods are the PodMetrics of a namespace's pods. Pods that were not measured yet have none.
+func metricsOfPods(ctx context.Context, ns, selector string) ([]any, error) {
+	selects, err := labels.Parse(selector)
+	list := &corev1.PodList{}
+	if err = errors.Join(err, env.client.List(ctx, list, client.InNamespace(ns), client.MatchingLabelsSelector{Selector: selects})); err != nil {
+		return nil, err
+	}
+	items := []any{}
+	for _, pod := range list.Items {
+		used, err := env.cluster.Query(ctx, fmt.Sprintf(`max(container_memory_working_set_bytes{namespace=%q,pod=%q,container="app"})`, ns, pod.Name))
+		if err != nil {
+			continue
+		}
+		items = append(items, map[string]any{
+			"metadata":  map[string]any{"namespace": ns, "name": pod.Name, "labels": pod.Labels},
+			"timestamp": time.Now().UTC().Format(time.RFC3339), "window": "5s",
+			"containers": []any{map[string]any{"name": "app", "usage": map[string]string{"memory": strconv.FormatFloat(used, 'f', 0, 64)}}},
+		})
+	}
+	return items, nil
+}
