@@ -30,15 +30,11 @@ func newHistory(env *environment) *cobra.Command {
 // runHistory prints the resizes of the selected workloads. They come from the status of the recommendations; pods
 // and events are not read.
 func runHistory(ctx context.Context, env *environment, args []string) error {
-	r, err := env.reach()
+	r, err := env.recommendations(ctx, args)
 	if err != nil {
 		return err
 	}
-	recs, err := env.selectRecommendations(ctx, r, args)
-	if err != nil {
-		return err
-	}
-	answer := newHistoryReport(recs, env.now())
+	answer := newHistoryReport(r.recs, env.now())
 	if len(answer.History) == 0 {
 		env.note("nothing was resized yet")
 	}

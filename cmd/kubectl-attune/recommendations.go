@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
@@ -44,12 +42,12 @@ func newRecommendations(env *environment) *cobra.Command {
 
 // runRecommendations prints one row for each container of the selected workloads.
 func runRecommendations(ctx context.Context, env *environment, args []string) error {
-	all, err := env.explainSelected(ctx, args)
+	r, all, err := env.explainSelected(ctx, args)
 	if err != nil {
 		return err
 	}
 	if env.format == formatKRR {
-		return printKRR(ctx, env, all)
+		return r.printKRR(ctx, all)
 	}
 	answer := recommendationReport{Recommendations: []recommendation{}}
 	for _, one := range all {
@@ -121,7 +119,7 @@ type savedRequests struct {
 // The containers of the explanation and of the recommendation are in the same order (explain.Live).
 func (r *recommendationReport) add(from explained) {
 	// A workload that cannot be read has no template: Current is then empty, and Savings are nil.
-	rec, template := from.rec, podview.TemplateSizes(from.workload.Template)
+	rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)
 	for i, c := range from.answer.Containers {
 		target := podview.FromResources(rec.Spec.Containers[i].Target)
 		r.Recommendations = append(r.Recommendations, recommendation{
@@ -131,12 +129,12 @@ func (r *recommendationReport) add(from explained) {
 			Container:  c.Name,
 			Policy:     policy.NameOf(rec.Spec.Policy),
 			Mode:       rec.Spec.Mode,
-			Replicas:   from.workload.Replicas,
+			Replicas:   from.Workload.Replicas,
 			Current:    display.AmountsOf(template[c.Name]),
 			Target:     c.Target,
 			Confidence: c.Confidence,
 			DataPoints: c.DataPoints,
-			Savings:    savedBy(template[c.Name], target, from.workload.Replicas),
+			Savings:    savedBy(template[c.Name], target, from.Workload.Replicas),
 			Holds:      c.Holds,
 		})
 	}
@@ -198,54 +196,40 @@ func heldWords(holds []explain.Hold) string {
 
 // printKRR prints recommendations as KRR prints its own. Workloads that do not exist any more are left out, as KRR knows none;
 // where no workload of a kind was read, they may exist, and what they ask is not known.
-func printKRR(ctx context.Context, env *environment, all []explained) error {
+func (r reach) printKRR(ctx context.Context, all []explained) error {
+	// A kind of which a workload was read may be listed: its other workloads do not exist.
 	read := map[v1alpha1.WorkloadKind]bool{}
 	for _, from := range all {
-		read[from.rec.Spec.Workload.Kind] = read[from.rec.Spec.Workload.Kind] || from.workload.Template != nil
+		read[from.Recommendation.Spec.Workload.Kind] = read[from.Recommendation.Spec.Workload.Kind] || from.Workload.Template != nil
 	}
-	pods, err := podNames(ctx, env, slices.Collect(maps.Keys(read)))
+	pods, _, err := r.pods(ctx, func(pod *corev1.Pod) bool { return !resize.Finished(pod) }, "the pods are not listed")
 	if err != nil {
 		return err
 	}
 	var containers []answers.KRRContainer
 	for _, from := range all {
-		rec, template := from.rec, podview.TemplateSizes(from.workload.Template)
-		id, whole := workload.IdentityOf(rec), answers.KRRHolds(rec, from.workload, from.settings)
-		if from.workload.Template == nil && read[id.Kind] {
+		rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)
+		id, whole := workload.IdentityOf(rec), answers.KRRHolds(rec, from.Workload, from.Settings)
+		if from.Workload.Template == nil && read[id.Kind] {
 			continue
 		}
+		var names []string
+		for _, pod := range pods[id] {
+			names = append(names, pod.Name)
+		}
+		slices.Sort(names)
 		for i, c := range from.answer.Containers {
 			container := answers.KRRContainer{
-				Namespace: id.Namespace, Kind: string(id.Kind), Workload: id.Name, Name: c.Name, Pods: pods[id],
-				Labels: from.workload.Labels, Annotations: from.workload.Annotations,
+				Namespace: id.Namespace, Kind: string(id.Kind), Workload: id.Name, Name: c.Name, Pods: names,
+				Labels: from.Workload.Labels, Annotations: from.Workload.Annotations,
 				Target: podview.FromResources(rec.Spec.Containers[i].Target), Holds: append(whole[:len(whole):len(whole)], c.Holds...),
 			}
-			if from.workload.Template != nil {
+			if from.Workload.Template != nil {
 				container.Current = new(recommender.Size)
 				*container.Current = template[c.Name]
 			}
 			containers = append(containers, container)
 		}
 	}
-	return env.print(answers.NewKRR(env.cluster.Context(), containers))
-}
-
-// podNames are the names of the pods that have not ended of each workload in the scope, sorted; of nothing where the user may not list them.
-func podNames(ctx context.Context, env *environment, kinds []v1alpha1.WorkloadKind) (map[workload.Identity][]string, error) {
-	r, err := env.reach()
-	if err != nil {
-		return nil, err
-	}
-	pods, _, err := selection.FindPods(ctx, r, selection.PodQuery{
-		Namespace: r.namespace, Kinds: kinds, Keep: func(pod *corev1.Pod) bool { return !resize.Finished(pod) },
-		Note: env.note, Unknown: "the pods are not listed",
-	})
-	names := map[workload.Identity][]string{}
-	for id, of := range pods {
-		for _, pod := range of {
-			names[id] = append(names[id], pod.Name)
-		}
-		slices.Sort(names[id])
-	}
-	return names, err
+	return r.env.print(answers.NewKRR(r.env.cluster.Context(), containers))
 }

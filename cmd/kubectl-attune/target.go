@@ -13,8 +13,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
 
@@ -55,17 +55,24 @@ func (s *scope) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status and backtest, of workloads for every other verb")
 }
 
-// reach is the part of the cluster that a verb looks at, with the user's own rights.
+// reach is the part of the cluster that a verb looks at, with the user's own rights. It belongs to one run.
 type reach struct {
 	client.Client
+	// env receives notes about what cannot be read.
+	env *environment
 	// namespace is empty for all of them, as for the client.
 	namespace string
 	// selector is that of -l; nil where it was not given.
 	selector labels.Selector
+	// recs are the recommendations that the command line names or selects, where the verb has read them.
+	recs []v1alpha1.AttuneRecommendation
+	// known holds the settings by policy; nil where they cannot be known.
+	known map[client.ObjectKey]*policy.Settings
 }
 
 // reach connects to the cluster, and reads -n, -A and -l.
 func (e *environment) reach() (r reach, err error) {
+	r.env, r.known = e, map[client.ObjectKey]*policy.Settings{}
 	if r.Client, err = e.cluster.Client(); err != nil {
 		return r, err
 	}
@@ -118,7 +125,7 @@ func where(namespace string) string {
 // getWorkload reads one workload, and returns its object too, for a patch.
 // A workload that does not exist is an error with advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
-	kind, sized, err := selection.KindOf(c, id.Kind)
+	kind, sized, err := kindOf(c, id.Kind)
 	if err != nil {
 		return workload.Workload{}, nil, err
 	}
@@ -134,7 +141,7 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 // any labels.
 // Parts of other workloads, such as a Deployment's ReplicaSets, are among them.
 func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
-	kind, sized, err := selection.KindOf(c, kind)
+	kind, sized, err := kindOf(c, kind)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/clusterusage"
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/cmd/kubectl-attune/terminal"
 	"attune.io/attune/cmd/kubectl-attune/wizard"
@@ -23,7 +22,6 @@ import (
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
-	"attune.io/attune/usage/prometheus"
 )
 
 // newWizard makes the verb wizard.
@@ -136,56 +134,49 @@ func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, a
 
 // usage of what a policy selects that is not in the cluster yet: with the settings that it would have there.
 func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (*liveUsage, error) {
-	c, err := w.env.cluster.Client()
+	// What is unusual about single containers is told by backtest.
+	quiet := *w.env
+	quiet.ErrOut = io.Discard
+	r, err := quiet.reach()
 	if err != nil {
 		return nil, err
 	}
-	settings, err := lookup.Reader{Client: c, Operator: allowed}.Settings(ctx, p)
+	settings, err := lookup.Reader{Client: r, Operator: allowed}.Settings(ctx, p)
 	if err != nil {
 		return nil, plain(err)
 	}
 	if settings.Strategy == v1alpha1.StrategyNode {
 		return nil, fmt.Errorf("strategy %s cannot be replayed, since a size depends on the node there", settings.Strategy)
 	}
-	// What is unusual about single containers is told by backtest.
-	quiet := *w.env
-	quiet.ErrOut = io.Discard
-	l := &liveUsage{
-		env: &quiet, client: c, from: fromEmbedded, address: address, span: clusterusage.Span{From: w.env.now().Add(-defaultLast), To: w.env.now()},
-		settings:   map[client.ObjectKey]policy.Settings{client.ObjectKeyFromObject(p): settings},
-		neighbours: map[string]workload.PodIndex{}, servers: map[string]*prometheus.Client{}, noted: map[string]bool{},
-	}
+	l := r.usageWithin(defaultLast, fromEmbedded, address)
+	l.of[client.ObjectKeyFromObject(p)] = settings
 	if address != "" || settings.Source.Prometheus != nil {
 		l.from = fromPrometheus
 	}
-	l.templates, err = selected(ctx, c, p)
+	l.sizes, err = selected(ctx, r, p)
 	if err != nil {
 		return nil, err
 	}
-	if len(l.templates) == 0 {
+	if len(l.sizes) == 0 {
 		return nil, errors.New("it selects no workload today")
 	}
 	return l, l.recommendationsFor(ctx, p)
 }
 
-// recommendationsFor the workloads of a policy: those that there are, with what they keep, else such as there would be.
+// recommendationsFor returns the recommendations of a policy's workloads, with what they keep, or else such as would be made.
 func (l *liveUsage) recommendationsFor(ctx context.Context, p *v1alpha1.AttunePolicy) error {
-	var list v1alpha1.AttuneRecommendationList
-	if err := l.client.List(ctx, &list, client.InNamespace(p.Namespace)); err != nil {
+	all, err := l.indexed(ctx, p.Namespace, l.sizes)
+	if err != nil {
 		return fmt.Errorf("listing the recommendations: %w", plain(err))
 	}
 	kept := map[workload.Identity]v1alpha1.AttuneRecommendation{}
-	var names []workload.KindName
-	for i := range list.Items {
-		id := workload.IdentityOf(&list.Items[i])
-		kept[id] = list.Items[i]
-		names = append(names, workload.KindName{Kind: id.Kind, Name: id.Name})
+	for i := range all {
+		kept[workload.IdentityOf(&all[i])] = all[i]
 	}
-	for id, of := range l.templates {
+	for id, of := range l.sizes {
 		rec, known := kept[id]
 		if !known {
 			rec.Namespace, rec.Spec.Workload = id.Namespace, v1alpha1.WorkloadRef{Kind: id.Kind, Name: id.Name}
-			names = append(names, workload.KindName{Kind: id.Kind, Name: id.Name})
 			for _, container := range podview.ResizableIn(&of.Template.Spec) {
 				rec.Spec.Containers = append(rec.Spec.Containers, v1alpha1.ContainerTarget{Name: container.Name})
 			}
@@ -193,7 +184,6 @@ func (l *liveUsage) recommendationsFor(ctx context.Context, p *v1alpha1.AttunePo
 		rec.Spec.Policy.Name = p.Name
 		l.recs = append(l.recs, rec)
 	}
-	l.neighbours[p.Namespace] = workload.NewPodIndex(names)
 	slices.SortFunc(l.recs, byWorkload)
 	return nil
 }

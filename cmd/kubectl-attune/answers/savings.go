@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Savings is the answer.
+// Savings is the answer of savings.
 type Savings struct {
 	report.Report
 	// Nodes is nil where not the whole cluster was asked for, or the user may not list its nodes.
@@ -25,11 +25,6 @@ type Nodes struct {
 	Removable int `json:"removable"`
 	Before    int `json:"removableBefore"`
 	Potential int `json:"removablePotential"`
-}
-
-// NewSavings makes the answer. podsKnown is false where the running pods could not be read.
-func NewSavings(entries []report.Entry, podsKnown bool) Savings {
-	return Savings{Report: report.New(entries, podsKnown)}
 }
 
 // sentence is such as "Removable nodes, an estimate: 2 of 12; 1 before attune, 3 with the potential."

@@ -75,7 +75,7 @@ func ShowUI(ctx context.Context, o UIOptions) error {
 
 // passed are the headers of the leader's that reach the browser.
 var passed = []string{
-	"Content-Type", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-UIOptions", "X-Frame-UIOptions",
+	"Content-Type", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "X-Frame-Options",
 	"Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Cache-Control",
 }
 
@@ -110,7 +110,7 @@ func UIHandler(fetch func(ctx context.Context, path string) (Answer, error)) htt
 		forward(w, answer)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-UIOptions", "nosniff")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Security-Policy", own)
 		if !ports.LoopbackHost(r.Host) {
 			http.Error(w, "this host is not served here: ask 127.0.0.1", http.StatusForbidden)

@@ -1,13 +1,4 @@
-// Package clusterusage reads what the containers of workloads used lately, from the cluster that they run in and with the
-// user's own rights, so that a backtest can replay it. There are two ways:
-//
-//   - Stored unpacks the histories that an AttuneRecommendation keeps (usage.source: embedded).
-//   - Asked asks a server with the Prometheus HTTP API for one workload, by the expressions that the operator uses.
-//     Forwarded reaches such a server through a pod of its Service.
-//
-// Both answer one series for each container of a workload. A step's value is the highest of all replicas, as in the
-// operator. One workload is in memory at a time. Start reading here.
-package clusterusage
+package connect
 
 import (
 	"context"

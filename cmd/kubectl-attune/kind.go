@@ -1,9 +1,4 @@
-// Package selection finds workloads' kinds, pods and nodes with the user's own rights.
-//
-//   - kind.go: kinds of which the plugin knows the name alone.
-//   - pods.go: the pods of workloads.
-//   - nodes.go: nodes that could be removed.
-package selection
+package main
 
 import (
 	"fmt"
@@ -18,17 +13,17 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// KindOf returns a kind as its objects have it, for one that was written in lower case or as a resource, and what the
+// kindOf returns a kind as its objects have it, for one that was written in lower case or as a resource, and what the
 // client needs to read its objects. An error is one sentence about a kind that the API server does not serve.
-func KindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind, workload.Sized, error) {
+func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind, workload.Sized, error) {
 	sized := workload.Sized{Rollouts: true}
 	if !workload.IsScaled(kind) {
 		return kind, sized, nil
 	}
-	found, err := find(c.RESTMapper(), workload.GroupKindOf(kind))
+	found, err := findKind(c.RESTMapper(), workload.GroupKindOf(kind))
 	if meta.IsNoMatchError(err) {
 		// The error itself is of attune's own kinds elsewhere, and says there what to install.
-		return kind, sized, NotServed{kind}
+		return kind, sized, notServed{kind}
 	}
 	if err != nil {
 		return kind, sized, fmt.Errorf("asking the API server for %s: %w", kind, err)
@@ -47,14 +42,14 @@ func KindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind,
 	return known, sized, nil
 }
 
-// NotServed says that the API server does not serve a kind.
-type NotServed struct{ Kind v1alpha1.WorkloadKind }
+// notServed says that the API server does not serve a kind.
+type notServed struct{ Kind v1alpha1.WorkloadKind }
 
-func (n NotServed) Error() string {
+func (n notServed) Error() string {
 	return fmt.Sprintf("the API server serves no %s: write KIND.GROUP of a kind that it serves", n.Kind)
 }
 
-func find(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupVersionKind, error) {
+func findKind(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupVersionKind, error) {
 	mapping, err := mapper.RESTMapping(kind)
 	if err == nil {
 		// A mapping by a name in lower case has the kind in lower case; that of its resource is right.
