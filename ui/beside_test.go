@@ -68,7 +68,7 @@ func TestTheWordsOfSavings(t *testing.T) {
 		for i := range cluster.Recommendations {
 			entries = append(entries, of(&cluster.Recommendations[i]))
 		}
-		answer, got := answers.NewSavings(entries, true), page(t, caches, path)
+		answer, got := answers.Savings{Report: report.New(entries, true)}, page(t, caches, path)
 		var text bytes.Buffer
 		require.NoError(t, answer.Human(&text, false))
 		for i, line := range strings.Split(text.String(), "\n")[:3] {

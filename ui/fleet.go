@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
@@ -63,7 +63,7 @@ func pair(amounts [2]recommender.Amount) (text [2]string) {
 		if amount < 0 {
 			amount, sign = -amount, "-"
 		}
-		text[r] = sign + explain.Readable(r, recommender.Format(r, amount))
+		text[r] = sign + display.Readable(r, recommender.Format(r, amount))
 	}
 	return text
 }

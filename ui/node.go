@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/decision/words"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -96,14 +95,13 @@ func nodeRowOf(n decision.Node) nodeRow {
 
 // amountsText is such as "3900m, 7.9Gi".
 func amountsText(p decision.Pair) string {
-	return explain.Readable(recommender.CPU, p.CPU) + ", " + explain.Readable(recommender.Memory, p.Memory)
+	return display.Readable(recommender.CPU, p.CPU) + ", " + display.Readable(recommender.Memory, p.Memory)
 }
 
 // nodeOf makes the model of one node.
 func nodeOf(n decision.Node, at time.Time) nodePage {
-	said := words.Node{Node: n}
 	out := nodePage{
-		At: at, Name: n.Node, Sentence: said.Sentence(at) + ".", Overcommitted: said.Overcommitted(), HoldersHead: words.HoldersHead, Holders: said.Holders(),
+		At: at, Name: n.Node, Sentence: n.Sentence(at) + ".", Overcommitted: n.Overcommitted(), HoldersHead: decision.HoldersHead, Holders: n.Holders(),
 		Facts: []fact{
 			{"the node has", amountsText(n.Allocatable)}, {"pods that count as they are", amountsText(n.Others)}, {"for pods that share", amountsText(n.Available)},
 		},
@@ -115,8 +113,8 @@ func nodeOf(n decision.Node, at time.Time) nodePage {
 	}
 	for _, t := range []struct {
 		title string
-		words.Table
-	}{{"Who holds what", said.Containers(true)}, {"Who has to go", said.Leaving()}, {"How the shares came about", said.Computation()}} {
+		display.Table
+	}{{"Who holds what", n.Containers()}, {"Who has to go", n.Leaving()}, {"How the shares came about", n.Computation()}} {
 		if len(t.Rows) == 0 {
 			continue
 		}
@@ -135,7 +133,7 @@ func nodeOf(n decision.Node, at time.Time) nodePage {
 // headroom is what is left for those that share beyond what they need: their spikes share it.
 func headroom(n decision.Node) string {
 	left := func(r recommender.Resource, has, needs string) string {
-		return explain.Readable(r, recommender.Format(r, max(0, exactly(r, has)-exactly(r, needs))))
+		return display.Readable(r, recommender.Format(r, max(0, exactly(r, has)-exactly(r, needs))))
 	}
 	return left(recommender.CPU, n.Available.CPU, n.Decided.Needed.CPU) + ", " + left(recommender.Memory, n.Available.Memory, n.Decided.Needed.Memory)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/recommender"
@@ -86,7 +86,7 @@ func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func
 
 // cells are CPU, memory and price.
 func cells(s *report.Saved) [3]string {
-	return [3]string{explain.Readable(recommender.CPU, s.CPU), explain.Readable(recommender.Memory, s.Memory), orDash(s.Money())}
+	return [3]string{display.Readable(recommender.CPU, s.CPU), display.Readable(recommender.Memory, s.Memory), orDash(s.Money())}
 }
 
 // byName sorts recommendations by namespace, kind and name. They are the caches' own.

@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/chart"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/recommender"
@@ -65,7 +66,7 @@ type drawn struct {
 func captionOf(of drawn, r recommender.Resource, l lines, marks []mark, span [2]int64, used float64) string {
 	request, limit := of.container.Values(r)
 	text := fmt.Sprintf("Usage of the highest replica from %s to %s, at most %s; request now %s, limit %s, target %s.", chart.Day(span[0]), chart.Day(span[1]),
-		chart.Amount(r, used), explain.OrNone(r, request.Current), explain.OrNone(r, limit.Current), explain.OrNone(r, request.Target))
+		chart.Amount(r, used), display.OrNone(r, request.Current), display.OrNone(r, limit.Current), display.OrNone(r, request.Target))
 	switch {
 	case l.began == 0:
 		text += " Request, limit and target are drawn as they are now: the leader has kept no earlier ones."

@@ -153,7 +153,7 @@ func containerOf(id string, of drawn) container {
 // amountsOf a resource: of the request, and of the limit where there is one.
 func amountsOf(c explain.Container, r recommender.Resource) [][4]string {
 	row := func(name string, v explain.Value) [4]string {
-		return [4]string{name, explain.OrNone(r, v.Current), explain.OrNone(r, v.Next), explain.OrNone(r, v.Target)}
+		return [4]string{name, display.OrNone(r, v.Current), display.OrNone(r, v.Next), display.OrNone(r, v.Target)}
 	}
 	request, limit := c.Values(r)
 	if limit.Current == nil && limit.Target == nil {
@@ -189,7 +189,7 @@ func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
 		if f.Resource == recommender.Memory.String() {
 			r = recommender.Memory
 		}
-		t.Rows = append(t.Rows, []string{f.Container, f.Resource, explain.Readable(r, f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
+		t.Rows = append(t.Rows, []string{f.Container, f.Resource, display.Readable(r, f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
 	}
 	return t
 }
@@ -220,10 +220,10 @@ func sizes(of []v1alpha1.ContainerResources) string {
 		for _, r := range recommender.Resources {
 			request, limit := a.Of(r)
 			if request != nil {
-				parts = append(parts, r.String()+" request "+explain.OrNone(r, request))
+				parts = append(parts, r.String()+" request "+display.OrNone(r, request))
 			}
 			if limit != nil {
-				parts = append(parts, r.String()+" limit "+explain.OrNone(r, limit))
+				parts = append(parts, r.String()+" limit "+display.OrNone(r, limit))
 			}
 		}
 		if parts == nil {

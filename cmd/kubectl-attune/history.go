@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/internal/display"
 )
 
 // newHistory makes the verb history.
@@ -87,9 +88,11 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 	if len(r.History) == 0 {
 		return nil
 	}
-	t := answers.Table{Header: []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON"}, Wide: wide}
+	t := display.Table{
+		Header:   []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON", "METHOD", "WORKLOAD"},
+		OnlyWide: []string{"METHOD", "WORKLOAD"},
+	}
 	if wide {
-		t.Header = append(t.Header, "METHOD", "WORKLOAD")
 		t.Header[0] = "TIME"
 	}
 	for _, e := range r.History {
@@ -98,11 +101,7 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 		if wide {
 			when = e.Timestamp.UTC().Format(time.RFC3339)
 		}
-		row := []string{when, e.Namespace, e.Pod, e.Container, e.Resource, e.From, e.To, e.Result, e.Reason}
-		if wide {
-			row = append(row, e.Method, string(e.Kind)+"/"+e.Workload)
-		}
-		t.Add(row...)
+		t.Add(when, e.Namespace, e.Pod, e.Container, e.Resource, e.From, e.To, e.Result, e.Reason, e.Method, string(e.Kind)+"/"+e.Workload)
 	}
-	return t.Write(w)
+	return answers.Write(w, t, wide)
 }

@@ -157,32 +157,25 @@ func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	if len(r.Recommendations) == 0 {
 		return nil
 	}
-	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD"}, Wide: wide}
-	if wide {
-		t.Header = append(t.Header, "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
+	t := display.Table{
+		Header: []string{
+			"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD", "CONFIDENCE", "CPU SAVED", "MEMORY SAVED",
+			"CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY",
+		},
 	}
-	for _, rec := range r.Recommendations {
-		t.Add(rec.cells(wide)...)
-	}
-	return t.Write(w)
-}
-
-// cells are those of one row, in the order of the header.
-func (r recommendation) cells(wide bool) []string {
+	t.OnlyWide = t.Header[8:] // with them a row is wider than most terminals
 	cpu, memory := recommender.CPU, recommender.Memory
-	cells := []string{
-		r.Namespace, string(r.Kind) + "/" + r.Workload, r.Container,
-		answers.Cell(cpu, r.Current.CPURequest), answers.Cell(cpu, r.Target.CPURequest), answers.Cell(memory, r.Current.MemoryRequest), answers.Cell(memory, r.Target.MemoryRequest),
-		heldWords(r.Holds),
+	for _, rec := range r.Recommendations {
+		t.Add(
+			rec.Namespace, string(rec.Kind)+"/"+rec.Workload, rec.Container,
+			display.Cell(cpu, rec.Current.CPURequest), display.Cell(cpu, rec.Target.CPURequest),
+			display.Cell(memory, rec.Current.MemoryRequest), display.Cell(memory, rec.Target.MemoryRequest), heldWords(rec.Holds),
+			strconv.FormatFloat(rec.Confidence, 'f', 2, 64), display.Cell(cpu, rec.Savings.CPU), display.Cell(memory, rec.Savings.Memory),
+			display.Cell(cpu, rec.Current.CPULimit), display.Cell(cpu, rec.Target.CPULimit),
+			display.Cell(memory, rec.Current.MemoryLimit), display.Cell(memory, rec.Target.MemoryLimit),
+			strconv.Itoa(rec.DataPoints), strconv.Itoa(int(rec.Replicas)), string(rec.Mode), rec.Policy)
 	}
-	// The others are for -o wide alone: with them a row is wider than most terminals.
-	if !wide {
-		return cells
-	}
-	return append(cells,
-		strconv.FormatFloat(r.Confidence, 'f', 2, 64), answers.Cell(cpu, r.Savings.CPU), answers.Cell(memory, r.Savings.Memory),
-		answers.Cell(cpu, r.Current.CPULimit), answers.Cell(cpu, r.Target.CPULimit), answers.Cell(memory, r.Current.MemoryLimit), answers.Cell(memory, r.Target.MemoryLimit),
-		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
+	return answers.Write(w, t, wide)
 }
 
 // heldWords joins the holds for one cell, such as memory:AllowDecrease.

@@ -17,6 +17,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/inscope"
 )
@@ -173,45 +174,33 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 	if len(r.Policies) == 0 {
 		return nil
 	}
-	if err := r.policies(wide).Write(w); err != nil {
+	if err := answers.Write(w, r.policies(), wide); err != nil {
 		return err
 	}
-	// The second table is left out where nothing is held.
-	second := r.held(wide)
-	if len(second.Rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return second.Write(w)
+	return answers.WriteBelow(w, r.held(), wide)
 }
 
 // policies is the table of the policies.
-func (r statusReport) policies(wide bool) answers.Table {
-	t := answers.Table{Header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}, Wide: wide}
-	if wide {
-		t.Header = append(t.Header, "CPU SAVED", "MEM SAVED", "MESSAGE")
+func (r statusReport) policies() display.Table {
+	t := display.Table{
+		Header:   []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE", "CPU SAVED", "MEM SAVED", "MESSAGE"},
+		OnlyWide: []string{"CPU SAVED", "MEM SAVED", "MESSAGE"},
 	}
 	for _, s := range r.Policies {
-		row := []string{
-			s.Namespace, s.Name, s.Mode, count(s.Workloads.Discovered), count(s.Workloads.WithRecommendations),
+		cpu, memory := "", ""
+		if s.Savings != nil {
+			cpu, memory = s.Savings.CPURequestReduction.String(), s.Savings.MemoryRequestReduction.String()
+		}
+		t.Add(s.Namespace, s.Name, s.Mode, count(s.Workloads.Discovered), count(s.Workloads.WithRecommendations),
 			count(s.Workloads.Resized), count(s.Workloads.Pending), strconv.Itoa(len(s.Held)), s.Ready, s.Reason,
-			duration.HumanDuration(s.now.Sub(s.created)),
-		}
-		if wide {
-			cpu, memory := "", ""
-			if s.Savings != nil {
-				cpu, memory = s.Savings.CPURequestReduction.String(), s.Savings.MemoryRequestReduction.String()
-			}
-			row = append(row, cpu, memory, s.Message)
-		}
-		t.Add(row...)
+			duration.HumanDuration(s.now.Sub(s.created)), cpu, memory, s.Message)
 	}
 	return t
 }
 
 // held is the table of what is held.
-func (r statusReport) held(wide bool) answers.Table {
-	t := answers.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}, Wide: wide}
+func (r statusReport) held() display.Table {
+	t := display.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {
 		for _, h := range s.Held {
 			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), h.Workload, h.Container, h.Resource, h.Reason, h.Message)

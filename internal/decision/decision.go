@@ -1,5 +1,9 @@
-// Package decision is how the pods of a node share it, as the node loop decided it last and as kubectl attune node shows
-// it. It decides nothing.
+// Package decision is how the pods of a node share it, as the node loop decided it last and as kubectl attune node and the web
+// page show it. It decides nothing, and is pure.
+//
+//   - decision.go: the answer about a node, whose JSON is a contract.
+//   - stored.go: the answer that objects alone give, without the leader.
+//   - words.go: the sentences and tables with which plugin and page write an answer.
 package decision
 
 import (

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
@@ -138,7 +135,7 @@ func FormatHold(h Hold) string {
 func (c Container) Summary(r recommender.Resource) string {
 	request, limit := c.Values(r)
 	if request.Target == nil {
-		return fmt.Sprintf("%s: request %s, no recommendation", r, OrNone(r, request.Current))
+		return fmt.Sprintf("%s: request %s, no recommendation", r, display.OrNone(r, request.Current))
 	}
 	line := fmt.Sprintf("%s: request %s", r, request.text(r))
 	if limit.Current != nil || limit.Target != nil {
@@ -152,7 +149,7 @@ type Value struct{ Current, Target, Next *string }
 
 // text is such as "500m, next 250m, target 200m".
 func (v Value) text(r recommender.Resource) string {
-	return fmt.Sprintf("%s, next %s, target %s", OrNone(r, v.Current), OrNone(r, v.Next), OrNone(r, v.Target))
+	return fmt.Sprintf("%s, next %s, target %s", display.OrNone(r, v.Current), display.OrNone(r, v.Next), display.OrNone(r, v.Target))
 }
 
 // Values returns the request and the limit of a resource.
@@ -180,7 +177,7 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 // Became is such as "200m -> 240m". The first step of a chain starts from nothing.
 // It is empty for a step that stands for others that were left out of a stored trace.
 func Became(s Step, r recommender.Resource) string {
-	before, after := Readable(r, s.Before), Readable(r, s.After)
+	before, after := display.Readable(r, s.Before), display.Readable(r, s.After)
 	if s.Before == "" && s.After == "" {
 		return "" // it stands for steps that are left out
 	}
@@ -215,7 +212,7 @@ func (p Pod) Moves() []string {
 			current, next *string
 		}{{"request", request, nextRequest}, {"limit", limit, nextLimit}} {
 			if value.next != nil && (value.current == nil || *value.current != *value.next) {
-				moves = append(moves, fmt.Sprintf("%s %s %s -> %s", r, value.name, OrNone(r, value.current), OrNone(r, value.next)))
+				moves = append(moves, fmt.Sprintf("%s %s %s -> %s", r, value.name, display.OrNone(r, value.current), display.OrNone(r, value.next)))
 			}
 		}
 	}
@@ -223,39 +220,4 @@ func (p Pod) Moves() []string {
 		return []string{"stays as it is"}
 	}
 	return moves
-}
-
-// Readable rounds a quantity for people: memory to a tenth of its unit; CPU stays exact. A text that is no
-// quantity is returned as it is.
-func Readable(r recommender.Resource, exact string) string {
-	quantity, err := resource.ParseQuantity(exact)
-	if err != nil || r != recommender.Memory {
-		return exact
-	}
-	bytes := float64(quantity.Value())
-	if bytes < 0 {
-		return "-" + readableBytes(-bytes)
-	}
-	return readableBytes(bytes)
-}
-
-// OrNone returns a readable amount, or "none" for nil.
-func OrNone(r recommender.Resource, exact *string) string {
-	if exact == nil {
-		return "none"
-	}
-	return Readable(r, *exact)
-}
-
-// units are the binary suffixes of Kubernetes quantities, each 1024 times the one before.
-var units = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
-
-// readableBytes formats bytes with one decimal, such as 1.5Gi.
-func readableBytes(bytes float64) string {
-	unit := 0
-	for bytes >= 1024 && unit < len(units)-1 {
-		bytes /= 1024
-		unit++
-	}
-	return strconv.FormatFloat(float64(int64(bytes*10+0.5))/10, 'f', -1, 64) + units[unit]
 }

@@ -2,11 +2,13 @@ package answers
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"slices"
 
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 )
@@ -117,33 +119,33 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 // It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
 // follow where there are any.
 func (a NodeFile) Human(w io.Writer, wide bool) error {
-	if err := a.table(wide).Write(w); err != nil {
+	if err := Write(w, a.table(), wide); err != nil {
 		return err
 	}
 	if wide {
-		if err := a.computation().WriteBelow(w); err != nil {
+		if err := WriteBelow(w, a.computation(), wide); err != nil {
 			return err
 		}
 	}
-	if err := a.evictions(wide).WriteBelow(w); err != nil {
+	if err := WriteBelow(w, a.evictions(), wide); err != nil {
 		return err
 	}
 	if a.Overcommitted {
-		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left.\n")
+		_, err := fmt.Fprintf(w, "\n%s\n", decision.NoRoom)
 		return err
 	}
 	return nil
 }
 
 // table has one row for each container: what it holds, its demand and its grant.
-func (a NodeFile) table(wide bool) Table {
-	t := Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}, Wide: wide}
+func (a NodeFile) table() display.Table {
+	t := display.Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
 	const cpu, memory = recommender.CPU, recommender.Memory
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			t.Add(p.Name, c.Name,
-				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), Cell(cpu, c.CPURequest),
-				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), Cell(memory, c.MemoryRequest), Cell(memory, c.MemoryLimit))
+				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), display.Cell(cpu, c.CPURequest),
+				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), display.Cell(memory, c.MemoryRequest), display.Cell(memory, c.MemoryLimit))
 		}
 	}
 	return t
@@ -154,7 +156,7 @@ func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount)
 	if r == recommender.CPU && c.CPURequest == nil || r == recommender.Memory && c.MemoryRequest == nil {
 		return ""
 	}
-	return explain.Readable(r, recommender.Format(r, amount))
+	return display.Readable(r, recommender.Format(r, amount))
 }
 
 // orDash formats an amount; empty, which the table shows as a dash, where it is 0.
@@ -162,16 +164,16 @@ func orDash(r recommender.Resource, amount recommender.Amount) string {
 	if amount == 0 {
 		return ""
 	}
-	return explain.Readable(r, recommender.Format(r, amount))
+	return display.Readable(r, recommender.Format(r, amount))
 }
 
 // computation has one row for each step by which a grant was computed.
-func (a NodeFile) computation() Table {
-	t := Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}, Wide: true}
+func (a NodeFile) computation() display.Table {
+	t := display.Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			for _, s := range c.steps {
-				t.Add(p.Name, c.Name, s.Resource.String(), s.Name, explain.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
+				t.Add(p.Name, c.Name, s.Resource.String(), s.Name, display.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
 			}
 		}
 	}
@@ -179,8 +181,8 @@ func (a NodeFile) computation() Table {
 }
 
 // evictions has one row for each pod that would be evicted, in their order.
-func (a NodeFile) evictions(wide bool) Table {
-	t := Table{Header: []string{"EVICTED", "RANKING", "WHY"}, Wide: wide}
+func (a NodeFile) evictions() display.Table {
+	t := display.Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
 	for _, v := range a.Evictions {
 		t.Add(v.Name, v.as, v.Reason)
 	}

@@ -11,14 +11,12 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/decision/stored"
-	"attune.io/attune/internal/decision/words"
 	"attune.io/attune/internal/workload"
 )
 
 // LiveNode is the answer of node about a node of the cluster. From the leader it has the last decision. Without
 // the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
-// size of its open resize, else what it holds. The words are those of the web page (package words).
+// size of its open resize, else what it holds. The words are those of the web page (package decision).
 type LiveNode struct {
 	// Node is the JSON of the answer. Its Decided is nil where no leader answered.
 	decision.Node
@@ -30,38 +28,32 @@ type LiveNode struct {
 // It writes a line about the node, a table of the containers, with -o wide the computation, and then evictions and
 // what the node is short of.
 func (a LiveNode) Human(w io.Writer, wide bool) error {
-	said := words.Node{Node: a.Node}
-	if _, err := fmt.Fprintf(w, "%s\n\n", said.Sentence(a.Now)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n\n", a.Sentence(a.Now)); err != nil {
 		return err
 	}
-	if err := tableOf(said.Containers(wide), wide).Write(w); err != nil {
+	if err := Write(w, a.Containers(), wide); err != nil {
 		return err
 	}
 	if a.Decided != nil && wide {
-		if err := tableOf(said.Computation(), wide).WriteBelow(w); err != nil {
+		if err := WriteBelow(w, a.Computation(), wide); err != nil {
 			return err
 		}
 	}
-	if err := tableOf(said.Leaving(), wide).WriteBelow(w); err != nil {
+	if err := WriteBelow(w, a.Leaving(), wide); err != nil {
 		return err
 	}
-	return shortness(w, said)
-}
-
-// tableOf writes a table of words.
-func tableOf(t words.Table, wide bool) Table {
-	return Table{Header: t.Header, Rows: t.Rows, Wide: wide}
+	return a.shortness(w)
 }
 
 // shortness writes that the pods do not fit, and which pods keep more than their share.
-func shortness(w io.Writer, said words.Node) error {
+func (a LiveNode) shortness(w io.Writer) error {
 	var text strings.Builder
-	if sentence := said.Overcommitted(); sentence != "" {
+	if sentence := a.Overcommitted(); sentence != "" {
 		fmt.Fprintf(&text, "\n%s\n", sentence)
 	}
-	for i, sentence := range said.Holders() {
+	for i, sentence := range a.Holders() {
 		if i == 0 {
-			fmt.Fprintf(&text, "\n%s\n", words.HoldersHead)
+			fmt.Fprintf(&text, "\n%s\n", decision.HoldersHead)
 		}
 		fmt.Fprintf(&text, "  %s\n", sentence)
 	}
@@ -69,7 +61,7 @@ func shortness(w io.Writer, said words.Node) error {
 	return err
 }
 
-// StoredNode computes the answer from objects (package stored, as the web page does). It has no grants and no Decided: these
+// StoredNode computes the answer from objects (decision.Stored, as the web page does). It has no grants and no Decided: these
 // are the leader's.
 func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1.AttuneRecommendation) decision.Node {
 	of := map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}
@@ -80,7 +72,7 @@ func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1
 	for i := range pods {
 		all[i] = &pods[i]
 	}
-	return stored.Node(node, all, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+	return decision.Stored(node, all, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
 		// The owner is found from the pod alone, by the rule that the operator uses.
 		id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/recommender"
 )
@@ -46,37 +47,31 @@ func (r Savings) Human(w io.Writer, wide bool) error {
 			return err
 		}
 	}
-	if err := r.workloads(wide).WriteBelow(w); err != nil {
+	if err := WriteBelow(w, r.workloads(), wide); err != nil {
 		return err
 	}
-	if err := r.sums().WriteBelow(w); err != nil {
+	if err := WriteBelow(w, r.sums(), false); err != nil {
 		return err
 	}
 	if !wide {
 		return nil
 	}
-	return r.left().WriteBelow(w)
+	return WriteBelow(w, r.left(), true)
 }
 
 // workloads has two rows for each workload: what is realised and what is potential.
-func (r Savings) workloads(wide bool) Table {
-	t := Table{Header: []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED"}, Wide: wide}
-	if wide {
-		t.Header = append(t.Header, "PODS", "REPLICAS", "MODE", "POLICY")
+func (r Savings) workloads() display.Table {
+	t := display.Table{
+		Header:   []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED", "PODS", "REPLICAS", "MODE", "POLICY"},
+		OnlyWide: []string{"PODS", "REPLICAS", "MODE", "POLICY"},
 	}
 	for _, of := range r.Workloads {
-		for _, saving := range []struct {
-			name       string
-			saved      *report.Saved
-			notCounted string
-		}{{"realised", of.Realised, ""}, {"potential", &of.Potential, report.Words(of.NotCounted)}} {
-			row := append([]string{of.Namespace, string(of.Kind) + "/" + of.Workload, saving.name}, cells(saving.saved)...)
-			row = append(row, saving.notCounted)
-			if wide {
-				row = append(row, strconv.Itoa(of.Pods), strconv.Itoa(int(of.Replicas)), string(of.Mode), of.Policy)
-			}
-			t.Add(row...)
+		add := func(name string, saved *report.Saved, notCounted string) {
+			row := append([]string{of.Namespace, string(of.Kind) + "/" + of.Workload, name}, cells(saved)...)
+			t.Add(append(row, notCounted, strconv.Itoa(of.Pods), strconv.Itoa(int(of.Replicas)), string(of.Mode), of.Policy)...)
 		}
+		add("realised", of.Realised, "")
+		add("potential", &of.Potential, report.Words(of.NotCounted))
 	}
 	return t
 }
@@ -86,12 +81,12 @@ func cells(s *report.Saved) []string {
 	if s == nil {
 		return []string{"", "", ""}
 	}
-	return []string{Cell(recommender.CPU, &s.CPU), Cell(recommender.Memory, &s.Memory), s.Money()}
+	return []string{display.Cell(recommender.CPU, &s.CPU), display.Cell(recommender.Memory, &s.Memory), s.Money()}
 }
 
 // sums has two rows for each namespace and for all of them.
-func (r Savings) sums() Table {
-	t := Table{Header: []string{"NAMESPACE", "WORKLOADS", "SAVING", "CPU", "MEMORY", "A MONTH"}}
+func (r Savings) sums() display.Table {
+	t := display.Table{Header: []string{"NAMESPACE", "WORKLOADS", "SAVING", "CPU", "MEMORY", "A MONTH"}}
 	add := func(name string, of report.Sum) {
 		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "realised"}, cells(of.Realised)...)...)
 		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "potential"}, cells(&of.Potential)...)...)
@@ -106,8 +101,8 @@ func (r Savings) sums() Table {
 }
 
 // left has a row for everything that is not counted.
-func (r Savings) left() Table {
-	t := Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}, Wide: true}
+func (r Savings) left() display.Table {
+	t := display.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}}
 	for _, of := range r.Workloads {
 		for _, n := range of.NotCounted {
 			t.Add(of.Namespace, string(of.Kind)+"/"+of.Workload, n.Container, n.Resource, n.Reason, n.Message)

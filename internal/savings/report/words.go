@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/recommender"
 )
@@ -22,7 +22,7 @@ func sentence(s *Saved) string {
 	if s == nil {
 		return "not known"
 	}
-	text := explain.Readable(recommender.CPU, s.CPU) + " of CPU and " + explain.Readable(recommender.Memory, s.Memory) + " of memory"
+	text := display.Readable(recommender.CPU, s.CPU) + " of CPU and " + display.Readable(recommender.Memory, s.Memory) + " of memory"
 	if money := s.Money(); money != "" {
 		text += " (" + money + " a month)"
 	}
