@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/cmd/kubectl-attune/doctor"
-	"attune.io/attune/cmd/kubectl-attune/doctor/look"
 )
 
 // newDoctor makes the verb doctor. Its finding is a problem.
@@ -45,7 +44,7 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if err != nil {
 		return fmt.Errorf("asking the API server for its version: %w", err)
 	}
-	answer := doctor.Examine(look.At(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
+	answer := doctor.Examine(lookAt(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
 	if err := env.print(answer); err != nil {
 		return err
 	}

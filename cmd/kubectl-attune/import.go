@@ -180,9 +180,7 @@ func (e *environment) selectVPAs(ctx context.Context, r reach, names []string) (
 // newVPAList is an empty list of VPAs, which are read without Go types.
 func newVPAList() *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
-	kind := autoscale.VPAKind
-	kind.Kind += "List"
-	list.SetGroupVersionKind(kind)
+	list.SetGroupVersionKind(autoscale.VPAKind)
 	return list
 }
 

@@ -49,7 +49,7 @@ var owedFamilies = map[string]int{
 
 // owedSmall are packages with one importer and few lines.
 var owedSmall = []string{
-	"charts", "cmd/kubectl-attune/doctor/look", "internal/autoscale/lookup", "internal/savings/removable",
+	"charts", "internal/autoscale/lookup", "internal/savings/removable",
 	"internal/uninstall", "usage/embedded/cluster",
 }
 

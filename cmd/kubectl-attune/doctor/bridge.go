@@ -25,8 +25,7 @@ func published(seen *Seen, f *findings) {
 	}
 	var ours []*unstructured.Unstructured
 	taken := 0
-	for i := range vpas.Value {
-		vpa := &vpas.Value[i]
+	for vpa := range vpas.all() {
 		switch {
 		case autoscale.Ours(vpa):
 			ours = append(ours, vpa)
@@ -81,8 +80,8 @@ func deleting(ours []*unstructured.Unstructured, taken int) (command, note strin
 
 // bridges reports whether a Deployment of the operator publishes VerticalPodAutoscalers.
 func (s *Seen) bridges() bool {
-	for i := range s.Installed.Deployments.Value {
-		for _, c := range s.Installed.Deployments.Value[i].Spec.Template.Spec.Containers {
+	for d := range s.Installed.Deployments.all() {
+		for _, c := range d.Spec.Template.Spec.Containers {
 			if slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, bridged) }) {
 				return true
 			}

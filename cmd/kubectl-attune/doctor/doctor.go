@@ -1,4 +1,4 @@
-// Package doctor judges whether everything that attune needs is there. It is pure: package look reads the cluster, Examine
+// Package doctor judges whether everything that attune needs is there. It is pure: its caller reads the cluster, Examine
 // judges what was read, and the answer says it in one sentence for each finding.
 //
 // Its parts:
@@ -11,6 +11,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -214,6 +215,17 @@ func plural(n int) string {
 type Read[T any] struct {
 	Value []T
 	Err   error
+}
+
+// all yields the objects in their order.
+func (r Read[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range r.Value {
+			if !yield(&r.Value[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Scope is where the doctor looks.

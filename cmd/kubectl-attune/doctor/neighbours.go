@@ -19,14 +19,6 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// selected returns the workloads that policies select: those that have a recommendation, in the order of these.
-func (s *Seen) selected() (all []workload.Workload) {
-	for i := range s.Recommendations.Value {
-		all = append(all, workload.Workload{Identity: workload.IdentityOf(&s.Recommendations.Value[i])})
-	}
-	return all
-}
-
 // verticalAutoscalers looks for VPA objects that size what a policy selects. Where the policy does not act, the VPA is the
 // only autoscaler that works, and no command stops it.
 func verticalAutoscalers(seen *Seen, f *findings) {
@@ -39,16 +31,15 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	for n, w := range seen.selected() {
-		rec := &seen.Recommendations.Value[n].Spec
-		for i := range vpas.Value {
-			vpa := &vpas.Value[i]
+	for rec := range seen.Recommendations.all() {
+		w := workload.Workload{Identity: workload.IdentityOf(rec)}
+		for vpa := range vpas.all() {
 			if vpa.GetNamespace() != w.Namespace || !autoscale.Sizes(vpa, w) {
 				continue
 			}
-			if rec.Mode == v1alpha1.UpdateObserve || rec.Mode == v1alpha1.UpdateRecommend {
+			if rec.Spec.Mode == v1alpha1.UpdateObserve || rec.Spec.Mode == v1alpha1.UpdateRecommend {
 				f.add(OK, "", "VerticalPodAutoscaler %s goes on sizing %s in namespace %s, for which policy %s is in mode %s: switch updateStrategy.type of the policy before the VerticalPodAutoscaler is stopped",
-					vpa.GetName(), w, w.Namespace, policy.NameOf(rec.Policy), rec.Mode)
+					vpa.GetName(), w, w.Namespace, policy.NameOf(rec.Spec.Policy), rec.Spec.Mode)
 				continue
 			}
 			f.add(Warning, "kubectl patch verticalpodautoscaler "+vpa.GetName()+" --namespace "+w.Namespace+` --type merge --patch '{"spec":{"updatePolicy":{"updateMode":"Off"}}}'`,
@@ -64,9 +55,9 @@ func horizontalAutoscalers(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	for _, w := range seen.selected() {
-		for i := range seen.Neighbours.HPAs.Value {
-			hpa := &seen.Neighbours.HPAs.Value[i]
+	for rec := range seen.Recommendations.all() {
+		w := workload.Workload{Identity: workload.IdentityOf(rec)}
+		for hpa := range seen.Neighbours.HPAs.all() {
 			if hpa.Namespace != w.Namespace {
 				continue
 			}
@@ -94,8 +85,7 @@ func quotas(seen *Seen, f *findings) {
 		return
 	}
 	for _, g := range seen.growths() {
-		for i := range seen.Neighbours.Quotas.Value {
-			q := &seen.Neighbours.Quotas.Value[i]
+		for q := range seen.Neighbours.Quotas.all() {
 			if q.Namespace == g.id.Namespace && len(q.Spec.Scopes) == 0 && q.Spec.ScopeSelector == nil {
 				g.within(q, f)
 			}
@@ -122,15 +112,13 @@ func (g growth) within(q *corev1.ResourceQuota, f *findings) {
 // growths returns the workloads whose running pods are to grow, by name.
 func (s *Seen) growths() []growth {
 	recs := map[workload.Identity]*v1alpha1.AttuneRecommendation{}
-	for i := range s.Recommendations.Value {
-		rec := &s.Recommendations.Value[i]
+	for rec := range s.Recommendations.all() {
 		if rec.Spec.Mode != v1alpha1.UpdateObserve {
 			recs[workload.IdentityOf(rec)] = rec
 		}
 	}
 	sums := map[workload.Identity]recommender.Size{}
-	for i := range s.Neighbours.Pods.Value {
-		pod := &s.Neighbours.Pods.Value[i]
+	for pod := range s.Neighbours.Pods.all() {
 		id, owned := workload.OwnerOf(pod, pod.Namespace, nil)
 		rec := recs[id]
 		if !owned || rec == nil || !podview.Running(pod) {

@@ -16,7 +16,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -277,7 +276,7 @@ func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selec
 	if unread == nil {
 		w.judge(ctx, p)
 	}
-	if seeds(*p.Spec.UpdateStrategy.Type) {
+	if policy.SizesNewPods(*p.Spec.UpdateStrategy.Type) {
 		w.say("new pods are sized where their namespace has a label: kubectl label namespace %s attune.io/inject=enabled", p.Namespace)
 	}
 	if w.file == "" {
@@ -304,11 +303,6 @@ func first(all []string) string {
 		text += fmt.Sprintf(" and %d more", left)
 	}
 	return text
-}
-
-// seeds reports whether new pods are sized in a mode.
-func seeds(mode v1alpha1.UpdateType) bool {
-	return slices.Contains([]v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}, mode)
 }
 
 // say a sentence on stderr.
