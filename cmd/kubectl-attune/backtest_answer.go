@@ -101,8 +101,8 @@ func resultOf(r backtest.Report) backtestResult {
 	}
 	if of := r.Of[recommender.Memory]; of.Measured {
 		result.Memory = &backtestMemory{backtestSlack: slackOf(of), OOMHoursPerDay: rounded(r.OOMHours)}
-		if own := rounded(r.OwnOOMHours); r.Own {
-			result.Memory.OwnLimitOOMHoursPerDay = &own
+		if r.Own {
+			result.Memory.OwnLimitOOMHoursPerDay = new(rounded(r.OwnOOMHours))
 		}
 	}
 	return result

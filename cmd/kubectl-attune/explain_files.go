@@ -192,14 +192,15 @@ func (f *offlineFlags) given() bool {
 // missing returns one sentence with the flags that are still needed; nil where none is.
 func (f *offlineFlags) missing() error {
 	var missing []string
-	if f.usage == "" {
-		missing = append(missing, "--usage samples.csv")
-	}
-	if f.policy == "" {
-		missing = append(missing, "--policy policy.yaml")
-	}
-	if !f.current.Given {
-		missing = append(missing, "--current cpu=500m,memory=1Gi")
+	for _, flag := range []struct {
+		given   bool
+		example string
+	}{
+		{f.usage != "", "--usage samples.csv"}, {f.policy != "", "--policy policy.yaml"}, {f.current.Given, "--current cpu=500m,memory=1Gi"},
+	} {
+		if !flag.given {
+			missing = append(missing, flag.example)
+		}
 	}
 	// --limits and --at may be left out.
 	if len(missing) == 0 {

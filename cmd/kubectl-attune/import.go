@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
@@ -58,14 +57,10 @@ type policyList struct {
 // Human implements document. It writes a YAML document for each policy; -o wide changes nothing.
 func (l policyList) Human(w io.Writer, _ bool) error {
 	for i, p := range l.Items {
-		text, err := yaml.Marshal(p)
-		if err != nil {
-			return err
-		}
 		if i > 0 {
-			text = append([]byte("---\n"), text...)
+			fmt.Fprintln(w, "---")
 		}
-		if _, err := w.Write(text); err != nil {
+		if err := p.Human(w, false); err != nil {
 			return err
 		}
 	}

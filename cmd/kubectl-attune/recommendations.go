@@ -100,19 +100,11 @@ type recommendation struct {
 	Confidence float64 `json:"confidence"`
 	// DataPoints are the steps of history with data.
 	DataPoints int `json:"dataPoints"`
-	// Savings of requests if the target were applied to all replicas.
-	Savings savedRequests `json:"savings"`
+	// Savings of requests if the target were applied to all replicas: negative where the target is more, nil where template
+	// or target has no request.
+	Savings display.Pair `json:"savings"`
 	// Holds are the reasons for which a resource is left as it is.
 	Holds []explain.Hold `json:"holds"`
-}
-
-// savedRequests is what is saved over all replicas.
-type savedRequests struct {
-	// CPU and Memory are quantities, negative where the target is more; nil where template or target has no
-	// request.
-	CPU *string `json:"cpu"`
-	// Memory is in bytes, as a quantity.
-	Memory *string `json:"memory"`
 }
 
 // add appends the rows of one workload.
@@ -141,11 +133,10 @@ func (r *recommendationReport) add(from explained) {
 }
 
 // savedBy compares two sizes for both resources, by the formula of the policy's status.
-func savedBy(current, target recommender.Size, replicas int32) (all savedRequests) {
+func savedBy(current, target recommender.Size, replicas int32) (all display.Pair) {
 	for r, to := range [2]**string{recommender.CPU: &all.CPU, recommender.Memory: &all.Memory} {
 		if saved, known := savings.Of(current[r].Request, target[r].Request, replicas); known {
-			text := savings.Format(recommender.Resource(r), saved)
-			*to = &text
+			*to = new(savings.Format(recommender.Resource(r), saved))
 		}
 	}
 	return all
@@ -218,8 +209,7 @@ func (r reach) printKRR(ctx context.Context, all []explained) error {
 				Target: podview.FromResources(rec.Spec.Containers[i].Target), Holds: append(whole[:len(whole):len(whole)], c.Holds...),
 			}
 			if from.Workload.Template != nil {
-				container.Current = new(recommender.Size)
-				*container.Current = template[c.Name]
+				container.Current = new(template[c.Name])
 			}
 			containers = append(containers, container)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
@@ -31,22 +30,10 @@ func newWizard(env *environment) *cobra.Command {
 		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(w io.Writer, p *input.Written) error {
 			of := *env
 			of.Out = w
-			return of.print(writtenPolicy{p})
+			return of.print(p)
 		}}
 	}
 	return wizard.New(terminal, wizardCluster{env})
-}
-
-// writtenPolicy is the answer of wizard, for people as YAML.
-type writtenPolicy struct{ *input.Written }
-
-// Human implements document.
-func (p writtenPolicy) Human(w io.Writer, _ bool) error {
-	text, err := yaml.Marshal(p)
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	return err
 }
 
 // wizardCluster implements wizard.Cluster with the user's rights.

@@ -91,7 +91,7 @@ func (a Node) cells(c Container) []string {
 		}, gets...)
 	}
 	// They are empty for a pod that does not share the node, and the table shows dashes.
-	var base, peak Demand
+	var base, peak display.Pair
 	var share display.Amounts
 	if c.Share != nil && c.Base != nil && c.Peak != nil {
 		base, peak, share = *c.Base, *c.Peak, *c.Share

@@ -29,6 +29,22 @@ func (a Amounts) Of(r recommender.Resource) (request, limit *string) {
 	return a.CPURequest, a.CPULimit
 }
 
+// Pair is a quantity of each resource; nil (null): not known, or not measured.
+type Pair struct {
+	CPU    *string `json:"cpu"`
+	Memory *string `json:"memory"`
+}
+
+// PairOf writes the amounts that are known.
+func PairOf(a [2]recommender.Amount, known [2]bool) (p Pair) {
+	for r, to := range [2]**string{recommender.CPU: &p.CPU, recommender.Memory: &p.Memory} {
+		if known[r] {
+			*to = new(recommender.Format(recommender.Resource(r), a[r]))
+		}
+	}
+	return p
+}
+
 // Step is one rule at work.
 type Step = v1alpha1.Step
 
@@ -46,8 +62,7 @@ func quantity(r recommender.Resource, amount recommender.Amount) *string {
 	if amount == 0 {
 		return nil
 	}
-	text := recommender.Format(r, amount)
-	return &text
+	return new(recommender.Format(r, amount))
 }
 
 // StepOf writes a step of the recommender's.

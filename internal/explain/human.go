@@ -70,9 +70,18 @@ func (w *writer) settings(settings []Setting, wide bool) {
 		return
 	}
 	w.line("\nSettings")
-	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
+	var rows [][3]string
 	for _, s := range shown {
-		fmt.Fprintf(out, "  %s\t%s\t%s\n", s.Field, display.InLine(cmp.Or(s.Value, "-")), display.InLine(s.SetBy))
+		rows = append(rows, [3]string{s.Field, cmp.Or(s.Value, "-"), s.SetBy})
+	}
+	w.columns("  ", rows)
+}
+
+// columns writes aligned rows.
+func (w *writer) columns(indent string, rows [][3]string) {
+	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintf(out, "%s%s\t%s\t%s\n", indent, display.InLine(row[0]), display.InLine(row[1]), display.InLine(row[2]))
 	}
 	if err := out.Flush(); w.err == nil {
 		w.err = err
@@ -163,15 +172,13 @@ func (c Container) Values(r recommender.Resource) (request, limit Value) {
 // steps writes the computation of one resource in columns: name, change of the amount, reason.
 func (w *writer) steps(c Container, r recommender.Resource) {
 	// Columns are aligned within one resource of one container.
-	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
+	var rows [][3]string
 	for _, step := range c.Steps {
 		if step.Resource == r.String() {
-			fmt.Fprintf(out, "    %s\t%s\t%s\n", display.InLine(step.Name), Became(step, r), display.InLine(step.Reason))
+			rows = append(rows, [3]string{step.Name, Became(step, r), step.Reason})
 		}
 	}
-	if err := out.Flush(); w.err == nil {
-		w.err = err
-	}
+	w.columns("    ", rows)
 }
 
 // Became is such as "200m -> 240m". The first step of a chain starts from nothing.

@@ -232,17 +232,12 @@ func reasons(holds []explain.Hold, r recommender.Resource) (why *string, blocked
 			continue
 		}
 		blocked = blocked || hold.Reason != string(recommender.SmallChange)
-		reason := hold.Reason
-		if hold.Message != "" {
-			reason += ": " + hold.Message
-		}
-		all = append(all, reason)
+		all = append(all, explain.FormatHold(hold))
 	}
 	if len(all) == 0 {
 		return nil, false
 	}
-	text := strings.Join(all, "; ")
-	return &text, blocked
+	return new(strings.Join(all, "; ")), blocked
 }
 
 // judge a recommended amount by its distance from the present one.

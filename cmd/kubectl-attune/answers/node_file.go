@@ -102,15 +102,10 @@ func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, cont
 // newNodeContainer formats one grant. A resource that was not measured keeps nil.
 func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nodeContainer {
 	c := nodeContainer{Name: demand.Name, demand: demand}
-	for r, to := range [2]**string{recommender.CPU: &c.CPURequest, recommender.Memory: &c.MemoryRequest} {
-		if measured[r] {
-			text := recommender.Format(recommender.Resource(r), g.Request[r])
-			*to = &text
-		}
-	}
+	request := display.PairOf(g.Request, measured)
+	c.CPURequest, c.MemoryRequest = request.CPU, request.Memory
 	if g.MemoryLimit > 0 {
-		text := recommender.Format(recommender.Memory, g.MemoryLimit)
-		c.MemoryLimit = &text
+		c.MemoryLimit = new(recommender.Format(recommender.Memory, g.MemoryLimit))
 	}
 	return c
 }

@@ -178,8 +178,7 @@ func (x *importer) controlled(sized []containerPolicy) {
 	if only == 0 {
 		return
 	}
-	values := v1alpha1.ControlledRequestsOnly
-	x.cpu().ControlledValues, x.memory().ControlledValues = &values, &values
+	x.cpu().ControlledValues, x.memory().ControlledValues = new(v1alpha1.ControlledRequestsOnly), new(v1alpha1.ControlledRequestsOnly)
 	if only < len(sized) {
 		x.note("containers differ in controlledValues, and a policy has one for all: it is RequestsOnly")
 	}

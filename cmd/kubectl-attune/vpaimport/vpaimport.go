@@ -116,33 +116,27 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 
 // mode translates the update mode. A VPA without a mode changes pods.
 func (x *importer) mode() {
-	update := &v1alpha1.UpdateStrategy{}
+	update := &v1alpha1.UpdateStrategy{Type: new(v1alpha1.UpdateAuto)}
 	x.spec.UpdateStrategy = update
-	set := func(to v1alpha1.UpdateType) { update.Type = &to }
 	switch mode := x.UpdatePolicy.UpdateMode; mode {
 	case "Off":
-		set(v1alpha1.UpdateRecommend)
+		*update.Type = v1alpha1.UpdateRecommend
 	case "Initial":
-		set(v1alpha1.UpdateInitial)
+		*update.Type = v1alpha1.UpdateInitial
 	case "InPlaceOrRecreate":
-		set(v1alpha1.UpdateAuto)
-		method := v1alpha1.ResizeInPlaceOrRecreate
-		update.ResizeMethod = &method
+		update.ResizeMethod = new(v1alpha1.ResizeInPlaceOrRecreate)
 	case "InPlace":
-		set(v1alpha1.UpdateAuto)
 	case "", "Auto", "Recreate":
-		set(v1alpha1.UpdateAuto)
 		x.note("mode %s evicts pods, and attune resizes them in place: set updateStrategy.resizeMethod to InPlaceOrRecreate to have pods evicted that their node has no room for", cmp.Or(mode, "Auto"))
 	default:
-		set(v1alpha1.UpdateRecommend)
+		*update.Type = v1alpha1.UpdateRecommend
 		x.note("updateMode %q is not known, and its policy only recommends", mode)
 	}
 }
 
 // recommend makes the policy one that only recommends, since one that acts would act more than the VPA.
 func (x *importer) recommend(why string, args ...any) {
-	only := v1alpha1.UpdateRecommend
-	x.spec.UpdateStrategy.Type = &only
+	*x.spec.UpdateStrategy.Type = v1alpha1.UpdateRecommend
 	x.note("its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: "+why, args...)
 }
 
@@ -183,17 +177,17 @@ var translated = map[string][]string{
 	"resourcePolicy.containerPolicies": {"containerName", "mode", "minAllowed", "maxAllowed", "controlledValues", "controlledResources"},
 }
 
-// instead says what attune has in the place of a field.
+// instead completes the sentence about a field by what attune has in its place.
 var instead = map[string]string{
-	"recommenders":                                                      "attune recommends by itself",
-	"updatePolicy.minReplicas":                                          "attune never evicts the last ready replica",
-	"updatePolicy.evictionRequirements":                                 "cooldowns, steps and schedules of updateStrategy limit changes",
-	"updatePolicy.evictAfterOOMSeconds":                                 "an OOM kill is answered at once",
-	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   "an OOM kill teaches a floor",
-	"resourcePolicy.containerPolicies.oomMinBumpUp":                     "an OOM kill teaches a floor",
-	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": "metricsSource.historyWindow says how far attune looks back",
-	"resourcePolicy.containerPolicies.memoryAggregationIntervalCount":   "metricsSource.historyWindow says how far attune looks back",
-	"resourcePolicy.containerPolicies.startupBoost":                     "cpu.startupBoost is of all containers",
+	"recommenders":                                                      ": attune recommends by itself",
+	"updatePolicy.minReplicas":                                          ": attune never evicts the last ready replica",
+	"updatePolicy.evictionRequirements":                                 ": cooldowns, steps and schedules of updateStrategy limit changes",
+	"updatePolicy.evictAfterOOMSeconds":                                 ": an OOM kill is answered at once",
+	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   ": an OOM kill teaches a floor",
+	"resourcePolicy.containerPolicies.oomMinBumpUp":                     ": an OOM kill teaches a floor",
+	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": ": metricsSource.historyWindow says how far attune looks back",
+	"resourcePolicy.containerPolicies.memoryAggregationIntervalCount":   ": metricsSource.historyWindow says how far attune looks back",
+	"resourcePolicy.containerPolicies.startupBoost":                     ": cpu.startupBoost is of all containers",
 }
 
 // rest notes every field that is set and has no counterpart, once each. Fields of later versions are among them.
@@ -222,10 +216,6 @@ func (x *importer) left(in string, fields map[string]any, said map[string]bool) 
 			continue
 		}
 		said[path] = true
-		if why := instead[path]; why != "" {
-			x.note("%s has no counterpart: %s", path, why)
-			continue
-		}
-		x.note("%s has no counterpart", path)
+		x.note("%s has no counterpart%s", path, instead[path])
 	}
 }

@@ -194,8 +194,7 @@ func realised(t *tally, podsKnown bool) *Saved {
 	if !podsKnown {
 		return nil
 	}
-	saved := t.saved()
-	return &saved
+	return new(t.saved())
 }
 
 // New makes the answer. podsKnown is false where the running pods could not be read.
