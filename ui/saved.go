@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -45,39 +44,32 @@ func savingsPath(namespace string) string {
 // savedOf adds up what workloads save, and keeps the rows of the page alone. false: the context ended before all was added up.
 func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func(*v1alpha1.AttuneRecommendation) report.Entry) (savedPage, bool) {
 	out := savedPage{At: c.At, Namespace: namespace, Autoscaler: report.Autoscaler, Workloads: len(c.Recommendations)}
-	var total report.Adder
-	by := map[string]*report.Adder{}
+	var sums report.Sums
 	recs := byName(c.Recommendations)
-	if out.Pages = pagesOf(savingsPath(namespace), page, len(recs)); namespace == "" {
-		out.Pages = Pages{}
+	if namespace != "" {
+		out.Pages = pagesOf(savingsPath(namespace), page, len(recs))
 	}
 	for i, rec := range recs {
 		if ctx.Err() != nil {
 			return out, false
 		}
 		e := of(rec)
-		total.Add(e)
-		switch {
-		case namespace == "":
-			if by[rec.Namespace] == nil {
-				by[rec.Namespace] = &report.Adder{}
-			}
-			by[rec.Namespace].Add(e)
-		case i >= out.first && i < out.last:
+		sums.Add(e)
+		if i >= out.first && i < out.last {
 			w := report.RowOf(e, true)
 			out.Rows = append(out.Rows, savedRow{
 				Name: e.Workload.String(), Path: pathOf(e.Workload), Realised: cells(w.Realised), Potential: cells(&w.Potential), NotCounted: report.Words(w.NotCounted),
 			})
 		}
 	}
-	out.Sentences = total.Sum(true).Sentences()
+	out.Sentences = sums.Total(true).Sentences()
 	if namespace == "" {
-		names := slices.Sorted(maps.Keys(by))
-		out.Pages = pagesOf(savingsPath(""), page, len(names))
-		for _, name := range names[out.first:out.last] {
-			sum := by[name].Sum(true)
+		all := sums.Namespaces(true)
+		out.Pages = pagesOf(savingsPath(""), page, len(all))
+		for _, sum := range all[out.first:out.last] {
 			out.Rows = append(out.Rows, savedRow{
-				Name: name, Path: savingsPath(name), Workloads: sum.Workloads, Realised: cells(sum.Realised), Potential: cells(&sum.Potential), NotCounted: sum.NotCounted.Sentence(),
+				Name: sum.Namespace, Path: savingsPath(sum.Namespace), Workloads: sum.Workloads, Realised: cells(sum.Realised), Potential: cells(&sum.Potential),
+				NotCounted: sum.NotCounted.Sentence(),
 			})
 		}
 	}

@@ -185,11 +185,7 @@ func historyOf(rec *v1alpha1.AttuneRecommendation) table {
 func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "Floors", Header: []string{"container", "resource", "amount", "reason", "learned"}}
 	for _, f := range rec.Status.Floors {
-		r := recommender.CPU
-		if f.Resource == recommender.Memory.String() {
-			r = recommender.Memory
-		}
-		t.Rows = append(t.Rows, []string{f.Container, f.Resource, display.Readable(r, f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
+		t.Rows = append(t.Rows, []string{f.Container, f.Resource, display.Readable(display.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
 	}
 	return t
 }

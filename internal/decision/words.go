@@ -50,17 +50,9 @@ func (a Node) Holders() (sentences []string) {
 		return nil
 	}
 	for _, h := range a.Decided.Holders {
-		sentences = append(sentences, fmt.Sprintf("%s keeps %s of %s: %s", h.Name, display.Readable(resourceOf(h.Resource), h.Above), h.Resource, h.Message))
+		sentences = append(sentences, fmt.Sprintf("%s keeps %s of %s: %s", h.Name, display.Readable(display.ResourceOf(h.Resource), h.Above), h.Resource, h.Message))
 	}
 	return sentences
-}
-
-// resourceOf converts the name in a decision, cpu or memory, to a resource.
-func resourceOf(name string) recommender.Resource {
-	if name == recommender.Memory.String() {
-		return recommender.Memory
-	}
-	return recommender.CPU
 }
 
 // Containers has one row for each container. Its columns depend on whether the leader answered: shares are known only
@@ -133,7 +125,7 @@ func (a Node) Computation() display.Table {
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			for _, s := range c.Steps {
-				t.Add(p.Name, c.Name, s.Resource, s.Name, display.Readable(resourceOf(s.Resource), s.After), s.Reason)
+				t.Add(p.Name, c.Name, s.Resource, s.Name, display.Readable(display.ResourceOf(s.Resource), s.After), s.Reason)
 			}
 		}
 	}

@@ -167,17 +167,9 @@ func Examine(seen *Seen) Answer {
 		check.run(seen, f)
 		answer.Checks = append(answer.Checks, f.done()...)
 	}
+	counts := map[Level]*int{OK: &answer.OK, Warning: &answer.Warnings, Problem: &answer.Problems, Unknown: &answer.Unknown}
 	for _, r := range answer.Checks {
-		switch r.Result {
-		case OK:
-			answer.OK++
-		case Warning:
-			answer.Warnings++
-		case Problem:
-			answer.Problems++
-		case Unknown:
-			answer.Unknown++
-		}
+		*counts[r.Result]++
 	}
 	return answer
 }

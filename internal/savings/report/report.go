@@ -4,6 +4,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -197,26 +198,45 @@ func realised(t *tally, podsKnown bool) *Saved {
 	return new(t.saved())
 }
 
+// Sums are those of each namespace and of all. The zero value is empty.
+type Sums struct {
+	total Adder
+	by    map[string]*Adder
+}
+
+// Add counts one workload.
+func (s *Sums) Add(e Entry) {
+	name := e.Workload.Namespace
+	if s.by == nil {
+		s.by = map[string]*Adder{}
+	}
+	if s.by[name] == nil {
+		s.by[name] = &Adder{}
+	}
+	s.by[name].Add(e)
+	s.total.Add(e)
+}
+
+// Total is the sum of all workloads.
+func (s *Sums) Total(podsKnown bool) Sum { return s.total.Sum(podsKnown) }
+
+// Namespaces are the sums by name; never nil.
+func (s *Sums) Namespaces(podsKnown bool) []Namespace {
+	all := []Namespace{}
+	for _, name := range slices.Sorted(maps.Keys(s.by)) {
+		all = append(all, Namespace{Namespace: name, Sum: s.by[name].Sum(podsKnown)})
+	}
+	return all
+}
+
 // New makes the answer. podsKnown is false where the running pods could not be read.
 func New(entries []Entry, podsKnown bool) Report {
-	report := Report{Workloads: []Workload{}, Namespaces: []Namespace{}}
-	var total Adder
-	namespaces := map[string]*Adder{}
+	workloads, sums := []Workload{}, Sums{}
 	for _, e := range entries {
-		name := e.Workload.Namespace
-		if namespaces[name] == nil {
-			namespaces[name] = &Adder{}
-		}
-		namespaces[name].Add(e)
-		total.Add(e)
-		report.Workloads = append(report.Workloads, RowOf(e, podsKnown))
+		sums.Add(e)
+		workloads = append(workloads, RowOf(e, podsKnown))
 	}
-	for name, of := range namespaces {
-		report.Namespaces = append(report.Namespaces, Namespace{Namespace: name, Sum: of.Sum(podsKnown)})
-	}
-	slices.SortFunc(report.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Namespace, b.Namespace) })
-	report.Total = total.Sum(podsKnown)
-	return report
+	return Report{Workloads: workloads, Namespaces: sums.Namespaces(podsKnown), Total: sums.Total(podsKnown)}
 }
 
 // RowOf writes one workload.
