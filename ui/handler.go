@@ -44,14 +44,14 @@ func missing(sentence string, args ...any) (answer, error) {
 func NewHandler(caches Caches, failed func(path string, err error)) http.Handler {
 	h, mux := handler{caches, failed, newAdditions()}, http.NewServeMux()
 	for path, page := range map[string]func(*http.Request) (answer, error){
-		Path + "{$}":                          h.fleet,
-		Path + "ns/{namespace}":               h.namespace,
-		Path + "ns/{namespace}/{kind}/{name}": h.workload,
+		Path + "{$}":                          h.within(h.fleet),
+		Path + "ns/{namespace}":               h.within(h.namespace),
+		Path + "ns/{namespace}/{kind}/{name}": h.within(h.workload),
 		Path + "nodes":                        h.nodes,
 		Path + "nodes/{node}":                 h.node,
 		Path + "savings":                      h.savings,
 		Path + "savings/{namespace}":          h.savings,
-		Path + "search":                       h.search,
+		Path + "search":                       h.within(h.search),
 		"/":                                   func(*http.Request) (answer, error) { return missing("There is no such page.") },
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { h.send(w, r, page) })
@@ -62,20 +62,23 @@ func NewHandler(caches Caches, failed func(path string, err error)) http.Handler
 	})
 }
 
-func (h handler) fleet(r *http.Request) (answer, error) {
-	cluster, err := h.caches.All(r.Context(), "")
-	if err != nil {
-		return answer{}, err
+// within makes a page of what is in the namespace of the path, or in all namespaces where the path has none.
+func (h handler) within(page func(*http.Request, Cluster) (answer, error)) func(*http.Request) (answer, error) {
+	return func(r *http.Request) (answer, error) {
+		cluster, err := h.caches.All(r.Context(), r.PathValue("namespace"))
+		if err != nil {
+			return answer{}, err
+		}
+		return page(r, cluster)
 	}
+}
+
+func (h handler) fleet(r *http.Request, cluster Cluster) (answer, error) {
 	return found("fleet", fleetOf(cluster, pageOf(r)))
 }
 
-func (h handler) namespace(r *http.Request) (answer, error) {
+func (h handler) namespace(r *http.Request, cluster Cluster) (answer, error) {
 	name := r.PathValue("namespace")
-	cluster, err := h.caches.All(r.Context(), name)
-	if err != nil {
-		return answer{}, err
-	}
 	if len(cluster.Policies)+len(cluster.Recommendations) == 0 {
 		return missing("Namespace %s has no AttunePolicy and no AttuneRecommendation.", name)
 	}
@@ -90,12 +93,8 @@ func (h handler) namespace(r *http.Request) (answer, error) {
 	return found("namespace", namespaceOf(cluster, name, pageOf(r), explained))
 }
 
-func (h handler) workload(r *http.Request) (answer, error) {
+func (h handler) workload(r *http.Request, cluster Cluster) (answer, error) {
 	namespace, kind, name := r.PathValue("namespace"), v1alpha1.WorkloadKind(r.PathValue("kind")), r.PathValue("name")
-	cluster, err := h.caches.All(r.Context(), namespace)
-	if err != nil {
-		return answer{}, err
-	}
 	for i := range cluster.Recommendations {
 		rec := &cluster.Recommendations[i]
 		if rec.Spec.Workload.Kind == kind && rec.Spec.Workload.Name == name {

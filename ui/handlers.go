@@ -13,10 +13,9 @@ func (h handler) nodes(r *http.Request) (answer, error) {
 	}
 	ctx, stop := context.WithTimeout(r.Context(), rowsWithin)
 	defer stop()
-	var failed error
-	page := nodesOf(all, pageOf(r), inTime(ctx, h.caches.Node, &failed))
-	if failed != nil {
-		return answer{}, failed
+	page, err := nodesOf(ctx, all, pageOf(r), h.caches.Node)
+	if err != nil {
+		return answer{}, err
 	}
 	return found("nodes", page)
 }
@@ -75,10 +74,6 @@ func late(sentence string) (answer, error) {
 	return answer{http.StatusServiceUnavailable, "late", sentence}, nil
 }
 
-func (h handler) search(r *http.Request) (answer, error) {
-	cluster, err := h.caches.All(r.Context(), "")
-	if err != nil {
-		return answer{}, err
-	}
+func (h handler) search(r *http.Request, cluster Cluster) (answer, error) {
 	return found("search", searchOf(cluster, r.URL.Query().Get("q"), pageOf(r)))
 }

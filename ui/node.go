@@ -58,17 +58,23 @@ type nodePage struct {
 
 func nodePath(name string) string { return Path + "nodes/" + segment(name) }
 
-// nodesOf makes the model. node is asked about the nodes of the page alone.
-func nodesOf(all Nodes, page int, node func(name string) (decision.Node, bool)) nodesPage {
+// nodesOf makes the model. node is asked about the nodes of the page alone, until the context ends.
+func nodesOf(ctx context.Context, all Nodes, page int, node func(context.Context, string) (decision.Node, bool, error)) (nodesPage, error) {
 	out := nodesPage{Nodes: all, Pages: pagesOf(Path+"nodes", page, len(all.Names))}
 	for _, name := range all.Names[out.first:out.last] {
 		row := nodeRow{Name: name, Path: nodePath(name), State: "not looked at yet"}
-		if n, known := node(name); known {
-			row = nodeRowOf(n)
+		if ctx.Err() == nil {
+			n, known, err := node(ctx, name)
+			if err != nil {
+				return out, err
+			}
+			if known {
+				row = nodeRowOf(n)
+			}
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	return out
+	return out, nil
 }
 
 func nodeRowOf(n decision.Node) nodeRow {
@@ -154,16 +160,4 @@ func dashed(row []string) []string {
 		cells[i] = orDash(cell)
 	}
 	return cells
-}
-
-// inTime asks about a node until the context ends.
-func inTime(ctx context.Context, node func(context.Context, string) (decision.Node, bool, error), failed *error) func(string) (decision.Node, bool) {
-	return func(name string) (decision.Node, bool) {
-		if ctx.Err() != nil || *failed != nil {
-			return decision.Node{}, false
-		}
-		n, known, err := node(ctx, name)
-		*failed = err
-		return n, known
-	}
 }

@@ -66,7 +66,8 @@ func (a Node) Containers() display.Table {
 	t.OnlyWide = []string{"CPU BASE", "MEMORY SHARE", "WHY"} // with them it is wider than most terminals
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
-			t.Add(append(append([]string{p.Name, c.Name}, a.cells(c)...), asItIs(p, c), why(p, c))...)
+			reason, why := asItIs(p, c)
+			t.Add(append(append([]string{p.Name, c.Name}, a.cells(c)...), reason, why)...)
 		}
 	}
 	return t
@@ -95,28 +96,16 @@ func (a Node) cells(c Container) []string {
 }
 
 // asItIs returns the reason for which a pod does not share or is frozen, else the reasons for which a container
-// gets something else than its share; empty where it gets its share.
-func asItIs(p Pod, c Container) string {
+// gets something else than its share, and the sentences of these; empty where it gets its share.
+func asItIs(p Pod, c Container) (reason, why string) {
 	if p.Reason != "" {
-		return p.Reason
+		return p.Reason, p.Message
 	}
-	var words []string
+	var reasons, sentences []string
 	for _, w := range c.Why {
-		words = append(words, w.Resource+":"+w.Reason)
+		reasons, sentences = append(reasons, w.Resource+":"+w.Reason), append(sentences, w.Resource+": "+w.Message)
 	}
-	return strings.Join(words, ",")
-}
-
-// why returns the sentences for the reasons of asItIs.
-func why(p Pod, c Container) string {
-	if p.Reason != "" {
-		return p.Message
-	}
-	var sentences []string
-	for _, w := range c.Why {
-		sentences = append(sentences, w.Resource+": "+w.Message)
-	}
-	return strings.Join(sentences, "; ")
+	return strings.Join(reasons, ","), strings.Join(sentences, "; ")
 }
 
 // Computation has one row for each step by which the leader computed a share.
