@@ -2,7 +2,7 @@
 // and computes nothing but its text.
 //
 //   - table.go: tables.
-//   - diff.go, savings.go, node_file.go, node_live.go: the answers of diff, savings and node.
+//   - diff.go, savings.go, node.go: the answers of diff, savings and node.
 //   - krr.go: recommendations as robusta-dev/krr writes its own.
 //   - sparkline.go: usage as one line of text.
 package answers

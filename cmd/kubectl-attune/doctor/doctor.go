@@ -2,8 +2,8 @@
 // judges what was read, and the answer says it in one sentence for each finding.
 //
 // Its parts:
-//   - platform.go, rights.go, operator.go, webhook.go: what attune rests on.
-//   - policies.go, neighbours.go, bridge.go: what its policies meet.
+//   - platform.go, operator.go, webhook.go: what attune rests on.
+//   - policies.go, neighbours.go: what its policies meet.
 //
 // A check is never ok because something could not be read: it is unknown then.
 package doctor
