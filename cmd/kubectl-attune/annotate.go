@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -65,21 +64,19 @@ type annotatedWorkload struct {
 
 // Human implements document.
 // It writes one sentence for each workload, with "already" where nothing was changed.
-func (r annotateReport) Human(w io.Writer, _ bool) error {
+func (r annotateReport) Human(bool) (string, error) {
+	var text strings.Builder
 	for _, a := range r.Workloads {
 		already := ""
 		if !a.Changed {
 			already = "already "
 		}
-		if _, err := fmt.Fprintf(w, "%s/%s in namespace %s is %s%s\n", a.Kind, a.Name, a.Namespace, already, a.Done); err != nil {
-			return err
-		}
+		fmt.Fprintf(&text, "%s/%s in namespace %s is %s%s\n", a.Kind, a.Name, a.Namespace, already, a.Done)
 	}
-	if r.after == "" || len(r.Workloads) == 0 {
-		return nil
+	if r.after != "" && len(r.Workloads) > 0 {
+		text.WriteString(r.after + "\n")
 	}
-	_, err := fmt.Fprintln(w, r.after)
-	return err
+	return text.String(), nil
 }
 
 // annotate writes the annotations on the workloads that the command line names or selects. It stops at the first

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -76,12 +75,12 @@ func newSweepAnswer(of risks, tallies []*backtest.Tally) (answer sweepAnswer) {
 }
 
 // Human writes one row for each risk.
-func (a sweepAnswer) Human(w io.Writer, wide bool) error {
+func (a sweepAnswer) Human(wide bool) (string, error) {
 	t := backtestTable("RISK")
 	for _, s := range a.Sweep {
 		t.Add(s.row(strconv.FormatFloat(s.Risk, 'g', -1, 64))...)
 	}
-	return writeBacktest(w, t, wide, a.Sweep[0].backtestResult)
+	return backtestText(t, wide, a.Sweep[0].backtestResult)
 }
 
 // newBacktestAnswer has the first tally as the policy's, and the others as peers.
@@ -116,13 +115,13 @@ func slackOf(r backtest.ResourceReport) backtestSlack {
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // Human writes one row for the policy and one for each peer.
-func (a backtestAnswer) Human(w io.Writer, wide bool) error {
+func (a backtestAnswer) Human(wide bool) (string, error) {
 	t := backtestTable("NAME")
 	t.Add(a.row("attune")...)
 	for _, p := range a.Peers {
 		t.Add(p.row(p.Name)...)
 	}
-	return writeBacktest(w, t, wide, a.backtestResult)
+	return backtestText(t, wide, a.backtestResult)
 }
 
 // backtestTable is an empty table of results, whose first column says what they are of.
@@ -133,13 +132,9 @@ func backtestTable(of string) display.Table {
 	}
 }
 
-// writeBacktest writes a table, and what it is about.
-func writeBacktest(w io.Writer, t display.Table, wide bool, r backtestResult) error {
-	if err := answers.Write(w, t, wide); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays)
-	return err
+// backtestText is a table, and what it is about.
+func backtestText(t display.Table, wide bool, r backtestResult) (string, error) {
+	return answers.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays), nil
 }
 
 func (r backtestResult) row(name string) []string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"slices"
 	"time"
 
@@ -84,9 +83,9 @@ func newHistoryReport(recs []v1alpha1.AttuneRecommendation, now time.Time) histo
 }
 
 // Human implements document.
-func (r historyReport) Human(w io.Writer, wide bool) error {
+func (r historyReport) Human(wide bool) (string, error) {
 	if len(r.History) == 0 {
-		return nil
+		return "", nil
 	}
 	t := display.Table{
 		Header:   []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON", "METHOD", "WORKLOAD"},
@@ -103,5 +102,5 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 		}
 		t.Add(when, e.Namespace, e.Pod, e.Container, e.Resource, e.From, e.To, e.Result, e.Reason, e.Method, string(e.Kind)+"/"+e.Workload)
 	}
-	return answers.Write(w, t, wide)
+	return answers.Text(t, wide), nil
 }

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,16 +55,15 @@ type policyList struct {
 }
 
 // Human implements document. It writes a YAML document for each policy; -o wide changes nothing.
-func (l policyList) Human(w io.Writer, _ bool) error {
+func (l policyList) Human(bool) (string, error) {
+	texts := make([]string, len(l.Items))
 	for i, p := range l.Items {
-		if i > 0 {
-			fmt.Fprintln(w, "---")
-		}
-		if err := p.Human(w, false); err != nil {
-			return err
+		var err error
+		if texts[i], err = p.Human(false); err != nil {
+			return "", err
 		}
 	}
-	return nil
+	return strings.Join(texts, "---\n"), nil
 }
 
 // importVPAs prints the policies of the named VPAs, else of all in the scope.

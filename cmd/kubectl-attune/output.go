@@ -53,8 +53,8 @@ func (f *format) fits(verb string) error {
 
 // document is the answer of a verb. Its JSON and YAML are a contract with scripts.
 type document interface {
-	// Human writes the answer for people; wide is true for -o wide. The text may change between versions.
-	Human(w io.Writer, wide bool) error
+	// Human is the answer for people; wide is true for -o wide. The text may change between versions.
+	Human(wide bool) (string, error)
 }
 
 // print writes the answer to stdout in the format of -o.
@@ -79,11 +79,14 @@ func (e *environment) print(answer document) error {
 		return encoder.Encode(answer)
 	case formatYAML:
 		text, err := yaml.Marshal(answer)
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = e.Out.Write(text)
 		}
-		_, err = e.Out.Write(text)
 		return err
 	}
-	return answer.Human(e.Out, e.format == formatWide)
+	text, err := answer.Human(e.format == formatWide)
+	if err == nil {
+		_, err = io.WriteString(e.Out, text)
+	}
+	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,9 +143,9 @@ func savedBy(current, target recommender.Size, replicas int32) (all display.Pair
 
 // Human implements document.
 // It writes one table, and nothing where there are no rows.
-func (r recommendationReport) Human(w io.Writer, wide bool) error {
+func (r recommendationReport) Human(wide bool) (string, error) {
 	if len(r.Recommendations) == 0 {
-		return nil
+		return "", nil
 	}
 	t := display.Table{
 		Header: []string{
@@ -166,7 +165,7 @@ func (r recommendationReport) Human(w io.Writer, wide bool) error {
 			display.Cell(memory, rec.Current.MemoryLimit), display.Cell(memory, rec.Target.MemoryLimit),
 			strconv.Itoa(rec.DataPoints), strconv.Itoa(int(rec.Replicas)), string(rec.Mode), rec.Policy)
 	}
-	return answers.Write(w, t, wide)
+	return answers.Text(t, wide), nil
 }
 
 // heldWords joins the holds for one cell, such as memory:AllowDecrease.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,14 +169,11 @@ func (r statusReport) finding() error {
 // Human implements document.
 // It writes one table of policies, and below it a table of what is held. Without a policy it writes nothing: the
 // note on stderr says so.
-func (r statusReport) Human(w io.Writer, wide bool) error {
+func (r statusReport) Human(wide bool) (string, error) {
 	if len(r.Policies) == 0 {
-		return nil
+		return "", nil
 	}
-	if err := answers.Write(w, r.policies(), wide); err != nil {
-		return err
-	}
-	return answers.WriteBelow(w, r.held(), wide)
+	return answers.Text(r.policies(), wide) + answers.Below(r.held(), wide), nil
 }
 
 // policies is the table of the policies.

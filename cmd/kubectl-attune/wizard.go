@@ -116,7 +116,11 @@ func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, a
 	case err != nil:
 		return plain(err)
 	}
-	return newBacktestAnswer(played.tallies).Human(out, false)
+	text, err := newBacktestAnswer(played.tallies).Human(false)
+	if err == nil {
+		_, err = io.WriteString(out, text)
+	}
+	return err
 }
 
 // usage of what a policy selects that is not in the cluster yet: with the settings that it would have there.

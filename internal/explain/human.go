@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -14,9 +13,8 @@ import (
 
 // Human writes the explanation as text, with one line for each step of the computation. wide adds the holds of
 // every pod. The text is for people and may change.
-func (e Explanation) Human(w io.Writer, wide bool) error {
-	// Errors are kept in out and returned at the end.
-	out := &writer{to: w}
+func (e Explanation) Human(wide bool) (string, error) {
+	out := &writer{}
 	if e.Workload != nil {
 		out.workload(e.Workload)
 	}
@@ -27,14 +25,11 @@ func (e Explanation) Human(w io.Writer, wide bool) error {
 		out.container(container, wide)
 	}
 	out.settings(e.Settings, wide)
-	return out.err
+	return out.String(), nil
 }
 
-// writer keeps the first error and writes nothing after it, so that the callers need no checks.
-type writer struct {
-	to  io.Writer
-	err error
-}
+// writer collects the text.
+type writer struct{ strings.Builder }
 
 // line writes one line: texts have been written by others.
 func (w *writer) line(format string, args ...any) {
@@ -43,9 +38,7 @@ func (w *writer) line(format string, args ...any) {
 			args[i] = display.InLine(text)
 		}
 	}
-	if w.err == nil {
-		_, w.err = fmt.Fprintf(w.to, format+"\n", args...)
-	}
+	fmt.Fprintf(w, format+"\n", args...)
 }
 
 // passive has the modes in which running pods are left alone, and what each means.
@@ -79,13 +72,11 @@ func (w *writer) settings(settings []Setting, wide bool) {
 
 // columns writes aligned rows.
 func (w *writer) columns(indent string, rows [][3]string) {
-	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
+	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintf(out, "%s%s\t%s\t%s\n", indent, display.InLine(row[0]), display.InLine(row[1]), display.InLine(row[2]))
 	}
-	if err := out.Flush(); w.err == nil {
-		w.err = err
-	}
+	_ = out.Flush() // a builder takes everything
 }
 
 // Sentence names the workload and what sizes it, or why nothing does.

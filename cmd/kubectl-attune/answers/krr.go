@@ -3,7 +3,6 @@ package answers
 import (
 	"cmp"
 	"encoding/json"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -253,8 +252,9 @@ func judge(r recommender.Resource, current, wanted amount) judged {
 }
 
 // Human writes JSON: there is no other form.
-func (r KRR) Human(w io.Writer, _ bool) error {
-	return json.NewEncoder(w).Encode(r)
+func (r KRR) Human(bool) (string, error) {
+	text, err := json.Marshal(r)
+	return string(text), err
 }
 
 // KRRHolds are the reasons for which a workload is left as it is, with all its resources; none: there is none. w is the zero

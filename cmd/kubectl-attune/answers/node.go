@@ -2,10 +2,7 @@ package answers
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,38 +30,23 @@ type LiveNode struct {
 // Human writes the answer for people.
 // It writes a line about the node, a table of the containers, with -o wide the computation, and then evictions and
 // what the node is short of.
-func (a LiveNode) Human(w io.Writer, wide bool) error {
-	if _, err := fmt.Fprintf(w, "%s\n\n", a.Sentence(a.Now)); err != nil {
-		return err
-	}
-	if err := Write(w, a.Containers(), wide); err != nil {
-		return err
-	}
+func (a LiveNode) Human(wide bool) (string, error) {
+	text := a.Sentence(a.Now) + "\n\n" + Text(a.Containers(), wide)
 	if a.Decided != nil && wide {
-		if err := WriteBelow(w, a.Computation(), wide); err != nil {
-			return err
-		}
+		text += Below(a.Computation(), wide)
 	}
-	if err := WriteBelow(w, a.Leaving(), wide); err != nil {
-		return err
-	}
-	return a.shortness(w)
-}
-
-// shortness writes that the pods do not fit, and which pods keep more than their share.
-func (a LiveNode) shortness(w io.Writer) error {
-	var text strings.Builder
+	text += Below(a.Leaving(), wide)
 	if sentence := a.Overcommitted(); sentence != "" {
-		fmt.Fprintf(&text, "\n%s\n", sentence)
+		text += "\n" + sentence + "\n"
 	}
+	// What the pods do not have, and which pods keep more than their share.
 	for i, sentence := range a.Holders() {
 		if i == 0 {
-			fmt.Fprintf(&text, "\n%s\n", decision.HoldersHead)
+			text += "\n" + decision.HoldersHead + "\n"
 		}
-		fmt.Fprintf(&text, "  %s\n", sentence)
+		text += "  " + sentence + "\n"
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text, nil
 }
 
 // StoredNode computes the answer from objects (decision.Stored, as the web page does). It has no grants and no Decided: these
@@ -188,23 +170,16 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 // Human writes the answer for people.
 // It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
 // follow where there are any.
-func (a NodeFile) Human(w io.Writer, wide bool) error {
-	if err := Write(w, a.table(), wide); err != nil {
-		return err
-	}
+func (a NodeFile) Human(wide bool) (string, error) {
+	text := Text(a.table(), wide)
 	if wide {
-		if err := WriteBelow(w, a.computation(), wide); err != nil {
-			return err
-		}
+		text += Below(a.computation(), wide)
 	}
-	if err := WriteBelow(w, a.evictions(), wide); err != nil {
-		return err
-	}
+	text += Below(a.evictions(), wide)
 	if a.Overcommitted {
-		_, err := fmt.Fprintf(w, "\n%s\n", decision.NoRoom)
-		return err
+		text += "\n" + decision.NoRoom + "\n"
 	}
-	return nil
+	return text, nil
 }
 
 // table has one row for each container: what it holds, its demand and its grant.

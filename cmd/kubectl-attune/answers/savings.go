@@ -2,8 +2,8 @@ package answers
 
 import (
 	"fmt"
-	"io"
 	"strconv"
+	"strings"
 
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/savings/report"
@@ -34,29 +34,20 @@ func (n Nodes) sentence() string {
 }
 
 // Human writes the answer for people: three sentences or four, a table of the workloads, one of the sums, and with wide what is not counted.
-func (r Savings) Human(w io.Writer, wide bool) error {
+func (r Savings) Human(wide bool) (string, error) {
 	if len(r.Workloads) == 0 {
-		return nil
+		return "", nil
 	}
 	said := r.Total.Sentences()
-	if _, err := fmt.Fprintf(w, "%s\n%s\n%s\n", said[0], said[1], said[2]); err != nil {
-		return err
-	}
+	text := strings.Join(said[:], "\n") + "\n"
 	if r.Nodes != nil {
-		if _, err := fmt.Fprintln(w, r.Nodes.sentence()); err != nil {
-			return err
-		}
+		text += r.Nodes.sentence() + "\n"
 	}
-	if err := WriteBelow(w, r.workloads(), wide); err != nil {
-		return err
+	text += Below(r.workloads(), wide) + Below(r.sums(), false)
+	if wide {
+		text += Below(r.left(), wide)
 	}
-	if err := WriteBelow(w, r.sums(), false); err != nil {
-		return err
-	}
-	if !wide {
-		return nil
-	}
-	return WriteBelow(w, r.left(), true)
+	return text, nil
 }
 
 // workloads has two rows for each workload: what is realised and what is potential.

@@ -17,25 +17,20 @@ import (
 	"attune.io/attune/internal/display"
 )
 
-// Write writes a table with aligned columns. Not wide, it is made to fit MostColumns, where it can be.
-func Write(w io.Writer, t display.Table, wide bool) error {
-	l := layoutOf(t)
-	if !wide {
-		l = layoutOf(t.Narrow()).fitted()
+// Text is a table with aligned columns. Not wide, it is made to fit MostColumns, where it can be.
+func Text(t display.Table, wide bool) string {
+	if wide {
+		return layoutOf(t).text()
 	}
-	_, err := io.WriteString(w, l.text())
-	return err
+	return layoutOf(t.Narrow()).fitted().text()
 }
 
-// WriteBelow writes an empty line and the table; nothing where the table has no rows.
-func WriteBelow(w io.Writer, t display.Table, wide bool) error {
+// Below is an empty line and the table; nothing where the table has no rows.
+func Below(t display.Table, wide bool) string {
 	if len(t.Rows) == 0 {
-		return nil
+		return ""
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
-	}
-	return Write(w, t, wide)
+	return "\n" + Text(t, wide)
 }
 
 // dashed returns the row with a dash in the place of empty cells. A cell stays in its line and its column: what others wrote

@@ -10,7 +10,6 @@ package doctor
 
 import (
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 	"time"
@@ -179,21 +178,22 @@ const indent = 23
 
 // Human writes a result in each paragraph, the command that mends it below, and at last how many there are of each kind.
 // Commands are wider than a table where they have to be, so that they can be copied. wide changes nothing.
-func (a Answer) Human(w io.Writer, _ bool) error {
+func (a Answer) Human(bool) (string, error) {
+	var text strings.Builder
 	for _, r := range a.Checks {
 		for i, line := range answers.Wrapped(r.Sentence, answers.MostColumns-indent) {
 			head := ""
 			if i == 0 {
 				head = fmt.Sprintf("%-8s %-12s", r.Result, r.Check)
 			}
-			fmt.Fprintf(w, "%-*s%s\n", indent, head, line)
+			fmt.Fprintf(&text, "%-*s%s\n", indent, head, line)
 		}
 		if r.Command != "" {
-			fmt.Fprintf(w, "%*s$ %s\n", indent, "", r.Command)
+			fmt.Fprintf(&text, "%*s$ %s\n", indent, "", r.Command)
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%d ok, %d warning%s, %d problem%s, %d unknown\n", a.OK, a.Warnings, plural(a.Warnings), a.Problems, plural(a.Problems), a.Unknown)
-	return err
+	fmt.Fprintf(&text, "\n%d ok, %d warning%s, %d problem%s, %d unknown\n", a.OK, a.Warnings, plural(a.Warnings), a.Problems, plural(a.Problems), a.Unknown)
+	return text.String(), nil
 }
 
 func plural(n int) string {

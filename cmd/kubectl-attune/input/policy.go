@@ -159,12 +159,9 @@ func WritePolicy(of Metadata, spec v1alpha1.AttunePolicySpec) *Written {
 }
 
 // Human writes the policy as YAML; -o wide changes nothing.
-func (w *Written) Human(out io.Writer, _ bool) error {
+func (w *Written) Human(bool) (string, error) {
 	text, err := yaml.Marshal(w)
-	if err == nil {
-		_, err = out.Write(text)
-	}
-	return err
+	return string(text), err
 }
 
 // Acts reports whether the policy changes pods. Its type must be there.
