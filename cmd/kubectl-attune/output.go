@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -69,24 +70,28 @@ func (e *environment) print(answer document) error {
 			fmt.Fprintln(e.Out, separator[e.format])
 		}
 	}
-	switch e.format {
-	case formatJSON, formatKRR:
-		// The JSON is indented, since people read it too.
-		encoder := json.NewEncoder(e.Out)
-		// Messages hold signs such as < and &, which need no escapes outside of HTML.
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(answer)
-	case formatYAML:
-		text, err := yaml.Marshal(answer)
-		if err == nil {
-			_, err = e.Out.Write(text)
-		}
-		return err
-	}
-	text, err := answer.Human(e.format == formatWide)
+	text, err := e.render(answer)
 	if err == nil {
 		_, err = io.WriteString(e.Out, text)
 	}
 	return err
+}
+
+// render returns the answer in the format of -o.
+func (e *environment) render(answer document) (string, error) {
+	switch e.format {
+	case formatJSON, formatKRR:
+		var text strings.Builder
+		// The JSON is indented, since people read it too.
+		encoder := json.NewEncoder(&text)
+		// Messages hold signs such as < and &, which need no escapes outside of HTML.
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		err := encoder.Encode(answer)
+		return text.String(), err
+	case formatYAML:
+		text, err := yaml.Marshal(answer)
+		return string(text), err
+	}
+	return answer.Human(e.format == formatWide)
 }

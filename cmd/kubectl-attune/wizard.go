@@ -27,11 +27,7 @@ import (
 // It needs no right at all: with those to list workloads, policies and recommendations it says more.
 func newWizard(env *environment) *cobra.Command {
 	terminal := func() wizard.Terminal {
-		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(w io.Writer, p *input.Written) error {
-			of := *env
-			of.Out = w
-			return of.print(p)
-		}}
+		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(p *input.Written) (string, error) { return env.render(p) }}
 	}
 	return wizard.New(terminal, wizardCluster{env})
 }
@@ -97,10 +93,10 @@ func (w wizardCluster) Selection(ctx context.Context, p *v1alpha1.AttunePolicy) 
 }
 
 // Backtest implements wizard.Cluster, by the code behind backtest --from.
-func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string, out io.Writer) error {
+func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (string, error) {
 	usage, err := w.usage(ctx, p, address)
 	if err != nil {
-		return err
+		return "", err
 	}
 	flags := usualBacktest()
 	flags.from = usage.from
@@ -110,17 +106,13 @@ func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, a
 	var short tooShort
 	switch {
 	case errors.As(err, &short) && len(played.series) == 0:
-		return fmt.Errorf("no usage of these workloads is known (%s); the operator keeps usage from the first policy on that selects them", usage.from)
+		return "", fmt.Errorf("no usage of these workloads is known (%s); the operator keeps usage from the first policy on that selects them", usage.from)
 	case errors.As(err, &short):
-		return fmt.Errorf("the longest usage that is known is of %s, and the first %s of each container are not judged", short.longest.Round(time.Minute), short.warmup)
+		return "", fmt.Errorf("the longest usage that is known is of %s, and the first %s of each container are not judged", short.longest.Round(time.Minute), short.warmup)
 	case err != nil:
-		return plain(err)
+		return "", plain(err)
 	}
-	text, err := newBacktestAnswer(played.tallies).Human(false)
-	if err == nil {
-		_, err = io.WriteString(out, text)
-	}
-	return err
+	return newBacktestAnswer(played.tallies).Human(false)
 }
 
 // usage of what a policy selects that is not in the cluster yet: with the settings that it would have there.

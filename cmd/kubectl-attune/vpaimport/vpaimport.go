@@ -107,11 +107,11 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 	x.bounds()
 	x.boost()
 	x.rest(spec)
-	made := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
-	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: made.Metadata.Name}, Spec: x.spec}); err != nil {
+	written := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
+	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: written.Metadata.Name}, Spec: x.spec}); err != nil {
 		x.note("its policy has to be corrected before it is accepted: %v", err)
 	}
-	return made, x.notes
+	return written, x.notes
 }
 
 // mode translates the update mode. A VPA without a mode changes pods.
@@ -151,22 +151,15 @@ func (x *importer) boost() {
 		x.note("startupBoost has no counterpart here: attune takes a factor from 1 to %d for a duration between 1s and 1h", v1alpha1.MaxBoost)
 		return
 	}
-	x.cpu().StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
+	made(&x.spec.CPU).StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
 }
 
-// cpu returns the settings of CPU, and memory those of memory; both make them where there are none.
-func (x *importer) cpu() *v1alpha1.CPUSettings {
-	if x.spec.CPU == nil {
-		x.spec.CPU = &v1alpha1.CPUSettings{}
+// made returns what is at a place, and makes it where there is nothing.
+func made[T any](at **T) *T {
+	if *at == nil {
+		*at = new(T)
 	}
-	return x.spec.CPU
-}
-
-func (x *importer) memory() *v1alpha1.MemorySettings {
-	if x.spec.Memory == nil {
-		x.spec.Memory = &v1alpha1.MemorySettings{}
-	}
-	return x.spec.Memory
+	return *at
 }
 
 // translated are the fields that have a counterpart, by the field that they are in.

@@ -8,7 +8,6 @@ package wizard
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,9 +34,9 @@ type Cluster interface {
 	Namespace() (string, error)
 	// Selection is what a policy would find in its namespace today.
 	Selection(ctx context.Context, p *v1alpha1.AttunePolicy) (Selection, error)
-	// Backtest writes what the policy would have done with the usage of what it selects. address is that of a Prometheus
+	// Backtest says what the policy would have done with the usage of what it selects. address is that of a Prometheus
 	// server; empty: that of the policy's defaults, or what the operator keeps.
-	Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string, w io.Writer) error
+	Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (string, error)
 }
 
 // Selection is what a policy finds in its namespace.
@@ -56,8 +55,8 @@ type Terminal struct {
 	Out, Err io.Writer
 	// Asks: stdin is a terminal, so that questions have somebody who answers them.
 	Asks bool
-	// Format writes a policy in the format of -o.
-	Format func(w io.Writer, p *input.Written) error
+	// Format returns a policy in the format of -o.
+	Format func(p *input.Written) (string, error)
 }
 
 // wizard is one run.
@@ -234,11 +233,12 @@ func next(ctx context.Context, lines <-chan string) (string, error) {
 
 // write the policy to stdout or into a new file.
 func (w *wizard) write(p *input.Written) error {
-	if w.file == "" {
-		return w.Format(w.Out, p)
+	text, err := w.Format(p)
+	if err != nil {
+		return err
 	}
-	var text bytes.Buffer
-	if err := w.Format(&text, p); err != nil {
+	if w.file == "" {
+		_, err = io.WriteString(w.Out, text)
 		return err
 	}
 	file, err := os.OpenFile(w.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -248,7 +248,7 @@ func (w *wizard) write(p *input.Written) error {
 	if err != nil {
 		return fmt.Errorf("writing the policy: %w", err)
 	}
-	_, err = file.Write(text.Bytes())
+	_, err = file.WriteString(text)
 	return errors.Join(err, file.Close())
 }
 
@@ -290,12 +290,12 @@ func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selec
 
 // judge a policy on the usage of what it selects.
 func (w *wizard) judge(ctx context.Context, p *v1alpha1.AttunePolicy) {
-	var judged bytes.Buffer
-	if err := w.cluster.Backtest(ctx, p, w.address, &judged); err != nil {
+	judged, err := w.cluster.Backtest(ctx, p, w.address)
+	if err != nil {
 		w.say("there is no backtest of it: %v", err)
 		return
 	}
-	w.say("\nWhat it would have done with their usage (attune), and what their templates ask for (current):\n%s", judged.String())
+	w.say("\nWhat it would have done with their usage (attune), and what their templates ask for (current):\n%s", judged)
 }
 
 // first some of a list, for a sentence.
