@@ -128,8 +128,10 @@ func nodeOf(n decision.Node, at time.Time) nodePage {
 		for _, name := range t.Header {
 			part.Header = append(part.Header, strings.ReplaceAll(strings.ToLower(name), "cpu", "CPU"))
 		}
-		for i, row := range part.Rows {
-			part.Rows[i] = dashed(row)
+		for _, row := range part.Rows { // the rows are this page's own
+			for i, cell := range row {
+				row[i] = orDash(cell)
+			}
 		}
 		out.Tables = append(out.Tables, part)
 	}
@@ -151,13 +153,4 @@ func exactly(r recommender.Resource, text string) recommender.Amount {
 		return 0
 	}
 	return podview.AmountOf(r, quantity)
-}
-
-// dashed returns a row with a dash in the place of empty cells.
-func dashed(row []string) []string {
-	cells := make([]string, len(row))
-	for i, cell := range row {
-		cells[i] = orDash(cell)
-	}
-	return cells
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -241,12 +242,7 @@ func when(t *metav1.Time) string {
 	return utc(t.Time)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "–"
-	}
-	return text
-}
+func orDash(text string) string { return cmp.Or(text, "–") }
 
 // Beside is what a workload's page shows beside the explanation. What is not known is empty.
 type Beside struct {

@@ -66,7 +66,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	// The report is printed before the finding is returned: a CI job shows it in its log.
 	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
 	if len(report.Policies) == 0 {
-		env.note("there is no AttunePolicy in %s", where(r.namespace))
+		env.note("there is no AttunePolicy in %s", answers.Where(r.namespace))
 	}
 	if err := env.print(report); err != nil {
 		return err

@@ -117,14 +117,6 @@ func within(namespace string, selector labels.Selector) []client.ListOption {
 	return options
 }
 
-// where returns the scope in words, for a sentence.
-func where(namespace string) string {
-	if namespace == "" {
-		return "any namespace"
-	}
-	return "namespace " + namespace
-}
-
 // getWorkload reads one workload, and returns its object too, for a patch.
 // A workload that does not exist is an error with advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {

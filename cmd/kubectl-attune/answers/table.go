@@ -173,3 +173,11 @@ func Wrapped(sentence string, most int) (lines []string) {
 	}
 	return append(lines, line)
 }
+
+// Where returns the scope in words, for a sentence.
+func Where(namespace string) string {
+	if namespace == "" {
+		return "any namespace"
+	}
+	return "namespace " + namespace
+}

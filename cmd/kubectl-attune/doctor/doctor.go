@@ -142,9 +142,7 @@ func (f *findings) granted() string {
 	for i, what := range f.barred {
 		resources[i], _, _ = strings.Cut(strings.ToLower(what), " ")
 	}
-	role := "attune-doctor-" + f.check
-	return "kubectl create clusterrole " + role + " --verb=get,list --resource=" + strings.Join(resources, ",") +
-		" && kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=NAME"
+	return grant("attune-doctor-"+f.check, "get,list", strings.Join(resources, ","), "")
 }
 
 // checks in the order of the answer.
@@ -228,14 +226,6 @@ type Scope struct {
 	Namespace string
 	// Operator is the namespace of the operator.
 	Operator string
-}
-
-// named returns the namespace for a sentence.
-func (s Scope) named() string {
-	if s.Namespace == "" {
-		return "any namespace"
-	}
-	return "namespace " + s.Namespace
 }
 
 // Seen is all that the doctor has looked at. It is only read.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/policy"
@@ -202,11 +203,11 @@ func published(seen *Seen, f *findings) {
 		f.add(Warning, "kubectl delete mutatingwebhookconfiguration "+autoscale.VPAWebhook, "bridge.vpa is true, and VPA's admission controller is registered (%s), which would act on what is "+
 			"published: nothing is. Set bridge.vpa to false, or uninstall VPA; the registration stays behind then", autoscale.VPAWebhook)
 	case on:
-		f.add(OK, "", "%d VerticalPodAutoscalers tell other programs of recommendations in %s", len(ours), seen.named())
+		f.add(OK, "", "%d VerticalPodAutoscalers tell other programs of recommendations in %s", len(ours), answers.Where(seen.Namespace))
 	case len(ours) > 0:
 		command, note := deleting(ours, taken)
 		f.add(Warning, command, "bridge.vpa is not true, and %d VerticalPodAutoscalers of attune's are left in %s, of which nobody keeps the recommendations up to date%s",
-			len(ours), seen.named(), note)
+			len(ours), answers.Where(seen.Namespace), note)
 	}
 }
 

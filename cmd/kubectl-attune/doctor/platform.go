@@ -184,14 +184,14 @@ func (r Right) name() string {
 	return name
 }
 
-// grant is the command of an administrator that gives rights of one verb in one namespace. NAME stands for the user.
-func grant(r Right, resources string) string {
-	role := "attune-" + word[r.For] + "-" + r.Verb + "-" + r.Resource
-	create := "kubectl create clusterrole " + role + " --verb=" + r.Verb + " --resource=" + resources
-	if r.Namespace == "" {
+// grant is the command of an administrator that gives rights in one namespace, or in all where that is empty. NAME stands
+// for the user.
+func grant(role, verbs, resources, namespace string) string {
+	create := "kubectl create clusterrole " + role + " --verb=" + verbs + " --resource=" + resources
+	if namespace == "" {
 		return create + " && kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=NAME"
 	}
-	return create + " && kubectl create rolebinding " + role + " --clusterrole=" + role + " --user=NAME --namespace " + r.Namespace
+	return create + " && kubectl create rolebinding " + role + " --clusterrole=" + role + " --user=NAME --namespace " + namespace
 }
 
 // rights looks at what the caller may do. Missing ones of one purpose, verb and namespace are one result.
@@ -214,7 +214,7 @@ func rights(seen *Seen, f *findings) {
 			}
 		}
 		if missing != nil {
-			f.add(Warning, grant(first, strings.Join(missing, ",")), "you may not %s %s%s, which is for %s",
+			f.add(Warning, grant("attune-"+word[first.For]+"-"+first.Verb+"-"+first.Resource, first.Verb, strings.Join(missing, ","), first.Namespace), "you may not %s %s%s, which is for %s",
 				first.Verb, strings.Join(missing, ", "), in(first.Namespace), first.For)
 		}
 		rest = slices.DeleteFunc(slices.Clone(rest), same)

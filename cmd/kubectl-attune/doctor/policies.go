@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -41,7 +42,7 @@ func policies(seen *Seen, f *findings) {
 		}
 	}
 	if len(all) == 0 {
-		f.add(Warning, "kubectl apply --filename policy.yaml", "there is no AttunePolicy in %s: attune does nothing there", seen.named())
+		f.add(Warning, "kubectl apply --filename policy.yaml", "there is no AttunePolicy in %s: attune does nothing there", answers.Where(seen.Namespace))
 	}
 	f.fine("all %d policies can be used", len(all))
 }

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,10 +202,7 @@ func (x *importer) rest(spec map[string]any) {
 // left notes the fields of one object.
 func (x *importer) left(in string, fields map[string]any, said map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		path := name
-		if in != "" {
-			path = in + "." + name
-		}
+		path := strings.TrimPrefix(in+"."+name, ".")
 		if slices.Contains(translated[in], name) || said[path] {
 			continue
 		}
