@@ -192,7 +192,7 @@ func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *termina
 		found.tallies = append(found.tallies, backtest.NewTally(c.name))
 	}
 	var longest time.Duration
-	err = usage.each(ctx, everything, func(of container) error {
+	err = usage.each(ctx, func(string) bool { return true }, func(of container) error {
 		shown.At(of.part, of.ID)
 		longest = max(longest, time.Duration(of.Samples[len(of.Samples)-1].At-of.Samples[0].At)*time.Millisecond)
 		found.series = append(found.series, of.ID)
@@ -278,9 +278,6 @@ type recorded interface {
 	// name is that of the usage, for sentences.
 	name() string
 }
-
-// everything is wanted.
-func everything(string) bool { return true }
 
 // traceFile is a recorded file.
 type traceFile struct {
