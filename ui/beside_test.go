@@ -1,7 +1,6 @@
 package ui_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -38,9 +37,9 @@ func TestTheWordsOfNode(t *testing.T) {
 	for i := range caches.Others.Nodes {
 		n := caches.Others.Nodes[i]
 		got := page(t, caches, "/ui/nodes/"+n.Node)
-		var text bytes.Buffer
-		require.NoError(t, answers.LiveNode{Node: n, Now: Now}.Human(&text, true))
-		for line := range strings.Lines(text.String()) {
+		text, err := answers.LiveNode{Node: n, Now: Now}.Human(true)
+		require.NoError(t, err)
+		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
 			if regexp.MustCompile("^[A-Z ]+$").MatchString(line) {
 				continue // the header of a table
@@ -68,10 +67,10 @@ func TestTheWordsOfSavings(t *testing.T) {
 		for i := range cluster.Recommendations {
 			entries = append(entries, of(&cluster.Recommendations[i]))
 		}
-		answer, got := answers.NewSavings(entries, true), page(t, caches, path)
-		var text bytes.Buffer
-		require.NoError(t, answer.Human(&text, false))
-		for i, line := range strings.Split(text.String(), "\n")[:3] {
+		answer, got := answers.Savings{Report: report.New(entries, true)}, page(t, caches, path)
+		text, err := answer.Human(false)
+		require.NoError(t, err)
+		for i, line := range strings.Split(text, "\n")[:3] {
 			assert.Contains(t, got, line, "sentence %d", i)
 		}
 		assert.Contains(t, got, report.Autoscaler)

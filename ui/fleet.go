@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
@@ -63,7 +63,7 @@ func pair(amounts [2]recommender.Amount) (text [2]string) {
 		if amount < 0 {
 			amount, sign = -amount, "-"
 		}
-		text[r] = sign + explain.Readable(r, recommender.Format(r, amount))
+		text[r] = sign + display.Readable(r, recommender.Format(r, amount))
 	}
 	return text
 }
@@ -116,6 +116,9 @@ func personFor(p *v1alpha1.AttunePolicy, now time.Time) (person, bool) {
 		return person{}, false
 	}
 	out := person{p.Namespace, namespacePath(p.Namespace), p.Name, ready.Reason, ready.Message}
+	if policy.OfCluster(p) {
+		out.Namespace, out.NamespacePath = "all namespaces", Path
+	}
 	// Of a policy that is ready, the other condition is what a person looks after.
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDegraded); c != nil && ready.Ready == "True" {
 		out.Reason, out.Message = c.Reason, c.Message
@@ -134,19 +137,13 @@ func fleetOf(c Cluster, page int) fleet {
 	}
 	out := fleet{At: c.At}
 	for i := range c.Policies {
-		p := &c.Policies[i]
-		if policy.OfCluster(p) { // it is in no namespace
-			out.All.policy(p)
-			if needs, ok := personFor(p, c.At); ok {
-				out.All.Persons++
-				needs.Namespace, needs.NamespacePath = "all namespaces", Path
-				out.Persons = append(out.Persons, needs)
-			}
-			continue
+		p, in := &c.Policies[i], &out.All
+		if !policy.OfCluster(p) { // a cluster policy is in no namespace
+			in = of(p.Namespace)
 		}
-		of(p.Namespace).policy(p)
+		in.policy(p)
 		if needs, ok := personFor(p, c.At); ok {
-			of(p.Namespace).Persons++
+			in.Persons++
 			out.Persons = append(out.Persons, needs)
 		}
 	}

@@ -44,14 +44,14 @@ func missing(sentence string, args ...any) (answer, error) {
 func NewHandler(caches Caches, failed func(path string, err error)) http.Handler {
 	h, mux := handler{caches, failed, newAdditions()}, http.NewServeMux()
 	for path, page := range map[string]func(*http.Request) (answer, error){
-		Path + "{$}":                          h.fleet,
-		Path + "ns/{namespace}":               h.namespace,
-		Path + "ns/{namespace}/{kind}/{name}": h.workload,
+		Path + "{$}":                          h.within(h.fleet),
+		Path + "ns/{namespace}":               h.within(h.namespace),
+		Path + "ns/{namespace}/{kind}/{name}": h.within(h.workload),
 		Path + "nodes":                        h.nodes,
 		Path + "nodes/{node}":                 h.node,
 		Path + "savings":                      h.savings,
 		Path + "savings/{namespace}":          h.savings,
-		Path + "search":                       h.search,
+		Path + "search":                       h.within(h.search),
 		"/":                                   func(*http.Request) (answer, error) { return missing("There is no such page.") },
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { h.send(w, r, page) })
@@ -62,20 +62,23 @@ func NewHandler(caches Caches, failed func(path string, err error)) http.Handler
 	})
 }
 
-func (h handler) fleet(r *http.Request) (answer, error) {
-	cluster, err := h.caches.All(r.Context(), "")
-	if err != nil {
-		return answer{}, err
+// within makes a page of what is in the namespace of the path, or in all namespaces where the path has none.
+func (h handler) within(page func(*http.Request, Cluster) (answer, error)) func(*http.Request) (answer, error) {
+	return func(r *http.Request) (answer, error) {
+		cluster, err := h.caches.All(r.Context(), r.PathValue("namespace"))
+		if err != nil {
+			return answer{}, err
+		}
+		return page(r, cluster)
 	}
+}
+
+func (h handler) fleet(r *http.Request, cluster Cluster) (answer, error) {
 	return found("fleet", fleetOf(cluster, pageOf(r)))
 }
 
-func (h handler) namespace(r *http.Request) (answer, error) {
+func (h handler) namespace(r *http.Request, cluster Cluster) (answer, error) {
 	name := r.PathValue("namespace")
-	cluster, err := h.caches.All(r.Context(), name)
-	if err != nil {
-		return answer{}, err
-	}
 	if len(cluster.Policies)+len(cluster.Recommendations) == 0 {
 		return missing("Namespace %s has no AttunePolicy and no AttuneRecommendation.", name)
 	}
@@ -90,12 +93,8 @@ func (h handler) namespace(r *http.Request) (answer, error) {
 	return found("namespace", namespaceOf(cluster, name, pageOf(r), explained))
 }
 
-func (h handler) workload(r *http.Request) (answer, error) {
+func (h handler) workload(r *http.Request, cluster Cluster) (answer, error) {
 	namespace, kind, name := r.PathValue("namespace"), v1alpha1.WorkloadKind(r.PathValue("kind")), r.PathValue("name")
-	cluster, err := h.caches.All(r.Context(), namespace)
-	if err != nil {
-		return answer{}, err
-	}
 	for i := range cluster.Recommendations {
 		rec := &cluster.Recommendations[i]
 		if rec.Spec.Workload.Kind == kind && rec.Spec.Workload.Name == name {
@@ -138,4 +137,76 @@ func (h handler) send(w http.ResponseWriter, r *http.Request, page func(*http.Re
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(a.status)
 	_, _ = w.Write(body) // HEAD has none: the server leaves it out
+}
+
+func (h handler) nodes(r *http.Request) (answer, error) {
+	all, err := h.caches.Nodes(r.Context())
+	if err != nil {
+		return answer{}, err
+	}
+	ctx, stop := context.WithTimeout(r.Context(), rowsWithin)
+	defer stop()
+	page, err := nodesOf(ctx, all, pageOf(r), h.caches.Node)
+	if err != nil {
+		return answer{}, err
+	}
+	return found("nodes", page)
+}
+
+func (h handler) node(r *http.Request) (answer, error) {
+	all, err := h.caches.Nodes(r.Context())
+	if err != nil {
+		return answer{}, err
+	}
+	if all.Problem != "" {
+		return missing("%s", all.Problem)
+	}
+	name := r.PathValue("node")
+	switch n, known, err := h.caches.Node(r.Context(), name); {
+	case err != nil:
+		return answer{}, err
+	case !known:
+		return missing("Node %s is not known to the operator.", name)
+	default:
+		return found("node", nodeOf(n, all.At))
+	}
+}
+
+// savings are added up by one request at a time. The turn has ended when the page is sent: a slow reader keeps no other waiting.
+func (h handler) savings(r *http.Request) (answer, error) {
+	ctx, stop := context.WithTimeout(r.Context(), addedWithin)
+	defer stop()
+	namespace, page := r.PathValue("namespace"), pageOf(r)
+	path := savingsPath(namespace)
+	if last, known := h.adding.known(path, page); known {
+		return found("savings", last)
+	}
+	if !h.adding.begin(ctx) {
+		return late("Other savings are being added up: try again in some seconds.")
+	}
+	defer h.adding.end()
+	if last, known := h.adding.known(path, page); known { // it was made meanwhile
+		return found("savings", last)
+	}
+	cluster, err := h.caches.All(ctx, namespace)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case namespace != "" && len(cluster.Recommendations) == 0:
+		return missing("Namespace %s has no AttuneRecommendation.", namespace)
+	}
+	made, whole := savedOf(ctx, cluster, namespace, page, h.caches.Savings(ctx))
+	if !whole {
+		return late(fmt.Sprintf("%d workloads could not be added up in time: kubectl attune savings adds up a namespace with -n.", len(cluster.Recommendations)))
+	}
+	h.adding.keep(path, page, made)
+	return found("savings", made)
+}
+
+func late(sentence string) (answer, error) {
+	return answer{http.StatusServiceUnavailable, "late", sentence}, nil
+}
+
+func (h handler) search(r *http.Request, cluster Cluster) (answer, error) {
+	return found("search", searchOf(cluster, r.URL.Query().Get("q"), pageOf(r)))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -110,9 +110,9 @@ func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) work
 
 // movement is what a container has and what it is to have. Without a target it is what it has.
 func movement(r recommender.Resource, current, target *string) string {
-	now := explain.OrNone(r, current)
+	now := display.OrNone(r, current)
 	if target == nil {
 		return now + ", no recommendation"
 	}
-	return now + " → " + explain.OrNone(r, target)
+	return now + " → " + display.OrNone(r, target)
 }

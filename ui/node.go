@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/decision/words"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -59,17 +58,23 @@ type nodePage struct {
 
 func nodePath(name string) string { return Path + "nodes/" + segment(name) }
 
-// nodesOf makes the model. node is asked about the nodes of the page alone.
-func nodesOf(all Nodes, page int, node func(name string) (decision.Node, bool)) nodesPage {
+// nodesOf makes the model. node is asked about the nodes of the page alone, until the context ends.
+func nodesOf(ctx context.Context, all Nodes, page int, node func(context.Context, string) (decision.Node, bool, error)) (nodesPage, error) {
 	out := nodesPage{Nodes: all, Pages: pagesOf(Path+"nodes", page, len(all.Names))}
 	for _, name := range all.Names[out.first:out.last] {
 		row := nodeRow{Name: name, Path: nodePath(name), State: "not looked at yet"}
-		if n, known := node(name); known {
-			row = nodeRowOf(n)
+		if ctx.Err() == nil {
+			n, known, err := node(ctx, name)
+			if err != nil {
+				return out, err
+			}
+			if known {
+				row = nodeRowOf(n)
+			}
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	return out
+	return out, nil
 }
 
 func nodeRowOf(n decision.Node) nodeRow {
@@ -96,14 +101,13 @@ func nodeRowOf(n decision.Node) nodeRow {
 
 // amountsText is such as "3900m, 7.9Gi".
 func amountsText(p decision.Pair) string {
-	return explain.Readable(recommender.CPU, p.CPU) + ", " + explain.Readable(recommender.Memory, p.Memory)
+	return display.Readable(recommender.CPU, p.CPU) + ", " + display.Readable(recommender.Memory, p.Memory)
 }
 
 // nodeOf makes the model of one node.
 func nodeOf(n decision.Node, at time.Time) nodePage {
-	said := words.Node{Node: n}
 	out := nodePage{
-		At: at, Name: n.Node, Sentence: said.Sentence(at) + ".", Overcommitted: said.Overcommitted(), HoldersHead: words.HoldersHead, Holders: said.Holders(),
+		At: at, Name: n.Node, Sentence: n.Sentence(at) + ".", Overcommitted: n.Overcommitted(), HoldersHead: decision.HoldersHead, Holders: n.Holders(),
 		Facts: []fact{
 			{"the node has", amountsText(n.Allocatable)}, {"pods that count as they are", amountsText(n.Others)}, {"for pods that share", amountsText(n.Available)},
 		},
@@ -115,8 +119,8 @@ func nodeOf(n decision.Node, at time.Time) nodePage {
 	}
 	for _, t := range []struct {
 		title string
-		words.Table
-	}{{"Who holds what", said.Containers(true)}, {"Who has to go", said.Leaving()}, {"How the shares came about", said.Computation()}} {
+		display.Table
+	}{{"Who holds what", n.Containers()}, {"Who has to go", n.Leaving()}, {"How the shares came about", n.Computation()}} {
 		if len(t.Rows) == 0 {
 			continue
 		}
@@ -124,8 +128,10 @@ func nodeOf(n decision.Node, at time.Time) nodePage {
 		for _, name := range t.Header {
 			part.Header = append(part.Header, strings.ReplaceAll(strings.ToLower(name), "cpu", "CPU"))
 		}
-		for i, row := range part.Rows {
-			part.Rows[i] = dashed(row)
+		for _, row := range part.Rows { // the rows are this page's own
+			for i, cell := range row {
+				row[i] = orDash(cell)
+			}
 		}
 		out.Tables = append(out.Tables, part)
 	}
@@ -135,7 +141,7 @@ func nodeOf(n decision.Node, at time.Time) nodePage {
 // headroom is what is left for those that share beyond what they need: their spikes share it.
 func headroom(n decision.Node) string {
 	left := func(r recommender.Resource, has, needs string) string {
-		return explain.Readable(r, recommender.Format(r, max(0, exactly(r, has)-exactly(r, needs))))
+		return display.Readable(r, recommender.Format(r, max(0, exactly(r, has)-exactly(r, needs))))
 	}
 	return left(recommender.CPU, n.Available.CPU, n.Decided.Needed.CPU) + ", " + left(recommender.Memory, n.Available.Memory, n.Decided.Needed.Memory)
 }
@@ -147,25 +153,4 @@ func exactly(r recommender.Resource, text string) recommender.Amount {
 		return 0
 	}
 	return podview.AmountOf(r, quantity)
-}
-
-// dashed returns a row with a dash in the place of empty cells.
-func dashed(row []string) []string {
-	cells := make([]string, len(row))
-	for i, cell := range row {
-		cells[i] = orDash(cell)
-	}
-	return cells
-}
-
-// inTime asks about a node until the context ends.
-func inTime(ctx context.Context, node func(context.Context, string) (decision.Node, bool, error), failed *error) func(string) (decision.Node, bool) {
-	return func(name string) (decision.Node, bool) {
-		if ctx.Err() != nil || *failed != nil {
-			return decision.Node{}, false
-		}
-		n, known, err := node(ctx, name)
-		*failed = err
-		return n, known
-	}
 }

@@ -3,12 +3,12 @@ package ui
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/recommender"
@@ -45,39 +45,32 @@ func savingsPath(namespace string) string {
 // savedOf adds up what workloads save, and keeps the rows of the page alone. false: the context ended before all was added up.
 func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func(*v1alpha1.AttuneRecommendation) report.Entry) (savedPage, bool) {
 	out := savedPage{At: c.At, Namespace: namespace, Autoscaler: report.Autoscaler, Workloads: len(c.Recommendations)}
-	var total report.Adder
-	by := map[string]*report.Adder{}
+	var sums report.Sums
 	recs := byName(c.Recommendations)
-	if out.Pages = pagesOf(savingsPath(namespace), page, len(recs)); namespace == "" {
-		out.Pages = Pages{}
+	if namespace != "" {
+		out.Pages = pagesOf(savingsPath(namespace), page, len(recs))
 	}
 	for i, rec := range recs {
 		if ctx.Err() != nil {
 			return out, false
 		}
 		e := of(rec)
-		total.Add(e)
-		switch {
-		case namespace == "":
-			if by[rec.Namespace] == nil {
-				by[rec.Namespace] = &report.Adder{}
-			}
-			by[rec.Namespace].Add(e)
-		case i >= out.first && i < out.last:
+		sums.Add(e)
+		if i >= out.first && i < out.last {
 			w := report.RowOf(e, true)
 			out.Rows = append(out.Rows, savedRow{
 				Name: e.Workload.String(), Path: pathOf(e.Workload), Realised: cells(w.Realised), Potential: cells(&w.Potential), NotCounted: report.Words(w.NotCounted),
 			})
 		}
 	}
-	out.Sentences = total.Sum(true).Sentences()
+	out.Sentences = sums.Total(true).Sentences()
 	if namespace == "" {
-		names := slices.Sorted(maps.Keys(by))
-		out.Pages = pagesOf(savingsPath(""), page, len(names))
-		for _, name := range names[out.first:out.last] {
-			sum := by[name].Sum(true)
+		all := sums.Namespaces(true)
+		out.Pages = pagesOf(savingsPath(""), page, len(all))
+		for _, sum := range all[out.first:out.last] {
 			out.Rows = append(out.Rows, savedRow{
-				Name: name, Path: savingsPath(name), Workloads: sum.Workloads, Realised: cells(sum.Realised), Potential: cells(&sum.Potential), NotCounted: sum.NotCounted.Sentence(),
+				Name: sum.Namespace, Path: savingsPath(sum.Namespace), Workloads: sum.Workloads, Realised: cells(sum.Realised), Potential: cells(&sum.Potential),
+				NotCounted: sum.NotCounted.Sentence(),
 			})
 		}
 	}
@@ -86,7 +79,7 @@ func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func
 
 // cells are CPU, memory and price.
 func cells(s *report.Saved) [3]string {
-	return [3]string{explain.Readable(recommender.CPU, s.CPU), explain.Readable(recommender.Memory, s.Memory), orDash(s.Money())}
+	return [3]string{display.Readable(recommender.CPU, s.CPU), display.Readable(recommender.Memory, s.Memory), orDash(s.Money())}
 }
 
 // byName sorts recommendations by namespace, kind and name. They are the caches' own.
@@ -117,4 +110,71 @@ func savingOf(e *report.Entry) *saving {
 	var one report.Adder
 	one.Add(*e)
 	return &saving{one.Sum(true).Sentences(), report.Autoscaler, e.Figures.NotCounted}
+}
+
+const (
+	// addedWithin is how long the savings of all workloads may take to be added up, with the wait for others. A workload of three
+	// pods takes some 25 µs beside reading it.
+	addedWithin = 6 * time.Second
+	// addedFor is how long a page of savings is shown again.
+	addedFor = 15 * time.Second
+	// mostAdding is how many requests add up or wait: others than savings are to be answered meanwhile.
+	mostAdding = 2
+)
+
+// additions has pages of savings made one at a time, and keeps the last one for addedFor: viewers in a loop cost one
+// processor at most, and on one page next to nothing.
+type additions struct {
+	// places are those of the requests that add up or wait, and turn is that of the one that adds up.
+	places, turn chan struct{}
+
+	// mutex guards what follows: the page that was made last, whose it is, and when.
+	mutex sync.Mutex
+	path  string
+	page  int
+	last  savedPage
+	made  time.Time
+}
+
+func newAdditions() *additions {
+	return &additions{places: make(chan struct{}, mostAdding), turn: make(chan struct{}, 1)}
+}
+
+// begin waits for the turn, which is had at once where nobody else has it. false: too many wait already, or the context ended
+// before.
+func (a *additions) begin(ctx context.Context) bool {
+	select {
+	case a.places <- struct{}{}:
+	default:
+		return false
+	}
+	select {
+	case a.turn <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case a.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		<-a.places
+		return false
+	}
+}
+
+// end gives the turn to the next.
+func (a *additions) end() { <-a.turn; <-a.places }
+
+// known is the page of a path, if it is the last one and not too old.
+func (a *additions) known(path string, page int) (savedPage, bool) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.last, a.path == path && a.page == page && time.Since(a.made) < addedFor
+}
+
+// keep a page that was made now.
+func (a *additions) keep(path string, page int, made savedPage) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.path, a.page, a.last, a.made = path, page, made, time.Now()
 }

@@ -2,9 +2,9 @@
 // They are read-only and load nothing but themselves.
 //
 // NewHandler (handler.go) answers requests. It reads objects through Caches, makes a model of values of them (fleet.go,
-// namespace.go, workload.go with usage.go, lines.go and beside.go, node.go, saved.go, search.go), and has html/template fill
+// namespace.go, workload.go with usage.go, node.go, saved.go, search.go), and has html/template fill
 // the files *.html with it (page.go), which escapes every name. What a page says of targets comes from package explain, what
-// is held from package held, what is saved from internal/savings/report, of nodes from internal/decision/words: the plugin
+// is held from package held, what is saved from internal/savings/report, of nodes from internal/decision: the plugin
 // says the same. The package holds no client. Start reading there.
 package ui
 

@@ -151,9 +151,9 @@ func TestTheWordsOfExplain(t *testing.T) {
 		page := words(t, get(t, caches, fmt.Sprintf("/ui/ns/%s/%s/%s", rec.Namespace, rec.Spec.Workload.Kind, rec.Spec.Workload.Name)).Body.String())
 		answer, err := Live(rec).Explain()
 		require.NoError(t, err)
-		var text strings.Builder
-		require.NoError(t, answer.Human(&text, false))
-		for line := range strings.Lines(text.String()) {
+		text, err := answer.Human(false)
+		require.NoError(t, err)
+		for line := range strings.Lines(text) {
 			line = strings.Join(strings.Fields(line), " ")
 			// A summary is a table on the page, where each amount has a cell.
 			if regexp.MustCompile(`^(cpu|memory): request`).MatchString(line) || line == "pods" {

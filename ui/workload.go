@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -9,8 +10,12 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/event/told"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -153,7 +158,7 @@ func containerOf(id string, of drawn) container {
 // amountsOf a resource: of the request, and of the limit where there is one.
 func amountsOf(c explain.Container, r recommender.Resource) [][4]string {
 	row := func(name string, v explain.Value) [4]string {
-		return [4]string{name, explain.OrNone(r, v.Current), explain.OrNone(r, v.Next), explain.OrNone(r, v.Target)}
+		return [4]string{name, display.OrNone(r, v.Current), display.OrNone(r, v.Next), display.OrNone(r, v.Target)}
 	}
 	request, limit := c.Values(r)
 	if limit.Current == nil && limit.Target == nil {
@@ -185,11 +190,7 @@ func historyOf(rec *v1alpha1.AttuneRecommendation) table {
 func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "Floors", Header: []string{"container", "resource", "amount", "reason", "learned"}}
 	for _, f := range rec.Status.Floors {
-		r := recommender.CPU
-		if f.Resource == recommender.Memory.String() {
-			r = recommender.Memory
-		}
-		t.Rows = append(t.Rows, []string{f.Container, f.Resource, explain.Readable(r, f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
+		t.Rows = append(t.Rows, []string{f.Container, f.Resource, display.Readable(display.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
 	}
 	return t
 }
@@ -220,10 +221,10 @@ func sizes(of []v1alpha1.ContainerResources) string {
 		for _, r := range recommender.Resources {
 			request, limit := a.Of(r)
 			if request != nil {
-				parts = append(parts, r.String()+" request "+explain.OrNone(r, request))
+				parts = append(parts, r.String()+" request "+display.OrNone(r, request))
 			}
 			if limit != nil {
-				parts = append(parts, r.String()+" limit "+explain.OrNone(r, limit))
+				parts = append(parts, r.String()+" limit "+display.OrNone(r, limit))
 			}
 		}
 		if parts == nil {
@@ -241,9 +242,39 @@ func when(t *metav1.Time) string {
 	return utc(t.Time)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "–"
+func orDash(text string) string { return cmp.Or(text, "–") }
+
+// Beside is what a workload's page shows beside the explanation. What is not known is empty.
+type Beside struct {
+	// Trails are what the containers had and were to have over time, by container, as far as the leader kept it.
+	Trails map[string]trail.Trail
+	// Saved is what the workload saves.
+	Saved *report.Entry
+	// Settings are those of its policy, in the order of their paths.
+	Settings []policy.Field
+	// Events are those that this leader sent, newest first.
+	Events []told.Event
+}
+
+// mostSettings are the rows of the settings: more than there are fields.
+const mostSettings = 200
+
+// settingsOf has a row for each setting, as explain shows them.
+func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table {
+	t := table{Title: "Settings", Header: []string{"field", "value", "set by"}}
+	for _, setting := range explain.SettingsOf(fields, rec) {
+		t.Rows = append(t.Rows, []string{setting.Field, orDash(setting.Value), setting.SetBy})
 	}
-	return text
+	t.More = max(0, len(t.Rows)-mostSettings)
+	t.Rows = t.Rows[:len(t.Rows)-t.More]
+	return t
+}
+
+// eventsOf has a row for each event.
+func eventsOf(events []told.Event) table {
+	t := table{Title: "Events since the leader began to lead", Header: []string{"time", "type", "reason", "pod", "message"}}
+	for _, e := range events {
+		t.Rows = append(t.Rows, []string{utc(e.At), e.Type, e.Reason, orDash(e.Pod), e.Message})
+	}
+	return t
 }

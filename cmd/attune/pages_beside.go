@@ -10,7 +10,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/decision/stored"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings/report"
@@ -101,7 +100,7 @@ func (p pages) Node(ctx context.Context, name string) (decision.Node, bool, erro
 		pods[i] = &list.Items[i]
 	}
 	var failed error
-	answer := stored.Node(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+	answer := decision.Stored(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
 		rec, err := owners.Recommendation(ctx, p.client, pod)
 		if err != nil {
 			failed = err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -65,31 +64,25 @@ type annotatedWorkload struct {
 
 // Human implements document.
 // It writes one sentence for each workload, with "already" where nothing was changed.
-func (r annotateReport) Human(w io.Writer, _ bool) error {
+func (r annotateReport) Human(bool) (string, error) {
+	var text strings.Builder
 	for _, a := range r.Workloads {
 		already := ""
 		if !a.Changed {
 			already = "already "
 		}
-		if _, err := fmt.Fprintf(w, "%s/%s in namespace %s is %s%s\n", a.Kind, a.Name, a.Namespace, already, a.Done); err != nil {
-			return err
-		}
+		fmt.Fprintf(&text, "%s/%s in namespace %s is %s%s\n", a.Kind, a.Name, a.Namespace, already, a.Done)
 	}
-	if r.after == "" || len(r.Workloads) == 0 {
-		return nil
+	if r.after != "" && len(r.Workloads) > 0 {
+		text.WriteString(r.after + "\n")
 	}
-	_, err := fmt.Fprintln(w, r.after)
-	return err
+	return text.String(), nil
 }
 
 // annotate writes the annotations on the workloads that the command line names or selects. It stops at the first
 // error, and prints what was done before.
 func (e *environment) annotate(ctx context.Context, arguments []string, write annotation) error {
-	r, err := e.reach()
-	if err != nil {
-		return err
-	}
-	targets, err := e.targets(ctx, r, arguments)
+	r, targets, err := e.targets(ctx, arguments)
 	if err != nil {
 		return err
 	}
@@ -110,33 +103,29 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 
 // targets returns the named workloads, or those with a recommendation that -l selects, or with -A alone all of them.
 // None of the three is an error: a verb that writes must not act on all workloads by omission.
-func (e *environment) targets(ctx context.Context, r reach, arguments []string) ([]workload.Identity, error) {
+func (e *environment) targets(ctx context.Context, arguments []string) (r reach, selected []workload.Identity, err error) {
 	switch named := len(arguments) > 0; {
 	case named && e.scope.selector != "":
-		return nil, errors.New("name the workloads or select them with -l, not both")
+		return r, nil, errors.New("name the workloads or select them with -l, not both")
 	case named:
-		return e.parseWorkloads(arguments)
-	case e.scope.selector == "" && !e.scope.all:
-		return nil, errors.New("which workload? write KIND/NAME, e.g. deployment/web, select some with -l, or all with -A")
-	}
-	recs, err := e.selectRecommendations(ctx, r, nil)
-	if err != nil {
-		return nil, err
-	}
-	if e.scope.selector == "" { // a recommendation outlives its workload by a week
-		if recs, err = r.ofWorkloads(ctx, recs); err != nil {
-			return nil, err
+		if r, err = e.reach(); err == nil {
+			selected, err = e.parseWorkloads(arguments)
 		}
+		return r, selected, err
+	case e.scope.selector == "" && !e.scope.all:
+		return r, nil, errors.New("which workload? write KIND/NAME, e.g. deployment/web, select some with -l, or all with -A")
+	}
+	if r, err = e.recommendations(ctx, nil); err == nil && e.scope.selector == "" { // a recommendation outlives its workload by a week
+		err = r.keepExisting(ctx)
 	}
 	// A selector that matches nothing is an error here, since nothing was written.
-	if len(recs) == 0 {
-		return nil, fmt.Errorf("%s selects no workload that has a recommendation", cmp.Or(strings.TrimSuffix("-l "+e.scope.selector, "-l "), "-A"))
+	if err == nil && len(r.recs) == 0 {
+		err = fmt.Errorf("%s selects no workload that has a recommendation", cmp.Or(strings.TrimSuffix("-l "+e.scope.selector, "-l "), "-A"))
 	}
-	selected := make([]workload.Identity, len(recs))
-	for i := range recs {
-		selected[i] = workload.IdentityOf(&recs[i])
+	for i := range r.recs {
+		selected = append(selected, workload.IdentityOf(&r.recs[i]))
 	}
-	return selected, nil
+	return r, selected, err
 }
 
 // on writes the annotations on one workload, and returns whether that changed it. A workload that belongs to

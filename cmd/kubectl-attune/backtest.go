@@ -157,11 +157,14 @@ func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []
 	if f.from != "" {
 		return newLiveUsage(ctx, env, *f, policies)
 	}
-	trace := &traceFile{env: env, path: f.trace, bounds: f.node.Bounds()}
+	trace := traceFile{env: env, path: f.trace, bounds: f.node.Bounds()}
 	if !f.policyJudged() {
 		return trace, nil
 	}
-	settings, err := backtestSettings(f.policy)
+	settings, err := policy.Defaults(v1alpha1.StrategyWorkload)
+	if f.policy != "" {
+		settings, err = readSettings(f.policy)
+	}
 	trace.settings = settings.Recommender
 	return trace, err
 }
@@ -189,7 +192,7 @@ func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *termina
 		found.tallies = append(found.tallies, backtest.NewTally(c.name))
 	}
 	var longest time.Duration
-	err = usage.each(ctx, everything, func(of container) error {
+	err = usage.each(ctx, func(string) bool { return true }, func(of container) error {
 		shown.At(of.part, of.ID)
 		longest = max(longest, time.Duration(of.Samples[len(of.Samples)-1].At-of.Samples[0].At)*time.Millisecond)
 		found.series = append(found.series, of.ID)
@@ -256,14 +259,6 @@ func (f *backtestFlags) alone(settings recommender.Settings) recommender.Setting
 	return alone
 }
 
-// backtestSettings are those of a policy file, or the built-in ones.
-func backtestSettings(path string) (policy.Settings, error) {
-	if path == "" {
-		return policy.Defaults(v1alpha1.StrategyWorkload)
-	}
-	return readSettings(path)
-}
-
 // container is one series that is replayed, and what it is judged by.
 type container struct {
 	backtest.Series
@@ -284,9 +279,6 @@ type recorded interface {
 	name() string
 }
 
-// everything is wanted.
-func everything(string) bool { return true }
-
 // traceFile is a recorded file.
 type traceFile struct {
 	env  *environment
@@ -294,30 +286,23 @@ type traceFile struct {
 	// settings that are judged; a sweep looks at none.
 	settings recommender.Settings
 	bounds   usage.Most // of plausible samples, by --node
-	// told: what is unusual in the file has been said.
-	told bool
 }
 
-func (t *traceFile) name() string { return t.path }
+func (t traceFile) name() string { return t.path }
 
-func (t *traceFile) each(_ context.Context, want func(string) bool, yield func(container) error) error {
+func (t traceFile) each(_ context.Context, want func(string) bool, yield func(container) error) error {
 	part := 0.0
 	report, err := csvfile.Each(t.path, func(read float64) { part = read }, func(of backtest.Series) error {
 		if !want(of.ID) {
 			return nil
 		}
-		if dropped := csvfile.DropImplausible(of, t.bounds); !t.told {
-			t.env.noteDropped(of.ID, dropped)
-		}
+		t.env.noteDropped(of.ID, csvfile.DropImplausible(of, t.bounds))
 		return yield(container{Series: of, settings: t.settings, part: part})
 	})
 	if err != nil {
 		return err
 	}
-	if odd := oddities(report); odd != "" && !t.told {
-		t.env.note("%s: %d rows, %s", t.path, report.Rows, odd)
-	}
-	t.told = true
+	t.env.noteOddities(t.path, report)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 )
@@ -75,12 +75,12 @@ func newSweepAnswer(of risks, tallies []*backtest.Tally) (answer sweepAnswer) {
 }
 
 // Human writes one row for each risk.
-func (a sweepAnswer) Human(w io.Writer, wide bool) error {
-	t := backtestTable("RISK", wide)
+func (a sweepAnswer) Human(wide bool) (string, error) {
+	t := backtestTable("RISK")
 	for _, s := range a.Sweep {
-		t.Add(s.row(strconv.FormatFloat(s.Risk, 'g', -1, 64), wide)...)
+		t.Add(s.row(strconv.FormatFloat(s.Risk, 'g', -1, 64))...)
 	}
-	return writeBacktest(w, t, a.Sweep[0].backtestResult)
+	return backtestText(t, wide, a.Sweep[0].backtestResult)
 }
 
 // newBacktestAnswer has the first tally as the policy's, and the others as peers.
@@ -100,8 +100,8 @@ func resultOf(r backtest.Report) backtestResult {
 	}
 	if of := r.Of[recommender.Memory]; of.Measured {
 		result.Memory = &backtestMemory{backtestSlack: slackOf(of), OOMHoursPerDay: rounded(r.OOMHours)}
-		if own := rounded(r.OwnOOMHours); r.Own {
-			result.Memory.OwnLimitOOMHoursPerDay = &own
+		if r.Own {
+			result.Memory.OwnLimitOOMHoursPerDay = new(rounded(r.OwnOOMHours))
 		}
 	}
 	return result
@@ -115,34 +115,29 @@ func slackOf(r backtest.ResourceReport) backtestSlack {
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // Human writes one row for the policy and one for each peer.
-func (a backtestAnswer) Human(w io.Writer, wide bool) error {
-	t := backtestTable("NAME", wide)
-	t.Add(a.row("attune", wide)...)
+func (a backtestAnswer) Human(wide bool) (string, error) {
+	t := backtestTable("NAME")
+	t.Add(a.row("attune")...)
 	for _, p := range a.Peers {
-		t.Add(p.row(p.Name, wide)...)
+		t.Add(p.row(p.Name)...)
 	}
-	return writeBacktest(w, t, a.backtestResult)
+	return backtestText(t, wide, a.backtestResult)
 }
 
 // backtestTable is an empty table of results, whose first column says what they are of.
-func backtestTable(of string, wide bool) answers.Table {
-	t := answers.Table{Header: []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}, Wide: wide}
-	if wide {
-		t.Header = append(t.Header, "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY")
+func backtestTable(of string) display.Table {
+	return display.Table{
+		Header:   []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY", "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY"},
+		OnlyWide: []string{"MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY"},
 	}
-	return t
 }
 
-// writeBacktest writes a table, and what it is about.
-func writeBacktest(w io.Writer, t answers.Table, r backtestResult) error {
-	if err := t.Write(w); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays)
-	return err
+// backtestText is a table, and what it is about.
+func backtestText(t display.Table, wide bool, r backtestResult) (string, error) {
+	return answers.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays), nil
 }
 
-func (r backtestResult) row(name string, wide bool) []string {
+func (r backtestResult) row(name string) []string {
 	cpu, memory := make([]string, 4), make([]string, 3)
 	if c := r.CPU; c != nil {
 		cpu = []string{percent(c.FleetSlack), fmt.Sprintf("%.1f", c.StarvedMinutesPerDay), percent(c.MedianSlack), fmt.Sprintf("%.1f", c.DeepMinutesPerDay)}
@@ -153,11 +148,7 @@ func (r backtestResult) row(name string, wide bool) []string {
 			memory[1] += fmt.Sprintf(" (own limit %.4f)", *own)
 		}
 	}
-	row := []string{name, cpu[0], cpu[1], memory[0], memory[1], fmt.Sprintf("%.2f", r.ResizesPerDay)}
-	if wide {
-		row = append(row, cpu[2], cpu[3], memory[2])
-	}
-	return row
+	return []string{name, cpu[0], cpu[1], memory[0], memory[1], fmt.Sprintf("%.2f", r.ResizesPerDay), cpu[2], cpu[3], memory[2]}
 }
 
 func percent(part float64) string { return fmt.Sprintf("%.1f%%", 100*part) }

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/clusterusage"
+	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/connect"
 	"attune.io/attune/internal/inscope"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
@@ -29,45 +30,45 @@ const (
 	fromPrometheus = "prometheus"
 )
 
-// liveUsage is what the workloads of some policies used lately, in the cluster.
+// liveUsage is what the workloads of some policies used lately, in the cluster. Its recommendations are those of the policies.
 type liveUsage struct {
-	env    *environment
-	client client.Client
+	reach
 	// from is a value of --from, address that of --address.
 	from, address string
-	span          clusterusage.Span
-	// recs are the recommendations of the policies, by workload.
-	recs []v1alpha1.AttuneRecommendation
-	// settings of each policy.
-	settings map[client.ObjectKey]policy.Settings
-	// templates of the workloads, as far as they can be read.
-	templates workloads
+	span          connect.Span
+	// of has the settings of each policy.
+	of map[client.ObjectKey]policy.Settings
+	// sizes are the workloads, as far as their templates can be read.
+	sizes workloads
 	// neighbours are all workloads of a namespace that have a recommendation.
 	neighbours map[string]workload.PodIndex
 	// servers by address and labels, each made once.
 	servers map[string]*prometheus.Client
-	// noted sentences, each said once.
-	noted map[string]bool
+}
+
+// usageWithin makes a liveUsage of the time until now, without policies.
+func (r reach) usageWithin(last time.Duration, from, address string) *liveUsage {
+	now := r.env.now()
+	return &liveUsage{
+		reach: r, from: from, address: address, span: connect.Span{From: now.Add(-last), To: now},
+		of: map[client.ObjectKey]policy.Settings{}, neighbours: map[string]workload.PodIndex{}, servers: map[string]*prometheus.Client{},
+	}
 }
 
 // newLiveUsage selects policies by their names, else by -n, -A and -l, and reads what belongs to them.
 func newLiveUsage(ctx context.Context, env *environment, flags backtestFlags, names []string) (*liveUsage, error) {
-	c, err := env.cluster.Client()
+	r, err := env.reach()
 	if err != nil {
 		return nil, err
 	}
-	now := env.now()
-	l := &liveUsage{
-		env: env, client: c, from: flags.from, address: flags.address, span: clusterusage.Span{From: now.Add(-flags.last.Duration), To: now},
-		settings: map[client.ObjectKey]policy.Settings{}, neighbours: map[string]workload.PodIndex{}, servers: map[string]*prometheus.Client{}, noted: map[string]bool{},
-	}
+	l := r.usageWithin(flags.last.Duration, flags.from, flags.address)
 	if err := l.selectPolicies(ctx, flags.policy, names); err != nil {
 		return nil, err
 	}
 	if err := l.selectRecommendations(ctx); err != nil {
 		return nil, err
 	}
-	l.templates, err = env.templates(ctx, c, l.recs)
+	l.sizes, err = l.templates(ctx)
 	return l, err
 }
 
@@ -84,25 +85,21 @@ func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []str
 		case err != nil && (len(names) > 0 || lookup.Invalid(err) == nil):
 			return fmt.Errorf("policy %s in namespace %s: %w", p.Name, p.Namespace, err)
 		case err != nil:
-			l.note("policy %s/%s is left out: %v", p.Namespace, p.Name, err)
+			l.env.note("policy %s/%s is left out: %v", p.Namespace, p.Name, err)
 		case settings.Strategy != v1alpha1.StrategyWorkload:
-			l.note("policy %s/%s is left out: strategy %s cannot be replayed, since a size depends on the node there", p.Namespace, p.Name, settings.Strategy)
+			l.env.note("policy %s/%s is left out: strategy %s cannot be replayed, since a size depends on the node there", p.Namespace, p.Name, settings.Strategy)
 		default:
-			l.settings[client.ObjectKeyFromObject(p)] = settings
+			l.of[client.ObjectKeyFromObject(p)] = settings
 		}
 	}
-	if len(l.settings) == 0 {
-		namespace, err := l.env.namespace()
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("there is no policy in %s that can be replayed: name one, or choose others with -n, -A or -l; kubectl attune status shows them", where(namespace))
+	if len(l.of) == 0 {
+		return fmt.Errorf("there is no policy in %s that can be replayed: name one, or choose others with -n, -A or -l; kubectl attune status shows them", answers.Where(l.namespace))
 	}
 	return nil
 }
 
 func (l *liveUsage) resolve(ctx context.Context, file string, p *v1alpha1.AttunePolicy) (policy.Settings, error) {
-	own, err := policies(l.client).Settings(ctx, p)
+	own, err := policies(l).Settings(ctx, p)
 	if err != nil || file == "" {
 		return own, err
 	}
@@ -113,33 +110,25 @@ func (l *liveUsage) resolve(ctx context.Context, file string, p *v1alpha1.Attune
 
 // policies by name, else those of the scope.
 func (l *liveUsage) policies(ctx context.Context, names []string) ([]v1alpha1.AttunePolicy, error) {
-	namespace, err := l.env.namespace()
-	if err != nil {
-		return nil, err
-	}
-	selector, err := l.env.scope.labelSelector()
-	if err != nil {
-		return nil, err
-	}
 	if len(names) == 0 {
 		var list v1alpha1.AttunePolicyList
-		if err := l.client.List(ctx, &list, within(namespace, selector)...); err != nil {
+		if err := l.List(ctx, &list, within(l.namespace, l.selector)...); err != nil {
 			return nil, fmt.Errorf("listing the policies: %w", err)
 		}
-		if selector != nil {
+		if l.selector != nil {
 			return list.Items, nil
 		}
-		instances, err := inscope.Instances(ctx, policies(l.client), namespace)
+		instances, err := inscope.Instances(ctx, policies(l), l.namespace)
 		return append(list.Items, instances...), err
 	}
-	if l.env.scope.all || selector != nil {
+	if l.env.scope.all || l.selector != nil {
 		return nil, errors.New("a policy that is named is in one namespace: leave -A and -l out and give the namespace with -n")
 	}
 	named := make([]v1alpha1.AttunePolicy, len(names))
 	for i, name := range names {
-		found, err := policies(l.client).Policy(ctx, client.ObjectKey{Namespace: namespace, Name: name})
+		found, err := policies(l).Policy(ctx, client.ObjectKey{Namespace: l.namespace, Name: name})
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("there is no policy %s in namespace %s: kubectl attune status shows those that there are", name, namespace)
+			return nil, fmt.Errorf("there is no policy %s in namespace %s: kubectl attune status shows those that there are", name, l.namespace)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading policy %s: %w", name, err)
@@ -152,29 +141,43 @@ func (l *liveUsage) policies(ctx context.Context, names []string) ([]v1alpha1.At
 // selectRecommendations keeps those of the policies, and indexes the workloads of their namespaces.
 func (l *liveUsage) selectRecommendations(ctx context.Context) error {
 	namespaces := map[string]bool{}
-	for key := range l.settings {
+	for key := range l.of {
 		namespaces[key.Namespace] = true
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
-		var list v1alpha1.AttuneRecommendationList
-		if err := l.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		all, err := l.indexed(ctx, namespace, nil)
+		if err != nil {
 			return fmt.Errorf("listing the recommendations: %w", err)
 		}
-		var names []workload.KindName
-		for i := range list.Items {
-			rec := &list.Items[i]
-			names = append(names, workload.KindName{Kind: rec.Spec.Workload.Kind, Name: rec.Spec.Workload.Name})
-			if _, selected := l.settings[policyOf(rec)]; selected {
-				l.recs = append(l.recs, *rec)
+		for i := range all {
+			if _, selected := l.of[policyOf(&all[i])]; selected {
+				l.recs = append(l.recs, all[i])
 			}
 		}
-		l.neighbours[namespace] = workload.NewPodIndex(names)
 	}
 	if len(l.recs) == 0 {
 		return errors.New("no workload of these policies has a recommendation yet: kubectl attune status says what they wait for")
 	}
 	slices.SortFunc(l.recs, byWorkload)
 	return nil
+}
+
+// indexed lists the recommendations of a namespace, and indexes their workloads and others as neighbours.
+func (l *liveUsage) indexed(ctx context.Context, namespace string, others workloads) ([]v1alpha1.AttuneRecommendation, error) {
+	var list v1alpha1.AttuneRecommendationList
+	if err := l.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	names := map[workload.KindName]bool{}
+	for i := range list.Items {
+		ref := list.Items[i].Spec.Workload
+		names[workload.KindName{Kind: ref.Kind, Name: ref.Name}] = true
+	}
+	for id := range others {
+		names[workload.KindName{Kind: id.Kind, Name: id.Name}] = true
+	}
+	l.neighbours[namespace] = workload.NewPodIndex(slices.Collect(maps.Keys(names)))
+	return list.Items, nil
 }
 
 func policyOf(rec *v1alpha1.AttuneRecommendation) client.ObjectKey {
@@ -187,10 +190,10 @@ func (l *liveUsage) name() string { return "the cluster's usage (" + l.from + ")
 func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func(container) error) error {
 	for i := range l.recs {
 		rec := &l.recs[i]
-		id, settings := workload.IdentityOf(rec), l.settings[policyOf(rec)]
+		id, settings := workload.IdentityOf(rec), l.of[policyOf(rec)]
 		var names []string
 		for _, of := range rec.Spec.Containers {
-			if !settings.Resize.Excluded[of.Name] && want(clusterusage.SeriesID(id, of.Name)) {
+			if !settings.Resize.Excluded[of.Name] && want(connect.SeriesID(id, of.Name)) {
 				names = append(names, of.Name)
 			}
 		}
@@ -201,11 +204,11 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 		if err != nil {
 			return err
 		}
-		sizes := podview.TemplateSizes(l.templates[id].Template)
+		sizes := podview.TemplateSizes(l.sizes[id].Template)
 		for _, name := range names {
 			of, known := series[name]
 			if !known || len(of.Samples) == 0 {
-				l.note("%s: no usage is known of the time that is asked about", clusterusage.SeriesID(id, name))
+				l.env.note("%s: no usage is known of the time that is asked about", connect.SeriesID(id, name))
 				continue
 			}
 			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
@@ -225,9 +228,9 @@ func sizeOf(size recommender.Size) backtest.Size {
 func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings policy.Settings) (map[string]backtest.Series, error) {
 	id := workload.IdentityOf(rec)
 	if l.from == fromEmbedded {
-		series, err := clusterusage.Stored(rec, l.span)
+		series, err := connect.Stored(rec, l.span)
 		if err != nil {
-			l.note("%s in namespace %s: %v", id, id.Namespace, err)
+			l.env.note("%s in namespace %s: %v", id, id.Namespace, err)
 		}
 		return series, nil
 	}
@@ -235,14 +238,14 @@ func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 	if err != nil {
 		return nil, err
 	}
-	series, report, err := clusterusage.Asked(ctx, clusterusage.Question{
+	series, report, err := connect.Asked(ctx, connect.Question{
 		Source: server, Of: id, Neighbours: l.neighbours[id.Namespace], Span: l.span, Step: settings.Source.QueryStep,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("usage of %s in namespace %s: %w", id, id.Namespace, err)
 	}
 	if report.Partial {
-		l.note("%s in namespace %s: the answer is partial: the source could not read all of its data", id, id.Namespace)
+		l.env.note("%s in namespace %s: the answer is partial: the source could not read all of its data", id, id.Namespace)
 	}
 	return series, nil
 }
@@ -262,20 +265,11 @@ func (l *liveUsage) server(ctx context.Context, settings policy.Settings) (*prom
 	if known := l.servers[key]; known != nil {
 		return known, nil
 	}
-	server, err := clusterusage.Server(ctx, l.client, l.env.cluster.AskPod, source, settings.Source.Labels)
+	server, err := connect.Server(ctx, l, l.env.cluster.FetchPod, source, settings.Source.Labels)
 	if err == nil {
 		l.servers[key] = server
 	}
 	return server, err
-}
-
-// note a sentence once.
-func (l *liveUsage) note(text string, args ...any) {
-	sentence := fmt.Sprintf(text, args...)
-	if !l.noted[sentence] {
-		l.noted[sentence] = true
-		l.env.note("%s", sentence)
-	}
 }
 
 // checkFrom returns one sentence about flags of --from that cannot work.

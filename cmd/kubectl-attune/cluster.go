@@ -35,9 +35,7 @@ type cluster interface {
 	Context() string
 	// Version returns that of the API server, such as v1.36.2.
 	Version() (string, error)
-	// AskPod sends a GET to a port on a pod's loopback address, and returns the HTTP status and the body.
-	AskPod(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
-	// FetchPod is AskPod with the headers of the answer.
+	// FetchPod sends a GET to a port on a pod's loopback address (connect.Fetch).
 	FetchPod(ctx context.Context, namespace, pod string, port int, path string) (connect.Answer, error)
 }
 
@@ -107,13 +105,6 @@ func (k *kubeconfig) Version() (string, error) {
 		return "", err
 	}
 	return info.GitVersion, nil
-}
-
-// AskPod implements cluster.
-// See connect.Fetch for the way of the request and its limits.
-func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
-	answer, err := k.FetchPod(ctx, namespace, pod, port, path)
-	return answer.Status, answer.Body, err
 }
 
 // FetchPod implements cluster.

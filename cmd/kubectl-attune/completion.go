@@ -35,7 +35,7 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 			return nil, nothing
 		}
 		var list v1alpha1.AttuneRecommendationList
-		if !e.listed(cmd, &list, false) {
+		if !e.lists(cmd, &list, false) {
 			return nil, nothing
 		}
 		var names []string
@@ -77,7 +77,7 @@ func (e *environment) completeVPAs(cmd *cobra.Command, args []string, begun stri
 
 // namesBegunWith completes the names of objects, but for those that are given already.
 func (e *environment) namesBegunWith(cmd *cobra.Command, args []string, begun string, list client.ObjectList, everywhere bool) (names []string, directive cobra.ShellCompDirective) {
-	if e.scope.all || !e.listed(cmd, list, everywhere) {
+	if e.scope.all || !e.lists(cmd, list, everywhere) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	// The function returns no error, so that neither does EachListItem.
@@ -92,17 +92,11 @@ func (e *environment) namesBegunWith(cmd *cobra.Command, args []string, begun st
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// listed lists objects of the namespace of -n, or of the cluster; false: they cannot be listed.
-func (e *environment) listed(cmd *cobra.Command, list client.ObjectList, everywhere bool) bool {
-	c, err := e.cluster.Client()
-	if err != nil {
-		return false
+// lists lists objects of the namespace of -n, or of the cluster; false: they cannot be listed.
+func (e *environment) lists(cmd *cobra.Command, list client.ObjectList, everywhere bool) bool {
+	r, err := e.reach()
+	if everywhere {
+		r.namespace = ""
 	}
-	namespace := ""
-	if !everywhere {
-		if namespace, err = e.namespace(); err != nil {
-			return false
-		}
-	}
-	return c.List(cmd.Context(), list, client.InNamespace(namespace)) == nil
+	return err == nil && r.List(cmd.Context(), list, client.InNamespace(r.namespace)) == nil
 }

@@ -27,14 +27,14 @@ func newDiff(env *environment) *cobra.Command {
 // runDiff prints the differences of the selected workloads. A workload without a readable template is left out
 // with a note.
 func runDiff(ctx context.Context, env *environment, args []string) error {
-	all, err := env.explainSelected(ctx, args)
+	_, all, err := env.explainSelected(ctx, args)
 	if err != nil {
 		return err
 	}
 	answer := answers.NewDiff()
 	for _, one := range all {
 		// Without the template everything would differ, which would be a false finding.
-		if one.workload.Template == nil {
+		if one.Workload.Template == nil {
 			w := one.answer.Workload
 			env.note("%s/%s in namespace %s is left out: its template is not there", w.Kind, w.Name, w.Namespace)
 			continue

@@ -6,9 +6,24 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/doctor"
-	"attune.io/attune/cmd/kubectl-attune/doctor/look"
+	"attune.io/attune/internal/decision"
 )
 
 // newDoctor makes the verb doctor. Its finding is a problem.
@@ -45,7 +60,7 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if err != nil {
 		return fmt.Errorf("asking the API server for its version: %w", err)
 	}
-	answer := doctor.Examine(look.At(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
+	answer := doctor.Examine(lookAt(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
 	if err := env.print(answer); err != nil {
 		return err
 	}
@@ -53,4 +68,95 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 		return errFinding
 	}
 	return nil
+}
+
+// listed reads the objects of one kind.
+func listed[T any](ctx context.Context, c client.Client, into client.ObjectList, options ...client.ListOption) (read doctor.Read[T]) {
+	read.Err = c.List(ctx, into, options...)
+	// The function returns no error, so that neither does EachListItem.
+	_ = meta.EachListItem(into, func(object runtime.Object) error {
+		read.Value = append(read.Value, *any(object).(*T))
+		return nil
+	})
+	return read
+}
+
+// lookAt reads everything that the doctor judges in the scope. It only reads, with the user's own rights, and keeps going where
+// one of them is missing: what was not read carries its error. version is that of the API server.
+func lookAt(ctx context.Context, c client.Client, scope doctor.Scope, version string) *doctor.Seen {
+	in, operator := client.InNamespace(scope.Namespace), client.InNamespace(scope.Operator)
+	return &doctor.Seen{
+		Scope: scope, Version: version,
+		Nodes:  listed[corev1.Node](ctx, c, &corev1.NodeList{}),
+		CRDs:   definitions(ctx, c),
+		Rights: rights(ctx, c, scope),
+		Installed: doctor.Installed{
+			Deployments: listed[appsv1.Deployment](ctx, c, &appsv1.DeploymentList{}, operator, client.MatchingLabels{doctor.Selector: doctor.SelectorValue}),
+			Leases:      lease(ctx, c, scope.Operator),
+			Slices:      listed[discoveryv1.EndpointSlice](ctx, c, &discoveryv1.EndpointSliceList{}, operator),
+		},
+		Admission: doctor.Admission{
+			Mutating:   listed[admissionv1.MutatingWebhookConfiguration](ctx, c, &admissionv1.MutatingWebhookConfigurationList{}),
+			Validating: listed[admissionv1.ValidatingWebhookConfiguration](ctx, c, &admissionv1.ValidatingWebhookConfigurationList{}),
+			Policies:   listed[admissionv1.ValidatingAdmissionPolicy](ctx, c, &admissionv1.ValidatingAdmissionPolicyList{}),
+		},
+		Policies:        listed[v1alpha1.AttunePolicy](ctx, c, &v1alpha1.AttunePolicyList{}, in),
+		ClusterPolicies: listed[v1alpha1.AttuneClusterPolicy](ctx, c, &v1alpha1.AttuneClusterPolicyList{}).Value,
+		Recommendations: listed[v1alpha1.AttuneRecommendation](ctx, c, &v1alpha1.AttuneRecommendationList{}, in),
+		Namespaces:      namespaces(ctx, c, scope.Namespace),
+		Neighbours: doctor.Neighbours{
+			VPAs:   listed[unstructured.Unstructured](ctx, c, newVPAList(), in),
+			HPAs:   listed[autoscalingv2.HorizontalPodAutoscaler](ctx, c, &autoscalingv2.HorizontalPodAutoscalerList{}, in),
+			Quotas: listed[corev1.ResourceQuota](ctx, c, &corev1.ResourceQuotaList{}, in),
+			Pods:   listed[corev1.Pod](ctx, c, &corev1.PodList{}, in),
+		},
+	}
+}
+
+// lease reads the one by which the operator's replicas choose their leader. That there is none is no error.
+func lease(ctx context.Context, c client.Client, operator string) (read doctor.Read[coordinationv1.Lease]) {
+	var one coordinationv1.Lease
+	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, &one)
+	switch {
+	case err == nil:
+		read.Value = []coordinationv1.Lease{one}
+	case !apierrors.IsNotFound(err):
+		read.Err = err
+	}
+	return read
+}
+
+// definitions reads the metadata of all CustomResourceDefinitions: their schemas are large.
+func definitions(ctx context.Context, c client.Client) doctor.Read[metav1.PartialObjectMetadata] {
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	return listed[metav1.PartialObjectMetadata](ctx, c, all)
+}
+
+// rights asks the API server for each right by itself. A SelfSubjectAccessReview is created and not stored.
+func rights(ctx context.Context, c client.Client, scope doctor.Scope) []doctor.Right {
+	all := doctor.Needed(scope)
+	for i := range all {
+		r := &all[i]
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace,
+			},
+		}}
+		r.Err = c.Create(ctx, review)
+		r.Allowed = review.Status.Allowed
+	}
+	return all
+}
+
+// namespaces reads one namespace, or all of them.
+func namespaces(ctx context.Context, c client.Client, name string) (read doctor.Read[corev1.Namespace]) {
+	if name == "" {
+		return listed[corev1.Namespace](ctx, c, &corev1.NamespaceList{})
+	}
+	var one corev1.Namespace
+	if read.Err = c.Get(ctx, client.ObjectKey{Name: name}, &one); read.Err == nil {
+		read.Value = []corev1.Namespace{one}
+	}
+	return read
 }

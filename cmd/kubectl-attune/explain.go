@@ -5,15 +5,12 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/cmd/kubectl-attune/clusterusage"
-	"attune.io/attune/cmd/kubectl-attune/selection"
+	"attune.io/attune/cmd/kubectl-attune/connect"
 	"attune.io/attune/internal/explain"
-	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -56,45 +53,35 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if len(args) != 1 || env.scope.selector != "" {
 		return errors.New("explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current")
 	}
-	r, err := env.reach()
+	r, views, err := env.views(ctx, args)
 	if err != nil {
 		return err
 	}
-	recs, err := env.namedRecommendations(ctx, r, args)
+	view := views[0]
+	var fields []policy.Field
+	if view.Settings != nil {
+		if fields, err = r.fields(ctx, view.Recommendation); err != nil {
+			return err
+		}
+	}
+	pods, _, err := r.pods(ctx, podview.Running, "the running pods are not shown")
 	if err != nil {
 		return err
 	}
-	// The three parts below are optional. Each reader notes what the user may not read, and returns nothing then.
-	rec, settings := &recs[0], newSettingsReader(env, r)
-	view := savings.View{Recommendation: rec}
-	if view.Settings, err = settings.of(ctx, rec); err != nil {
-		return err
-	}
-	fields, err := settings.fields(ctx, rec)
-	if err != nil {
-		return err
-	}
-	templates, err := env.templates(ctx, r, recs)
-	if err != nil {
-		return err
-	}
-	view.Workload = templates[workload.IdentityOf(rec)]
-	if view.Pods, err = env.runningPods(ctx, r, workload.IdentityOf(rec)); err != nil {
-		return err
-	}
+	view.Pods = pods[workload.IdentityOf(view.Recommendation)]
 	live := explain.Of(view, env.now())
 	live.Fields = fields
 	answer, err := live.Explain()
 	if err != nil {
 		return err
 	}
-	env.drawUsage(rec, answer.Containers)
+	env.drawUsage(view.Recommendation, answer.Containers)
 	return env.print(answer)
 }
 
 // drawUsage adds what the containers used in the last day, as far as the recommendation keeps it.
 func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers []explain.Container) {
-	kept, err := clusterusage.Stored(rec, clusterusage.Span{From: e.now().Add(-answers.SparklineSpan), To: e.now()})
+	kept, err := connect.Stored(rec, connect.Span{From: e.now().Add(-answers.SparklineSpan), To: e.now()})
 	if err != nil {
 		e.note("usage is not shown: %v", err)
 	}
@@ -105,11 +92,12 @@ func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers [
 	}
 }
 
-// runningPods returns those of the workload. A user who may not list pods gets none, and a note.
-func (e *environment) runningPods(ctx context.Context, c client.Client, id workload.Identity) ([]*corev1.Pod, error) {
-	pods, _, err := selection.FindPods(ctx, c, selection.PodQuery{
-		Namespace: id.Namespace, Kinds: []v1alpha1.WorkloadKind{id.Kind}, Keep: podview.Running,
-		Note: e.note, Unknown: "the running pods are not shown",
-	})
-	return pods[id], err
+// fields returns the settings of a recommendation's policy with the level that set each.
+func (r reach) fields(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ([]policy.Field, error) {
+	reader := policies(r)
+	own, err := reader.Of(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	return reader.Fields(ctx, own)
 }

@@ -99,16 +99,14 @@ func (e *environment) readUsage(path string) ([]backtest.Series, error) {
 	if len(series) == 0 {
 		return nil, fmt.Errorf("%s: it holds no samples: add a row per sample under the header", path)
 	}
-	if told := oddities(report); told != "" {
-		e.note("%s: %d rows, %s", path, report.Rows, told)
-	}
+	e.noteOddities(path, report)
 	return series, nil
 }
 
-// oddities returns in words what is unusual in a file that can be explained all the same; empty where nothing is.
-// They are gaps, rows out of order and rows of the same time. None changes what the file means, but each may be a
+// noteOddities notes what is unusual in a file that can be explained all the same.
+// It is gaps, rows out of order and rows of the same time. None changes what the file means, but each may be a
 // mistake.
-func oddities(report csvfile.Report) string {
+func (e *environment) noteOddities(path string, report csvfile.Report) {
 	var told []string
 	for _, odd := range []struct {
 		rows int
@@ -123,7 +121,9 @@ func oddities(report csvfile.Report) string {
 			told = append(told, fmt.Sprintf("%d %s", odd.rows, odd.what))
 		}
 	}
-	return strings.Join(told, ", ")
+	if told != nil {
+		e.note("%s: %d rows, %s", path, report.Rows, strings.Join(told, ", "))
+	}
 }
 
 // noteDropped notes the samples of a series that cannot be true.
@@ -193,14 +193,15 @@ func (f *offlineFlags) given() bool {
 // missing returns one sentence with the flags that are still needed; nil where none is.
 func (f *offlineFlags) missing() error {
 	var missing []string
-	if f.usage == "" {
-		missing = append(missing, "--usage samples.csv")
-	}
-	if f.policy == "" {
-		missing = append(missing, "--policy policy.yaml")
-	}
-	if !f.current.Given {
-		missing = append(missing, "--current cpu=500m,memory=1Gi")
+	for _, flag := range []struct {
+		given   bool
+		example string
+	}{
+		{f.usage != "", "--usage samples.csv"}, {f.policy != "", "--policy policy.yaml"}, {f.current.Given, "--current cpu=500m,memory=1Gi"},
+	} {
+		if !flag.given {
+			missing = append(missing, flag.example)
+		}
 	}
 	// --limits and --at may be left out.
 	if len(missing) == 0 {

@@ -65,12 +65,7 @@ func (f *fakeCluster) Client() (client.Client, error) {
 	return f.client, nil
 }
 
-// AskPod gets /NAMESPACE/POD/PORT and the path.
-func (f *fakeCluster) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
-	answer, err := f.FetchPod(ctx, namespace, pod, port, path)
-	return answer.Status, answer.Body, err
-}
-
+// FetchPod gets /NAMESPACE/POD/PORT and the path.
 func (f *fakeCluster) FetchPod(_ context.Context, namespace, pod string, port int, path string) (connect.Answer, error) {
 	if f.pods == nil {
 		return connect.Answer{}, forbidden("pods/portforward")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"slices"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/internal/display"
 )
 
 // newHistory makes the verb history.
@@ -30,15 +30,11 @@ func newHistory(env *environment) *cobra.Command {
 // runHistory prints the resizes of the selected workloads. They come from the status of the recommendations; pods
 // and events are not read.
 func runHistory(ctx context.Context, env *environment, args []string) error {
-	r, err := env.reach()
+	r, err := env.recommendations(ctx, args)
 	if err != nil {
 		return err
 	}
-	recs, err := env.selectRecommendations(ctx, r, args)
-	if err != nil {
-		return err
-	}
-	answer := newHistoryReport(recs, env.now())
+	answer := newHistoryReport(r.recs, env.now())
 	if len(answer.History) == 0 {
 		env.note("nothing was resized yet")
 	}
@@ -87,13 +83,15 @@ func newHistoryReport(recs []v1alpha1.AttuneRecommendation, now time.Time) histo
 }
 
 // Human implements document.
-func (r historyReport) Human(w io.Writer, wide bool) error {
+func (r historyReport) Human(wide bool) (string, error) {
 	if len(r.History) == 0 {
-		return nil
+		return "", nil
 	}
-	t := answers.Table{Header: []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON"}, Wide: wide}
+	t := display.Table{
+		Header:   []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON", "METHOD", "WORKLOAD"},
+		OnlyWide: []string{"METHOD", "WORKLOAD"},
+	}
 	if wide {
-		t.Header = append(t.Header, "METHOD", "WORKLOAD")
 		t.Header[0] = "TIME"
 	}
 	for _, e := range r.History {
@@ -102,11 +100,7 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 		if wide {
 			when = e.Timestamp.UTC().Format(time.RFC3339)
 		}
-		row := []string{when, e.Namespace, e.Pod, e.Container, e.Resource, e.From, e.To, e.Result, e.Reason}
-		if wide {
-			row = append(row, e.Method, string(e.Kind)+"/"+e.Workload)
-		}
-		t.Add(row...)
+		t.Add(when, e.Namespace, e.Pod, e.Container, e.Resource, e.From, e.To, e.Result, e.Reason, e.Method, string(e.Kind)+"/"+e.Workload)
 	}
-	return t.Write(w)
+	return answers.Text(t, wide), nil
 }

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
@@ -56,20 +55,15 @@ type policyList struct {
 }
 
 // Human implements document. It writes a YAML document for each policy; -o wide changes nothing.
-func (l policyList) Human(w io.Writer, _ bool) error {
+func (l policyList) Human(bool) (string, error) {
+	texts := make([]string, len(l.Items))
 	for i, p := range l.Items {
-		text, err := yaml.Marshal(p)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			text = append([]byte("---\n"), text...)
-		}
-		if _, err := w.Write(text); err != nil {
-			return err
+		var err error
+		if texts[i], err = p.Human(false); err != nil {
+			return "", err
 		}
 	}
-	return nil
+	return strings.Join(texts, "---\n"), nil
 }
 
 // importVPAs prints the policies of the named VPAs, else of all in the scope.
@@ -180,9 +174,7 @@ func (e *environment) selectVPAs(ctx context.Context, r reach, names []string) (
 // newVPAList is an empty list of VPAs, which are read without Go types.
 func newVPAList() *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
-	kind := autoscale.VPAKind
-	kind.Kind += "List"
-	list.SetGroupVersionKind(kind)
+	list.SetGroupVersionKind(autoscale.VPAKind)
 	return list
 }
 

@@ -6,8 +6,7 @@
 //  1. run (root.go) parses it and calls one verb: status, recommendations, savings, explain, diff, history, pause,
 //     resume, undo, node, ui, backtest, doctor, import, wizard.
 //  2. The verb selects recommendations or workloads by names, -n, -A and -l (selection.go, target.go).
-//  3. It makes an answer, a document, from objects of the API server or from files (explained.go,
-//     explain_files.go).
+//  3. It makes an answer, a document, from objects of the API server or from files (explain_files.go).
 //  4. print writes the document as a table, JSON or YAML (output.go).
 //
 // Answers go to stdout, everything else to stderr. The exit code is 0, 1 for an error, and 2 for a finding, at

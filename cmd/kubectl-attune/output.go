@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -53,8 +54,8 @@ func (f *format) fits(verb string) error {
 
 // document is the answer of a verb. Its JSON and YAML are a contract with scripts.
 type document interface {
-	// Human writes the answer for people; wide is true for -o wide. The text may change between versions.
-	Human(w io.Writer, wide bool) error
+	// Human is the answer for people; wide is true for -o wide. The text may change between versions.
+	Human(wide bool) (string, error)
 }
 
 // print writes the answer to stdout in the format of -o.
@@ -69,21 +70,28 @@ func (e *environment) print(answer document) error {
 			fmt.Fprintln(e.Out, separator[e.format])
 		}
 	}
+	text, err := e.render(answer)
+	if err == nil {
+		_, err = io.WriteString(e.Out, text)
+	}
+	return err
+}
+
+// render returns the answer in the format of -o.
+func (e *environment) render(answer document) (string, error) {
 	switch e.format {
 	case formatJSON, formatKRR:
+		var text strings.Builder
 		// The JSON is indented, since people read it too.
-		encoder := json.NewEncoder(e.Out)
+		encoder := json.NewEncoder(&text)
 		// Messages hold signs such as < and &, which need no escapes outside of HTML.
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(answer)
+		err := encoder.Encode(answer)
+		return text.String(), err
 	case formatYAML:
 		text, err := yaml.Marshal(answer)
-		if err != nil {
-			return err
-		}
-		_, err = e.Out.Write(text)
-		return err
+		return string(text), err
 	}
-	return answer.Human(e.Out, e.format == formatWide)
+	return answer.Human(e.format == formatWide)
 }

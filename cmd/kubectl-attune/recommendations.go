@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +11,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
@@ -44,12 +41,12 @@ func newRecommendations(env *environment) *cobra.Command {
 
 // runRecommendations prints one row for each container of the selected workloads.
 func runRecommendations(ctx context.Context, env *environment, args []string) error {
-	all, err := env.explainSelected(ctx, args)
+	r, all, err := env.explainSelected(ctx, args)
 	if err != nil {
 		return err
 	}
 	if env.format == formatKRR {
-		return printKRR(ctx, env, all)
+		return r.printKRR(ctx, all)
 	}
 	answer := recommendationReport{Recommendations: []recommendation{}}
 	for _, one := range all {
@@ -102,26 +99,18 @@ type recommendation struct {
 	Confidence float64 `json:"confidence"`
 	// DataPoints are the steps of history with data.
 	DataPoints int `json:"dataPoints"`
-	// Savings of requests if the target were applied to all replicas.
-	Savings savedRequests `json:"savings"`
+	// Savings of requests if the target were applied to all replicas: negative where the target is more, nil where template
+	// or target has no request.
+	Savings display.Pair `json:"savings"`
 	// Holds are the reasons for which a resource is left as it is.
 	Holds []explain.Hold `json:"holds"`
-}
-
-// savedRequests is what is saved over all replicas.
-type savedRequests struct {
-	// CPU and Memory are quantities, negative where the target is more; nil where template or target has no
-	// request.
-	CPU *string `json:"cpu"`
-	// Memory is in bytes, as a quantity.
-	Memory *string `json:"memory"`
 }
 
 // add appends the rows of one workload.
 // The containers of the explanation and of the recommendation are in the same order (explain.Live).
 func (r *recommendationReport) add(from explained) {
 	// A workload that cannot be read has no template: Current is then empty, and Savings are nil.
-	rec, template := from.rec, podview.TemplateSizes(from.workload.Template)
+	rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)
 	for i, c := range from.answer.Containers {
 		target := podview.FromResources(rec.Spec.Containers[i].Target)
 		r.Recommendations = append(r.Recommendations, recommendation{
@@ -131,23 +120,22 @@ func (r *recommendationReport) add(from explained) {
 			Container:  c.Name,
 			Policy:     policy.NameOf(rec.Spec.Policy),
 			Mode:       rec.Spec.Mode,
-			Replicas:   from.workload.Replicas,
+			Replicas:   from.Workload.Replicas,
 			Current:    display.AmountsOf(template[c.Name]),
 			Target:     c.Target,
 			Confidence: c.Confidence,
 			DataPoints: c.DataPoints,
-			Savings:    savedBy(template[c.Name], target, from.workload.Replicas),
+			Savings:    savedBy(template[c.Name], target, from.Workload.Replicas),
 			Holds:      c.Holds,
 		})
 	}
 }
 
 // savedBy compares two sizes for both resources, by the formula of the policy's status.
-func savedBy(current, target recommender.Size, replicas int32) (all savedRequests) {
+func savedBy(current, target recommender.Size, replicas int32) (all display.Pair) {
 	for r, to := range [2]**string{recommender.CPU: &all.CPU, recommender.Memory: &all.Memory} {
 		if saved, known := savings.Of(current[r].Request, target[r].Request, replicas); known {
-			text := savings.Format(recommender.Resource(r), saved)
-			*to = &text
+			*to = new(savings.Format(recommender.Resource(r), saved))
 		}
 	}
 	return all
@@ -155,36 +143,29 @@ func savedBy(current, target recommender.Size, replicas int32) (all savedRequest
 
 // Human implements document.
 // It writes one table, and nothing where there are no rows.
-func (r recommendationReport) Human(w io.Writer, wide bool) error {
+func (r recommendationReport) Human(wide bool) (string, error) {
 	if len(r.Recommendations) == 0 {
-		return nil
+		return "", nil
 	}
-	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD"}, Wide: wide}
-	if wide {
-		t.Header = append(t.Header, "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
+	t := display.Table{
+		Header: []string{
+			"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD", "CONFIDENCE", "CPU SAVED", "MEMORY SAVED",
+			"CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY",
+		},
 	}
-	for _, rec := range r.Recommendations {
-		t.Add(rec.cells(wide)...)
-	}
-	return t.Write(w)
-}
-
-// cells are those of one row, in the order of the header.
-func (r recommendation) cells(wide bool) []string {
+	t.OnlyWide = t.Header[8:] // with them a row is wider than most terminals
 	cpu, memory := recommender.CPU, recommender.Memory
-	cells := []string{
-		r.Namespace, string(r.Kind) + "/" + r.Workload, r.Container,
-		answers.Cell(cpu, r.Current.CPURequest), answers.Cell(cpu, r.Target.CPURequest), answers.Cell(memory, r.Current.MemoryRequest), answers.Cell(memory, r.Target.MemoryRequest),
-		heldWords(r.Holds),
+	for _, rec := range r.Recommendations {
+		t.Add(
+			rec.Namespace, string(rec.Kind)+"/"+rec.Workload, rec.Container,
+			display.Cell(cpu, rec.Current.CPURequest), display.Cell(cpu, rec.Target.CPURequest),
+			display.Cell(memory, rec.Current.MemoryRequest), display.Cell(memory, rec.Target.MemoryRequest), heldWords(rec.Holds),
+			strconv.FormatFloat(rec.Confidence, 'f', 2, 64), display.Cell(cpu, rec.Savings.CPU), display.Cell(memory, rec.Savings.Memory),
+			display.Cell(cpu, rec.Current.CPULimit), display.Cell(cpu, rec.Target.CPULimit),
+			display.Cell(memory, rec.Current.MemoryLimit), display.Cell(memory, rec.Target.MemoryLimit),
+			strconv.Itoa(rec.DataPoints), strconv.Itoa(int(rec.Replicas)), string(rec.Mode), rec.Policy)
 	}
-	// The others are for -o wide alone: with them a row is wider than most terminals.
-	if !wide {
-		return cells
-	}
-	return append(cells,
-		strconv.FormatFloat(r.Confidence, 'f', 2, 64), answers.Cell(cpu, r.Savings.CPU), answers.Cell(memory, r.Savings.Memory),
-		answers.Cell(cpu, r.Current.CPULimit), answers.Cell(cpu, r.Target.CPULimit), answers.Cell(memory, r.Current.MemoryLimit), answers.Cell(memory, r.Target.MemoryLimit),
-		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
+	return answers.Text(t, wide), nil
 }
 
 // heldWords joins the holds for one cell, such as memory:AllowDecrease.
@@ -198,54 +179,39 @@ func heldWords(holds []explain.Hold) string {
 
 // printKRR prints recommendations as KRR prints its own. Workloads that do not exist any more are left out, as KRR knows none;
 // where no workload of a kind was read, they may exist, and what they ask is not known.
-func printKRR(ctx context.Context, env *environment, all []explained) error {
+func (r reach) printKRR(ctx context.Context, all []explained) error {
+	// A kind of which a workload was read may be listed: its other workloads do not exist.
 	read := map[v1alpha1.WorkloadKind]bool{}
 	for _, from := range all {
-		read[from.rec.Spec.Workload.Kind] = read[from.rec.Spec.Workload.Kind] || from.workload.Template != nil
+		read[from.Recommendation.Spec.Workload.Kind] = read[from.Recommendation.Spec.Workload.Kind] || from.Workload.Template != nil
 	}
-	pods, err := podNames(ctx, env, slices.Collect(maps.Keys(read)))
+	pods, _, err := r.pods(ctx, func(pod *corev1.Pod) bool { return !resize.Finished(pod) }, "the pods are not listed")
 	if err != nil {
 		return err
 	}
 	var containers []answers.KRRContainer
 	for _, from := range all {
-		rec, template := from.rec, podview.TemplateSizes(from.workload.Template)
-		id, whole := workload.IdentityOf(rec), answers.KRRHolds(rec, from.workload, from.settings)
-		if from.workload.Template == nil && read[id.Kind] {
+		rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)
+		id, whole := workload.IdentityOf(rec), answers.KRRHolds(rec, from.Workload, from.Settings)
+		if from.Workload.Template == nil && read[id.Kind] {
 			continue
 		}
+		var names []string
+		for _, pod := range pods[id] {
+			names = append(names, pod.Name)
+		}
+		slices.Sort(names)
 		for i, c := range from.answer.Containers {
 			container := answers.KRRContainer{
-				Namespace: id.Namespace, Kind: string(id.Kind), Workload: id.Name, Name: c.Name, Pods: pods[id],
-				Labels: from.workload.Labels, Annotations: from.workload.Annotations,
+				Namespace: id.Namespace, Kind: string(id.Kind), Workload: id.Name, Name: c.Name, Pods: names,
+				Labels: from.Workload.Labels, Annotations: from.Workload.Annotations,
 				Target: podview.FromResources(rec.Spec.Containers[i].Target), Holds: append(whole[:len(whole):len(whole)], c.Holds...),
 			}
-			if from.workload.Template != nil {
-				container.Current = new(recommender.Size)
-				*container.Current = template[c.Name]
+			if from.Workload.Template != nil {
+				container.Current = new(template[c.Name])
 			}
 			containers = append(containers, container)
 		}
 	}
-	return env.print(answers.NewKRR(env.cluster.Context(), containers))
-}
-
-// podNames are the names of the pods that have not ended of each workload in the scope, sorted; of nothing where the user may not list them.
-func podNames(ctx context.Context, env *environment, kinds []v1alpha1.WorkloadKind) (map[workload.Identity][]string, error) {
-	r, err := env.reach()
-	if err != nil {
-		return nil, err
-	}
-	pods, _, err := selection.FindPods(ctx, r, selection.PodQuery{
-		Namespace: r.namespace, Kinds: kinds, Keep: func(pod *corev1.Pod) bool { return !resize.Finished(pod) },
-		Note: env.note, Unknown: "the pods are not listed",
-	})
-	names := map[workload.Identity][]string{}
-	for id, of := range pods {
-		for _, pod := range of {
-			names[id] = append(names[id], pod.Name)
-		}
-		slices.Sort(names[id])
-	}
-	return names, err
+	return r.env.print(answers.NewKRR(r.env.cluster.Context(), containers))
 }

@@ -45,11 +45,14 @@ type environment struct {
 	format format
 	// watch is nil without -w.
 	watch *terminal.Watch
+	// said holds the notes that were written.
+	said map[string]bool
 }
 
-// note writes a line to stderr. It is for everything that is not the answer, so that stdout stays parseable.
+// note writes a line to stderr, once in a run. It is for everything that is not the answer, so that stdout stays parseable.
 func (e *environment) note(text string, args ...any) {
-	if line := fmt.Sprintf(text, args...); e.watch == nil || e.watch.Unsaid(line) {
+	if line := fmt.Sprintf(text, args...); !e.said[line] {
+		e.said[line] = true
 		fmt.Fprintln(e.ErrOut, line)
 	}
 }
@@ -74,6 +77,7 @@ func (e *environment) watched(command *cobra.Command) *cobra.Command {
 func run(ctx context.Context, env *environment, args []string) int {
 	// Every text may hold what others wrote into objects of the cluster, errors included.
 	env.Out, env.ErrOut = terminal.Escaping{Writer: env.Out}, terminal.Escaping{Writer: env.ErrOut}
+	env.said = map[string]bool{}
 	root := newRoot(env)
 	root.SetArgs(args)
 	root.SetIn(env.In)

@@ -2,13 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/savings/removable"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -34,48 +36,60 @@ func newSavings(env *environment) *cobra.Command {
 
 // runSavings prints what the selected workloads save.
 func runSavings(ctx context.Context, env *environment, args []string) error {
-	r, err := env.reach()
+	r, views, err := env.views(ctx, args)
 	if err != nil {
 		return err
 	}
-	recs, err := env.selectRecommendations(ctx, r, args)
+	pods, all, err := r.pods(ctx, podview.Running, "what is realised is not known, and potential savings are those of the templates")
 	if err != nil {
 		return err
 	}
-	templates, err := env.templates(ctx, r, recs)
-	if err != nil {
-		return err
-	}
-	var cluster selection.AllPods
-	pods, known, err := selection.FindPods(ctx, r, selection.PodQuery{
-		Namespace: r.namespace, Kinds: kindsOf(recs), Keep: podview.Running, Every: cluster.Add, Note: env.note,
-		Unknown: "what is realised is not known, and potential savings are those of the templates",
-	})
-	if err != nil {
-		return err
-	}
-	settings := newSettingsReader(env, r)
-	entries := make([]report.Entry, 0, len(recs))
-	cluster.Of = map[*corev1.Pod]savings.Figures{}
-	for i := range recs {
-		id, view := workload.IdentityOf(&recs[i]), savings.View{Recommendation: &recs[i]}
-		view.Workload, view.Pods = templates[id], pods[id]
-		if view.Settings, err = settings.of(ctx, view.Recommendation); err != nil {
-			return err
-		}
-		entries = append(entries, report.EntryOf(view, view.Compute()))
+	entries, figures := make([]report.Entry, len(views)), map[*corev1.Pod]savings.Figures{}
+	for i, view := range views {
+		view.Pods = pods[workload.IdentityOf(view.Recommendation)]
+		entries[i] = report.EntryOf(view, view.Compute())
 		for _, pod := range view.Pods {
-			cluster.Of[pod] = view.OfPod(pod)
+			figures[pod] = view.OfPod(pod)
 		}
 	}
 	if len(entries) == 0 {
 		env.note("there is no recommendation to compare with: kubectl attune status shows the policies")
 	}
-	answer := answers.NewSavings(entries, known)
-	if known && env.scope.all && env.scope.selector == "" && len(args) == 0 {
-		if answer.Nodes, err = cluster.Count(ctx, r, env.note); err != nil {
+	answer := answers.Savings{Report: report.New(entries, pods != nil)}
+	if pods != nil && env.scope.all && env.scope.selector == "" && len(args) == 0 {
+		if answer.Nodes, err = r.removableNodes(ctx, all, figures); err != nil {
 			return err
 		}
 	}
 	return env.print(answer)
+}
+
+// removableNodes counts the nodes. pods are all of the cluster, figures those of the pods that are sized. nil: the user may
+// not list the nodes, which a note says.
+func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures map[*corev1.Pod]savings.Figures) (*answers.Nodes, error) {
+	var list corev1.NodeList
+	err := r.List(ctx, &list)
+	if apierrors.IsForbidden(err) {
+		r.env.note("how many nodes are removable is not known: %v", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the nodes: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	nodes := make([]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		nodes[i] = &list.Items[i]
+	}
+	count := func(less func(savings.Figures) savings.Pair) int {
+		return removable.Nodes(nodes, pods, func(pod *corev1.Pod) savings.Pair { return less(figures[pod]) })
+	}
+	return &answers.Nodes{
+		Nodes:     len(nodes),
+		Removable: count(func(savings.Figures) savings.Pair { return savings.Pair{} }),
+		Before:    count(func(f savings.Figures) savings.Pair { return savings.Pair{-f.Realised[0], -f.Realised[1]} }),
+		Potential: count(func(f savings.Figures) savings.Pair { return f.Potential }),
+	}, nil
 }

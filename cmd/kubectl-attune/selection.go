@@ -8,73 +8,73 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/nearest"
-	"attune.io/attune/cmd/kubectl-attune/selection"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 )
 
 // workloads holds workloads by identity.
 type workloads map[workload.Identity]workload.Workload
 
-// selectRecommendations returns the recommendations of the named workloads, else of every workload in scope,
-// sorted by namespace, kind and name. A named workload without a recommendation is an error.
+// recommendations reads the recommendations of the named workloads, else of every workload in scope, sorted by namespace,
+// kind and name. A named workload without a recommendation is an error.
 //
 // -l selects by the labels of the workloads. Recommendations do not have those, so the workloads are listed too.
-func (e *environment) selectRecommendations(ctx context.Context, r reach, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
+func (e *environment) recommendations(ctx context.Context, arguments []string) (r reach, err error) {
+	if r, err = e.reach(); err != nil {
+		return r, err
+	}
 	if len(arguments) > 0 {
-		return e.namedRecommendations(ctx, r, arguments)
+		return r, r.readNamed(ctx, arguments)
 	}
 	var list v1alpha1.AttuneRecommendationList
 	if err := r.List(ctx, &list, client.InNamespace(r.namespace)); err != nil {
-		return nil, fmt.Errorf("listing the recommendations: %w", err)
+		return r, fmt.Errorf("listing the recommendations: %w", err)
 	}
 	// The API server's order is that of the recommendations' names, which are derived and mean nothing to a user.
 	slices.SortFunc(list.Items, byWorkload)
+	r.recs = list.Items
 	// Without -l the workloads are not listed, so no right for them is needed.
 	if r.selector == nil {
-		return list.Items, nil
+		return r, nil
 	}
-	return r.ofWorkloads(ctx, list.Items)
+	return r, r.keepExisting(ctx)
 }
 
-// ofWorkloads returns the recommendations whose workloads exist and have the labels.
-func (r reach) ofWorkloads(ctx context.Context, recs []v1alpha1.AttuneRecommendation) ([]v1alpha1.AttuneRecommendation, error) {
-	selected, err := r.workloads(ctx, recs, func(v1alpha1.WorkloadKind, error) bool { return false })
-	return slices.DeleteFunc(recs, func(rec v1alpha1.AttuneRecommendation) bool {
+// keepExisting drops the recommendations whose workloads do not exist or do not have the labels of -l.
+func (r *reach) keepExisting(ctx context.Context) error {
+	selected, err := r.workloads(ctx, func(v1alpha1.WorkloadKind, error) bool { return false })
+	r.recs = slices.DeleteFunc(r.recs, func(rec v1alpha1.AttuneRecommendation) bool {
 		_, ok := selected[workload.IdentityOf(&rec)]
 		return !ok
-	}), err
+	})
+	return err
 }
 
-// namedRecommendations reads the recommendations of the workloads on the command line, in their order.
-func (e *environment) namedRecommendations(ctx context.Context, c client.Client, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
-	named, err := e.parseWorkloads(arguments)
+// readNamed reads the recommendations of the workloads on the command line, in their order.
+func (r *reach) readNamed(ctx context.Context, arguments []string) error {
+	named, err := r.env.parseWorkloads(arguments)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	recs := make([]v1alpha1.AttuneRecommendation, len(named))
+	r.recs = make([]v1alpha1.AttuneRecommendation, len(named))
 	for i, id := range named {
-		if err := getRecommendation(ctx, c, id, &recs[i]); err != nil {
-			return nil, err
+		// A kind that is not served is said where there is no recommendation.
+		id.Kind, _, _ = kindOf(r, id.Kind)
+		err := r.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, &r.recs[i])
+		switch {
+		case apierrors.IsNotFound(err):
+			return withoutRecommendation(ctx, r, id)
+		case err != nil:
+			return fmt.Errorf("reading the recommendation for %s: %w", id, err)
 		}
-	}
-	return recs, nil
-}
-
-// getRecommendation reads one recommendation. Its name is derived from the workload's identity.
-func getRecommendation(ctx context.Context, c client.Client, id workload.Identity, rec *v1alpha1.AttuneRecommendation) error {
-	// A kind that is not served is said where there is no recommendation.
-	id.Kind, _, _ = selection.KindOf(c, id.Kind)
-	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec)
-	if apierrors.IsNotFound(err) {
-		return withoutRecommendation(ctx, c, id)
-	}
-	if err != nil {
-		return fmt.Errorf("reading the recommendation for %s: %w", id, err)
 	}
 	return nil
 }
@@ -106,9 +106,9 @@ func byWorkload(a, b v1alpha1.AttuneRecommendation) int {
 
 // workloads lists the workloads of the kinds that the recommendations have. Other kinds are not listed, so the
 // user needs no rights for them. A kind whose error is left out has none.
-func (r reach) workloads(ctx context.Context, recs []v1alpha1.AttuneRecommendation, leftOut func(v1alpha1.WorkloadKind, error) bool) (workloads, error) {
+func (r reach) workloads(ctx context.Context, leftOut func(v1alpha1.WorkloadKind, error) bool) (workloads, error) {
 	found := workloads{}
-	for _, kind := range kindsOf(recs) {
+	for _, kind := range kindsOf(r.recs) {
 		listed, err := listWorkloads(ctx, r, kind, r.namespace, r.selector)
 		if err != nil && !leftOut(kind, err) {
 			return nil, err
@@ -130,16 +130,98 @@ func kindsOf(recs []v1alpha1.AttuneRecommendation) []v1alpha1.WorkloadKind {
 // templates returns the workloads of the recommendations, whose templates hold the current requests. Where the
 // user may not read a kind, its workloads are missing and a note says so.
 // Other errors end the verb: half of an answer without a note would be misleading.
-func (e *environment) templates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) (workloads, error) {
-	namespace, err := e.namespace()
-	if err != nil {
-		return nil, err
-	}
-	return reach{Client: c, namespace: namespace}.workloads(ctx, recs, func(kind v1alpha1.WorkloadKind, err error) bool {
-		unread := apierrors.IsForbidden(err) || errors.As(err, new(selection.NotServed))
+func (r reach) templates(ctx context.Context) (workloads, error) {
+	r.selector = nil // the recommendations are selected already
+	return r.workloads(ctx, func(kind v1alpha1.WorkloadKind, err error) bool {
+		unread := apierrors.IsForbidden(err) || errors.As(err, new(notServed))
 		if unread {
-			e.note("what the %ss ask now is not shown: %v", kind, err)
+			r.env.note("what the %ss ask now is not shown: %v", kind, err)
 		}
 		return unread
 	})
+}
+
+// views reads what the selected workloads are explained and judged by, without their pods. Settings are read once for each
+// policy, templates once for each kind.
+func (e *environment) views(ctx context.Context, arguments []string) (r reach, all []savings.View, err error) {
+	if r, err = e.recommendations(ctx, arguments); err != nil {
+		return r, nil, err
+	}
+	templates, err := r.templates(ctx)
+	if err != nil {
+		return r, nil, err
+	}
+	all = make([]savings.View, len(r.recs))
+	for i := range r.recs {
+		all[i] = savings.View{Recommendation: &r.recs[i], Workload: templates[workload.IdentityOf(&r.recs[i])]}
+		if all[i].Settings, err = r.settings(ctx, &r.recs[i]); err != nil {
+			return r, nil, err
+		}
+	}
+	return r, all, nil
+}
+
+// explained is a workload's recommendation, compared with the pod template.
+type explained struct {
+	savings.View
+	// answer has the same containers in the same order as the recommendation.
+	answer explain.Explanation
+}
+
+// explainSelected explains the recommendations of the named workloads, else of every workload in scope, against
+// the workloads' templates.
+func (e *environment) explainSelected(ctx context.Context, arguments []string) (reach, []explained, error) {
+	r, views, err := e.views(ctx, arguments)
+	if err != nil {
+		return r, nil, err
+	}
+	all := make([]explained, len(views))
+	for i, view := range views {
+		all[i].View = view
+		if all[i].answer, err = explain.Of(view, e.now()).Explain(); err != nil {
+			return r, nil, err
+		}
+	}
+	return r, all, nil
+}
+
+// pods returns the pods of the recommendations' workloads that keep accepts, by workload, and all pods of the namespace. A
+// user who may not list pods gets nil, and a note that begins with unknown.
+func (r reach) pods(ctx context.Context, keep func(*corev1.Pod) bool, unknown string) (of map[workload.Identity][]*corev1.Pod, all []*corev1.Pod, err error) {
+	var list corev1.PodList
+	err = r.List(ctx, &list, client.InNamespace(r.namespace))
+	if apierrors.IsForbidden(err) {
+		r.env.note(unknown+": %v", err)
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the pods: %w", err)
+	}
+	jobs, err := r.jobs(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	of = map[workload.Identity][]*corev1.Pod{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		all = append(all, pod)
+		if id, owned := workload.OwnerOf(pod, pod.Namespace, jobs); owned && keep(pod) {
+			of[id] = append(of[id], pod)
+		}
+	}
+	return of, all, nil
+}
+
+// jobs returns which workloads own the Jobs, where Jobs or CronJobs have recommendations. Without the right to list Jobs
+// their names tell, which a note says.
+func (r reach) jobs(ctx context.Context) (owners.Listed, error) {
+	if !slices.ContainsFunc(kindsOf(r.recs), workload.Batch) {
+		return nil, nil
+	}
+	jobs, err := owners.ListJobs(ctx, r, r.namespace)
+	if apierrors.IsForbidden(err) {
+		r.env.note("whose pod a Job's is was told by the Job's name, so that those of a Job that was made of a CronJob by hand are not the CronJob's: %v", err)
+		return nil, nil
+	}
+	return jobs, err
 }

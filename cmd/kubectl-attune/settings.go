@@ -13,54 +13,26 @@ import (
 	"attune.io/attune/internal/policy/lookup"
 )
 
-// settingsReader reads the settings of policies, each policy once in a run.
-type settingsReader struct {
-	// env receives notes about what cannot be read.
-	env *environment
-	// client reads policies and defaults with the user's rights.
-	client client.Client
-	// known holds the settings by policy; nil where they cannot be known.
-	known map[client.ObjectKey]*policy.Settings
-}
-
-// newSettingsReader makes a reader for one run. Its notes go to env.
-func newSettingsReader(env *environment, c client.Client) *settingsReader {
-	return &settingsReader{env: env, client: c, known: map[client.ObjectKey]*policy.Settings{}}
-}
-
-// of returns the settings of the recommendation's policy. It returns nil without an error, and notes the reason,
-// where the policy does not exist, may not be read or is invalid.
-func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*policy.Settings, error) {
-	key := client.ObjectKey{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}
-	if settings, ok := s.known[key]; ok {
+// settings returns the settings of the recommendation's policy, which is read once. It returns nil without an error, and
+// notes the reason, where the policy does not exist, may not be read or is invalid.
+func (r reach) settings(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*policy.Settings, error) {
+	key := policyOf(rec)
+	if settings, ok := r.known[key]; ok {
 		return settings, nil
 	}
-	settings, err := s.read(ctx, key)
+	settings, err := r.resolve(ctx, key)
 	// Three causes are normal for a user: the policy was deleted, may not be read, or is invalid. The answer is
 	// then given without a next step.
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), lookup.Invalid(err) != nil:
-		s.env.note("what policy %s would do next is not known: %v", key.Name, err)
+		r.env.note("what policy %s would do next is not known: %v", key.Name, err)
 		settings, err = nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the settings of policy %s: %w", key.Name, err)
 	}
 	// A nil is stored too: the note about a policy appears once.
-	s.known[key] = settings
+	r.known[key] = settings
 	return settings, err
-}
-
-// fields returns the settings with the level that set each; nil where of returns nil.
-func (s *settingsReader) fields(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ([]policy.Field, error) {
-	if settings, err := s.of(ctx, rec); settings == nil || err != nil {
-		return nil, err
-	}
-	reader := policies(s.client)
-	own, err := reader.Of(ctx, rec)
-	if err != nil {
-		return nil, err
-	}
-	return reader.Fields(ctx, own)
 }
 
 // allowed is an operator that allows everything, because the plugin cannot know the operator's flags. Where the
@@ -72,9 +44,9 @@ func policies(c client.Client) lookup.Reader {
 	return lookup.Reader{Client: c, Operator: allowed, Clusterwide: true}
 }
 
-// read resolves the settings as the loops do. Settings that the operator refuses are an error too.
-func (s *settingsReader) read(ctx context.Context, key client.ObjectKey) (*policy.Settings, error) {
-	reader := policies(s.client)
+// resolve resolves the settings as the loops do. Settings that the operator refuses are an error too.
+func (r reach) resolve(ctx context.Context, key client.ObjectKey) (*policy.Settings, error) {
+	reader := policies(r)
 	own, err := reader.Policy(ctx, key)
 	if err != nil {
 		return nil, err

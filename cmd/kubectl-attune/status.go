@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/inscope"
 )
@@ -66,7 +66,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	// The report is printed before the finding is returned: a CI job shows it in its log.
 	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
 	if len(report.Policies) == 0 {
-		env.note("there is no AttunePolicy in %s", where(r.namespace))
+		env.note("there is no AttunePolicy in %s", answers.Where(r.namespace))
 	}
 	if err := env.print(report); err != nil {
 		return err
@@ -169,49 +169,34 @@ func (r statusReport) finding() error {
 // Human implements document.
 // It writes one table of policies, and below it a table of what is held. Without a policy it writes nothing: the
 // note on stderr says so.
-func (r statusReport) Human(w io.Writer, wide bool) error {
+func (r statusReport) Human(wide bool) (string, error) {
 	if len(r.Policies) == 0 {
-		return nil
+		return "", nil
 	}
-	if err := r.policies(wide).Write(w); err != nil {
-		return err
-	}
-	// The second table is left out where nothing is held.
-	second := r.held(wide)
-	if len(second.Rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return second.Write(w)
+	return answers.Text(r.policies(), wide) + answers.Below(r.held(), wide), nil
 }
 
 // policies is the table of the policies.
-func (r statusReport) policies(wide bool) answers.Table {
-	t := answers.Table{Header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}, Wide: wide}
-	if wide {
-		t.Header = append(t.Header, "CPU SAVED", "MEM SAVED", "MESSAGE")
+func (r statusReport) policies() display.Table {
+	t := display.Table{
+		Header:   []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE", "CPU SAVED", "MEM SAVED", "MESSAGE"},
+		OnlyWide: []string{"CPU SAVED", "MEM SAVED", "MESSAGE"},
 	}
 	for _, s := range r.Policies {
-		row := []string{
-			s.Namespace, s.Name, s.Mode, count(s.Workloads.Discovered), count(s.Workloads.WithRecommendations),
+		cpu, memory := "", ""
+		if s.Savings != nil {
+			cpu, memory = s.Savings.CPURequestReduction.String(), s.Savings.MemoryRequestReduction.String()
+		}
+		t.Add(s.Namespace, s.Name, s.Mode, count(s.Workloads.Discovered), count(s.Workloads.WithRecommendations),
 			count(s.Workloads.Resized), count(s.Workloads.Pending), strconv.Itoa(len(s.Held)), s.Ready, s.Reason,
-			duration.HumanDuration(s.now.Sub(s.created)),
-		}
-		if wide {
-			cpu, memory := "", ""
-			if s.Savings != nil {
-				cpu, memory = s.Savings.CPURequestReduction.String(), s.Savings.MemoryRequestReduction.String()
-			}
-			row = append(row, cpu, memory, s.Message)
-		}
-		t.Add(row...)
+			duration.HumanDuration(s.now.Sub(s.created)), cpu, memory, s.Message)
 	}
 	return t
 }
 
 // held is the table of what is held.
-func (r statusReport) held(wide bool) answers.Table {
-	t := answers.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}, Wide: wide}
+func (r statusReport) held() display.Table {
+	t := display.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {
 		for _, h := range s.Held {
 			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), h.Workload, h.Container, h.Resource, h.Reason, h.Message)

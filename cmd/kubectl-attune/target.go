@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 )
 
@@ -55,17 +58,24 @@ func (s *scope) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status and backtest, of workloads for every other verb")
 }
 
-// reach is the part of the cluster that a verb looks at, with the user's own rights.
+// reach is the part of the cluster that a verb looks at, with the user's own rights. It belongs to one run.
 type reach struct {
 	client.Client
+	// env receives notes about what cannot be read.
+	env *environment
 	// namespace is empty for all of them, as for the client.
 	namespace string
 	// selector is that of -l; nil where it was not given.
 	selector labels.Selector
+	// recs are the recommendations that the command line names or selects, where the verb has read them.
+	recs []v1alpha1.AttuneRecommendation
+	// known holds the settings by policy; nil where they cannot be known.
+	known map[client.ObjectKey]*policy.Settings
 }
 
 // reach connects to the cluster, and reads -n, -A and -l.
 func (e *environment) reach() (r reach, err error) {
+	r.env, r.known = e, map[client.ObjectKey]*policy.Settings{}
 	if r.Client, err = e.cluster.Client(); err != nil {
 		return r, err
 	}
@@ -107,18 +117,10 @@ func within(namespace string, selector labels.Selector) []client.ListOption {
 	return options
 }
 
-// where returns the scope in words, for a sentence.
-func where(namespace string) string {
-	if namespace == "" {
-		return "any namespace"
-	}
-	return "namespace " + namespace
-}
-
 // getWorkload reads one workload, and returns its object too, for a patch.
 // A workload that does not exist is an error with advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
-	kind, sized, err := selection.KindOf(c, id.Kind)
+	kind, sized, err := kindOf(c, id.Kind)
 	if err != nil {
 		return workload.Workload{}, nil, err
 	}
@@ -134,7 +136,7 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 // any labels.
 // Parts of other workloads, such as a Deployment's ReplicaSets, are among them.
 func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
-	kind, sized, err := selection.KindOf(c, kind)
+	kind, sized, err := kindOf(c, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -166,4 +168,52 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 		}
 	}
 	return found, err
+}
+
+// kindOf returns a kind as its objects have it, for one that was written in lower case or as a resource, and what the
+// client needs to read its objects. An error is one sentence about a kind that the API server does not serve.
+func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind, workload.Sized, error) {
+	sized := workload.Sized{Rollouts: true}
+	if !workload.IsScaled(kind) {
+		return kind, sized, nil
+	}
+	found, err := findKind(c.RESTMapper(), workload.GroupKindOf(kind))
+	if meta.IsNoMatchError(err) {
+		// The error itself is of attune's own kinds elsewhere, and says there what to install.
+		return kind, sized, notServed{kind}
+	}
+	if err != nil {
+		return kind, sized, fmt.Errorf("asking the API server for %s: %w", kind, err)
+	}
+	known, ok := workload.KindOf(found.GroupKind())
+	if !ok {
+		return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
+	}
+	if object, err := c.Scheme().New(found); err == nil {
+		if _, added := object.(*scaled.Object); !added { // it has a Go type of its own, as a NetworkPolicy
+			return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
+		}
+	}
+	scaled.AddToScheme(c.Scheme(), found)
+	sized.Scaled = []schema.GroupVersionKind{found}
+	return known, sized, nil
+}
+
+// notServed says that the API server does not serve a kind.
+type notServed struct{ Kind v1alpha1.WorkloadKind }
+
+func (n notServed) Error() string {
+	return fmt.Sprintf("the API server serves no %s: write KIND.GROUP of a kind that it serves", n.Kind)
+}
+
+func findKind(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupVersionKind, error) {
+	mapping, err := mapper.RESTMapping(kind)
+	if err == nil {
+		// A mapping by a name in lower case has the kind in lower case; that of its resource is right.
+		return mapper.KindFor(mapping.Resource)
+	}
+	if !meta.IsNoMatchError(err) {
+		return schema.GroupVersionKind{}, err
+	}
+	return mapper.KindFor(schema.GroupVersionResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)})
 }

@@ -11,7 +11,29 @@ import (
 )
 
 // newUI makes the verb ui.
-func newUI(env *environment) *cobra.Command { return connect.NewUI(env.Out, env.ErrOut, env.page) }
+func newUI(env *environment) *cobra.Command {
+	o := connect.UIOptions{Out: env.Out, ErrOut: env.ErrOut}
+	var noOpen bool
+	var operator string
+	command := &cobra.Command{
+		Use:   "ui",
+		Short: "Show the operator's web page in a browser, on this machine alone",
+		Long: "Show the operator's web page in a browser, on this machine alone.\n\n" +
+			"The page is read-only and shows every namespace. It takes the rights to get leases and to create pods/portforward\n" +
+			"in the operator's namespace. There is no finding. Ctrl-C ends it.",
+		Example: "  kubectl attune ui\n  kubectl attune ui --port 9090 --no-open",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Open = !noOpen
+			o.Fetch = func(ctx context.Context, path string) (connect.Answer, error) { return env.page(ctx, operator, path) }
+			return connect.ShowUI(cmd.Context(), o)
+		},
+	}
+	command.Flags().IntVar(&o.Port, "port", 0, "Port on 127.0.0.1; 0 takes one that is free")
+	command.Flags().BoolVar(&noOpen, "no-open", false, "Print the address and open no browser")
+	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator, whose leader is asked")
+	return command
+}
 
 // page asks the leader for a page.
 func (e *environment) page(ctx context.Context, operator, path string) (answer connect.Answer, err error) {

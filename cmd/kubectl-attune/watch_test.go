@@ -43,3 +43,13 @@ func TestStatusWatches(t *testing.T) {
 	assert.True(t, found)
 	assert.Equal(t, strings.Replace(first, "mode: Auto", "mode: Canary", 1), second)
 }
+
+// A note that every round of -w would repeat is written once.
+func TestNotesAreWrittenOnce(t *testing.T) {
+	var errOut bytes.Buffer
+	env := &environment{IOStreams: genericiooptions.IOStreams{ErrOut: &errOut}, said: map[string]bool{}}
+	for _, pod := range []string{"a", "a", "b"} {
+		env.note("pod %s is left out", pod)
+	}
+	assert.Equal(t, "pod a is left out\npod b is left out\n", errOut.String())
+}

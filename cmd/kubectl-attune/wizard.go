@@ -12,10 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/clusterusage"
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/cmd/kubectl-attune/terminal"
 	"attune.io/attune/cmd/kubectl-attune/wizard"
@@ -23,32 +21,15 @@ import (
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
-	"attune.io/attune/usage/prometheus"
 )
 
 // newWizard makes the verb wizard.
 // It needs no right at all: with those to list workloads, policies and recommendations it says more.
 func newWizard(env *environment) *cobra.Command {
 	terminal := func() wizard.Terminal {
-		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(w io.Writer, p *input.Written) error {
-			of := *env
-			of.Out = w
-			return of.print(writtenPolicy{p})
-		}}
+		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(p *input.Written) (string, error) { return env.render(p) }}
 	}
 	return wizard.New(terminal, wizardCluster{env})
-}
-
-// writtenPolicy is the answer of wizard, for people as YAML.
-type writtenPolicy struct{ *input.Written }
-
-// Human implements document.
-func (p writtenPolicy) Human(w io.Writer, _ bool) error {
-	text, err := yaml.Marshal(p)
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	return err
 }
 
 // wizardCluster implements wizard.Cluster with the user's rights.
@@ -112,10 +93,10 @@ func (w wizardCluster) Selection(ctx context.Context, p *v1alpha1.AttunePolicy) 
 }
 
 // Backtest implements wizard.Cluster, by the code behind backtest --from.
-func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string, out io.Writer) error {
+func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (string, error) {
 	usage, err := w.usage(ctx, p, address)
 	if err != nil {
-		return err
+		return "", err
 	}
 	flags := usualBacktest()
 	flags.from = usage.from
@@ -125,67 +106,60 @@ func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, a
 	var short tooShort
 	switch {
 	case errors.As(err, &short) && len(played.series) == 0:
-		return fmt.Errorf("no usage of these workloads is known (%s); the operator keeps usage from the first policy on that selects them", usage.from)
+		return "", fmt.Errorf("no usage of these workloads is known (%s); the operator keeps usage from the first policy on that selects them", usage.from)
 	case errors.As(err, &short):
-		return fmt.Errorf("the longest usage that is known is of %s, and the first %s of each container are not judged", short.longest.Round(time.Minute), short.warmup)
+		return "", fmt.Errorf("the longest usage that is known is of %s, and the first %s of each container are not judged", short.longest.Round(time.Minute), short.warmup)
 	case err != nil:
-		return plain(err)
+		return "", plain(err)
 	}
-	return newBacktestAnswer(played.tallies).Human(out, false)
+	return newBacktestAnswer(played.tallies).Human(false)
 }
 
 // usage of what a policy selects that is not in the cluster yet: with the settings that it would have there.
 func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (*liveUsage, error) {
-	c, err := w.env.cluster.Client()
+	// What is unusual about single containers is told by backtest.
+	quiet := *w.env
+	quiet.ErrOut = io.Discard
+	r, err := quiet.reach()
 	if err != nil {
 		return nil, err
 	}
-	settings, err := lookup.Reader{Client: c, Operator: allowed}.Settings(ctx, p)
+	settings, err := lookup.Reader{Client: r, Operator: allowed}.Settings(ctx, p)
 	if err != nil {
 		return nil, plain(err)
 	}
 	if settings.Strategy == v1alpha1.StrategyNode {
 		return nil, fmt.Errorf("strategy %s cannot be replayed, since a size depends on the node there", settings.Strategy)
 	}
-	// What is unusual about single containers is told by backtest.
-	quiet := *w.env
-	quiet.ErrOut = io.Discard
-	l := &liveUsage{
-		env: &quiet, client: c, from: fromEmbedded, address: address, span: clusterusage.Span{From: w.env.now().Add(-defaultLast), To: w.env.now()},
-		settings:   map[client.ObjectKey]policy.Settings{client.ObjectKeyFromObject(p): settings},
-		neighbours: map[string]workload.PodIndex{}, servers: map[string]*prometheus.Client{}, noted: map[string]bool{},
-	}
+	l := r.usageWithin(defaultLast, fromEmbedded, address)
+	l.of[client.ObjectKeyFromObject(p)] = settings
 	if address != "" || settings.Source.Prometheus != nil {
 		l.from = fromPrometheus
 	}
-	l.templates, err = selected(ctx, c, p)
+	l.sizes, err = selected(ctx, r, p)
 	if err != nil {
 		return nil, err
 	}
-	if len(l.templates) == 0 {
+	if len(l.sizes) == 0 {
 		return nil, errors.New("it selects no workload today")
 	}
 	return l, l.recommendationsFor(ctx, p)
 }
 
-// recommendationsFor the workloads of a policy: those that there are, with what they keep, else such as there would be.
+// recommendationsFor returns the recommendations of a policy's workloads, with what they keep, or else such as would be made.
 func (l *liveUsage) recommendationsFor(ctx context.Context, p *v1alpha1.AttunePolicy) error {
-	var list v1alpha1.AttuneRecommendationList
-	if err := l.client.List(ctx, &list, client.InNamespace(p.Namespace)); err != nil {
+	all, err := l.indexed(ctx, p.Namespace, l.sizes)
+	if err != nil {
 		return fmt.Errorf("listing the recommendations: %w", plain(err))
 	}
 	kept := map[workload.Identity]v1alpha1.AttuneRecommendation{}
-	var names []workload.KindName
-	for i := range list.Items {
-		id := workload.IdentityOf(&list.Items[i])
-		kept[id] = list.Items[i]
-		names = append(names, workload.KindName{Kind: id.Kind, Name: id.Name})
+	for i := range all {
+		kept[workload.IdentityOf(&all[i])] = all[i]
 	}
-	for id, of := range l.templates {
+	for id, of := range l.sizes {
 		rec, known := kept[id]
 		if !known {
 			rec.Namespace, rec.Spec.Workload = id.Namespace, v1alpha1.WorkloadRef{Kind: id.Kind, Name: id.Name}
-			names = append(names, workload.KindName{Kind: id.Kind, Name: id.Name})
 			for _, container := range podview.ResizableIn(&of.Template.Spec) {
 				rec.Spec.Containers = append(rec.Spec.Containers, v1alpha1.ContainerTarget{Name: container.Name})
 			}
@@ -193,7 +167,6 @@ func (l *liveUsage) recommendationsFor(ctx context.Context, p *v1alpha1.AttunePo
 		rec.Spec.Policy.Name = p.Name
 		l.recs = append(l.recs, rec)
 	}
-	l.neighbours[p.Namespace] = workload.NewPodIndex(names)
 	slices.SortFunc(l.recs, byWorkload)
 	return nil
 }

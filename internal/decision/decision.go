@@ -1,5 +1,9 @@
-// Package decision is how the pods of a node share it, as the node loop decided it last and as kubectl attune node shows
-// it. It decides nothing.
+// Package decision is how the pods of a node share it, as the node loop decided it last and as kubectl attune node and the web
+// page show it. It decides nothing, and is pure.
+//
+//   - decision.go: the answer about a node, whose JSON is a contract.
+//   - stored.go: the answer that objects alone give, without the leader.
+//   - words.go: the sentences and tables with which plugin and page write an answer.
 package decision
 
 import (
@@ -82,10 +86,7 @@ type Container struct {
 }
 
 // Demand for each resource; nil (null) was not measured.
-type Demand struct {
-	CPU    *string `json:"cpu"`
-	Memory *string `json:"memory"`
-}
+type Demand = display.Pair
 
 // Why a container gets something else of a resource than its share.
 type Why struct {
@@ -120,14 +121,7 @@ func PairOf(a [2]recommender.Amount) Pair {
 
 // DemandOf writes what was measured of a demand.
 func DemandOf(a [2]recommender.Amount, known [2]bool) *Demand {
-	var d Demand
-	for r, to := range [2]**string{recommender.CPU: &d.CPU, recommender.Memory: &d.Memory} {
-		if known[r] {
-			text := recommender.Format(recommender.Resource(r), a[r])
-			*to = &text
-		}
-	}
-	return &d
+	return new(display.PairOf(a, known))
 }
 
 // LeaseName is that of the lease by which the operator's replicas choose their leader.

@@ -1,8 +1,13 @@
-// Package display is how amounts and the steps of a computation are written for people and scripts; its JSON is a contract.
+// Package display is how amounts, tables and the steps of a computation are written for people and scripts; its JSON is a contract.
 package display
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -24,6 +29,30 @@ func (a Amounts) Of(r recommender.Resource) (request, limit *string) {
 	return a.CPURequest, a.CPULimit
 }
 
+// Pair is a quantity of each resource; nil (null): not known, or not measured.
+type Pair struct {
+	CPU    *string `json:"cpu"`
+	Memory *string `json:"memory"`
+}
+
+// PairOf writes the amounts that are known.
+func PairOf(a [2]recommender.Amount, known [2]bool) (p Pair) {
+	for r, to := range [2]**string{recommender.CPU: &p.CPU, recommender.Memory: &p.Memory} {
+		if known[r] {
+			*to = new(recommender.Format(recommender.Resource(r), a[r]))
+		}
+	}
+	return p
+}
+
+// ResourceOf converts a name that the operator wrote, cpu or memory, to a resource.
+func ResourceOf(name string) recommender.Resource {
+	if name == recommender.Memory.String() {
+		return recommender.Memory
+	}
+	return recommender.CPU
+}
+
 // Step is one rule at work.
 type Step = v1alpha1.Step
 
@@ -41,8 +70,7 @@ func quantity(r recommender.Resource, amount recommender.Amount) *string {
 	if amount == 0 {
 		return nil
 	}
-	text := recommender.Format(r, amount)
-	return &text
+	return new(recommender.Format(r, amount))
 }
 
 // StepOf writes a step of the recommender's.
@@ -61,4 +89,72 @@ func InLine(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// Table is rows under a header. A cell is empty where nothing is known or nothing is to say.
+type Table struct {
+	// Header has the names of the columns, in capitals.
+	Header []string
+	// Rows are in the order in which they are written. Each has as many cells as the header.
+	Rows [][]string
+	// OnlyWide are the columns that -o wide alone shows.
+	OnlyWide []string
+}
+
+// Add appends a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Narrow returns the table without the columns that -o wide alone shows.
+func (t Table) Narrow() Table {
+	out := Table{Rows: make([][]string, len(t.Rows))}
+	for i, name := range t.Header {
+		if slices.Contains(t.OnlyWide, name) {
+			continue
+		}
+		out.Header = append(out.Header, name)
+		for r, row := range t.Rows {
+			out.Rows[r] = append(out.Rows[r], row[i])
+		}
+	}
+	return out
+}
+
+// Readable rounds a quantity for people: memory to a tenth of its unit; CPU stays exact. A text that is no
+// quantity is returned as it is.
+func Readable(r recommender.Resource, exact string) string {
+	quantity, err := resource.ParseQuantity(exact)
+	if err != nil || r != recommender.Memory {
+		return exact
+	}
+	bytes := float64(quantity.Value())
+	if bytes < 0 {
+		return "-" + readableBytes(-bytes)
+	}
+	return readableBytes(bytes)
+}
+
+// Cell returns a readable amount; empty for nil.
+func Cell(r recommender.Resource, exact *string) string {
+	if exact == nil {
+		return ""
+	}
+	return Readable(r, *exact)
+}
+
+// OrNone returns a readable amount, or "none" for nil.
+func OrNone(r recommender.Resource, exact *string) string {
+	return cmp.Or(Cell(r, exact), "none")
+}
+
+// units are the binary suffixes of Kubernetes quantities, each 1024 times the one before.
+var units = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+
+// readableBytes formats bytes with one decimal, such as 1.5Gi.
+func readableBytes(bytes float64) string {
+	unit := 0
+	for bytes >= 1024 && unit < len(units)-1 {
+		bytes /= 1024
+		unit++
+	}
+	return strconv.FormatFloat(float64(int64(bytes*10+0.5))/10, 'f', -1, 64) + units[unit]
 }

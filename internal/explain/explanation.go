@@ -15,6 +15,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 )
 
@@ -202,3 +203,28 @@ func Offline(in recommender.Input) Container {
 
 // rounded removes the noise of floating-point arithmetic: 0.8 in the place of 0.7999999999999999.
 func rounded(confidence float64) float64 { return math.Round(confidence*1e6) / 1e6 }
+
+// Setting is one field of the settings by which a workload is sized.
+type Setting struct {
+	// Field is its path in the spec of a policy, such as cpu.percentile.
+	Field string `json:"field"`
+	// Value as an object has it; empty: none.
+	Value string `json:"value"`
+	// SetBy names the object that sets it, such as AttunePolicy web, or is built-in.
+	SetBy   string `json:"setBy"`
+	builtIn bool
+}
+
+// SettingsOf are the settings of a recommendation's policy: first those that an object sets, then those built-in ones
+// that have a value.
+func SettingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) []Setting {
+	var settings []Setting
+	for _, builtIn := range []bool{false, true} {
+		for _, f := range fields {
+			if (f.Level == policy.BuiltIn) == builtIn && (!builtIn || f.Value != "") {
+				settings = append(settings, Setting{f.Path, f.Value, f.Level.Object(rec.Spec.Policy, rec.Namespace), builtIn})
+			}
+		}
+	}
+	return settings
+}

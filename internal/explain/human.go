@@ -3,13 +3,9 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
@@ -17,9 +13,8 @@ import (
 
 // Human writes the explanation as text, with one line for each step of the computation. wide adds the holds of
 // every pod. The text is for people and may change.
-func (e Explanation) Human(w io.Writer, wide bool) error {
-	// Errors are kept in out and returned at the end.
-	out := &writer{to: w}
+func (e Explanation) Human(wide bool) (string, error) {
+	out := &writer{}
 	if e.Workload != nil {
 		out.workload(e.Workload)
 	}
@@ -30,14 +25,11 @@ func (e Explanation) Human(w io.Writer, wide bool) error {
 		out.container(container, wide)
 	}
 	out.settings(e.Settings, wide)
-	return out.err
+	return out.String(), nil
 }
 
-// writer keeps the first error and writes nothing after it, so that the callers need no checks.
-type writer struct {
-	to  io.Writer
-	err error
-}
+// writer collects the text.
+type writer struct{ strings.Builder }
 
 // line writes one line: texts have been written by others.
 func (w *writer) line(format string, args ...any) {
@@ -46,9 +38,7 @@ func (w *writer) line(format string, args ...any) {
 			args[i] = display.InLine(text)
 		}
 	}
-	if w.err == nil {
-		_, w.err = fmt.Fprintf(w.to, format+"\n", args...)
-	}
+	fmt.Fprintf(w, format+"\n", args...)
 }
 
 // passive has the modes in which running pods are left alone, and what each means.
@@ -73,13 +63,20 @@ func (w *writer) settings(settings []Setting, wide bool) {
 		return
 	}
 	w.line("\nSettings")
-	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
+	var rows [][3]string
 	for _, s := range shown {
-		fmt.Fprintf(out, "  %s\t%s\t%s\n", s.Field, display.InLine(cmp.Or(s.Value, "-")), display.InLine(s.SetBy))
+		rows = append(rows, [3]string{s.Field, cmp.Or(s.Value, "-"), s.SetBy})
 	}
-	if err := out.Flush(); w.err == nil {
-		w.err = err
+	w.columns("  ", rows)
+}
+
+// columns writes aligned rows.
+func (w *writer) columns(indent string, rows [][3]string) {
+	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintf(out, "%s%s\t%s\t%s\n", indent, display.InLine(row[0]), display.InLine(row[1]), display.InLine(row[2]))
 	}
+	_ = out.Flush() // a builder takes everything
 }
 
 // Sentence names the workload and what sizes it, or why nothing does.
@@ -138,7 +135,7 @@ func FormatHold(h Hold) string {
 func (c Container) Summary(r recommender.Resource) string {
 	request, limit := c.Values(r)
 	if request.Target == nil {
-		return fmt.Sprintf("%s: request %s, no recommendation", r, OrNone(r, request.Current))
+		return fmt.Sprintf("%s: request %s, no recommendation", r, display.OrNone(r, request.Current))
 	}
 	line := fmt.Sprintf("%s: request %s", r, request.text(r))
 	if limit.Current != nil || limit.Target != nil {
@@ -152,7 +149,7 @@ type Value struct{ Current, Target, Next *string }
 
 // text is such as "500m, next 250m, target 200m".
 func (v Value) text(r recommender.Resource) string {
-	return fmt.Sprintf("%s, next %s, target %s", OrNone(r, v.Current), OrNone(r, v.Next), OrNone(r, v.Target))
+	return fmt.Sprintf("%s, next %s, target %s", display.OrNone(r, v.Current), display.OrNone(r, v.Next), display.OrNone(r, v.Target))
 }
 
 // Values returns the request and the limit of a resource.
@@ -166,21 +163,19 @@ func (c Container) Values(r recommender.Resource) (request, limit Value) {
 // steps writes the computation of one resource in columns: name, change of the amount, reason.
 func (w *writer) steps(c Container, r recommender.Resource) {
 	// Columns are aligned within one resource of one container.
-	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
+	var rows [][3]string
 	for _, step := range c.Steps {
 		if step.Resource == r.String() {
-			fmt.Fprintf(out, "    %s\t%s\t%s\n", display.InLine(step.Name), Became(step, r), display.InLine(step.Reason))
+			rows = append(rows, [3]string{step.Name, Became(step, r), step.Reason})
 		}
 	}
-	if err := out.Flush(); w.err == nil {
-		w.err = err
-	}
+	w.columns("    ", rows)
 }
 
 // Became is such as "200m -> 240m". The first step of a chain starts from nothing.
 // It is empty for a step that stands for others that were left out of a stored trace.
 func Became(s Step, r recommender.Resource) string {
-	before, after := Readable(r, s.Before), Readable(r, s.After)
+	before, after := display.Readable(r, s.Before), display.Readable(r, s.After)
 	if s.Before == "" && s.After == "" {
 		return "" // it stands for steps that are left out
 	}
@@ -215,7 +210,7 @@ func (p Pod) Moves() []string {
 			current, next *string
 		}{{"request", request, nextRequest}, {"limit", limit, nextLimit}} {
 			if value.next != nil && (value.current == nil || *value.current != *value.next) {
-				moves = append(moves, fmt.Sprintf("%s %s %s -> %s", r, value.name, OrNone(r, value.current), OrNone(r, value.next)))
+				moves = append(moves, fmt.Sprintf("%s %s %s -> %s", r, value.name, display.OrNone(r, value.current), display.OrNone(r, value.next)))
 			}
 		}
 	}
@@ -223,39 +218,4 @@ func (p Pod) Moves() []string {
 		return []string{"stays as it is"}
 	}
 	return moves
-}
-
-// Readable rounds a quantity for people: memory to a tenth of its unit; CPU stays exact. A text that is no
-// quantity is returned as it is.
-func Readable(r recommender.Resource, exact string) string {
-	quantity, err := resource.ParseQuantity(exact)
-	if err != nil || r != recommender.Memory {
-		return exact
-	}
-	bytes := float64(quantity.Value())
-	if bytes < 0 {
-		return "-" + readableBytes(-bytes)
-	}
-	return readableBytes(bytes)
-}
-
-// OrNone returns a readable amount, or "none" for nil.
-func OrNone(r recommender.Resource, exact *string) string {
-	if exact == nil {
-		return "none"
-	}
-	return Readable(r, *exact)
-}
-
-// units are the binary suffixes of Kubernetes quantities, each 1024 times the one before.
-var units = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
-
-// readableBytes formats bytes with one decimal, such as 1.5Gi.
-func readableBytes(bytes float64) string {
-	unit := 0
-	for bytes >= 1024 && unit < len(units)-1 {
-		bytes /= 1024
-		unit++
-	}
-	return strconv.FormatFloat(float64(int64(bytes*10+0.5))/10, 'f', -1, 64) + units[unit]
 }

@@ -3,7 +3,6 @@ package explain_test
 import (
 	"encoding/json"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -67,9 +66,9 @@ func asJSON(t *testing.T, value any) string {
 func TestOfflineWorkedExample(t *testing.T) {
 	answer := explain.Explanation{Containers: []explain.Container{workedExample()}}
 	golden(t, "worked-example.json", asJSON(t, answer))
-	var text strings.Builder
-	require.NoError(t, answer.Human(&text, false))
-	golden(t, "worked-example.txt", text.String())
+	text, err := answer.Human(false)
+	require.NoError(t, err)
+	golden(t, "worked-example.txt", text)
 }
 
 func TestOfflineStepsAreInTheOrderOfTheChain(t *testing.T) {

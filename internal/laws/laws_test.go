@@ -85,9 +85,7 @@ var laws = []law{
 	{"cmd/kubectl-attune/input", client, "what users write is read by pure code"},
 	{"cmd/kubectl-attune/nearest", client, "which policy is the nearest is decided by pure code"},
 	{"cmd/kubectl-attune/wizard", client, "the wizard asks a person; what it knows of a cluster comes through an interface"},
-	{"cmd/kubectl-attune/doctor", func(from, d string, standard bool) bool {
-		return from != module+"cmd/kubectl-attune/doctor/look" && client(from, d, standard)
-	}, "the doctor judges values; look reads them"},
+	{"cmd/kubectl-attune/doctor", client, "the doctor judges values; its caller reads them"},
 	{"controller", func(_, d string, _ bool) bool {
 		return strings.HasPrefix(d, module+"webhook") || strings.HasPrefix(d, module+"bridge")
 	}, "controller and webhook meet in the API objects, and the bridge is beside the loops"},

@@ -73,6 +73,11 @@ var (
 		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
 )
 
+// SizesNewPods reports whether new pods are sized in a mode.
+func SizesNewPods(mode v1alpha1.UpdateType) bool {
+	return mode == v1alpha1.UpdateInitial || mode == v1alpha1.UpdateCanary || mode == v1alpha1.UpdateAuto
+}
+
 // strategyFields reads the choice of the strategy and the fields of the strategy Node.
 type strategyFields struct{ *overlay }
 

@@ -62,8 +62,7 @@ type NotCounted struct {
 func (v View) Compute() Figures {
 	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
 	if why := v.leftOut(); why != nil {
-		x.leaveOut(*why)
-		return x.out
+		return Figures{NotCounted: []NotCounted{*why}}
 	}
 	x.pods()
 	x.replicas()

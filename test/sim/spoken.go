@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"io"
 	"maps"
 	"math"
 	"reflect"
@@ -144,7 +143,7 @@ func (of *words) explained() string {
 	if wrong := showsTargets(of.program, of.stored); wrong != "" {
 		return wrong
 	}
-	if err := of.program.Human(io.Discard, true); err != nil {
+	if _, err := of.program.Human(true); err != nil {
 		return "no text for people: " + err.Error()
 	}
 	for i := range of.page.Containers {

@@ -2,8 +2,8 @@ package answers
 
 import (
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 
 	"attune.io/attune/internal/explain"
 )
@@ -61,21 +61,20 @@ func (r *Diff) Add(explained explain.Explanation) {
 
 // Human writes lines in the style of diff -u: one heading for each container, a minus line for the template's value
 // where there is one, and a plus line for the target. -o wide changes nothing.
-func (r Diff) Human(w io.Writer, _ bool) error {
+func (r Diff) Human(bool) (string, error) {
+	var text strings.Builder
 	var shown Difference
 	for _, d := range r.Differences {
 		if !slices.Equal(d.container(), shown.container()) {
-			fmt.Fprintf(w, "--- %s/%s in namespace %s, container %s: template\n+++ recommended\n", d.Kind, d.Workload, d.Namespace, d.Container)
+			fmt.Fprintf(&text, "--- %s/%s in namespace %s, container %s: template\n+++ recommended\n", d.Kind, d.Workload, d.Namespace, d.Container)
 			shown = d
 		}
 		if d.Current != nil {
-			fmt.Fprintf(w, "-resources.%s: %s\n", d.Field, *d.Current)
+			fmt.Fprintf(&text, "-resources.%s: %s\n", d.Field, *d.Current)
 		}
-		if _, err := fmt.Fprintf(w, "+resources.%s: %s\n", d.Field, d.Target); err != nil {
-			return err
-		}
+		fmt.Fprintf(&text, "+resources.%s: %s\n", d.Field, d.Target)
 	}
-	return nil
+	return text.String(), nil
 }
 
 // container identifies the container that a difference belongs to. Human writes one heading for each.

@@ -1,8 +1,8 @@
 package answers
 
 import (
+	"cmp"
 	"encoding/json"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -176,22 +176,14 @@ func scanOf(c *KRRContainer) scan {
 	for _, name := range c.Pods {
 		s.Object.Pods = append(s.Object.Pods, pod{Name: name})
 	}
-	of := &s.Object.Allocations
-	of.Requests.CPU, of.Limits.CPU, s.Recommended.Requests.CPU, s.Recommended.Limits.CPU, s.Recommended.Info.CPU = c.resource(recommender.CPU)
-	of.Requests.Memory, of.Limits.Memory, s.Recommended.Requests.Memory, s.Recommended.Limits.Memory, s.Recommended.Info.Memory = c.resource(recommender.Memory)
-	s.Severity = worst(s.Recommended.Requests.CPU, s.Recommended.Requests.Memory, s.Recommended.Limits.CPU, s.Recommended.Limits.Memory)
+	of, to := &s.Object.Allocations, &s.Recommended
+	of.Requests.CPU, of.Limits.CPU, to.Requests.CPU, to.Limits.CPU, to.Info.CPU = c.resource(recommender.CPU)
+	of.Requests.Memory, of.Limits.Memory, to.Requests.Memory, to.Limits.Memory, to.Info.Memory = c.resource(recommender.Memory)
+	worst := slices.MinFunc([]judged{to.Requests.CPU, to.Requests.Memory, to.Limits.CPU, to.Limits.Memory}, func(a, b judged) int {
+		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))
+	})
+	s.Severity = worst.Severity
 	return s
-}
-
-func worst(all ...judged) severity {
-	for _, s := range severities {
-		for _, of := range all {
-			if of.Severity == s {
-				return s
-			}
-		}
-	}
-	return notKnown
 }
 
 // resource returns what is asked and what is recommended of one resource, and why nothing is.
@@ -232,17 +224,12 @@ func reasons(holds []explain.Hold, r recommender.Resource) (why *string, blocked
 			continue
 		}
 		blocked = blocked || hold.Reason != string(recommender.SmallChange)
-		reason := hold.Reason
-		if hold.Message != "" {
-			reason += ": " + hold.Message
-		}
-		all = append(all, reason)
+		all = append(all, explain.FormatHold(hold))
 	}
 	if len(all) == 0 {
 		return nil, false
 	}
-	text := strings.Join(all, "; ")
-	return &text, blocked
+	return new(strings.Join(all, "; ")), blocked
 }
 
 // judge a recommended amount by its distance from the present one.
@@ -257,19 +244,17 @@ func judge(r recommender.Resource, current, wanted amount) judged {
 		of.Severity = warning
 	default:
 		of.Severity = good
-		for i, from := range bounds[r] {
-			if distance >= from {
-				of.Severity = severities[i]
-				break
-			}
+		if i := slices.IndexFunc(bounds[r][:], func(from amount) bool { return distance >= from }); i >= 0 {
+			of.Severity = severities[i]
 		}
 	}
 	return of
 }
 
 // Human writes JSON: there is no other form.
-func (r KRR) Human(w io.Writer, _ bool) error {
-	return json.NewEncoder(w).Encode(r)
+func (r KRR) Human(bool) (string, error) {
+	text, err := json.Marshal(r)
+	return string(text), err
 }
 
 // KRRHolds are the reasons for which a workload is left as it is, with all its resources; none: there is none. w is the zero

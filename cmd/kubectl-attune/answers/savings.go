@@ -2,14 +2,15 @@ package answers
 
 import (
 	"fmt"
-	"io"
 	"strconv"
+	"strings"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/recommender"
 )
 
-// Savings is the answer.
+// Savings is the answer of savings.
 type Savings struct {
 	report.Report
 	// Nodes is nil where not the whole cluster was asked for, or the user may not list its nodes.
@@ -27,61 +28,41 @@ type Nodes struct {
 	Potential int `json:"removablePotential"`
 }
 
-// NewSavings makes the answer. podsKnown is false where the running pods could not be read.
-func NewSavings(entries []report.Entry, podsKnown bool) Savings {
-	return Savings{Report: report.New(entries, podsKnown)}
-}
-
 // sentence is such as "Removable nodes, an estimate: 2 of 12; 1 before attune, 3 with the potential."
 func (n Nodes) sentence() string {
 	return fmt.Sprintf("Removable nodes, an estimate: %d of %d; %d before attune, %d with the potential.", n.Removable, n.Nodes, n.Before, n.Potential)
 }
 
 // Human writes the answer for people: three sentences or four, a table of the workloads, one of the sums, and with wide what is not counted.
-func (r Savings) Human(w io.Writer, wide bool) error {
+func (r Savings) Human(wide bool) (string, error) {
 	if len(r.Workloads) == 0 {
-		return nil
+		return "", nil
 	}
 	said := r.Total.Sentences()
-	if _, err := fmt.Fprintf(w, "%s\n%s\n%s\n", said[0], said[1], said[2]); err != nil {
-		return err
-	}
+	text := strings.Join(said[:], "\n") + "\n"
 	if r.Nodes != nil {
-		if _, err := fmt.Fprintln(w, r.Nodes.sentence()); err != nil {
-			return err
-		}
+		text += r.Nodes.sentence() + "\n"
 	}
-	if err := r.workloads(wide).WriteBelow(w); err != nil {
-		return err
+	text += Below(r.workloads(), wide) + Below(r.sums(), false)
+	if wide {
+		text += Below(r.left(), wide)
 	}
-	if err := r.sums().WriteBelow(w); err != nil {
-		return err
-	}
-	if !wide {
-		return nil
-	}
-	return r.left().WriteBelow(w)
+	return text, nil
 }
 
 // workloads has two rows for each workload: what is realised and what is potential.
-func (r Savings) workloads(wide bool) Table {
-	t := Table{Header: []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED"}, Wide: wide}
-	if wide {
-		t.Header = append(t.Header, "PODS", "REPLICAS", "MODE", "POLICY")
+func (r Savings) workloads() display.Table {
+	t := display.Table{
+		Header:   []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED", "PODS", "REPLICAS", "MODE", "POLICY"},
+		OnlyWide: []string{"PODS", "REPLICAS", "MODE", "POLICY"},
 	}
 	for _, of := range r.Workloads {
-		for _, saving := range []struct {
-			name       string
-			saved      *report.Saved
-			notCounted string
-		}{{"realised", of.Realised, ""}, {"potential", &of.Potential, report.Words(of.NotCounted)}} {
-			row := append([]string{of.Namespace, string(of.Kind) + "/" + of.Workload, saving.name}, cells(saving.saved)...)
-			row = append(row, saving.notCounted)
-			if wide {
-				row = append(row, strconv.Itoa(of.Pods), strconv.Itoa(int(of.Replicas)), string(of.Mode), of.Policy)
-			}
-			t.Add(row...)
+		add := func(name string, saved *report.Saved, notCounted string) {
+			row := append([]string{of.Namespace, string(of.Kind) + "/" + of.Workload, name}, cells(saved)...)
+			t.Add(append(row, notCounted, strconv.Itoa(of.Pods), strconv.Itoa(int(of.Replicas)), string(of.Mode), of.Policy)...)
 		}
+		add("realised", of.Realised, "")
+		add("potential", &of.Potential, report.Words(of.NotCounted))
 	}
 	return t
 }
@@ -91,12 +72,12 @@ func cells(s *report.Saved) []string {
 	if s == nil {
 		return []string{"", "", ""}
 	}
-	return []string{Cell(recommender.CPU, &s.CPU), Cell(recommender.Memory, &s.Memory), s.Money()}
+	return []string{display.Cell(recommender.CPU, &s.CPU), display.Cell(recommender.Memory, &s.Memory), s.Money()}
 }
 
 // sums has two rows for each namespace and for all of them.
-func (r Savings) sums() Table {
-	t := Table{Header: []string{"NAMESPACE", "WORKLOADS", "SAVING", "CPU", "MEMORY", "A MONTH"}}
+func (r Savings) sums() display.Table {
+	t := display.Table{Header: []string{"NAMESPACE", "WORKLOADS", "SAVING", "CPU", "MEMORY", "A MONTH"}}
 	add := func(name string, of report.Sum) {
 		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "realised"}, cells(of.Realised)...)...)
 		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "potential"}, cells(&of.Potential)...)...)
@@ -111,8 +92,8 @@ func (r Savings) sums() Table {
 }
 
 // left has a row for everything that is not counted.
-func (r Savings) left() Table {
-	t := Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}, Wide: true}
+func (r Savings) left() display.Table {
+	t := display.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}}
 	for _, of := range r.Workloads {
 		for _, n := range of.NotCounted {
 			t.Add(of.Namespace, string(of.Kind)+"/"+of.Workload, n.Container, n.Resource, n.Reason, n.Message)

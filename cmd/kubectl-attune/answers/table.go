@@ -2,7 +2,7 @@
 // and computes nothing but its text.
 //
 //   - table.go: tables.
-//   - diff.go, savings.go, node_file.go, node_live.go: the answers of diff, savings and node.
+//   - diff.go, savings.go, node.go: the answers of diff, savings and node.
 //   - krr.go: recommendations as robusta-dev/krr writes its own.
 //   - sparkline.go: usage as one line of text.
 package answers
@@ -15,42 +15,22 @@ import (
 	"unicode/utf8"
 
 	"attune.io/attune/internal/display"
-	"attune.io/attune/internal/explain"
-	"attune.io/attune/recommender"
 )
 
-// Table is rows under a header. An empty cell is written as a dash, so that columns can be counted.
-type Table struct {
-	// Header has the names of the columns, in capitals.
-	Header []string
-	// Rows are in the order in which they are written.
-	Rows [][]string
-	// Wide: the table may be as wide as it is; else it is made to fit MostColumns, where it can be.
-	Wide bool
-}
-
-// Add appends a row. It must have as many cells as the header.
-func (t *Table) Add(cells ...string) {
-	t.Rows = append(t.Rows, cells)
-}
-
-// Write writes the table with aligned columns.
-func (t Table) Write(w io.Writer) error {
-	if t.Wide {
-		return t.layout().write(w)
+// Text is a table with aligned columns. Not wide, it is made to fit MostColumns, where it can be.
+func Text(t display.Table, wide bool) string {
+	if wide {
+		return layoutOf(t).text()
 	}
-	return t.fitted().write(w)
+	return layoutOf(t.Narrow()).fitted().text()
 }
 
-// WriteBelow writes an empty line and the table; nothing where the table has no rows.
-func (t Table) WriteBelow(w io.Writer) error {
+// Below is an empty line and the table; nothing where the table has no rows.
+func Below(t display.Table, wide bool) string {
 	if len(t.Rows) == 0 {
-		return nil
+		return ""
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
-	}
-	return t.Write(w)
+	return "\n" + Text(t, wide)
 }
 
 // dashed returns the row with a dash in the place of empty cells. A cell stays in its line and its column: what others wrote
@@ -64,14 +44,6 @@ func dashed(row []string) []string {
 		}
 	}
 	return cells
-}
-
-// Cell returns a rounded amount for people; empty for nil.
-func Cell(r recommender.Resource, exact *string) string {
-	if exact == nil {
-		return ""
-	}
-	return explain.Readable(r, *exact)
 }
 
 // MostColumns is how many columns of a terminal a table takes, where names of usual length let it.
@@ -89,7 +61,7 @@ type layout struct {
 	gap int
 }
 
-func (t Table) layout() layout {
+func layoutOf(t display.Table) layout {
 	l := layout{header: [][]string{dashed(t.Header)}, gap: 3}
 	for _, row := range t.Rows {
 		l.rows = append(l.rows, dashed(row))
@@ -99,11 +71,10 @@ func (t Table) layout() layout {
 
 // fitted is the first of these that fits: the table as it is; sentences under their rows; headers in two lines; and less room
 // between columns. A table that fits in none of these is written in the last one.
-func (t Table) fitted() layout {
-	l := t.layout()
+func (l layout) fitted() layout {
 	for _, narrower := range []func(layout) layout{layout.sentencesBelow, layout.headersBroken, func(l layout) layout { l.gap = 2; return l }} {
 		if l.width() <= MostColumns {
-			return l
+			break
 		}
 		l = narrower(l)
 	}
@@ -171,7 +142,7 @@ func (l layout) lines() (lines []string) {
 	return lines
 }
 
-func (l layout) write(w io.Writer) error {
+func (l layout) text() string {
 	var text strings.Builder
 	for i, line := range l.lines() {
 		text.WriteString(line + "\n")
@@ -181,8 +152,7 @@ func (l layout) write(w io.Writer) error {
 			}
 		}
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
 }
 
 // indent stands before the sentences below a row.
@@ -202,4 +172,12 @@ func Wrapped(sentence string, most int) (lines []string) {
 		}
 	}
 	return append(lines, line)
+}
+
+// Where returns the scope in words, for a sentence.
+func Where(namespace string) string {
+	if namespace == "" {
+		return "any namespace"
+	}
+	return "namespace " + namespace
 }

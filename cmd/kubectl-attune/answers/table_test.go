@@ -6,23 +6,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/internal/display"
 )
-
-func written(t *testing.T, of answers.Table) string {
-	t.Helper()
-	var out strings.Builder
-	require.NoError(t, of.Write(&out))
-	return out.String()
-}
 
 // A table that is too wide has its sentences under the rows, then headers in two lines, then less room; one that fits, and one
 // that may be wide, is written as it is.
 func TestTablesFit(t *testing.T) {
 	sentence := "quota requests of namespace shop has no room for 200m more, and nothing that could be lowered makes room for it"
-	of := answers.Table{Header: []string{"POLICY", "REASON", "WHY"}}
+	of := display.Table{Header: []string{"POLICY", "REASON", "WHY"}}
 	of.Add("shop/api", "Quota", sentence)
 	of.Add("shop/web", "NoData", "")
 	assert.Equal(t, `POLICY     REASON
@@ -31,21 +24,24 @@ shop/api   Quota
     makes room for it
 shop/web   NoData
     -
-`, written(t, of))
-	of.Wide = true
-	assert.Contains(t, written(t, of), "Quota    "+sentence)
-	of.Wide, of.Rows = false, [][]string{{"shop/api", "Quota", "no room"}}
-	assert.Equal(t, "POLICY     REASON   WHY\nshop/api   Quota    no room\n", written(t, of))
+`, answers.Text(of, false))
+	assert.Contains(t, answers.Text(of, true), "Quota    "+sentence)
+	of.Rows = [][]string{{"shop/api", "Quota", "no room"}}
+	assert.Equal(t, "POLICY     REASON   WHY\nshop/api   Quota    no room\n", answers.Text(of, false))
 
-	of = answers.Table{Header: []string{"POD", "CPU PEAK", "AS IT IS", "OTHER"}}
+	of.OnlyWide = []string{"REASON"}
+	assert.Equal(t, "POLICY     WHY\nshop/api   no room\n", answers.Text(of, false), "a column of -o wide")
+	assert.Equal(t, "POLICY     REASON   WHY\nshop/api   Quota    no room\n", answers.Text(of, true))
+
+	of = display.Table{Header: []string{"POD", "CPU PEAK", "AS IT IS", "OTHER"}}
 	of.Add(strings.Repeat("p", 65), "800m", "-", "1234567890")
-	head, _, _ := strings.Cut(written(t, of), strings.Repeat("p", 65))
+	head, _, _ := strings.Cut(answers.Text(of, false), strings.Repeat("p", 65))
 	assert.Equal(t, "POD"+strings.Repeat(" ", 65)+"CPU PEAK   AS IT IS   OTHER\n", head, "it fits")
 	of.Rows[0][0] = strings.Repeat("p", 75)
-	head, _, _ = strings.Cut(written(t, of), of.Rows[0][0])
+	head, _, _ = strings.Cut(answers.Text(of, false), of.Rows[0][0])
 	assert.Equal(t, []string{"POD CPU AS OTHER", "PEAK IT IS", ""}, squeezed(head))
 	of.Rows[0][0] = strings.Repeat("p", 200)
-	assert.Contains(t, written(t, of), of.Rows[0][0]+"  800m", "what cannot fit is written with less room")
+	assert.Contains(t, answers.Text(of, false), of.Rows[0][0]+"  800m", "what cannot fit is written with less room")
 }
 
 func squeezed(text string) (lines []string) {

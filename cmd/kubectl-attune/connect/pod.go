@@ -1,5 +1,12 @@
-// Package connect reaches into the cluster with the user's own rights: Fetch asks a pod for a path, as kubectl port-forward
-// does, and ShowUI shows the web page of the operator's leader on this machine.
+// Package connect reaches into the cluster with the user's own rights:
+//
+//   - pod.go: Fetch asks a pod for a path, as kubectl port-forward does.
+//   - ui.go: ShowUI shows the web page of the operator's leader on this machine.
+//   - server.go: Server reaches a server with the Prometheus HTTP API, through a pod of its Service where it has one.
+//   - usage.go: what the containers of workloads used lately, so that a backtest can replay it. Stored unpacks the histories
+//     that an AttuneRecommendation keeps (usage.source: embedded), Asked asks a server for one workload, by the expressions
+//     that the operator uses. A step's value is the highest of all replicas, as in the operator. One workload is in memory
+//     at a time.
 package connect
 
 import (

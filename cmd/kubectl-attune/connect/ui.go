@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"attune.io/attune/internal/ports"
 )
 
@@ -75,7 +73,7 @@ func ShowUI(ctx context.Context, o UIOptions) error {
 
 // passed are the headers of the leader's that reach the browser.
 var passed = []string{
-	"Content-Type", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-UIOptions", "X-Frame-UIOptions",
+	"Content-Type", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "X-Frame-Options",
 	"Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Cache-Control",
 }
 
@@ -110,7 +108,7 @@ func UIHandler(fetch func(ctx context.Context, path string) (Answer, error)) htt
 		forward(w, answer)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-UIOptions", "nosniff")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Security-Policy", own)
 		if !ports.LoopbackHost(r.Host) {
 			http.Error(w, "this host is not served here: ask 127.0.0.1", http.StatusForbidden)
@@ -155,29 +153,4 @@ func open(address string) error {
 	}
 	go func() { _ = opener.Wait() }()
 	return nil
-}
-
-// NewUI makes the verb ui. fetch asks the leader of the operator in a namespace for a path.
-func NewUI(out, errOut io.Writer, fetch func(ctx context.Context, operator, path string) (Answer, error)) *cobra.Command {
-	var o UIOptions
-	var noOpen bool
-	var operator string
-	command := &cobra.Command{
-		Use:   "ui",
-		Short: "Show the operator's web page in a browser, on this machine alone",
-		Long: "Show the operator's web page in a browser, on this machine alone.\n\n" +
-			"The page is read-only and shows every namespace. It takes the rights to get leases and to create pods/portforward\n" +
-			"in the operator's namespace. There is no finding. Ctrl-C ends it.",
-		Example: "  kubectl attune ui\n  kubectl attune ui --port 9090 --no-open",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Open, o.Out, o.ErrOut = !noOpen, out, errOut
-			o.Fetch = func(ctx context.Context, path string) (Answer, error) { return fetch(ctx, operator, path) }
-			return ShowUI(cmd.Context(), o)
-		},
-	}
-	command.Flags().IntVar(&o.Port, "port", 0, "Port on 127.0.0.1; 0 takes one that is free")
-	command.Flags().BoolVar(&noOpen, "no-open", false, "Print the address and open no browser")
-	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator, whose leader is asked")
-	return command
 }

@@ -40,6 +40,7 @@ func TestHandler(t *testing.T) {
 	assert.Contains(t, own, "form-action 'self'", "the search is sent to this side")
 	assert.Equal(t, []string{own, "default-src 'none'"}, w.Header().Values("Content-Security-Policy"))
 	assert.Equal(t, "text/html", w.Header().Get("Content-Type"))
+	assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
 	assert.Empty(t, w.Header().Get("Set-Cookie"))
 	assert.Empty(t, w.Header().Get("Location"))
 	for path, want := range map[string]int{"/": http.StatusFound, "/nodes/worker": http.StatusNotFound, "/ui/../nodes/worker": http.StatusTemporaryRedirect, "/metrics": http.StatusNotFound} {

@@ -1,16 +1,16 @@
-// Package doctor judges whether everything that attune needs is there. It is pure: package look reads the cluster, Examine
+// Package doctor judges whether everything that attune needs is there. It is pure: its caller reads the cluster, Examine
 // judges what was read, and the answer says it in one sentence for each finding.
 //
 // Its parts:
-//   - platform.go, rights.go, operator.go, webhook.go: what attune rests on.
-//   - policies.go, neighbours.go, bridge.go: what its policies meet.
+//   - platform.go, operator.go, webhook.go: what attune rests on.
+//   - policies.go, neighbours.go: what its policies meet.
 //
 // A check is never ok because something could not be read: it is unknown then.
 package doctor
 
 import (
 	"fmt"
-	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -142,9 +142,7 @@ func (f *findings) granted() string {
 	for i, what := range f.barred {
 		resources[i], _, _ = strings.Cut(strings.ToLower(what), " ")
 	}
-	role := "attune-doctor-" + f.check
-	return "kubectl create clusterrole " + role + " --verb=get,list --resource=" + strings.Join(resources, ",") +
-		" && kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=NAME"
+	return grant("attune-doctor-"+f.check, "get,list", strings.Join(resources, ","), "")
 }
 
 // checks in the order of the answer.
@@ -166,17 +164,9 @@ func Examine(seen *Seen) Answer {
 		check.run(seen, f)
 		answer.Checks = append(answer.Checks, f.done()...)
 	}
+	counts := map[Level]*int{OK: &answer.OK, Warning: &answer.Warnings, Problem: &answer.Problems, Unknown: &answer.Unknown}
 	for _, r := range answer.Checks {
-		switch r.Result {
-		case OK:
-			answer.OK++
-		case Warning:
-			answer.Warnings++
-		case Problem:
-			answer.Problems++
-		case Unknown:
-			answer.Unknown++
-		}
+		*counts[r.Result]++
 	}
 	return answer
 }
@@ -186,21 +176,22 @@ const indent = 23
 
 // Human writes a result in each paragraph, the command that mends it below, and at last how many there are of each kind.
 // Commands are wider than a table where they have to be, so that they can be copied. wide changes nothing.
-func (a Answer) Human(w io.Writer, _ bool) error {
+func (a Answer) Human(bool) (string, error) {
+	var text strings.Builder
 	for _, r := range a.Checks {
 		for i, line := range answers.Wrapped(r.Sentence, answers.MostColumns-indent) {
 			head := ""
 			if i == 0 {
 				head = fmt.Sprintf("%-8s %-12s", r.Result, r.Check)
 			}
-			fmt.Fprintf(w, "%-*s%s\n", indent, head, line)
+			fmt.Fprintf(&text, "%-*s%s\n", indent, head, line)
 		}
 		if r.Command != "" {
-			fmt.Fprintf(w, "%*s$ %s\n", indent, "", r.Command)
+			fmt.Fprintf(&text, "%*s$ %s\n", indent, "", r.Command)
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%d ok, %d warning%s, %d problem%s, %d unknown\n", a.OK, a.Warnings, plural(a.Warnings), a.Problems, plural(a.Problems), a.Unknown)
-	return err
+	fmt.Fprintf(&text, "\n%d ok, %d warning%s, %d problem%s, %d unknown\n", a.OK, a.Warnings, plural(a.Warnings), a.Problems, plural(a.Problems), a.Unknown)
+	return text.String(), nil
 }
 
 func plural(n int) string {
@@ -216,6 +207,17 @@ type Read[T any] struct {
 	Err   error
 }
 
+// all yields the objects in their order.
+func (r Read[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range r.Value {
+			if !yield(&r.Value[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Scope is where the doctor looks.
 type Scope struct {
 	// Now is the time from which ages count.
@@ -224,14 +226,6 @@ type Scope struct {
 	Namespace string
 	// Operator is the namespace of the operator.
 	Operator string
-}
-
-// named returns the namespace for a sentence.
-func (s Scope) named() string {
-	if s.Namespace == "" {
-		return "any namespace"
-	}
-	return "namespace " + s.Namespace
 }
 
 // Seen is all that the doctor has looked at. It is only read.

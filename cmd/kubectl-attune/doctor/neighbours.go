@@ -2,14 +2,18 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/policy"
@@ -18,14 +22,6 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
-
-// selected returns the workloads that policies select: those that have a recommendation, in the order of these.
-func (s *Seen) selected() (all []workload.Workload) {
-	for i := range s.Recommendations.Value {
-		all = append(all, workload.Workload{Identity: workload.IdentityOf(&s.Recommendations.Value[i])})
-	}
-	return all
-}
 
 // verticalAutoscalers looks for VPA objects that size what a policy selects. Where the policy does not act, the VPA is the
 // only autoscaler that works, and no command stops it.
@@ -39,16 +35,15 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	for n, w := range seen.selected() {
-		rec := &seen.Recommendations.Value[n].Spec
-		for i := range vpas.Value {
-			vpa := &vpas.Value[i]
+	for rec := range seen.Recommendations.all() {
+		w := workload.Workload{Identity: workload.IdentityOf(rec)}
+		for vpa := range vpas.all() {
 			if vpa.GetNamespace() != w.Namespace || !autoscale.Sizes(vpa, w) {
 				continue
 			}
-			if rec.Mode == v1alpha1.UpdateObserve || rec.Mode == v1alpha1.UpdateRecommend {
+			if rec.Spec.Mode == v1alpha1.UpdateObserve || rec.Spec.Mode == v1alpha1.UpdateRecommend {
 				f.add(OK, "", "VerticalPodAutoscaler %s goes on sizing %s in namespace %s, for which policy %s is in mode %s: switch updateStrategy.type of the policy before the VerticalPodAutoscaler is stopped",
-					vpa.GetName(), w, w.Namespace, policy.NameOf(rec.Policy), rec.Mode)
+					vpa.GetName(), w, w.Namespace, policy.NameOf(rec.Spec.Policy), rec.Spec.Mode)
 				continue
 			}
 			f.add(Warning, "kubectl patch verticalpodautoscaler "+vpa.GetName()+" --namespace "+w.Namespace+` --type merge --patch '{"spec":{"updatePolicy":{"updateMode":"Off"}}}'`,
@@ -64,9 +59,9 @@ func horizontalAutoscalers(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	for _, w := range seen.selected() {
-		for i := range seen.Neighbours.HPAs.Value {
-			hpa := &seen.Neighbours.HPAs.Value[i]
+	for rec := range seen.Recommendations.all() {
+		w := workload.Workload{Identity: workload.IdentityOf(rec)}
+		for hpa := range seen.Neighbours.HPAs.all() {
 			if hpa.Namespace != w.Namespace {
 				continue
 			}
@@ -94,8 +89,7 @@ func quotas(seen *Seen, f *findings) {
 		return
 	}
 	for _, g := range seen.growths() {
-		for i := range seen.Neighbours.Quotas.Value {
-			q := &seen.Neighbours.Quotas.Value[i]
+		for q := range seen.Neighbours.Quotas.all() {
 			if q.Namespace == g.id.Namespace && len(q.Spec.Scopes) == 0 && q.Spec.ScopeSelector == nil {
 				g.within(q, f)
 			}
@@ -122,15 +116,13 @@ func (g growth) within(q *corev1.ResourceQuota, f *findings) {
 // growths returns the workloads whose running pods are to grow, by name.
 func (s *Seen) growths() []growth {
 	recs := map[workload.Identity]*v1alpha1.AttuneRecommendation{}
-	for i := range s.Recommendations.Value {
-		rec := &s.Recommendations.Value[i]
+	for rec := range s.Recommendations.all() {
 		if rec.Spec.Mode != v1alpha1.UpdateObserve {
 			recs[workload.IdentityOf(rec)] = rec
 		}
 	}
 	sums := map[workload.Identity]recommender.Size{}
-	for i := range s.Neighbours.Pods.Value {
-		pod := &s.Neighbours.Pods.Value[i]
+	for pod := range s.Neighbours.Pods.all() {
 		id, owned := workload.OwnerOf(pod, pod.Namespace, nil)
 		rec := recs[id]
 		if !owned || rec == nil || !podview.Running(pod) {
@@ -179,4 +171,86 @@ func plus(a, b recommender.Size) recommender.Size {
 		a[r].Request, a[r].Limit = savings.Plus(a[r].Request, b[r].Request), savings.Plus(a[r].Limit, b[r].Limit)
 	}
 	return a
+}
+
+// bridged is the beginning of the flag by which the controller publishes VerticalPodAutoscalers.
+const bridged = "--bridge-vpa-role="
+
+// published looks whether the operator's own VerticalPodAutoscalers are there where they are asked for, and nowhere else. Where
+// the bridge is off there is a result only for what was left behind.
+func published(seen *Seen, f *findings) {
+	vpas := seen.Neighbours.VPAs
+	if seen.Installed.Deployments.Err != nil || vpas.Err != nil && !meta.IsNoMatchError(vpas.Err) {
+		return // said by the checks of these
+	}
+	var ours []*unstructured.Unstructured
+	taken := 0
+	for vpa := range vpas.all() {
+		switch {
+		case autoscale.Ours(vpa):
+			ours = append(ours, vpa)
+		case vpa.GetLabels()[autoscale.ManagedByLabel] == autoscale.ManagedBy:
+			taken++
+		}
+	}
+	on := seen.bridges()
+	switch {
+	case on && meta.IsNoMatchError(vpas.Err):
+		f.add(Warning, "kubectl apply --filename https://raw.githubusercontent.com/kubernetes/autoscaler/master/vertical-pod-autoscaler/deploy/vpa-v1-crd-gen.yaml",
+			"bridge.vpa is true, and the cluster has no VerticalPodAutoscalers: nothing is published until their CustomResourceDefinition is there")
+	case on && f.unreadable("MutatingWebhookConfigurations", seen.Admission.Mutating.Err):
+	case on && seen.besideVPA():
+		f.add(Warning, "kubectl delete mutatingwebhookconfiguration "+autoscale.VPAWebhook, "bridge.vpa is true, and VPA's admission controller is registered (%s), which would act on what is "+
+			"published: nothing is. Set bridge.vpa to false, or uninstall VPA; the registration stays behind then", autoscale.VPAWebhook)
+	case on:
+		f.add(OK, "", "%d VerticalPodAutoscalers tell other programs of recommendations in %s", len(ours), answers.Where(seen.Namespace))
+	case len(ours) > 0:
+		command, note := deleting(ours, taken)
+		f.add(Warning, command, "bridge.vpa is not true, and %d VerticalPodAutoscalers of attune's are left in %s, of which nobody keeps the recommendations up to date%s",
+			len(ours), answers.Where(seen.Namespace), note)
+	}
+}
+
+// mostNamed is how many objects a command names.
+const mostNamed = 20
+
+// deleting returns the command that deletes what is left, and what is to be said of it. An object that somebody has taken over
+// may have the label still, so that a selector would find it.
+func deleting(ours []*unstructured.Unstructured, taken int) (command, note string) {
+	const verb = "kubectl delete verticalpodautoscalers"
+	if taken == 0 {
+		return verb + " --all-namespaces --selector " + autoscale.ManagedByLabel + "=" + autoscale.ManagedBy, ""
+	}
+	note = fmt.Sprintf("; %d with the same label were taken over by somebody, and are left alone", taken)
+	slices.SortFunc(ours, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
+	if len(ours) > mostNamed {
+		ours = ours[:mostNamed]
+		note += fmt.Sprintf("; the command deletes %d of attune's", mostNamed)
+	}
+	for i, vpa := range ours {
+		if i == 0 || vpa.GetNamespace() != ours[i-1].GetNamespace() {
+			command += " && " + verb + " --namespace " + vpa.GetNamespace()
+		}
+		command += " " + vpa.GetName()
+	}
+	return strings.TrimPrefix(command, " && "), note
+}
+
+// bridges reports whether a Deployment of the operator publishes VerticalPodAutoscalers.
+func (s *Seen) bridges() bool {
+	for d := range s.Installed.Deployments.all() {
+		for _, c := range d.Spec.Template.Spec.Containers {
+			if slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, bridged) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// besideVPA reports whether VPA's admission controller is registered.
+func (s *Seen) besideVPA() bool {
+	return slices.ContainsFunc(s.Admission.Mutating.Value, func(c admissionv1.MutatingWebhookConfiguration) bool { return c.Name == autoscale.VPAWebhook })
 }

@@ -27,16 +27,15 @@ func operator(seen *Seen, f *findings) {
 		f.add(Problem, upgrade(seen.Scope), "there is no Deployment of attune in namespace %s: install the chart, or say where the operator is with --operator-namespace", seen.Scope.Operator)
 		return
 	}
-	names := replicas(deployments.Value, f)
+	names := replicas(deployments, f)
 	controls(seen, names, f)
 	leads(seen, f)
 	f.fine("all replicas of %s are ready, and one leads", listed("Deployment", names))
 }
 
 // replicas looks whether those of each Deployment are ready, and returns the names of the Deployments.
-func replicas(deployments []appsv1.Deployment, f *findings) (names []string) {
-	for i := range deployments {
-		d := &deployments[i]
+func replicas(deployments Read[appsv1.Deployment], f *findings) (names []string) {
+	for d := range deployments.all() {
 		names = append(names, d.Name)
 		wanted, ready := ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas
 		describe := "kubectl describe deployment " + d.Name + " --namespace " + d.Namespace
@@ -54,8 +53,7 @@ func replicas(deployments []appsv1.Deployment, f *findings) (names []string) {
 
 // controls looks whether one of the Deployments is the controller: webhooks may have one of their own.
 func controls(seen *Seen, names []string, f *findings) {
-	for i := range seen.Installed.Deployments.Value {
-		d := &seen.Installed.Deployments.Value[i]
+	for d := range seen.Installed.Deployments.all() {
 		if d.Labels[component] == componentController || d.Spec.Selector != nil && d.Spec.Selector.MatchLabels[component] == componentController {
 			return
 		}

@@ -37,8 +37,7 @@ func kubelets(seen *Seen, f *findings) {
 		return
 	}
 	old := map[Level][]string{}
-	for i := range seen.Nodes.Value {
-		node := &seen.Nodes.Value[i]
+	for node := range seen.Nodes.all() {
 		switch v, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion); {
 		case err != nil:
 			old[Unknown] = append(old[Unknown], node.Name)
@@ -75,8 +74,7 @@ func crds(seen *Seen, f *findings) {
 		return
 	}
 	missing := slices.Clone(ours)
-	for i := range seen.CRDs.Value {
-		crd := &seen.CRDs.Value[i]
+	for crd := range seen.CRDs.all() {
 		plural, group, _ := strings.Cut(crd.Name, ".")
 		if group != v1alpha1.GroupVersion.Group {
 			continue
@@ -115,4 +113,122 @@ func listed(kind string, names []string) string {
 		kind += "s"
 	}
 	return kind + " " + strings.Join(names, ", ") + more
+}
+
+// Right is one that a verb of the plugin takes.
+type Right struct {
+	// Verb, Group, Resource and Subresource are those of the request.
+	Verb, Group, Resource, Subresource string
+	// Namespace of the request; empty: all of them, or none.
+	Namespace string
+	// For is what it is needed for.
+	For string
+	// Allowed is the answer of the API server; Err: there is none.
+	Allowed bool
+	Err     error
+}
+
+// What rights are for.
+const (
+	forAll       = "status, recommendations, explain, savings, history and diff"
+	forSettings  = "the settings and prices in explain, diff and savings"
+	forTemplates = "the present requests in recommendations, explain, diff and savings"
+	forPods      = "the running pods in explain and savings"
+	forPause     = "pause, resume and undo"
+	forNode      = "node"
+	forDecisions = "what the operator decided, in node"
+)
+
+// word stands for a purpose in the names of roles: two purposes may take the same right in different namespaces.
+var word = map[string]string{
+	forAll: "read", forSettings: "settings", forTemplates: "templates", forPods: "pods", forPause: "pause", forNode: "node", forDecisions: "decisions",
+}
+
+// Needed returns the rights that the verbs of the plugin take in the scope.
+func Needed(s Scope) (all []Right) {
+	const get, list, patch = "get", "list", "patch"
+	group := v1alpha1.GroupVersion.Group
+	add := func(purpose, verb, group, namespace string, resources ...string) {
+		for _, resource := range resources {
+			resource, subresource, _ := strings.Cut(resource, "/")
+			all = append(all, Right{Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, For: purpose})
+		}
+	}
+	apps, batch := []string{"deployments", "statefulsets", "daemonsets", "replicasets"}, []string{"jobs", "cronjobs"}
+	add(forAll, list, group, s.Namespace, "attunepolicies", "attunerecommendations")
+	add(forSettings, get, group, s.Namespace, "attunepolicies", "attunenamespacedefaults")
+	add(forSettings, get, group, "", "attunedefaults")
+	add(forSettings, list, group, "", "attuneclusterpolicies")
+	add(forTemplates, list, "apps", s.Namespace, apps...)
+	add(forTemplates, list, "batch", s.Namespace, batch...)
+	add(forPods, list, "", s.Namespace, "pods")
+	add(forPause, patch, "apps", s.Namespace, apps...)
+	add(forPause, patch, "batch", s.Namespace, batch...)
+	add(forNode, get, "", "", "nodes")
+	add(forNode, list, "", "", "pods")
+	add(forNode, list, group, "", "attunerecommendations")
+	add(forDecisions, get, "coordination.k8s.io", s.Operator, "leases")
+	add(forDecisions, "create", "", s.Operator, "pods/portforward")
+	return all
+}
+
+// name returns the resource as kubectl writes it, such as deployments.apps or pods/portforward.
+func (r Right) name() string {
+	name := r.Resource
+	if r.Group != "" {
+		name += "." + r.Group
+	}
+	if r.Subresource != "" {
+		name += "/" + r.Subresource
+	}
+	return name
+}
+
+// grant is the command of an administrator that gives rights in one namespace, or in all where that is empty. NAME stands
+// for the user.
+func grant(role, verbs, resources, namespace string) string {
+	create := "kubectl create clusterrole " + role + " --verb=" + verbs + " --resource=" + resources
+	if namespace == "" {
+		return create + " && kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=NAME"
+	}
+	return create + " && kubectl create rolebinding " + role + " --clusterrole=" + role + " --user=NAME --namespace " + namespace
+}
+
+// rights looks at what the caller may do. Missing ones of one purpose, verb and namespace are one result.
+func rights(seen *Seen, f *findings) {
+	rest, failed, cause := seen.Rights, 0, error(nil)
+	for len(rest) > 0 {
+		first := rest[0]
+		same := func(r Right) bool {
+			return r.For == first.For && r.Verb == first.Verb && r.Namespace == first.Namespace
+		}
+		var missing []string
+		for _, r := range rest {
+			switch {
+			case !same(r):
+			case r.Err != nil:
+				failed++
+				cause = r.Err
+			case !r.Allowed:
+				missing = append(missing, r.name())
+			}
+		}
+		if missing != nil {
+			f.add(Warning, grant("attune-"+word[first.For]+"-"+first.Verb+"-"+first.Resource, first.Verb, strings.Join(missing, ","), first.Namespace), "you may not %s %s%s, which is for %s",
+				first.Verb, strings.Join(missing, ", "), in(first.Namespace), first.For)
+		}
+		rest = slices.DeleteFunc(slices.Clone(rest), same)
+	}
+	if failed > 0 {
+		f.add(Unknown, "kubectl auth can-i --list", "%d of your rights could not be asked for: %v", failed, cause)
+	}
+	f.fine("you have the rights for every verb of the plugin")
+}
+
+// in is a namespace for a sentence.
+func in(namespace string) string {
+	if namespace == "" {
+		return " in the whole cluster"
+	}
+	return " in namespace " + namespace
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -41,16 +42,14 @@ func policies(seen *Seen, f *findings) {
 		}
 	}
 	if len(all) == 0 {
-		f.add(Warning, "kubectl apply --filename policy.yaml", "there is no AttunePolicy in %s: attune does nothing there", seen.named())
+		f.add(Warning, "kubectl apply --filename policy.yaml", "there is no AttunePolicy in %s: attune does nothing there", answers.Where(seen.Namespace))
 	}
 	f.fine("all %d policies can be used", len(all))
 }
 
 // policies returns those of the scope, and the cluster policies.
 func (s *Seen) policies() (all []*v1alpha1.AttunePolicy) {
-	for i := range s.Policies.Value {
-		all = append(all, &s.Policies.Value[i])
-	}
+	all = slices.Collect(s.Policies.all())
 	for i := range s.ClusterPolicies {
 		all = append(all, policy.AsPolicy(&s.ClusterPolicies[i]))
 	}
@@ -89,8 +88,7 @@ func usage(seen *Seen, f *findings) {
 		}
 		f.add(level, describe, "policy %s has no usage to rest on, %s: %s", named(p), ready.Reason, ready.Message)
 	}
-	for i := range seen.Recommendations.Value {
-		rec := &seen.Recommendations.Value[i]
+	for rec := range seen.Recommendations.all() {
 		hold := staleHold(rec)
 		if hold == nil || stale[rec.Namespace+"/"+policy.NameOf(rec.Spec.Policy)] || stale[policy.NameOf(rec.Spec.Policy)] {
 			continue
@@ -123,18 +121,16 @@ func namespaces(seen *Seen, f *findings) {
 		return
 	}
 	seeding, any := map[string]string{}, map[string]bool{}
-	for i := range seen.Policies.Value {
-		p := &seen.Policies.Value[i]
+	for p := range seen.Policies.all() {
 		any[p.Namespace] = true
-		if seeds(p.Status.Mode) && (seeding[p.Namespace] == "" || p.Name < seeding[p.Namespace]) {
+		if policy.SizesNewPods(p.Status.Mode) && (seeding[p.Namespace] == "" || p.Name < seeding[p.Namespace]) {
 			seeding[p.Namespace] = p.Name
 		}
 	}
 	for _, p := range seen.ClusterPolicies {
 		unlabelled(seen, f, &p, any)
 	}
-	for i := range seen.Namespaces.Value {
-		ns := &seen.Namespaces.Value[i]
+	for ns := range seen.Namespaces.all() {
 		labelled := ns.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
 		label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
 		switch {
@@ -153,8 +149,7 @@ func namespaces(seen *Seen, f *findings) {
 func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool) {
 	scope, _ := policy.ScopeOf(p, seen.Scope.Operator)
 	var missing []string
-	for i := range seen.Namespaces.Value {
-		ns := &seen.Namespaces.Value[i]
+	for ns := range seen.Namespaces.all() {
 		if !scope.Selects(ns.Name, ns.Labels) {
 			continue
 		}
@@ -163,14 +158,9 @@ func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, select
 			missing = append(missing, ns.Name)
 		}
 	}
-	if len(missing) > 0 && seeds(p.Status.Mode) {
+	if len(missing) > 0 && policy.SizesNewPods(p.Status.Mode) {
 		f.add(Warning, "kubectl label namespace "+missing[0]+" "+v1alpha1.InjectLabel+"="+v1alpha1.InjectEnabled,
 			"policy %s sizes new pods, and selects %s without the label %s=%s: pods are created there as their template says",
 			policy.InstanceName(p.Name), listed("namespace", missing), v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
 	}
-}
-
-// seeds reports whether new pods are sized in a mode.
-func seeds(mode v1alpha1.UpdateType) bool {
-	return mode == v1alpha1.UpdateInitial || mode == v1alpha1.UpdateCanary || mode == v1alpha1.UpdateAuto
 }

@@ -29,15 +29,13 @@ type hook struct {
 
 // hooks returns the webhooks of all configurations.
 func (a *Admission) hooks() (all []hook) {
-	for i := range a.Mutating.Value {
-		c := &a.Mutating.Value[i]
+	for c := range a.Mutating.all() {
 		for j := range c.Webhooks {
 			w := &c.Webhooks[j]
 			all = append(all, hook{"MutatingWebhookConfiguration", c.Name, w.Name, w.ClientConfig, w.Rules})
 		}
 	}
-	for i := range a.Validating.Value {
-		c := &a.Validating.Value[i]
+	for c := range a.Validating.all() {
 		for j := range c.Webhooks {
 			w := &c.Webhooks[j]
 			all = append(all, hook{"ValidatingWebhookConfiguration", c.Name, w.Name, w.ClientConfig, w.Rules})
@@ -142,7 +140,7 @@ func endpoints(seen *Seen, f *findings) {
 			f.add(Unknown, "kubectl attune doctor --operator-namespace "+service.Namespace, "the webhooks' Service %s is in namespace %s, which was not looked at", service.Name, service.Namespace)
 			continue
 		}
-		if ready(seen.Installed.Slices.Value, service.Name) == 0 {
+		if ready(seen.Installed.Slices, service.Name) == 0 {
 			f.add(Problem, "kubectl get pods --selector "+Selector+"="+SelectorValue+" --namespace "+service.Namespace,
 				"Service %s has no ready endpoint: new pods are not sized, and policies cannot be changed", service.Name)
 		}
@@ -154,12 +152,12 @@ func endpoints(seen *Seen, f *findings) {
 }
 
 // ready counts the ready addresses of a Service. An address without a state is ready, as the API says.
-func ready(slices []discoveryv1.EndpointSlice, service string) (n int) {
-	for i := range slices {
-		if slices[i].Labels[discoveryv1.LabelServiceName] != service {
+func ready(slices Read[discoveryv1.EndpointSlice], service string) (n int) {
+	for slice := range slices.all() {
+		if slice.Labels[discoveryv1.LabelServiceName] != service {
 			continue
 		}
-		for _, e := range slices[i].Endpoints {
+		for _, e := range slice.Endpoints {
 			if ptr.Deref(e.Conditions.Ready, true) {
 				n += len(e.Addresses)
 			}
@@ -178,8 +176,7 @@ func engines(seen *Seen, f *findings) {
 			f.add(Warning, "kubectl get "+strings.ToLower(h.of)+" "+h.configuration+" -o yaml", "webhook %s of %s %s sees pods/resize, and may refuse or change resizes", h.name, h.of, h.configuration)
 		}
 	}
-	for i := range seen.Admission.Policies.Value {
-		p := &seen.Admission.Policies.Value[i]
+	for p := range seen.Admission.Policies.all() {
 		if p.Spec.MatchConstraints == nil {
 			continue
 		}

@@ -192,7 +192,7 @@ func groupOf(p *pod) string {
 // A container of a DaemonSet is taken to be born with what it holds.
 func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	in, path := &r.file.Pods[i], fmt.Sprintf("pods[%d]", i)
-	r.podName(i, path)
+	r.named(path, in.Name, "shop/web-1", "pod", i, r.pods)
 	p := node.Pod{
 		Name: in.Name, Group: groupOf(in), DaemonSet: in.DaemonSet,
 		Ranking: r.ranking(path, in.EvictionRanking), InitRequest: r.both(path+".initRequest", in.InitRequest),
@@ -218,17 +218,15 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	return p, measured
 }
 
-// podName checks that the pod has a name of its own.
-func (r *reader) podName(i int, path string) {
-	name := r.file.Pods[i].Name
-	first, twice := r.pods[name]
-	switch {
+// named checks that a pod or a container, the n-th of a list, has a name of its own. names holds those so far.
+func (r *reader) named(path, name, example, what string, n int, names map[string]int) {
+	switch first, twice := names[name]; {
 	case name == "":
-		r.mistake("%s.name is missing: write e.g. shop/web-1", path)
+		r.mistake("%s.name is missing: write e.g. %s", path, example)
 	case twice:
-		r.mistake("%s.name %q is that of pods[%d] too: give each pod a name of its own", path, name, first)
+		r.mistake("%s.name %q is that of %ss[%d] too: give each %s a name of its own", path, name, what, first, what)
 	default:
-		r.pods[name] = i
+		names[name] = n
 	}
 }
 
@@ -246,14 +244,7 @@ func (r *reader) ranking(path, name string) node.Ranking {
 
 // container converts one container. A resource without a demand is replaced by what the container holds.
 func (r *reader) container(in *container, path string, j int, names map[string]int) (node.Container, [2]bool) {
-	switch first, twice := names[in.Name]; {
-	case in.Name == "":
-		r.mistake("%s.name is missing: write e.g. app", path)
-	case twice:
-		r.mistake("%s.name %q is that of containers[%d] too: give each container a name of its own", path, in.Name, first)
-	default:
-		names[in.Name] = j
-	}
+	r.named(path, in.Name, "app", "container", j, names)
 	c := node.Container{
 		Name:    in.Name,
 		Current: r.both(path+".current", in.Current),

@@ -158,6 +158,12 @@ func WritePolicy(of Metadata, spec v1alpha1.AttunePolicySpec) *Written {
 	return &Written{APIVersion: v1alpha1.GroupVersion.String(), Kind: "AttunePolicy", Metadata: of, Spec: spec}
 }
 
+// Human writes the policy as YAML; -o wide changes nothing.
+func (w *Written) Human(bool) (string, error) {
+	text, err := yaml.Marshal(w)
+	return string(text), err
+}
+
 // Acts reports whether the policy changes pods. Its type must be there.
 func (w *Written) Acts() bool {
 	switch *w.Spec.UpdateStrategy.Type {

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,17 +150,7 @@ func unknownField(path, name string, known map[string]reflect.Type) string {
 }
 
 // join appends a field name to a path, which is empty at the top.
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
+func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
 // orDocument names the top of the document, which has no path.
-func orDocument(path string) string {
-	if path == "" {
-		return "the document"
-	}
-	return path
-}
+func orDocument(path string) string { return cmp.Or(path, "the document") }

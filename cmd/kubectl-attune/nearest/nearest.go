@@ -72,30 +72,22 @@ const (
 // missOf says why the policy does not select the workload.
 func missOf(p *v1alpha1.AttunePolicy, w workload.Workload) miss {
 	ref := p.Spec.TargetRef
-	m := miss{policy: p.Name}
 	switch {
 	case ref.Kind != "" && ref.Kind != w.Kind:
-		m.far, m.why = otherKind, "is about workloads of kind "+string(ref.Kind)
-		return m
+		return miss{p.Name, "is about workloads of kind " + string(ref.Kind), otherKind}
 	case ref.Name != "" && ref.Name != w.Name:
-		m.far, m.why = named, "names "+string(ref.Kind)+"/"+ref.Name
-		return m
+		return miss{p.Name, "names " + string(ref.Kind) + "/" + ref.Name, named}
 	}
-	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
-	requirements, selectable := labels.Requirements(nil), false
-	if err == nil && ref.Selector != nil {
-		requirements, selectable = selector.Requirements()
-	}
-	if missing := unmet(requirements, w.Labels); selectable && missing != nil {
-		m.far, m.why = labelled+len(missing), "asks for "+strings.Join(missing, " and ")
-		return m
+	if selector, err := metav1.LabelSelectorAsSelector(ref.Selector); err == nil && ref.Selector != nil {
+		requirements, selectable := selector.Requirements()
+		if missing := unmet(requirements, w.Labels); selectable && missing != nil {
+			return miss{p.Name, "asks for " + strings.Join(missing, " and "), labelled + len(missing)}
+		}
 	}
 	if p.DeletionTimestamp != nil {
-		m.far, m.why = deleted, "is being deleted"
-		return m
+		return miss{p.Name, "is being deleted", deleted}
 	}
-	m.far, m.why = invalid, "has a targetRef that cannot be used: kubectl attune status shows why"
-	return m
+	return miss{p.Name, "has a targetRef that cannot be used: kubectl attune status shows why", invalid}
 }
 
 // unmet says of each requirement that the labels do not meet what they have instead.
@@ -105,12 +97,11 @@ func unmet(requirements labels.Requirements, has map[string]string) (all []strin
 		if r.Matches(labels.Set(has)) {
 			continue
 		}
-		value, there := has[r.Key()]
-		if there {
-			all = append(all, fmt.Sprintf("%s where it has %s=%s", r, r.Key(), value))
-			continue
+		instead := "no such label"
+		if value, there := has[r.Key()]; there {
+			instead = r.Key() + "=" + value
 		}
-		all = append(all, fmt.Sprintf("%s where it has no such label", r))
+		all = append(all, fmt.Sprintf("%s where it has %s", r, instead))
 	}
 	return all
 }

@@ -14,12 +14,10 @@ type Watch struct {
 	every time.Duration
 	// last is the JSON of the last answer; nil: there was none.
 	last []byte
-	// said holds the notes that were written.
-	said map[string]bool
 }
 
 // NewWatch makes a watch.
-func NewWatch(every time.Duration) *Watch { return &Watch{every: every, said: map[string]bool{}} }
+func NewWatch(every time.Duration) *Watch { return &Watch{every: every} }
 
 // Changed reports whether the answer differs from the last one, by its JSON: what only tells how old something is does not
 // count. first is true for the first answer.
@@ -32,13 +30,6 @@ func (w *Watch) Changed(answer any) (changed, first bool, err error) {
 	changed = first || !bytes.Equal(text, w.last)
 	w.last = text
 	return changed, first, nil
-}
-
-// Unsaid reports whether a note was not written before, and notes that it is now.
-func (w *Watch) Unsaid(note string) bool {
-	unsaid := !w.said[note]
-	w.said[note] = true
-	return unsaid
 }
 
 // Run repeats the verb until the context ends, which is no error. An error of the verb ends it, but for a finding.

@@ -114,10 +114,10 @@ func (x *importer) set(name string, low, high *resource.Quantity) {
 		return
 	}
 	if name == "memory" {
-		x.memory().MinAllowed, x.memory().MaxAllowed = low, high
+		made(&x.spec.Memory).MinAllowed, made(&x.spec.Memory).MaxAllowed = low, high
 		return
 	}
-	x.cpu().MinAllowed, x.cpu().MaxAllowed = low, high
+	made(&x.spec.CPU).MinAllowed, made(&x.spec.CPU).MaxAllowed = low, high
 }
 
 // widest returns the bound that no container's own is beyond: the least (sign -1) or the greatest (sign 1); nil where a
@@ -178,8 +178,7 @@ func (x *importer) controlled(sized []containerPolicy) {
 	if only == 0 {
 		return
 	}
-	values := v1alpha1.ControlledRequestsOnly
-	x.cpu().ControlledValues, x.memory().ControlledValues = &values, &values
+	made(&x.spec.CPU).ControlledValues, made(&x.spec.Memory).ControlledValues = new(v1alpha1.ControlledRequestsOnly), new(v1alpha1.ControlledRequestsOnly)
 	if only < len(sized) {
 		x.note("containers differ in controlledValues, and a policy has one for all: it is RequestsOnly")
 	}

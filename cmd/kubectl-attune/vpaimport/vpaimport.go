@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,42 +108,36 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 	x.bounds()
 	x.boost()
 	x.rest(spec)
-	made := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
-	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: made.Metadata.Name}, Spec: x.spec}); err != nil {
+	written := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
+	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: written.Metadata.Name}, Spec: x.spec}); err != nil {
 		x.note("its policy has to be corrected before it is accepted: %v", err)
 	}
-	return made, x.notes
+	return written, x.notes
 }
 
 // mode translates the update mode. A VPA without a mode changes pods.
 func (x *importer) mode() {
-	update := &v1alpha1.UpdateStrategy{}
+	update := &v1alpha1.UpdateStrategy{Type: new(v1alpha1.UpdateAuto)}
 	x.spec.UpdateStrategy = update
-	set := func(to v1alpha1.UpdateType) { update.Type = &to }
 	switch mode := x.UpdatePolicy.UpdateMode; mode {
 	case "Off":
-		set(v1alpha1.UpdateRecommend)
+		*update.Type = v1alpha1.UpdateRecommend
 	case "Initial":
-		set(v1alpha1.UpdateInitial)
+		*update.Type = v1alpha1.UpdateInitial
 	case "InPlaceOrRecreate":
-		set(v1alpha1.UpdateAuto)
-		method := v1alpha1.ResizeInPlaceOrRecreate
-		update.ResizeMethod = &method
+		update.ResizeMethod = new(v1alpha1.ResizeInPlaceOrRecreate)
 	case "InPlace":
-		set(v1alpha1.UpdateAuto)
 	case "", "Auto", "Recreate":
-		set(v1alpha1.UpdateAuto)
 		x.note("mode %s evicts pods, and attune resizes them in place: set updateStrategy.resizeMethod to InPlaceOrRecreate to have pods evicted that their node has no room for", cmp.Or(mode, "Auto"))
 	default:
-		set(v1alpha1.UpdateRecommend)
+		*update.Type = v1alpha1.UpdateRecommend
 		x.note("updateMode %q is not known, and its policy only recommends", mode)
 	}
 }
 
 // recommend makes the policy one that only recommends, since one that acts would act more than the VPA.
 func (x *importer) recommend(why string, args ...any) {
-	only := v1alpha1.UpdateRecommend
-	x.spec.UpdateStrategy.Type = &only
+	*x.spec.UpdateStrategy.Type = v1alpha1.UpdateRecommend
 	x.note("its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: "+why, args...)
 }
 
@@ -157,22 +152,15 @@ func (x *importer) boost() {
 		x.note("startupBoost has no counterpart here: attune takes a factor from 1 to %d for a duration between 1s and 1h", v1alpha1.MaxBoost)
 		return
 	}
-	x.cpu().StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
+	made(&x.spec.CPU).StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
 }
 
-// cpu returns the settings of CPU, and memory those of memory; both make them where there are none.
-func (x *importer) cpu() *v1alpha1.CPUSettings {
-	if x.spec.CPU == nil {
-		x.spec.CPU = &v1alpha1.CPUSettings{}
+// made returns what is at a place, and makes it where there is nothing.
+func made[T any](at **T) *T {
+	if *at == nil {
+		*at = new(T)
 	}
-	return x.spec.CPU
-}
-
-func (x *importer) memory() *v1alpha1.MemorySettings {
-	if x.spec.Memory == nil {
-		x.spec.Memory = &v1alpha1.MemorySettings{}
-	}
-	return x.spec.Memory
+	return *at
 }
 
 // translated are the fields that have a counterpart, by the field that they are in.
@@ -183,17 +171,17 @@ var translated = map[string][]string{
 	"resourcePolicy.containerPolicies": {"containerName", "mode", "minAllowed", "maxAllowed", "controlledValues", "controlledResources"},
 }
 
-// instead says what attune has in the place of a field.
+// instead completes the sentence about a field by what attune has in its place.
 var instead = map[string]string{
-	"recommenders":                                                      "attune recommends by itself",
-	"updatePolicy.minReplicas":                                          "attune never evicts the last ready replica",
-	"updatePolicy.evictionRequirements":                                 "cooldowns, steps and schedules of updateStrategy limit changes",
-	"updatePolicy.evictAfterOOMSeconds":                                 "an OOM kill is answered at once",
-	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   "an OOM kill teaches a floor",
-	"resourcePolicy.containerPolicies.oomMinBumpUp":                     "an OOM kill teaches a floor",
-	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": "metricsSource.historyWindow says how far attune looks back",
-	"resourcePolicy.containerPolicies.memoryAggregationIntervalCount":   "metricsSource.historyWindow says how far attune looks back",
-	"resourcePolicy.containerPolicies.startupBoost":                     "cpu.startupBoost is of all containers",
+	"recommenders":                                                      ": attune recommends by itself",
+	"updatePolicy.minReplicas":                                          ": attune never evicts the last ready replica",
+	"updatePolicy.evictionRequirements":                                 ": cooldowns, steps and schedules of updateStrategy limit changes",
+	"updatePolicy.evictAfterOOMSeconds":                                 ": an OOM kill is answered at once",
+	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   ": an OOM kill teaches a floor",
+	"resourcePolicy.containerPolicies.oomMinBumpUp":                     ": an OOM kill teaches a floor",
+	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": ": metricsSource.historyWindow says how far attune looks back",
+	"resourcePolicy.containerPolicies.memoryAggregationIntervalCount":   ": metricsSource.historyWindow says how far attune looks back",
+	"resourcePolicy.containerPolicies.startupBoost":                     ": cpu.startupBoost is of all containers",
 }
 
 // rest notes every field that is set and has no counterpart, once each. Fields of later versions are among them.
@@ -214,18 +202,11 @@ func (x *importer) rest(spec map[string]any) {
 // left notes the fields of one object.
 func (x *importer) left(in string, fields map[string]any, said map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		path := name
-		if in != "" {
-			path = in + "." + name
-		}
+		path := strings.TrimPrefix(in+"."+name, ".")
 		if slices.Contains(translated[in], name) || said[path] {
 			continue
 		}
 		said[path] = true
-		if why := instead[path]; why != "" {
-			x.note("%s has no counterpart: %s", path, why)
-			continue
-		}
-		x.note("%s has no counterpart", path)
+		x.note("%s has no counterpart%s", path, instead[path])
 	}
 }

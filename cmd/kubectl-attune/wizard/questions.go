@@ -170,32 +170,28 @@ func selectorOf(text string) (*metav1.LabelSelector, error) {
 }
 
 func setMode(spec *v1alpha1.AttunePolicySpec, answer string) error {
-	mode := v1alpha1.UpdateType(answer)
-	strategyOf(spec).Type = &mode
+	strategyOf(spec).Type = new(v1alpha1.UpdateType(answer))
 	return nil
 }
 
 func setStrategy(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	name, risk, _ := strings.Cut(answer, "-")
-	strategy := v1alpha1.Strategy(name)
-	spec.Strategy, spec.Adaptive = &strategy, nil
-	if risk := v1alpha1.Risk(risk); risk != "" {
-		spec.Adaptive = &v1alpha1.AdaptiveSettings{Risk: &risk}
+	spec.Strategy, spec.Adaptive = new(v1alpha1.Strategy(name)), nil
+	if risk != "" {
+		spec.Adaptive = &v1alpha1.AdaptiveSettings{Risk: new(v1alpha1.Risk(risk))}
 	}
 	return nil
 }
 
 func setResizes(spec *v1alpha1.AttunePolicySpec, answer string) error {
-	how, method := strategyOf(spec), v1alpha1.ResizeInPlaceOnly
-	how.MaxConcurrentResizes = nil
+	how := strategyOf(spec)
+	how.MaxConcurrentResizes, how.ResizeMethod = nil, new(v1alpha1.ResizeInPlaceOnly)
 	switch answer {
 	case oneByOne:
-		one := intstr.FromInt32(1)
-		how.MaxConcurrentResizes = &one
+		how.MaxConcurrentResizes = new(intstr.FromInt32(1))
 	case orRecreate:
-		method = v1alpha1.ResizeInPlaceOrRecreate
+		how.ResizeMethod = new(v1alpha1.ResizeInPlaceOrRecreate)
 	}
-	how.ResizeMethod = &method
 	return nil
 }
 

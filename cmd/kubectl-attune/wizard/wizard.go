@@ -1,25 +1,25 @@
 // Package wizard writes an AttunePolicy by four questions, each of which Enter or a flag answers. It applies nothing.
 //
 //   - questions.go: the questions, and what an answer writes into the policy.
-//   - name.go: the name of a policy, and the target of one that has it already.
-//   - wizard.go: the command, which asks, writes the policy, and says what it would have done lately.
+//   - wizard.go: the command, which asks, names and writes the policy, and says what it would have done lately.
 //
 // What it asks and says goes to stderr; the policy alone goes to stdout, or into a file.
 package wizard
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -34,9 +34,9 @@ type Cluster interface {
 	Namespace() (string, error)
 	// Selection is what a policy would find in its namespace today.
 	Selection(ctx context.Context, p *v1alpha1.AttunePolicy) (Selection, error)
-	// Backtest writes what the policy would have done with the usage of what it selects. address is that of a Prometheus
+	// Backtest says what the policy would have done with the usage of what it selects. address is that of a Prometheus
 	// server; empty: that of the policy's defaults, or what the operator keeps.
-	Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string, w io.Writer) error
+	Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (string, error)
 }
 
 // Selection is what a policy finds in its namespace.
@@ -55,8 +55,8 @@ type Terminal struct {
 	Out, Err io.Writer
 	// Asks: stdin is a terminal, so that questions have somebody who answers them.
 	Asks bool
-	// Format writes a policy in the format of -o.
-	Format func(w io.Writer, p *input.Written) error
+	// Format returns a policy in the format of -o.
+	Format func(p *input.Written) (string, error)
 }
 
 // wizard is one run.
@@ -233,11 +233,12 @@ func next(ctx context.Context, lines <-chan string) (string, error) {
 
 // write the policy to stdout or into a new file.
 func (w *wizard) write(p *input.Written) error {
-	if w.file == "" {
-		return w.Format(w.Out, p)
+	text, err := w.Format(p)
+	if err != nil {
+		return err
 	}
-	var text bytes.Buffer
-	if err := w.Format(&text, p); err != nil {
+	if w.file == "" {
+		_, err = io.WriteString(w.Out, text)
 		return err
 	}
 	file, err := os.OpenFile(w.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -247,7 +248,7 @@ func (w *wizard) write(p *input.Written) error {
 	if err != nil {
 		return fmt.Errorf("writing the policy: %w", err)
 	}
-	_, err = file.Write(text.Bytes())
+	_, err = file.WriteString(text)
 	return errors.Join(err, file.Close())
 }
 
@@ -277,7 +278,7 @@ func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selec
 	if unread == nil {
 		w.judge(ctx, p)
 	}
-	if seeds(*p.Spec.UpdateStrategy.Type) {
+	if policy.SizesNewPods(*p.Spec.UpdateStrategy.Type) {
 		w.say("new pods are sized where their namespace has a label: kubectl label namespace %s attune.io/inject=enabled", p.Namespace)
 	}
 	if w.file == "" {
@@ -289,12 +290,12 @@ func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selec
 
 // judge a policy on the usage of what it selects.
 func (w *wizard) judge(ctx context.Context, p *v1alpha1.AttunePolicy) {
-	var judged bytes.Buffer
-	if err := w.cluster.Backtest(ctx, p, w.address, &judged); err != nil {
+	judged, err := w.cluster.Backtest(ctx, p, w.address)
+	if err != nil {
 		w.say("there is no backtest of it: %v", err)
 		return
 	}
-	w.say("\nWhat it would have done with their usage (attune), and what their templates ask for (current):\n%s", judged.String())
+	w.say("\nWhat it would have done with their usage (attune), and what their templates ask for (current):\n%s", judged)
 }
 
 // first some of a list, for a sentence.
@@ -304,11 +305,6 @@ func first(all []string) string {
 		text += fmt.Sprintf(" and %d more", left)
 	}
 	return text
-}
-
-// seeds reports whether new pods are sized in a mode.
-func seeds(mode v1alpha1.UpdateType) bool {
-	return slices.Contains([]v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}, mode)
 }
 
 // say a sentence on stderr.
@@ -323,4 +319,50 @@ func quoted(path string) string {
 		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// nameOf makes the name of a policy from what it selects: deployments, deployment-web, or deployment-tier-api for tier=api.
+// Different targets have different names, as far as the characters of a name allow.
+func nameOf(target v1alpha1.TargetRef) string {
+	kind := strings.ToLower(string(target.Kind))
+	words := []string{kind}
+	switch {
+	case target.Name != "":
+		words = append(words, target.Name)
+	case target.Selector != nil:
+		for _, key := range slices.Sorted(maps.Keys(target.Selector.MatchLabels)) {
+			words = append(words, key, target.Selector.MatchLabels[key])
+		}
+		for _, of := range target.Selector.MatchExpressions {
+			words = append(append(words, of.Key, string(of.Operator)), of.Values...)
+		}
+	}
+	name := strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), "-")
+	name = strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	if len(words) == 1 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return kind + "s"
+	}
+	return name
+}
+
+// replaced reports whether there is a policy of the name that has another target.
+func (s Selection) replaced(by v1alpha1.TargetRef) bool {
+	return s.Exists != nil && !equality.Semantic.DeepEqual(*s.Exists, by)
+}
+
+// spelled is a target as --workloads takes it.
+func spelled(target v1alpha1.TargetRef) string {
+	switch kind := string(target.Kind); {
+	case target.Name != "":
+		return kind + "/" + target.Name
+	case target.Selector != nil:
+		return kind + "," + metav1.FormatLabelSelector(target.Selector)
+	default:
+		return kind
+	}
 }

@@ -37,11 +37,8 @@ func (w *world) Selection(_ context.Context, p *v1alpha1.AttunePolicy) (Selectio
 	return w.found, w.unread
 }
 
-func (w *world) Backtest(_ context.Context, _ *v1alpha1.AttunePolicy, address string, out io.Writer) error {
-	if w.backtest == nil {
-		_, _ = io.WriteString(out, "judged "+address+"\n")
-	}
-	return w.backtest
+func (w *world) Backtest(_ context.Context, _ *v1alpha1.AttunePolicy, address string) (string, error) {
+	return "judged " + address + "\n", w.backtest
 }
 
 // run the wizard and return stdout and stderr.
@@ -53,10 +50,9 @@ func (w *world) run(t *testing.T, args ...string) (string, string, error) {
 func (w *world) runIn(ctx context.Context, in io.Reader, args ...string) (string, string, error) {
 	var out, errOut bytes.Buffer
 	command := New(func() Terminal {
-		return Terminal{In: in, Out: &out, Err: &errOut, Asks: w.asks, Format: func(to io.Writer, p *input.Written) error {
+		return Terminal{In: in, Out: &out, Err: &errOut, Asks: w.asks, Format: func(p *input.Written) (string, error) {
 			text, err := yaml.Marshal(p)
-			_, _ = to.Write(text)
-			return err
+			return string(text), err
 		}}
 	}, w)
 	command.SetArgs(args)

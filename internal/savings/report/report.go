@@ -4,10 +4,14 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
@@ -194,30 +198,48 @@ func realised(t *tally, podsKnown bool) *Saved {
 	if !podsKnown {
 		return nil
 	}
-	saved := t.saved()
-	return &saved
+	return new(t.saved())
+}
+
+// Sums are those of each namespace and of all. The zero value is empty.
+type Sums struct {
+	total Adder
+	by    map[string]*Adder
+}
+
+// Add counts one workload.
+func (s *Sums) Add(e Entry) {
+	name := e.Workload.Namespace
+	if s.by == nil {
+		s.by = map[string]*Adder{}
+	}
+	if s.by[name] == nil {
+		s.by[name] = &Adder{}
+	}
+	s.by[name].Add(e)
+	s.total.Add(e)
+}
+
+// Total is the sum of all workloads.
+func (s *Sums) Total(podsKnown bool) Sum { return s.total.Sum(podsKnown) }
+
+// Namespaces are the sums by name; never nil.
+func (s *Sums) Namespaces(podsKnown bool) []Namespace {
+	all := []Namespace{}
+	for _, name := range slices.Sorted(maps.Keys(s.by)) {
+		all = append(all, Namespace{Namespace: name, Sum: s.by[name].Sum(podsKnown)})
+	}
+	return all
 }
 
 // New makes the answer. podsKnown is false where the running pods could not be read.
 func New(entries []Entry, podsKnown bool) Report {
-	report := Report{Workloads: []Workload{}, Namespaces: []Namespace{}}
-	var total Adder
-	namespaces := map[string]*Adder{}
+	workloads, sums := []Workload{}, Sums{}
 	for _, e := range entries {
-		name := e.Workload.Namespace
-		if namespaces[name] == nil {
-			namespaces[name] = &Adder{}
-		}
-		namespaces[name].Add(e)
-		total.Add(e)
-		report.Workloads = append(report.Workloads, RowOf(e, podsKnown))
+		sums.Add(e)
+		workloads = append(workloads, RowOf(e, podsKnown))
 	}
-	for name, of := range namespaces {
-		report.Namespaces = append(report.Namespaces, Namespace{Namespace: name, Sum: of.Sum(podsKnown)})
-	}
-	slices.SortFunc(report.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Namespace, b.Namespace) })
-	report.Total = total.Sum(podsKnown)
-	return report
+	return Report{Workloads: workloads, Namespaces: sums.Namespaces(podsKnown), Total: sums.Total(podsKnown)}
 }
 
 // RowOf writes one workload.
@@ -230,4 +252,75 @@ func RowOf(e Entry, podsKnown bool) Workload {
 		Realised: realised(&of.realised, podsKnown), Potential: of.potential.saved(),
 		NotCounted: append([]savings.NotCounted{}, e.Figures.NotCounted...),
 	}
+}
+
+// Autoscaler says what freed requests are, and what they are not.
+const Autoscaler = "Freed requests are room on nodes; whether a node is given back is decided by the node autoscaler."
+
+// Sentences are what is realised, what is potential, and how much is not counted.
+func (s Sum) Sentences() [3]string {
+	return [3]string{"Freed on nodes now: " + sentence(s.Realised) + ".", "Potential, not applied yet: " + sentence(&s.Potential) + ".", s.NotCounted.Sentence()}
+}
+
+// sentence is such as "250m of CPU and 1Gi of memory ($5.48 a month)".
+func sentence(s *Saved) string {
+	if s == nil {
+		return "not known"
+	}
+	text := display.Readable(recommender.CPU, s.CPU) + " of CPU and " + display.Readable(recommender.Memory, s.Memory) + " of memory"
+	if money := s.Money(); money != "" {
+		text += " (" + money + " a month)"
+	}
+	return text
+}
+
+// Money joins the amounts of all currencies; empty where there is no price.
+func (s *Saved) Money() string {
+	var amounts []string
+	for _, m := range s.Monthly {
+		amounts = append(amounts, m.Currency+m.Amount)
+	}
+	return strings.Join(amounts, " + ")
+}
+
+// Sentence says how much is not counted.
+func (n NotCounted) Sentence() string {
+	var parts []string
+	for _, part := range []struct {
+		n         int
+		one, more string
+	}{
+		{n.HeldResources, "held resource", "held resources"},
+		{n.HeldWorkloads, "workload that is held or not known", "workloads that are held or not known"},
+		{n.SkippedWorkloads, "skipped workload", "skipped workloads"},
+	} {
+		switch {
+		case part.n == 1:
+			parts = append(parts, "1 "+part.one)
+		case part.n > 1:
+			parts = append(parts, strconv.Itoa(part.n)+" "+part.more)
+		}
+	}
+	if parts == nil {
+		return "Everything is counted."
+	}
+	return "Not counted: " + strings.Join(parts, ", ") + "."
+}
+
+// Words has a reason once for the whole workload and how often for single resources, such as "AllowDecrease, 2 NoData".
+func Words(all []savings.NotCounted) string {
+	var reasons []string
+	times := map[string]int{}
+	for _, n := range all {
+		if times[n.Reason] == 0 {
+			reasons = append(reasons, n.Reason)
+		}
+		times[n.Reason]++
+	}
+	for i, reason := range reasons {
+		if n := times[reason]; n > 1 {
+			reasons[i] = strconv.Itoa(n) + " " + reason
+		}
+	}
+	return strings.Join(reasons, ", ")
 }

@@ -1,4 +1,4 @@
-package explain
+package display
 
 import (
 	"testing"

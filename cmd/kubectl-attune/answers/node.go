@@ -2,14 +2,73 @@ package answers
 
 import (
 	"cmp"
-	"io"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 )
+
+// LiveNode is the answer of node about a node of the cluster. From the leader it has the last decision. Without
+// the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
+// size of its open resize, else what it holds. The words are those of the web page (package decision).
+type LiveNode struct {
+	// Node is the JSON of the answer. Its Decided is nil where no leader answered.
+	decision.Node
+	// Now is the time from which the age of the decision counts.
+	Now time.Time `json:"-"`
+}
+
+// Human writes the answer for people.
+// It writes a line about the node, a table of the containers, with -o wide the computation, and then evictions and
+// what the node is short of.
+func (a LiveNode) Human(wide bool) (string, error) {
+	text := a.Sentence(a.Now) + "\n\n" + Text(a.Containers(), wide)
+	if a.Decided != nil && wide {
+		text += Below(a.Computation(), wide)
+	}
+	text += Below(a.Leaving(), wide)
+	if sentence := a.Overcommitted(); sentence != "" {
+		text += "\n" + sentence + "\n"
+	}
+	// What the pods do not have, and which pods keep more than their share.
+	for i, sentence := range a.Holders() {
+		if i == 0 {
+			text += "\n" + decision.HoldersHead + "\n"
+		}
+		text += "  " + sentence + "\n"
+	}
+	return text, nil
+}
+
+// StoredNode computes the answer from objects (decision.Stored, as the web page does). It has no grants and no Decided: these
+// are the leader's.
+func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1.AttuneRecommendation) decision.Node {
+	of := map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}
+	for i := range recommendations {
+		of[types.NamespacedName{Namespace: recommendations[i].Namespace, Name: recommendations[i].Name}] = &recommendations[i]
+	}
+	all := make([]*corev1.Pod, len(pods))
+	for i := range pods {
+		all[i] = &pods[i]
+	}
+	return decision.Stored(node, all, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+		// The owner is found from the pod alone, by the rule that the operator uses.
+		id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
+		if !ok {
+			return nil
+		}
+		return of[types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}]
+	})
+}
 
 // NodeFile is the answer of node --file.
 // Its JSON, with -o json:
@@ -100,15 +159,10 @@ func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, cont
 // newNodeContainer formats one grant. A resource that was not measured keeps nil.
 func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nodeContainer {
 	c := nodeContainer{Name: demand.Name, demand: demand}
-	for r, to := range [2]**string{recommender.CPU: &c.CPURequest, recommender.Memory: &c.MemoryRequest} {
-		if measured[r] {
-			text := recommender.Format(recommender.Resource(r), g.Request[r])
-			*to = &text
-		}
-	}
+	request := display.PairOf(g.Request, measured)
+	c.CPURequest, c.MemoryRequest = request.CPU, request.Memory
 	if g.MemoryLimit > 0 {
-		text := recommender.Format(recommender.Memory, g.MemoryLimit)
-		c.MemoryLimit = &text
+		c.MemoryLimit = new(recommender.Format(recommender.Memory, g.MemoryLimit))
 	}
 	return c
 }
@@ -116,34 +170,27 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 // Human writes the answer for people.
 // It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
 // follow where there are any.
-func (a NodeFile) Human(w io.Writer, wide bool) error {
-	if err := a.table(wide).Write(w); err != nil {
-		return err
-	}
+func (a NodeFile) Human(wide bool) (string, error) {
+	text := Text(a.table(), wide)
 	if wide {
-		if err := a.computation().WriteBelow(w); err != nil {
-			return err
-		}
+		text += Below(a.computation(), wide)
 	}
-	if err := a.evictions(wide).WriteBelow(w); err != nil {
-		return err
-	}
+	text += Below(a.evictions(), wide)
 	if a.Overcommitted {
-		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left.\n")
-		return err
+		text += "\n" + decision.NoRoom + "\n"
 	}
-	return nil
+	return text, nil
 }
 
 // table has one row for each container: what it holds, its demand and its grant.
-func (a NodeFile) table(wide bool) Table {
-	t := Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}, Wide: wide}
+func (a NodeFile) table() display.Table {
+	t := display.Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
 	const cpu, memory = recommender.CPU, recommender.Memory
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			t.Add(p.Name, c.Name,
-				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), Cell(cpu, c.CPURequest),
-				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), Cell(memory, c.MemoryRequest), Cell(memory, c.MemoryLimit))
+				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), display.Cell(cpu, c.CPURequest),
+				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), display.Cell(memory, c.MemoryRequest), display.Cell(memory, c.MemoryLimit))
 		}
 	}
 	return t
@@ -154,7 +201,7 @@ func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount)
 	if r == recommender.CPU && c.CPURequest == nil || r == recommender.Memory && c.MemoryRequest == nil {
 		return ""
 	}
-	return explain.Readable(r, recommender.Format(r, amount))
+	return display.Readable(r, recommender.Format(r, amount))
 }
 
 // orDash formats an amount; empty, which the table shows as a dash, where it is 0.
@@ -162,16 +209,16 @@ func orDash(r recommender.Resource, amount recommender.Amount) string {
 	if amount == 0 {
 		return ""
 	}
-	return explain.Readable(r, recommender.Format(r, amount))
+	return display.Readable(r, recommender.Format(r, amount))
 }
 
 // computation has one row for each step by which a grant was computed.
-func (a NodeFile) computation() Table {
-	t := Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}, Wide: true}
+func (a NodeFile) computation() display.Table {
+	t := display.Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			for _, s := range c.steps {
-				t.Add(p.Name, c.Name, s.Resource.String(), s.Name, explain.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
+				t.Add(p.Name, c.Name, s.Resource.String(), s.Name, display.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
 			}
 		}
 	}
@@ -179,8 +226,8 @@ func (a NodeFile) computation() Table {
 }
 
 // evictions has one row for each pod that would be evicted, in their order.
-func (a NodeFile) evictions(wide bool) Table {
-	t := Table{Header: []string{"EVICTED", "RANKING", "WHY"}, Wide: wide}
+func (a NodeFile) evictions() display.Table {
+	t := display.Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
 	for _, v := range a.Evictions {
 		t.Add(v.Name, v.as, v.Reason)
 	}

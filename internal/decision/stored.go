@@ -1,6 +1,4 @@
-// Package stored makes the answer about a node from objects alone, for whoever has no decision of the node loop: kubectl attune
-// node without the leader, and the web page for a node on which no pod shares. It is pure.
-package stored
+package decision
 
 import (
 	"cmp"
@@ -10,20 +8,20 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
-	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
 
-// Node computes the answer from objects, by the same ledger that the node loop uses. Finished pods are left
+// Stored computes the answer from objects alone, for a reader without a decision of the node loop: kubectl attune node without
+// the leader, and the web page for a node on which no pod shares. It uses the same ledger that the node loop uses. Finished pods are left
 // out.
 //
 // The answer has no grants and no Decided: these are the leader's. Pods and evictions are sorted by name.
-func Node(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev1.Pod) *v1alpha1.AttuneRecommendation) decision.Node {
+func Stored(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev1.Pod) *v1alpha1.AttuneRecommendation) Node {
 	// Empty lists instead of nil, so that the JSON has [] and not null.
-	answer := decision.Node{Node: node.Name, Pods: []decision.Pod{}, Evictions: []decision.Eviction{}}
+	answer := Node{Node: node.Name, Pods: []Pod{}, Evictions: []Eviction{}}
 	for _, pod := range all {
 		if resize.Finished(pod) {
 			continue
@@ -36,16 +34,16 @@ func Node(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev1.Pod)
 	}
 	ledger := board.LedgerOf(node, all, recommendation)
 	left := ledger.Available()
-	answer.Allocatable, answer.Others = decision.PairOf(ledger.Allocatable), decision.PairOf(ledger.Others)
-	answer.Available = decision.PairOf([2]recommender.Amount{max(0, left[0]), max(0, left[1])})
-	slices.SortFunc(answer.Pods, func(a, b decision.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(answer.Evictions, func(a, b decision.Eviction) int { return cmp.Compare(a.Name, b.Name) })
+	answer.Allocatable, answer.Others = PairOf(ledger.Allocatable), PairOf(ledger.Others)
+	answer.Available = PairOf([2]recommender.Amount{max(0, left[0]), max(0, left[1])})
+	slices.SortFunc(answer.Pods, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(answer.Evictions, func(a, b Eviction) int { return cmp.Compare(a.Name, b.Name) })
 	return answer
 }
 
 // podOf describes one pod: whether it shares the node, what its containers hold, want and get.
-func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Pod {
-	p := decision.Pod{Name: pod.Namespace + "/" + pod.Name}
+func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) Pod {
+	p := Pod{Name: pod.Namespace + "/" + pod.Name}
 	p.Reason, p.Message = board.AsItIs(pod, rec)
 	if p.Shares = p.Reason == ""; p.Shares {
 		p.Group = board.GroupOf(rec)
@@ -54,7 +52,7 @@ func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Pod {
 	}
 	for _, c := range podview.Read(pod) {
 		holds := display.AmountsOf(c.Size)
-		shown := decision.Container{Name: c.Name, Holds: holds, Gets: holds}
+		shown := Container{Name: c.Name, Holds: holds, Gets: holds}
 		// Other pods count as they are, so they have neither demand nor grant.
 		if rec != nil && rec.Spec.Strategy == v1alpha1.StrategyNode {
 			if t := board.TargetOf(rec, c.Name); t != nil {
@@ -89,11 +87,11 @@ func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Con
 }
 
 // leaving returns the eviction of a pod for want of room; false where none is under way.
-func leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (decision.Eviction, bool) {
+func leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (Eviction, bool) {
 	if rec == nil || !board.Leaving(pod, rec) {
-		return decision.Eviction{}, false
+		return Eviction{}, false
 	}
-	return decision.Eviction{
+	return Eviction{
 		Name: pod.Namespace + "/" + pod.Name, Ranking: string(rec.Spec.EvictionRanking),
 		Reason: "it does not fit beside the others; the event Evicting of its AttuneRecommendation says why",
 	}, true

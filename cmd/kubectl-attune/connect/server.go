@@ -1,4 +1,4 @@
-package clusterusage
+package connect
 
 import (
 	"bytes"
@@ -18,23 +18,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/connect"
 	"attune.io/attune/usage/prometheus"
 )
 
 // mostAnswer is the most that an answer of a server may have, in bytes. A forwarded port carries a little more, so that one
 // that is cut off is known by its length, and asked for in parts.
-const mostAnswer = connect.MostAnswer - 1
+const mostAnswer = MostAnswer - 1
 
-// AskPod sends a GET to a port of a pod, and returns the HTTP status and the body.
-type AskPod func(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
+// FetchPod is Fetch with the user's connection to the cluster.
+type FetchPod func(ctx context.Context, namespace, pod string, port int, path string) (Answer, error)
 
 // Server makes the client of a server with the Prometheus HTTP API. An address of a Service of the cluster (NAME.NAMESPACE,
 // NAME.NAMESPACE.svc and so on) is reached through a pod of it, any other address from this machine. The user needs the
 // rights to get the Service, to list its pods and to get and create pods/portforward.
 //
 // A source that takes headers or credentials cannot be asked this way: the plugin reads no Secrets.
-func Server(ctx context.Context, c client.Reader, ask AskPod, source v1alpha1.PrometheusSource, labels map[string]string) (*prometheus.Client, error) {
+func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha1.PrometheusSource, labels map[string]string) (*prometheus.Client, error) {
 	if len(source.Headers) > 0 || source.BasicAuth != nil || source.BearerTokenSecret != nil {
 		return nil, fmt.Errorf("the server %s takes headers or credentials, which the plugin does not send: forward a port of what stands behind it, and give --address http://localhost:PORT", source.Address)
 	}
@@ -56,7 +55,7 @@ func Server(ctx context.Context, c client.Reader, ask AskPod, source v1alpha1.Pr
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be reached: %w; or give --address with one that this machine reaches", source.Address, err)
 	}
-	config.Through = forwarded{ask, namespace, pod, port}
+	config.Through = forwarded{fetch, namespace, pod, port}
 	return prometheus.New(config)
 }
 
@@ -125,7 +124,7 @@ func listens(pod *corev1.Pod, port corev1.ServicePort) int {
 
 // forwarded carries requests to a port of a pod.
 type forwarded struct {
-	ask            AskPod
+	fetch          FetchPod
 	namespace, pod string
 	port           int
 }
@@ -137,18 +136,18 @@ func (f forwarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, errors.New("a port is forwarded without TLS here: give an address that begins with http://")
 	}
 	if request.Method != http.MethodGet {
-		return answered(request, http.StatusMethodNotAllowed, nil), nil
+		return answered(request, Answer{Status: http.StatusMethodNotAllowed}), nil
 	}
-	status, body, err := f.ask(request.Context(), f.namespace, f.pod, f.port, request.URL.RequestURI())
+	answer, err := f.fetch(request.Context(), f.namespace, f.pod, f.port, request.URL.RequestURI())
 	if err != nil {
 		return nil, fmt.Errorf("asking pod %s in namespace %s: %w", f.pod, f.namespace, err)
 	}
-	return answered(request, status, body), nil
+	return answered(request, answer), nil
 }
 
-func answered(request *http.Request, status int, body []byte) *http.Response {
+func answered(request *http.Request, a Answer) *http.Response {
 	return &http.Response{
-		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: request,
+		StatusCode: a.Status, Status: http.StatusText(a.Status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(a.Body)), ContentLength: int64(len(a.Body)), Request: request,
 	}
 }

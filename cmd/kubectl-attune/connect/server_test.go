@@ -1,4 +1,4 @@
-package clusterusage
+package connect
 
 import (
 	"context"
@@ -77,9 +77,9 @@ func TestServicesWithoutPods(t *testing.T) {
 
 func TestOnlyGETIsForwarded(t *testing.T) {
 	asked := ""
-	f := forwarded{func(_ context.Context, namespace, pod string, _ int, path string) (int, []byte, error) {
+	f := forwarded{func(_ context.Context, namespace, pod string, _ int, path string) (Answer, error) {
 		asked = namespace + "/" + pod + path
-		return http.StatusOK, []byte("x"), nil
+		return Answer{Status: http.StatusOK, Body: []byte("x")}, nil
 	}, "m", "prom-0", 9090}
 	for method, want := range map[string]int{http.MethodPost: http.StatusMethodNotAllowed, http.MethodGet: http.StatusOK} {
 		asked = ""

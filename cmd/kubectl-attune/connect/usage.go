@@ -1,19 +1,11 @@
-// Package clusterusage reads what the containers of workloads used lately, from the cluster that they run in and with the
-// user's own rights, so that a backtest can replay it. There are two ways:
-//
-//   - Stored unpacks the histories that an AttuneRecommendation keeps (usage.source: embedded).
-//   - Asked asks a server with the Prometheus HTTP API for one workload, by the expressions that the operator uses.
-//     Forwarded reaches such a server through a pod of its Service.
-//
-// Both answer one series for each container of a workload. A step's value is the highest of all replicas, as in the
-// operator. One workload is in memory at a time. Start reading here.
-package clusterusage
+package connect
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -43,39 +35,26 @@ func Stored(rec *v1alpha1.AttuneRecommendation, span Span) (map[string]backtest.
 			broken = append(broken, fmt.Errorf("the checkpoint of container %s cannot be used: %w", stored.Name, err))
 			continue
 		}
-		series := backtest.Series{ID: SeriesID(workload.IdentityOf(rec), stored.Name)}
-		for i := range max(len(past.CPU), len(past.Memory)) {
-			at := usage.StepEnd(past.First+int64(i), past.Step)
-			if at.After(span.From) && !at.After(span.To) {
-				series.Samples = append(series.Samples, sample(at, valueOf(past.CPU, i), valueOf(past.Memory, i)))
-			}
-		}
-		found[stored.Name] = measured(series)
+		found[stored.Name] = seriesOf(SeriesID(workload.IdentityOf(rec), stored.Name), past.First, past.Step, [2][]float64{past.CPU, past.Memory}, span)
 	}
 	return found, errors.Join(broken...)
 }
 
-func valueOf(column []float64, i int) float64 {
-	if i >= len(column) {
-		return math.NaN()
-	}
-	return column[i]
-}
-
-func sample(at time.Time, cores, bytes float64) backtest.Sample {
-	return backtest.Sample{At: at.UnixMilli(), Used: [2]float64{recommender.CPU: cores, recommender.Memory: bytes}}
-}
-
-// measured leaves out the steps of which nothing is known.
-func measured(s backtest.Series) backtest.Series {
-	kept := s.Samples[:0]
-	for _, of := range s.Samples {
-		if !math.IsNaN(of.Used[0]) || !math.IsNaN(of.Used[1]) {
-			kept = append(kept, of)
+// seriesOf has the steps of a span of which something is known. columns are by resource, and begin with the step first.
+func seriesOf(id string, first int64, step time.Duration, columns [2][]float64, span Span) backtest.Series {
+	series := backtest.Series{ID: id}
+	for i := range max(len(columns[0]), len(columns[1])) {
+		at, used := usage.StepEnd(first+int64(i), step), [2]float64{math.NaN(), math.NaN()}
+		for r, column := range columns {
+			if i < len(column) {
+				used[r] = column[i]
+			}
+		}
+		if known := !math.IsNaN(used[0]) || !math.IsNaN(used[1]); known && at.After(span.From) && !at.After(span.To) {
+			series.Samples = append(series.Samples, backtest.Sample{At: at.UnixMilli(), Used: used})
 		}
 	}
-	s.Samples = kept
-	return s
+	return series
 }
 
 // leastSteps is how few steps are not asked for in parts: a server that finds an hour of one workload too much is in trouble.
@@ -105,7 +84,11 @@ func Asked(ctx context.Context, q Question) (map[string]backtest.Series, usage.R
 	if err != nil {
 		return nil, report, err
 	}
-	return a.series(), report, nil
+	found := map[string]backtest.Series{}
+	for name, columns := range a.of {
+		found[name] = seriesOf(SeriesID(q.Of, name), a.first, q.Step, *columns, q.Span)
+	}
+	return found, report, nil
 }
 
 // answer collects the highest value of each step.
@@ -152,22 +135,4 @@ func (a *answer) add(piece usage.Series) {
 	}
 }
 
-func gaps(n int64) []float64 {
-	values := make([]float64, n)
-	for i := range values {
-		values[i] = math.NaN()
-	}
-	return values
-}
-
-func (a *answer) series() map[string]backtest.Series {
-	found := map[string]backtest.Series{}
-	for name, columns := range a.of {
-		series := backtest.Series{ID: SeriesID(a.question.Of, name)}
-		for i := range a.steps {
-			series.Samples = append(series.Samples, sample(usage.StepEnd(a.first+i, a.question.Step), columns[0][i], columns[1][i]))
-		}
-		found[name] = measured(series)
-	}
-	return found
-}
+func gaps(n int64) []float64 { return slices.Repeat([]float64{math.NaN()}, int(n)) }

@@ -1,4 +1,4 @@
-package selection_test
+package main
 
 import (
 	"testing"
@@ -12,11 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/selection"
 	"attune.io/attune/internal/workload"
 )
 
-func TestOf(t *testing.T) {
+func TestKindOf(t *testing.T) {
 	cloneSet := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	// As client-go makes it of what the API server serves.
@@ -25,18 +24,18 @@ func TestOf(t *testing.T) {
 	mapper.AddSpecific(cloneSet, plural, singular, meta.RESTScopeNamespace)
 	c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithRESTMapper(mapper).Build()
 	for _, written := range []v1alpha1.WorkloadKind{"CloneSet.apps.kruise.io", "cloneset.apps.kruise.io", "clonesets.apps.kruise.io"} {
-		kind, sized, err := selection.KindOf(c, written)
+		kind, sized, err := kindOf(c, written)
 		require.NoError(t, err)
 		assert.EqualValues(t, "CloneSet.apps.kruise.io", kind)
 		assert.Equal(t, workload.Sized{Rollouts: true, Scaled: []schema.GroupVersionKind{cloneSet}}, sized)
 		assert.True(t, c.Scheme().Recognizes(cloneSet))
 	}
-	kind, sized, err := selection.KindOf(c, v1alpha1.KindRollout)
+	kind, sized, err := kindOf(c, v1alpha1.KindRollout)
 	require.NoError(t, err)
 	assert.Equal(t, v1alpha1.KindRollout, kind)
 	assert.Equal(t, workload.Sized{Rollouts: true}, sized)
-	_, _, err = selection.KindOf(c, "Queue.example.com")
-	assert.ErrorAs(t, err, new(selection.NotServed))
+	_, _, err = kindOf(c, "Queue.example.com")
+	assert.ErrorAs(t, err, new(notServed))
 	assert.EqualError(t, err, "the API server serves no Queue.example.com: write KIND.GROUP of a kind that it serves")
 	assert.False(t, meta.IsNoMatchError(err), "that would be taken for a kind of attune's own")
 }
@@ -49,6 +48,6 @@ func TestKindsThatThePluginKnows(t *testing.T) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(policy, meta.RESTScopeNamespace)
 	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).Build()
-	_, _, err := selection.KindOf(c, "AttunePolicy.attune.io")
+	_, _, err := kindOf(c, "AttunePolicy.attune.io")
 	assert.EqualError(t, err, "AttunePolicy.attune.io is no kind that attune sizes")
 }
