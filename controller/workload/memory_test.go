@@ -109,7 +109,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 	}
 	m.forget(named("gone"))
 	for what, known := range map[string][]types.NamespacedName{
-		"counted": slices.Collect(maps.Keys(m.meters.counted.of)), "reservations": slices.Collect(maps.Keys(m.reservations.of)), "waiting": slices.Collect(maps.Keys(m.waiting.by)),
+		"counted": slices.Collect(maps.Keys(m.meters.counted.All())), "reservations": slices.Collect(maps.Keys(m.reservations.of)), "waiting": slices.Collect(maps.Keys(m.waiting.by)),
 		"queue": slices.Collect(maps.Keys(m.queue.All())), "retries": slices.Collect(maps.Keys(m.retries.All())), "conflicts": slices.Collect(maps.Keys(m.conflicts.All())),
 		"stored": slices.Collect(maps.Keys(m.stored.All())), "steps": slices.Collect(maps.Keys(m.steps.All())), "pace": slices.Collect(maps.Keys(m.pace.All())),
 		"fleet": slices.Collect(maps.Keys(m.meters.fleet.All())),

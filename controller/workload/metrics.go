@@ -1,7 +1,7 @@
 package workload
 
 import (
-	"sync"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/table"
 	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
@@ -46,10 +47,9 @@ var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 
 // counted remembers which series of a workload there are, by its recommendation: once that is deleted, its name no longer
 // shows the workload's kind and name, and to look for its series among all would cost the more the more there are. It may be
-// lost with the process, as the series are. mutex guards of.
+// lost with the process, as the series are.
 type counted struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]map[series]struct{}
+	table.Table[types.NamespacedName, []series]
 }
 
 // series is one of a metric: the values of its first labels, as many as there are.
@@ -66,27 +66,21 @@ func (s series) values() []string { return s.labels[:s.many] }
 func (x *counted) note(rec *v1alpha1.AttuneRecommendation, metric *prometheus.MetricVec, others ...string) []string {
 	s := series{metric: metric, labels: [5]string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}}
 	s.many = 3 + copy(s.labels[3:], others)
-	name := client.ObjectKeyFromObject(rec)
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	if x.of == nil {
-		x.of = map[types.NamespacedName]map[series]struct{}{}
-	}
-	if x.of[name] == nil {
-		x.of[name] = map[series]struct{}{}
-	}
-	x.of[name][s] = struct{}{}
+	x.Change(client.ObjectKeyFromObject(rec), func(known []series) []series {
+		if slices.Contains(known, s) {
+			return known
+		}
+		return append(known, s)
+	})
 	return s.values()
 }
 
 // drop deletes the series of a recommendation's workload and forgets them.
 func (x *counted) drop(name types.NamespacedName) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	for s := range x.of[name] {
+	for _, s := range x.Of(name) {
 		s.metric.DeleteLabelValues(s.values()...)
 	}
-	delete(x.of, name)
+	x.Forget(name)
 }
 
 // pending sets the gauge of reverts that do not come about; with 0 the series is removed, so that only
