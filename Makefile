@@ -223,6 +223,7 @@ mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm
 generate: ## CRDs, deep copies and the chart's copy of the CRDs
 	cd tools && go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
+	bin/controller-gen object paths=./internal/argo paths=./internal/scaled
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
 
 bin/golangci-lint: tools/lint/go.mod
@@ -247,7 +248,7 @@ score: bin/kube-score ## The chart as kube-score sees it: nothing critical
 	@bin/kube-score score bin/score.yaml --output-format ci $(SCORED) > bin/score.txt || status=$$?; grep -vE '^\[(OK|SKIPPED)\]' bin/score.txt || true; exit $${status:-0}
 
 verify: generate lint ## What is generated is up to date, and lint passes
-	@git diff --exit-code -- api config charts || { echo "run make generate and commit the result"; exit 1; }
+	@git diff --exit-code -- api config charts internal || { echo "run make generate and commit the result"; exit 1; }
 
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
