@@ -2,17 +2,31 @@
 // VerticalPodAutoscaler (autoscaling.k8s.io/v1) for each workload that has a recommendation. Karpenter, Goldilocks,
 // kube-state-metrics and dashboards read such objects. VPA's own programs must not act on them.
 //
-//   - object.go: what is written. These are the few fields of VPA's API that the bridge fills.
-//   - vpa.go: what is said of a workload. It is pure.
-//   - loop.go: a pass of the loop that keeps the objects, as long as the cluster has the kind and no program acts on them;
-//     world.go: what a pass reads; write.go: what it writes; rest.go: what it leaves for a later one.
+//   - vpa.go: what is said of a workload, in the few fields of VPA's API that the bridge fills. It is pure.
+//   - loop.go: a pass of the loop that keeps the objects, as long as the cluster has the kind and no program acts on them,
+//     and what a pass reads; write.go: what it writes, and what it leaves for a later one.
 //
 // Start reading with Of and Loop.Pass.
 package bridge
 
 import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/clip"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/webhook/pod"
 )
 
 // VPA is the part of a VerticalPodAutoscaler that is written.
@@ -102,4 +116,154 @@ type Condition struct {
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 	Reason             string      `json:"reason"`
 	Message            string      `json:"message"`
+}
+
+// View is what is known of a workload beside its recommendation.
+type View struct {
+	// Template of its pods; nil: the workload is gone or was not found, and no new pod is foretold.
+	Template *corev1.PodTemplateSpec
+	// Seeded: new pods of the namespace come to the webhook.
+	Seeded bool
+	// Limits are the namespace's LimitRanges.
+	Limits []*corev1.LimitRange
+	// Owner of the object: it goes when the owner goes.
+	Owner metav1.OwnerReference
+	// Now is the time by which a seed is valid.
+	Now time.Time
+}
+
+// Of returns the VPA of a workload; false: none of its containers has a target, or the workload or its recommendation is gone.
+// Its annotation PublishedAnnotation is a digest of all else, so that two of them are equal if and only if these are.
+//
+// The mode is Initial where new pods are given other requests than their template has, and Off where attune only recommends.
+// VPA's updater acts on neither.
+func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
+	if rec.DeletionTimestamp != nil || rec.Status.GoneSince != nil {
+		return nil, false
+	}
+	id := workload.IdentityOf(rec)
+	born := next(rec, v)
+	out := &VPA{
+		TypeMeta: metav1.TypeMeta{APIVersion: autoscale.VPAKind.GroupVersion().String(), Kind: autoscale.VPAKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: autoscale.VPAName(id), Namespace: id.Namespace,
+			Labels:          map[string]string{autoscale.ManagedByLabel: autoscale.ManagedBy},
+			OwnerReferences: []metav1.OwnerReference{v.Owner},
+		},
+		Spec: Spec{
+			TargetRef:    TargetRef{APIVersion: apiVersion(id.Kind), Kind: string(id.Kind), Name: id.Name},
+			UpdatePolicy: UpdatePolicy{UpdateMode: autoscale.VPAModeOff},
+			Recommenders: []Recommender{{Name: autoscale.Recommender}},
+		},
+	}
+	var policies []ContainerPolicy
+	for i := range rec.Spec.Containers {
+		t := &rec.Spec.Containers[i]
+		b := of(born, t.Name)
+		if said, ok := recommendation(t, b); ok {
+			out.Status.Recommendation.ContainerRecommendations = append(out.Status.Recommendation.ContainerRecommendations, said)
+			policies = append(policies, policy(t.Name, b))
+		}
+	}
+	if len(policies) == 0 {
+		return nil, false
+	}
+	if slices.ContainsFunc(policies, func(p ContainerPolicy) bool { return p.Mode != autoscale.VPAModeOff }) {
+		out.Spec.UpdatePolicy.UpdateMode = autoscale.VPAModeInitial
+		out.Spec.ResourcePolicy = &ResourcePolicy{policies}
+	}
+	out.Status.Conditions = []Condition{{
+		Type: "RecommendationProvided", Status: string(metav1.ConditionTrue), LastTransitionTime: rec.CreationTimestamp, Reason: "AttuneRecommendation",
+		Message: fmt.Sprintf("kubectl attune explain %s --namespace %s shows how it was computed", id, id.Namespace),
+	}}
+	out.Annotations = map[string]string{v1alpha1.PublishedAnnotation: clip.Digest(out, 12)}
+	return out, true
+}
+
+// next returns the containers of the next pod, as far as it is seeded and readers can look up its workload: Karpenter may read
+// workloads of the group apps, and waits for ever for the others.
+func next(rec *v1alpha1.AttuneRecommendation, v View) []pod.Born {
+	if v.Template == nil || !v.Seeded || workload.GroupKindOf(rec.Spec.Workload.Kind).Group != appsv1.GroupName {
+		return nil
+	}
+	template := v.Template
+	if n := len(rec.Status.Originals); n > 0 {
+		// What was learned about the newest generation of pods holds for the next pod.
+		template = template.DeepCopy()
+		metav1.SetMetaDataLabel(&template.ObjectMeta, "pod-template-hash", rec.Status.Originals[n-1].TemplateHash)
+	}
+	// A template that cannot be read stays as it is at admission, too.
+	born, _ := pod.Foretell(template, pod.Read(rec), v.Limits, v.Now)
+	return born
+}
+
+// apiVersion returns the group and the version by which a reader finds a workload.
+func apiVersion(kind v1alpha1.WorkloadKind) string {
+	group := workload.GroupKindOf(kind).Group
+	if group == argo.GroupVersion.Group {
+		return argo.GroupVersion.String()
+	}
+	return schema.GroupVersion{Group: group, Version: "v1"}.String()
+}
+
+// of returns what is known of a container of the next pod; nil: it stays as its template has it.
+func of(born []pod.Born, container string) *pod.Born {
+	for i := range born {
+		if born[i].Name == container {
+			return &born[i]
+		}
+	}
+	return nil
+}
+
+// recommendation returns what is said of a container; false: nothing.
+func recommendation(t *v1alpha1.ContainerTarget, b *pod.Born) (ContainerRecommendation, bool) {
+	out := ContainerRecommendation{
+		ContainerName: t.Name, Target: corev1.ResourceList{}, LowerBound: corev1.ResourceList{}, UpperBound: corev1.ResourceList{}, UncappedTarget: corev1.ResourceList{},
+	}
+	size := podview.FromResources(t.Target)
+	for _, r := range recommender.Resources {
+		wanted, target := size[r].Request, size[r].Request
+		if given(b, r) {
+			target = b.Requests[r]
+		}
+		if target <= 0 {
+			continue
+		}
+		if wanted <= 0 {
+			wanted = target
+		}
+		name := corev1.ResourceName(r.String())
+		out.Target[name] = podview.Quantity(r, target)
+		out.LowerBound[name] = podview.Quantity(r, min(wanted, target))
+		out.UpperBound[name] = podview.Quantity(r, max(wanted, target, size[r].Limit))
+		out.UncappedTarget[name] = podview.Quantity(r, wanted)
+	}
+	return out, len(out.Target) > 0
+}
+
+// given reports whether the request of a resource is the webhook's to decide. A pod that has none, and is given none for the sake
+// of its class, stays as its template has it.
+func given(b *pod.Born, r recommender.Resource) bool {
+	return b != nil && b.Seeded[r] && b.Requests[r] > 0
+}
+
+// policy says which resources of a container new pods are given.
+func policy(container string, b *pod.Born) ContainerPolicy {
+	out := ContainerPolicy{ContainerName: container}
+	if b != nil {
+		for _, r := range recommender.Resources {
+			if given(b, r) {
+				out.ControlledResources = append(out.ControlledResources, corev1.ResourceName(r.String()))
+			}
+		}
+		if b.Boost > 0 {
+			more := podview.Quantity(recommender.CPU, b.Boost)
+			out.StartupBoost = &StartupBoost{CPU: Boost{Type: "Quantity", Quantity: more.String()}}
+		}
+	}
+	if len(out.ControlledResources) == 0 {
+		out.Mode = autoscale.VPAModeOff
+	}
+	return out
 }

@@ -12,17 +12,23 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -184,4 +190,41 @@ func Updated[T client.Object](changed func(before, after T) bool) predicate.Func
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return changed(e.ObjectOld.(T), e.ObjectNew.(T))
 	}}
+}
+
+// Locked is the change of an object since before as a patch that fails with a conflict if the object was changed meanwhile.
+func Locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+// Guard adds a finalizer to an object, or removes it, by a patch that fails with a conflict if the object was changed
+// meanwhile. It reports whether there was something to do. An object that is gone is no error.
+func Guard(ctx context.Context, to client.Writer, o client.Object, finalizer string, wanted bool) (changed bool, err error) {
+	if controllerutil.ContainsFinalizer(o, finalizer) == wanted {
+		return false, nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	if wanted {
+		controllerutil.AddFinalizer(o, finalizer)
+	} else {
+		controllerutil.RemoveFinalizer(o, finalizer)
+	}
+	return true, client.IgnoreNotFound(to.Patch(ctx, o, Locked(before)))
+}
+
+// Served lists what an API server serves of a group version; discovery clients do.
+type Served interface {
+	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// Serves returns whether the API server serves a resource of a group version. An error means that it does not answer.
+func Serves(api Served, version schema.GroupVersion, is func(metav1.APIResource) bool) (bool, error) {
+	list, err := api.ServerResourcesForGroupVersion(version.String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking the API server for %s: %w", version, err)
+	}
+	return slices.ContainsFunc(list.APIResources, is), nil
 }
