@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -219,16 +220,16 @@ func (l *Loop) writeAll(ctx context.Context, todo []differs, b *budget) {
 // write makes or changes a VPA. The digest is written last: where the operator ends before, the next pass writes all again. Each
 // write is for the version that the one before has seen, so that an object that somebody else has put there is never changed.
 func (l *Loop) write(ctx context.Context, d differs) error {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&d.vpa.Spec)
+	if err != nil {
+		return err
+	}
 	object := d.there
 	if object == nil {
 		object = named(d.key)
 		object.SetLabels(d.vpa.Labels)
 		object.SetOwnerReferences(d.vpa.OwnerReferences)
-		spec, err := fields(d.vpa.Spec)
-		if err != nil {
-			return err
-		}
-		object.Object["spec"] = spec
+		object.Object["spec"] = runtime.DeepCopyJSON(spec)
 		if err := l.Client.Create(ctx, object); err != nil {
 			return err
 		}
@@ -236,10 +237,6 @@ func (l *Loop) write(ctx context.Context, d differs) error {
 	status := func(o *unstructured.Unstructured, p client.Patch) error { return l.Client.Status().Patch(ctx, o, p) }
 	whole := func(o *unstructured.Unstructured, p client.Patch) error { return l.Client.Patch(ctx, o, p) }
 	version, err := patch(d.key, object.GetResourceVersion(), status, map[string]any{"status": d.vpa.Status})
-	if err != nil {
-		return err
-	}
-	spec, err := fields(d.vpa.Spec)
 	if err != nil {
 		return err
 	}
@@ -270,15 +267,6 @@ func patch(key client.ObjectKey, version string, to send, changes map[string]any
 	object := named(key)
 	err = to(object, client.RawPatch(types.MergePatchType, text))
 	return object.GetResourceVersion(), err
-}
-
-// fields returns a value as its JSON object.
-func fields(of any) (out map[string]any, err error) {
-	text, err := json.Marshal(of)
-	if err != nil {
-		return nil, err
-	}
-	return out, json.Unmarshal(text, &out)
 }
 
 func named(key client.ObjectKey) *unstructured.Unstructured {

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -185,19 +184,10 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 // attune (status.originals), and what it has where nothing is noted. A container of a DaemonSet takes part
 // with no more than that, because no pod should be evicted for a DaemonSet.
 func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
-	hash := podview.TemplateHash(pod)
-	for _, o := range slices.Backward(rec.Status.Originals) {
-		for _, c := range o.Containers {
-			if o.TemplateHash != hash || c.Name != container {
-				continue
-			}
-			size := podview.FromResources(c.Resources)
-			for _, r := range recommender.Resources {
-				if size[r].Request > 0 {
-					current[r] = size[r].Request
-				}
-			}
-			return current
+	size := podview.OriginalsOf(rec, podview.TemplateHash(pod))[container]
+	for _, r := range recommender.Resources {
+		if size[r].Request > 0 {
+			current[r] = size[r].Request
 		}
 	}
 	return current

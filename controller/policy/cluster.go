@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/loop"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/savings"
@@ -272,31 +273,20 @@ func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("listing recommendations of cluster policy %s: %w", name, err)
 	}
-	var namespaces map[string]bool
 	for i := range list.Items {
 		if len(list.Items[i].Status.Records) == 0 {
 			continue
 		}
-		if namespaces == nil {
-			if namespaces, err = c.standing(ctx); err != nil {
-				return false, err
-			}
-		}
-		if namespaces[list.Items[i].Namespace] {
+		of := owners.Namespace()
+		err := c.Client.Get(ctx, client.ObjectKey{Name: list.Items[i].Namespace}, of, client.UnsafeDisableDeepCopy)
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return false, fmt.Errorf("reading namespace %s: %w", list.Items[i].Namespace, err)
+		case err == nil && of.DeletionTimestamp == nil:
 			return true, nil
 		}
 	}
 	return false, nil
-}
-
-// standing are the namespaces that are not being deleted.
-func (c summarizer) standing(ctx context.Context) (map[string]bool, error) {
-	namespaces, err := c.Settings.Namespaces(ctx)
-	out := make(map[string]bool, len(namespaces))
-	for i := range namespaces {
-		out[namespaces[i].Name] = namespaces[i].DeletionTimestamp == nil
-	}
-	return out, err
 }
 
 // summaryOf is the key of the look at a cluster policy as a whole.

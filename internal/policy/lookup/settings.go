@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,12 +50,12 @@ func (r Reader) Fields(ctx context.Context, p *v1alpha1.AttunePolicy) ([]policy.
 
 // defaults reads what the settings of a policy rest on.
 func (r Reader) defaults(ctx context.Context, p *v1alpha1.AttunePolicy) (*v1alpha1.AttuneDefaults, *v1alpha1.AttuneNamespaceDefaults, error) {
-	cluster, err := found(ctx, r.Client, types.NamespacedName{Name: v1alpha1.DefaultsName}, &v1alpha1.AttuneDefaults{})
+	cluster, err := Found(ctx, r.Client, types.NamespacedName{Name: v1alpha1.DefaultsName}, &v1alpha1.AttuneDefaults{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading AttuneDefaults: %w", err)
 	}
 	key := types.NamespacedName{Namespace: p.Namespace, Name: v1alpha1.DefaultsName}
-	namespace, err := found(ctx, r.Client, key, &v1alpha1.AttuneNamespaceDefaults{})
+	namespace, err := Found(ctx, r.Client, key, &v1alpha1.AttuneNamespaceDefaults{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading AttuneNamespaceDefaults of %s: %w", p.Namespace, err)
 	}
@@ -70,15 +71,12 @@ func Invalid(err error) *policy.InvalidConfig {
 	return nil
 }
 
-// found is the object of that name, nil if there is none.
-func found[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName, object T) (T, error) {
+// Found is the object of that name, nil if there is none.
+func Found[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName, object T) (T, error) {
 	var none T
 	err := reader.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) {
-		return none, nil
-	}
 	if err != nil {
-		return none, err
+		return none, client.IgnoreNotFound(err)
 	}
 	return object, nil
 }
@@ -96,16 +94,13 @@ func (r Reader) Policy(ctx context.Context, key types.NamespacedName) (*v1alpha1
 	if err != nil {
 		return nil, err
 	}
-	for i := range used {
-		if used[i].Name == name {
-			selected, err := r.selects(ctx, &used[i], key.Namespace)
-			return policy.Instance(&used[i], key.Namespace, selected), err
-		}
+	named := func(p v1alpha1.AttuneClusterPolicy) bool { return p.Name == name }
+	if i := slices.IndexFunc(used, named); i >= 0 {
+		labels, found, err := r.labelsOf(ctx, key.Namespace)
+		return policy.Instance(&used[i], key.Namespace, found && r.selects(&used[i], key.Namespace, labels)), err
 	}
-	for i := range beyond {
-		if beyond[i].Name == name {
-			return policy.Instance(&beyond[i], key.Namespace, false), nil
-		}
+	if i := slices.IndexFunc(beyond, named); i >= 0 {
+		return policy.Instance(&beyond[i], key.Namespace, false), nil
 	}
 	return nil, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("attuneclusterpolicies").GroupResource(), name)
 }
@@ -151,9 +146,7 @@ func (r Reader) Instances(ctx context.Context, namespace string) (out []v1alpha1
 
 func (r Reader) instances(used []v1alpha1.AttuneClusterPolicy, namespace string, labels map[string]string) (out []v1alpha1.AttunePolicy) {
 	for i := range used {
-		// The scope of one whose selector is wrong is empty.
-		scope, _ := policy.ScopeOf(&used[i], r.Operator.Namespace)
-		if scope.Selects(namespace, labels) {
+		if r.selects(&used[i], namespace, labels) {
 			out = append(out, *policy.Instance(&used[i], namespace, true))
 		}
 	}
@@ -170,25 +163,19 @@ func (r Reader) Namespaces(ctx context.Context) ([]metav1.PartialObjectMetadata,
 	return list.Items, nil
 }
 
-// selects reports whether a cluster policy selects a namespace that exists.
-func (r Reader) selects(ctx context.Context, of *v1alpha1.AttuneClusterPolicy, namespace string) (bool, error) {
-	labels, found, err := r.labelsOf(ctx, namespace)
-	if err != nil || !found {
-		return false, err
-	}
+// selects reports whether a cluster policy selects a namespace with these labels. The scope of one whose selector is wrong
+// is empty.
+func (r Reader) selects(of *v1alpha1.AttuneClusterPolicy, namespace string, labels map[string]string) bool {
 	scope, _ := policy.ScopeOf(of, r.Operator.Namespace)
-	return scope.Selects(namespace, labels), nil
+	return scope.Selects(namespace, labels)
 }
 
 // labelsOf returns the labels of a namespace; false: it does not exist.
 func (r Reader) labelsOf(ctx context.Context, namespace string) (map[string]string, bool, error) {
 	of := owners.Namespace()
 	err := r.Client.Get(ctx, client.ObjectKey{Name: namespace}, of, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		return nil, false, nil
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return nil, false, fmt.Errorf("reading namespace %s: %w", namespace, err)
 	}
-	return of.Labels, true, nil
+	return of.Labels, err == nil, nil
 }
