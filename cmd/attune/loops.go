@@ -17,7 +17,6 @@ import (
 	"attune.io/attune/internal/autoscale/lookup"
 	"attune.io/attune/internal/board"
 	events "attune.io/attune/internal/event"
-	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/usage/embedded/cluster"
 	"attune.io/attune/usage/history"
@@ -67,7 +66,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err := newPolicyLoop(mgr, c, of, b, histories, followed).Register(mgr, b.newData); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
-	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, climbs: usages.climbs, recentCPU: usages.known(followed, loads)}); err != nil {
+	if err := addWorkloadLoop(mgr, c, of, b, usages, usages.known(followed, loads)); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
 	if err := addNodeLoop(mgr, c, of, b, followed, newPages(mgr, c, of, histories)); err != nil {
@@ -132,20 +131,9 @@ func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *h
 	}
 }
 
-// measuring is how the workload loop measures running pods: gauge asks a source, recentCPU is what is known without a
-// question.
-type measuring struct {
-	// gauge returns the source for a policy's settings.
-	gauge func(policy.Settings) (workloadloop.Gauge, error)
-	// climbs returns what tells of memory lately for a policy's settings.
-	climbs func(policy.Settings) (workloadloop.Climbs, error)
-	// recentCPU answers about needs and busy nodes at once.
-	recentCPU workloadloop.RecentCPU
-}
-
 // addWorkloadLoop adds the loop that resizes pods. Live reads from the API server itself, because a cached pod may
 // be older than the last write.
-func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measuring) error {
+func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, usages *sources, recentCPU workloadloop.RecentCPU) error {
 	// The loop needs the version before its first pass.
 	version, err := c.api.served.ServerVersion()
 	if err != nil {
@@ -161,7 +149,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	}
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		Live: mgr.GetAPIReader(), Gauges: m.gauge, Climbs: m.climbs, RecentCPU: m.recentCPU,
+		Live: mgr.GetAPIReader(), Gauges: usages.gauge, Climbs: usages.climbs, RecentCPU: recentCPU,
 		Access: workloadloop.Access{Operator: of.operator, Sized: c.kinds.Sized, ServerVersion: version.GitVersion, Evictions: c.loops.eviction, Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}

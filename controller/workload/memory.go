@@ -103,11 +103,16 @@ func (x *fresh[K, V]) read(key K, lasts time.Duration, now time.Time) (V, bool) 
 
 // note remembers a value. Old ones are removed.
 func (x *fresh[K, V]) note(key K, value V, lasts time.Duration, now time.Time) {
+	x.sweep(lasts, now)
+	x.Put(key, noted[V]{value, now})
+}
+
+// sweep removes old values, once in the time that they last.
+func (x *fresh[K, V]) sweep(lasts time.Duration, now time.Time) {
 	if swept := x.swept.Load(); swept == nil || now.Sub(*swept).Abs() >= lasts {
 		x.ForgetIf(func(_ K, last noted[V]) bool { return now.Sub(last.at).Abs() >= lasts })
 		x.swept.Store(&now)
 	}
-	x.Put(key, noted[V]{value, now})
 }
 
 // reservations are those of every workload of this process. They may be lost: each follows from a stored

@@ -151,7 +151,7 @@ func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) 
 	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
-		c.nodes.forget(name)
+		c.nodes.Forget(name)
 	case err != nil:
 		w.Looked.Unread.SetNode(name, notKnown(ctx, whatNode, fmt.Errorf("reading node %s: %w", name, err)))
 	default:
@@ -168,17 +168,14 @@ func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
 	}
 	w.Namespace.Terminating = namespace.DeletionTimestamp != nil
 	w.Namespace.Seeded = namespace.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
-	limits := &corev1.LimitRangeList{}
-	if err := c.Client.List(ctx, limits, client.InNamespace(w.Rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing limit ranges: %w", err)
-	}
-	quotas := &corev1.ResourceQuotaList{}
-	if err := c.Client.List(ctx, quotas, client.InNamespace(w.Rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing quotas: %w", err)
-	}
-	budgets := &policyv1.PodDisruptionBudgetList{}
-	if err := c.Client.List(ctx, budgets, client.InNamespace(w.Rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing disruption budgets: %w", err)
+	limits, quotas, budgets := &corev1.LimitRangeList{}, &corev1.ResourceQuotaList{}, &policyv1.PodDisruptionBudgetList{}
+	for _, of := range []struct {
+		what string
+		list client.ObjectList
+	}{{"limit ranges", limits}, {"quotas", quotas}, {"disruption budgets", budgets}} {
+		if err := c.Client.List(ctx, of.list, client.InNamespace(w.Rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing %s: %w", of.what, err)
+		}
 	}
 	w.Namespace.Limits, w.Namespace.Quotas, w.Namespace.Budgets = limits.Items, quotas.Items, budgets.Items
 	return nil
