@@ -27,6 +27,7 @@ import (
 	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/webhook/server"
 )
 
 // passTimeout ends a pass whose call to the API server is never answered although its connection stands. Watches
@@ -142,7 +143,10 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 		Controller:                          controllerconfig.Controller{ReconciliationTimeout: passTimeout},
 	}
 	if c.program.serves {
-		options.WebhookServer = newWebhookServer(c, provider, m.webhooks)
+		options.WebhookServer = server.New(server.Options{
+			Port: c.webhooks.port, GetCertificate: provider.GetCertificate, Bytes: c.reviewBytes,
+			Clients: c.webhooks.clients, Metrics: m.webhooks,
+		})
 	}
 	return ctrl.NewManager(c.api.config, options)
 }

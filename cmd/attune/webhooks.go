@@ -11,12 +11,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/certs"
 	"attune.io/attune/webhook/pod"
-	"attune.io/attune/webhook/server"
 	"attune.io/attune/webhook/validation"
 )
 
@@ -41,14 +39,6 @@ func newCertificates(c Config) (certs.Provider, error) {
 		Follows: !c.program.controls,
 		Clock:   clock.RealClock{}, Log: ctrl.Log.WithName("certs"),
 	}), nil
-}
-
-// newWebhookServer makes the HTTPS server of the webhooks, with the provider's certificate.
-func newWebhookServer(c Config, provider certs.Provider, m *server.Metrics) webhook.Server {
-	return server.New(server.Options{
-		Port: c.webhooks.port, GetCertificate: provider.GetCertificate, Bytes: c.reviewBytes,
-		Clients: c.webhooks.clients, Metrics: m,
-	})
 }
 
 // addWebhooks adds what every replica of the webhook runs: the webhooks, and readiness probes for the certificate

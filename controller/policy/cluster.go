@@ -49,7 +49,7 @@ type part struct {
 	counts     v1alpha1.WorkloadCounts
 	// saved is in millicores and bytes; nil: the mode is Observe, or nothing is known.
 	saved *savings.Pair
-	// ready, resizing, degraded and blocked are conditions. What is as it should be has no message.
+	// ready, resizing, degraded and blocked are conditions.
 	ready, resizing, degraded, blocked brief
 	// open: a pod is being resized or watched.
 	open bool
@@ -61,17 +61,13 @@ type brief struct {
 	reason, message string
 }
 
-// briefOf returns a condition of that type; its message is cut, and left out where the condition is as it should be.
-func briefOf(conditions []metav1.Condition, kind string, should metav1.ConditionStatus) brief {
+// briefOf returns a condition of that type. Its message is cut.
+func briefOf(conditions []metav1.Condition, kind string) brief {
 	c := meta.FindStatusCondition(conditions, kind)
 	if c == nil {
 		return brief{}
 	}
-	b := brief{is: c.Status == metav1.ConditionTrue, reason: c.Reason}
-	if c.Status != should {
-		b.message = clip.Text(c.Message, 256)
-	}
-	return b
+	return brief{is: c.Status == metav1.ConditionTrue, reason: c.Reason, message: clip.Text(c.Message, 256)}
 }
 
 // note keeps the part of an instance.
@@ -87,10 +83,10 @@ func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 		if s.Workloads != nil {
 			of.counts = *s.Workloads
 		}
-		of.ready = briefOf(s.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue)
-		of.resizing = briefOf(s.Conditions, v1alpha1.ConditionResizing, metav1.ConditionFalse)
-		of.degraded = briefOf(s.Conditions, v1alpha1.ConditionDegraded, metav1.ConditionFalse)
-		of.blocked = briefOf(s.Conditions, v1alpha1.ConditionResizeBlocked, metav1.ConditionFalse)
+		of.ready = briefOf(s.Conditions, v1alpha1.ConditionReady)
+		of.resizing = briefOf(s.Conditions, v1alpha1.ConditionResizing)
+		of.degraded = briefOf(s.Conditions, v1alpha1.ConditionDegraded)
+		of.blocked = briefOf(s.Conditions, v1alpha1.ConditionResizeBlocked)
 	})
 }
 
