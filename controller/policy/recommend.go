@@ -11,12 +11,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/backoff"
-	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -120,19 +118,14 @@ type sizer struct {
 	reader
 	checkpoints     checkpoints
 	recommendations recommendations
-	// operator, confirmed, reconfirmed and doubt are the Controller's.
-	operator    string
-	confirmed   *board.Confirmed
-	reconfirmed func(types.NamespacedName)
-	doubt       func(ctx context.Context, recommendation string, wouldWrite bool)
+	loop            *Controller
 }
 
 // sizer returns one without a pass; recommend sets the pass.
 func (c *Controller) sizer() sizer {
 	return sizer{
 		reader:      reader{c.Client, c.History, c.Autoscalers, c.largestNow},
-		checkpoints: checkpoints{c.Checkpoints}, recommendations: recommendations{c.Client},
-		operator: c.Operator, confirmed: c.Confirmed, reconfirmed: c.Reconfirmed, doubt: c.Doubt,
+		checkpoints: checkpoints{c.Checkpoints}, recommendations: recommendations{c.Client}, loop: c,
 	}
 }
 
@@ -147,7 +140,7 @@ func (c *Controller) sizer() sizer {
 //  5. A target is stored together with the checkpoint of the history that it was computed from.
 func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
 	rec, err := s.recommendations.take(ctx, s.known, w)
-	if err != nil || anothers(s.operator, rec) {
+	if err != nil || anothers(s.loop.Operator, rec) {
 		return rec, err
 	}
 	holds, err := s.holds(ctx, w)
@@ -216,9 +209,9 @@ func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	if s.checkpoints.due(s.pass, rec) && !targets.SameCheckpoints(rec.Spec.Checkpoints, s.checkpoints.renewed(s.pass, w, rec.Spec.Checkpoints)) {
 		return false
 	}
-	if s.doubt != nil {
+	if s.loop.Doubt != nil {
 		v := s.view(ctx, s.pass, rec, w, facing.Holds)
-		s.doubt(ctx, rec.Name, targets.WorthWriting(rec, targets.Wanted(rec, v, true), s.now))
+		s.loop.Doubt(ctx, rec.Name, targets.WorthWriting(rec, targets.Wanted(rec, v, true), s.now))
 	}
 	return true
 }
@@ -230,9 +223,9 @@ func (s *sizer) confirm(rec *v1alpha1.AttuneRecommendation, dataUntil time.Time)
 		return
 	}
 	key, oldest := client.ObjectKeyFromObject(rec), s.now.Add(-s.settings.Recommender.StaleAfter())
-	known := s.confirmed.Confirm(key, dataUntil)
-	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !dataUntil.Before(oldest) && s.reconfirmed != nil {
-		s.reconfirmed(key)
+	known := s.loop.Confirmed.Confirm(key, dataUntil)
+	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !dataUntil.Before(oldest) && s.loop.Reconfirmed != nil {
+		s.loop.Reconfirmed(key)
 	}
 }
 
