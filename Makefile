@@ -240,6 +240,7 @@ mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm
 generate: ## CRDs, deep copies and the chart's copy of the CRDs
 	cd tools && go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
+	bin/controller-gen object paths=./internal/argo paths=./internal/scaled
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
 
 bin/golangci-lint: tools/lint/go.mod
@@ -264,7 +265,7 @@ score: bin/kube-score ## The chart as kube-score sees it: nothing critical
 	@bin/kube-score score bin/score.yaml --output-format ci $(SCORED) > bin/score.txt || status=$$?; grep -vE '^\[(OK|SKIPPED)\]' bin/score.txt || true; exit $${status:-0}
 
 verify: generate tidy subjects lint ## Generated files and go.mod files are up to date, commit subjects keep their form, lint passes
-	@git diff --exit-code -- api config charts || { echo "run make generate and commit the result"; exit 1; }
+	@git diff --exit-code -- api config charts internal || { echo "run make generate and commit the result"; exit 1; }
 
 tidy: bin/karpenter/go.mod ## go.mod and go.sum of every module are as `go mod tidy` writes them
 	@failed=; for module in $$(git ls-files '*go.mod'); do ( cd $$(dirname $$module) && go mod tidy -diff ) || failed="$$failed $$(dirname $$module)"; done; \

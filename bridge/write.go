@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +22,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/backoff"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/workload"
 )
@@ -216,16 +220,16 @@ func (l *Loop) writeAll(ctx context.Context, todo []differs, b *budget) {
 // write makes or changes a VPA. The digest is written last: where the operator ends before, the next pass writes all again. Each
 // write is for the version that the one before has seen, so that an object that somebody else has put there is never changed.
 func (l *Loop) write(ctx context.Context, d differs) error {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&d.vpa.Spec)
+	if err != nil {
+		return err
+	}
 	object := d.there
 	if object == nil {
 		object = named(d.key)
 		object.SetLabels(d.vpa.Labels)
 		object.SetOwnerReferences(d.vpa.OwnerReferences)
-		spec, err := fields(d.vpa.Spec)
-		if err != nil {
-			return err
-		}
-		object.Object["spec"] = spec
+		object.Object["spec"] = runtime.DeepCopyJSON(spec)
 		if err := l.Client.Create(ctx, object); err != nil {
 			return err
 		}
@@ -233,10 +237,6 @@ func (l *Loop) write(ctx context.Context, d differs) error {
 	status := func(o *unstructured.Unstructured, p client.Patch) error { return l.Client.Status().Patch(ctx, o, p) }
 	whole := func(o *unstructured.Unstructured, p client.Patch) error { return l.Client.Patch(ctx, o, p) }
 	version, err := patch(d.key, object.GetResourceVersion(), status, map[string]any{"status": d.vpa.Status})
-	if err != nil {
-		return err
-	}
-	spec, err := fields(d.vpa.Spec)
 	if err != nil {
 		return err
 	}
@@ -269,19 +269,47 @@ func patch(key client.ObjectKey, version string, to send, changes map[string]any
 	return object.GetResourceVersion(), err
 }
 
-// fields returns a value as its JSON object.
-func fields(of any) (out map[string]any, err error) {
-	text, err := json.Marshal(of)
-	if err != nil {
-		return nil, err
-	}
-	return out, json.Unmarshal(text, &out)
-}
-
 func named(key client.ObjectKey) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(autoscale.VPAKind)
 	object.SetNamespace(key.Namespace)
 	object.SetName(key.Name)
 	return object
+}
+
+// mostPasses is how many passes an object rests at most that the API server refused: half an hour.
+const mostPasses = 30
+
+// refusal is how often in a row an object could not be written or deleted, and until when it rests.
+type refusal struct {
+	times int
+	until time.Time
+}
+
+// request is what is asked for an object. That one is refused says nothing of the other.
+type request struct {
+	client.ObjectKey
+	leaves bool
+}
+
+// refusals are those of the objects that are behind. What is refused for long, such as by a quota, is asked ever less often.
+type refusals map[request]refusal
+
+// note what became of an object; nil: it was written.
+func (r refusals) note(of request, err error, now time.Time, every time.Duration) {
+	if err == nil {
+		delete(r, of)
+		return
+	}
+	times := r[of].times + 1
+	rest := backoff.Wait(2*every, mostPasses*every, times)
+	r[of] = refusal{times, now.Add(rest - every/2)} // the pass that is due then may be a little early
+}
+
+// rests reports whether an object is left for a later pass.
+func (r refusals) rests(of request, now time.Time) bool { return now.Before(r[of].until) }
+
+// forget all but those that are still behind.
+func (r refusals) forget(behind map[request]bool) {
+	maps.DeleteFunc(r, func(of request, _ refusal) bool { return !behind[of] })
 }

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -92,9 +91,7 @@ func TestClusterPoliciesAreUsedWhereTheyMayBeWatched(t *testing.T) {
 		assert.NoError(t, json.NewEncoder(w).Encode(review))
 	}))
 	defer server.Close()
-	real, err := askClusterPolicies(&rest.Config{Host: server.URL})
-	require.NoError(t, err)
-	used, err = real.used(t.Context())
+	used, err = clusterPoliciesOf(connected(t, server.URL)).used(t.Context())
 	require.NoError(t, err)
 	assert.False(t, used)
 	assert.Equal(t, []string{"list attuneclusterpolicies.attune.io", "watch attuneclusterpolicies.attune.io"}, asked)

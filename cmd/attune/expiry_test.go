@@ -43,7 +43,7 @@ func TestExpiryOfCertificates(t *testing.T) {
 func TestMetricsHaveTheirCertificate(t *testing.T) {
 	for secure, series := range map[string]int{"--metrics-secure=true": 1, "--metrics-secure=false": 0} {
 		o := optionsOf(t, program{controls: true}, "--metrics-bind-address=127.0.0.1:0", "--certs-provider=cert-manager", secure)
-		c := Config{Options: *o, api: apiServer(t), watched: namespaces{"team-a"}}
+		c := Config{Options: *o, api: connected(t, apiServer(t).Host), watched: namespaces{"team-a"}}
 		registry := prometheus.NewRegistry()
 		m := newMeters(&c.Options, registry)
 		mgr, err := newManager(c, nil, m)

@@ -116,7 +116,7 @@ var (
 var constant = []string{
 	"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor",
 	"attune_pods", "attune_savings_realised_cpu_cores", "attune_savings_realised_memory_bytes", "attune_resizes_blocked",
-	"attune_certificate_expiry_timestamp_seconds",
+	"attune_savings_cpu_cores_total", "attune_savings_memory_bytes_total", "attune_certificate_expiry_timestamp_seconds",
 }
 
 // TestExposition keeps the exposition true: it has every metric of the operator, as the operator's own collectors show it.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"attune.io/attune/bridge"
 	nodeloop "attune.io/attune/controller/node"
@@ -15,8 +15,8 @@ import (
 	usageloop "attune.io/attune/controller/usage"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale/lookup"
+	"attune.io/attune/internal/board"
 	events "attune.io/attune/internal/event"
-	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
@@ -65,7 +65,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err := newPolicyLoop(mgr, c, of, b, histories, followed).Register(mgr, b.newData); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
-	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, climbs: usages.climbs, recentCPU: usages.known(followed, loads)}); err != nil {
+	if err := addWorkloadLoop(mgr, c, of, b, usages, usages.known(followed, loads)); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
 	if err := addNodeLoop(mgr, c, of, b, followed, newPages(mgr, c, of, histories)); err != nil {
@@ -101,7 +101,7 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	if err != nil {
 		return shared{}, err
 	}
-	autoscalers, err := addAutoscalers(mgr, b.newData.tellOne)
+	autoscalers, err := addAutoscalers(mgr, c.api, b.newData.tellOne)
 	seen := newKept(&c.Options)
 	return shared{
 		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide},
@@ -111,12 +111,8 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 
 // addAutoscalers watches the cluster's HPAs and, where the API server serves them, VPAs. changed receives the
 // namespaces of those that change.
-func addAutoscalers(mgr ctrl.Manager, changed func(namespace string)) (*lookup.Lookup, error) {
-	served, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
-	if err != nil {
-		return nil, err
-	}
-	autoscalers, err := lookup.New(context.Background(), lookup.Options{Cache: mgr.GetCache(), Served: served, Changed: changed, Clock: clock.RealClock{}})
+func addAutoscalers(mgr ctrl.Manager, api connection, changed func(namespace string)) (*lookup.Lookup, error) {
+	autoscalers, err := lookup.New(context.Background(), lookup.Options{Cache: mgr.GetCache(), Served: api.served, Changed: changed, Clock: clock.RealClock{}})
 	if err != nil {
 		return nil, err
 	}
@@ -134,37 +130,26 @@ func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *h
 	}
 }
 
-// measuring is how the workload loop measures running pods: gauge asks a source, recentCPU is what is known without a
-// question.
-type measuring struct {
-	// gauge returns the source for a policy's settings.
-	gauge func(policy.Settings) (workloadloop.Gauge, error)
-	// climbs returns what tells of memory lately for a policy's settings.
-	climbs func(policy.Settings) (workloadloop.Climbs, error)
-	// recentCPU answers about needs and busy nodes at once.
-	recentCPU workloadloop.RecentCPU
-}
-
 // addWorkloadLoop adds the loop that resizes pods. Live reads from the API server itself, because a cached pod may
 // be older than the last write.
-func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measuring) error {
+func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, usages *sources, recentCPU workloadloop.RecentCPU) error {
 	// The loop needs the version before its first pass.
-	version, err := serverVersion(mgr.GetConfig())
+	version, err := c.api.served.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	rights, err := addRights(mgr, c)
 	if err != nil {
 		return err
 	}
-	rights, err := addRights(mgr, c.watched)
-	if err != nil {
-		return err
-	}
-	served, err := addServed(mgr)
-	if err != nil {
+	served := &workloadloop.Served{Clock: clock.RealClock{}, Ask: func(context.Context) (bool, error) { return servesResize(c.api.served) }}
+	if err := mgr.Add(served); err != nil {
 		return err
 	}
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		Live: mgr.GetAPIReader(), Gauges: m.gauge, Climbs: m.climbs, RecentCPU: m.recentCPU,
-		Access: workloadloop.Access{Operator: of.operator, Sized: c.kinds.Sized, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
+		Live: mgr.GetAPIReader(), Gauges: usages.gauge, Climbs: usages.climbs, RecentCPU: recentCPU,
+		Access: workloadloop.Access{Operator: of.operator, Sized: c.kinds.Sized, ServerVersion: version.GitVersion, Evictions: c.loops.eviction, Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}
 	return loop.Register(mgr, b.look)
@@ -212,15 +197,50 @@ func addBridge(mgr ctrl.Manager, c Config, of shared) error {
 	}))
 }
 
-// serverVersion returns the version of the API server, such as v1.33.1.
-func serverVersion(config *rest.Config) (string, error) {
-	d, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return "", err
-	}
-	info, err := d.ServerVersion()
-	if err != nil {
-		return "", fmt.Errorf("asking the API server for its version: %w", err)
-	}
-	return info.GitVersion, nil
+// boards are where the loops meet: what one loop publishes and another one reads, and the queues with which loops
+// wake each other. They replace imports between loops.
+type boards struct {
+	// grants is written by the node loop and read by the workload loop.
+	grants *board.Grants
+	// confirmed is written by the policy loop: until when stored targets hold. The workload loop reads it.
+	confirmed *board.Confirmed
+	// largest is written by the policy loop: the largest node that is known. Samples are judged by it.
+	largest *board.Largest
+	// newData wakes the policy loop for a namespace; "" means every namespace.
+	newData news[string]
+	// look wakes the workload loop for a recommendation, held wakes the node loop for the nodes of a
+	// recommendation.
+	look, held news[types.NamespacedName]
 }
+
+// newBoards makes the boards of one operator. Each is used by the loops that are added with it.
+func newBoards() boards {
+	return boards{
+		grants: &board.Grants{}, confirmed: &board.Confirmed{}, largest: &board.Largest{},
+		newData: newNews[string](), look: newNews[types.NamespacedName](), held: newNews[types.NamespacedName](),
+	}
+}
+
+// news is a queue of names from one loop to another. A sender blocks while the queue is full (1024 names).
+type news[T any] chan event.TypedGenericEvent[T]
+
+// newNews makes a queue with room for 1024 names.
+func newNews[T any]() news[T] { return make(news[T], 1024) }
+
+// tell sends several names.
+func (n news[T]) tell(names []T) {
+	for _, name := range names {
+		n.tellOne(name)
+	}
+}
+
+// tellIfRoom sends a name, unless the queue is full. What is not sent is told again by whoever finds it anew.
+func (n news[T]) tellIfRoom(name T) {
+	select {
+	case n <- event.TypedGenericEvent[T]{Object: name}:
+	default:
+	}
+}
+
+// tellOne sends a name. It blocks while the queue is full, until the receiving loop has taken one.
+func (n news[T]) tellOne(name T) { n <- event.TypedGenericEvent[T]{Object: name} }

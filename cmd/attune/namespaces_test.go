@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -187,9 +186,7 @@ func TestAPartOfTheRightsIsNotEnough(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			assert.NoError(t, json.NewEncoder(w).Encode(review))
 		}))
-		may, err := askMayWatch(&rest.Config{Host: server.URL}, program{controls: true}.watchedKinds(kinds{}))
-		require.NoError(t, err)
-		ok, err := may(t.Context(), "team-a")
+		ok, err := connected(t, server.URL).mayWatch(program{controls: true}.watchedKinds(kinds{})...)(t.Context(), "team-a")
 		assert.NoError(t, err)
 		assert.Equal(t, c.want, ok, name)
 		server.Close()

@@ -13,15 +13,20 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/event/told"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/inscope"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -155,4 +160,188 @@ func (p pages) Usage(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ma
 		out[c.Name] = p.history.Steps(key)
 	}
 	return out
+}
+
+// Beside implements ui.Caches.
+func (p pages) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Beside {
+	saved := p.Savings(ctx)(rec)
+	out := ui.Beside{Trails: map[string]trail.Trail{}, Saved: &saved, Events: p.kept.told.Of(rec)}
+	for _, c := range rec.Spec.Containers {
+		out.Trails[c.Name] = p.kept.trails.Of(trailOf(rec, c.Name))
+	}
+	if of, err := p.settings.Of(ctx, rec); err == nil {
+		out.Settings, _ = p.settings.Fields(ctx, of) // without them the page has no such table
+	}
+	return out
+}
+
+// trailOf is the key of a container's trail.
+func trailOf(rec *v1alpha1.AttuneRecommendation, container string) trail.Key {
+	return trail.Key{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Container: container}
+}
+
+// Savings implements ui.Caches. It is what kubectl attune savings computes from the API server, by the same functions. The
+// settings of a policy are read once for the workloads of a namespace, which come one after the other.
+func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
+	known, namespace := map[string]*policy.Settings{}, ""
+	settings := func(rec *v1alpha1.AttuneRecommendation) *policy.Settings {
+		if namespace != rec.Namespace {
+			// Those of thousands of namespaces would be most of what the leader keeps.
+			clear(known)
+			namespace = rec.Namespace
+		}
+		key := policy.NameOf(rec.Spec.Policy)
+		if of, ok := known[key]; ok {
+			return of
+		}
+		of, _ := p.settingsOf(ctx, rec) // without them the savings are not counted
+		known[key] = of
+		return of
+	}
+	return func(rec *v1alpha1.AttuneRecommendation) report.Entry {
+		view, _ := p.view(ctx, rec, settings(rec)) // without pods the savings are those of the template
+		return report.EntryOf(view, view.Compute())
+	}
+}
+
+// Nodes implements ui.Caches.
+func (p pages) Nodes(ctx context.Context) (ui.Nodes, error) {
+	out := ui.Nodes{At: p.now()}
+	if p.decided == nil {
+		out.Problem = "The operator watches some namespaces only: it does not see all pods of a node."
+		return out, nil
+	}
+	all := &corev1.NodeList{}
+	if err := p.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("listing the nodes for a page: %w", err)
+	}
+	for i := range all.Items {
+		out.Names = append(out.Names, all.Items[i].Name)
+	}
+	slices.Sort(out.Names)
+	return out, nil
+}
+
+// Node implements ui.Caches. As kubectl attune node does, it shows the last decision of the node loop, and what objects tell
+// where no pod shares the node.
+func (p pages) Node(ctx context.Context, name string) (decision.Node, bool, error) {
+	if p.decided == nil {
+		return decision.Node{}, false, nil
+	}
+	node := &corev1.Node{}
+	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy); err != nil {
+		return decision.Node{}, false, client.IgnoreNotFound(err)
+	}
+	if last, known := p.decided(name); known && len(last.Pods) > 0 {
+		return last, true, nil
+	}
+	list := &corev1.PodList{}
+	if err := p.client.List(ctx, list, client.MatchingFields{workload.PodsByNode: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return decision.Node{}, false, fmt.Errorf("listing the pods of node %s for a page: %w", name, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	var failed error
+	answer := decision.Stored(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+		rec, err := owners.Recommendation(ctx, p.client, pod)
+		if err != nil {
+			failed = err
+		}
+		return rec
+	})
+	return answer, failed == nil, failed
+}
+
+const (
+	// trailBytes bounds the trails: those of some 8,000 containers that changed ten times, or of 2,500 that change all the time.
+	// They take a sixteenth of the memory limit at most.
+	trailBytes = 16 << 20
+	// toldBytes bounds the events: the last 10 of some 1,000 workloads. They take a sixty-fourth of the memory limit at most.
+	toldBytes = 4 << 20
+	// sampledEach is how long a change may last until its trail has it. A part of a chart of a week is 42 minutes.
+	sampledEach = 5 * time.Minute
+)
+
+// kept is what the leader keeps in memory for the pages: nothing else reads it. Its zero value keeps nothing.
+type kept struct {
+	trails *trail.Store
+	told   *told.Store
+}
+
+// newKept makes what is kept; the zero value where the program shows no pages.
+func newKept(o *Options) kept {
+	if !o.program.controls || o.loops.decisionsAddress == "" {
+		return kept{}
+	}
+	return kept{trails: trail.New(partOfLimit(16, trailBytes)), told: told.New(partOfLimit(64, toldBytes), clock.RealClock{})}
+}
+
+// sampler notes what containers have and are to have, from the caches.
+type sampler struct {
+	pages pages
+	clock clock.WithTicker
+}
+
+// Start implements manager.Runnable.
+func (s *sampler) Start(ctx context.Context) error {
+	for now := range loop.Every(ctx, s.clock, sampledEach) {
+		if err := s.round(ctx, now); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "What containers have is not noted for the web page; trying again at the next tick")
+		}
+	}
+	return nil
+}
+
+// NeedLeaderElection is true: the leader shows the pages.
+func (*sampler) NeedLeaderElection() bool { return true }
+
+// round looks at every workload once. What it does not see is forgotten.
+func (s *sampler) round(ctx context.Context, now time.Time) error {
+	all, err := s.pages.All(ctx, "")
+	if err != nil {
+		return err
+	}
+	for i := range all.Recommendations {
+		if err := s.note(ctx, &all.Recommendations[i], now); err != nil {
+			return err
+		}
+	}
+	s.pages.kept.trails.ForgetBefore(now)
+	return nil
+}
+
+// note notes the containers of one workload: of its running pods the highest request and limit, and every OOM kill that a pod shows.
+func (s *sampler) note(ctx context.Context, rec *v1alpha1.AttuneRecommendation, now time.Time) error {
+	pods, err := owners.Pods(ctx, s.pages.client, workload.IdentityOf(rec))
+	if err != nil {
+		return err
+	}
+	has, kills := map[string]recommender.Size{}, map[string][]time.Time{}
+	for _, pod := range pods {
+		for _, c := range podview.Read(pod) {
+			has[c.Name] = higher(has[c.Name], c.Size)
+		}
+		for _, kill := range podview.OOMKills(pod) {
+			kills[kill.Container] = append(kills[kill.Container], kill.At)
+		}
+	}
+	for _, c := range rec.Spec.Containers {
+		var values [2]trail.Values
+		target := podview.FromResources(c.Target)
+		for _, r := range recommender.Resources {
+			values[r] = trail.Values{Request: has[c.Name][r].Request, Limit: has[c.Name][r].Limit, Target: target[r].Request}
+		}
+		s.pages.kept.trails.Note(trailOf(rec, c.Name), now, values, kills[c.Name])
+	}
+	return nil
+}
+
+// higher has the higher one of each amount.
+func higher(a, b recommender.Size) recommender.Size {
+	for _, r := range recommender.Resources {
+		a[r].Request, a[r].Limit = max(a[r].Request, b[r].Request), max(a[r].Limit, b[r].Limit)
+	}
+	return a
 }

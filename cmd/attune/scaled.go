@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/api/v1alpha1"
@@ -56,7 +55,7 @@ type kinds struct {
 }
 
 // askKinds asks the API server which kinds of workloads a program watches. An error means that it does not answer.
-func (o *Options) askKinds(ctx context.Context, api *rest.Config) (kinds, error) {
+func (o *Options) askKinds(ctx context.Context, api connection) (kinds, error) {
 	var found kinds
 	var err error
 	if found.Rollouts, err = o.program.watchesRollouts(ctx, api, o.process.watched); err != nil || !o.program.controls {
@@ -66,14 +65,10 @@ func (o *Options) askKinds(ctx context.Context, api *rest.Config) (kinds, error)
 	if err != nil {
 		return found, err
 	}
-	client, err := discovery.NewDiscoveryClientForConfig(api)
-	if err != nil {
-		return found, err
-	}
 	may := func(ctx context.Context, of schema.GroupResource) (bool, error) {
-		return mayWatchEverywhere(ctx, api, o.process.watched, of)
+		return api.mayWatchEverywhere(ctx, o.process.watched, of)
 	}
-	return found, found.add(ctx, wanted, asked{client, may, listKind(client, o.process.watched)})
+	return found, found.add(ctx, wanted, asked{api.served, may, listKind(api.served, o.process.watched)})
 }
 
 // asked are the questions about a kind that --scaled-kinds adds.

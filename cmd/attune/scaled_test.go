@@ -171,7 +171,7 @@ func TestTheNextProcessWatchesAddedKinds(t *testing.T) {
 	assert.Equal(t, "/apis/apps.kruise.io/v1alpha1/namespaces/team-a/clonesets", asksLists, "it has no rights elsewhere")
 	assert.Empty(t, of(program{controls: true}).kinds.Scaled, "none without the flag")
 	assert.Empty(t, of(program{serves: true}).kinds.Scaled)
-	next.api = apiServer(t)
+	next.api = connected(t, apiServer(t).Host)
 	mgr, err := newManager(next, nil, meters{})
 	require.NoError(t, err)
 	assert.True(t, mgr.GetScheme().Recognizes(next.kinds.Scaled[0]))

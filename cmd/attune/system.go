@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,6 +27,7 @@ import (
 	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/webhook/server"
 )
 
 // passTimeout ends a pass whose call to the API server is never answered although its connection stands. Watches
@@ -120,7 +124,7 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 	for _, kind := range c.kinds.Scaled {
 		scaled.AddToScheme(scheme, kind)
 	}
-	lock, err := newLock(&c.Options, c.api)
+	lock, err := newLock(&c.Options, c.api.config)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +143,12 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 		Controller:                          controllerconfig.Controller{ReconciliationTimeout: passTimeout},
 	}
 	if c.program.serves {
-		options.WebhookServer = newWebhookServer(c, provider, m.webhooks)
+		options.WebhookServer = server.New(server.Options{
+			Port: c.webhooks.port, GetCertificate: provider.GetCertificate, Bytes: c.reviewBytes,
+			Clients: c.webhooks.clients, Metrics: m.webhooks,
+		})
 	}
-	return ctrl.NewManager(c.api, options)
+	return ctrl.NewManager(c.api.config, options)
 }
 
 // cacheOptions reduce what the caches hold: of each object the fields that loops and webhooks read (trim.Object),
@@ -154,4 +161,25 @@ func cacheOptions(watched namespaces) cache.Options {
 			&corev1.Event{}: {Field: fields.OneTermEqualSelector("reason", workload.FailedCreate)},
 		},
 	}
+}
+
+// renewDeadline is how long a leader tries to renew its lease before it gives up: the default of
+// controller-runtime.
+const renewDeadline = 10 * time.Second
+
+// newLock makes the lease of the leader, whose holder is the pod and not the process. Therefore the next process
+// of the same pod leads at once, with the samples on the pod's volume; another replica would have to wait for the
+// lease to end, and would know only the checkpoints. Outside of a pod it returns nil: the manager then makes its
+// own lock, whose holder is the process.
+func newLock(o *Options, config *rest.Config) (resourcelock.Interface, error) {
+	if !o.loops.leaderElect || o.loops.podUID == "" {
+		return nil, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	holder := resourcelock.ResourceLockConfig{Identity: host + "_" + o.loops.podUID}
+	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.process.namespace, decision.LeaseName, holder, config, renewDeadline)
 }

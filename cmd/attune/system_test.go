@@ -157,7 +157,7 @@ func TestWhatRunsWhere(t *testing.T) {
 // operators end their turns at a workload.
 func TestThePolicyLoopKnowsEverything(t *testing.T) {
 	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--namespace=attune-system")
-	c := Config{Options: *o, api: apiServer(t), kinds: kinds{Sized: workload.Sized{Rollouts: true}}}
+	c := Config{Options: *o, api: connected(t, apiServer(t).Host), kinds: kinds{Sized: workload.Sized{Rollouts: true}}}
 	mgr, err := newManager(c, nil, meters{})
 	require.NoError(t, err)
 	of := shared{
@@ -180,7 +180,7 @@ func TestThePolicyLoopKnowsEverything(t *testing.T) {
 func TestNodesAreNotSharedInSomeNamespaces(t *testing.T) {
 	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--watch-namespaces=team-a,team-b")
 	assert.True(t, o.operator().SomeNamespaces)
-	w := wire(t, Config{Options: *o, api: apiServer(t), watched: namespaces{"team-a"}}, nil)
+	w := wire(t, Config{Options: *o, api: connected(t, apiServer(t).Host), watched: namespaces{"team-a"}}, nil)
 	assert.Equal(t, 2, controllers(w.added), "the policy and the workload loop")
 }
 
@@ -189,14 +189,22 @@ func TestNodesAreNotSharedInSomeNamespaces(t *testing.T) {
 func TestWhoHasACertificate(t *testing.T) {
 	for _, p := range []program{{serves: true}, {controls: true}, everything} {
 		o := optionsOf(t, p, "--certs-provider=self-signed")
-		provider, err := newCertificates(Config{Options: *o, api: apiServer(t)})
+		provider, err := newCertificates(Config{Options: *o, api: connected(t, apiServer(t).Host)})
 		require.NoError(t, err)
 		assert.Equal(t, !p.controls, provider.(*certs.SelfSigned).Follows, "%+v", p)
 	}
 	o := &Options{program: program{controls: true}, certificates: certificateOptions{provider: providerCertManager}, webhooks: webhookOptions{certDir: "/nowhere"}}
-	provider, err := newCertificates(Config{Options: *o, api: apiServer(t)})
+	provider, err := newCertificates(Config{Options: *o, api: connected(t, apiServer(t).Host)})
 	require.NoError(t, err)
 	assert.Nil(t, provider)
+}
+
+// connected to an API server.
+func connected(t *testing.T, url string) connection {
+	t.Helper()
+	api, err := connect(&rest.Config{Host: url})
+	require.NoError(t, err)
+	return api
 }
 
 // optionsOf a program with flags.

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/loop"
 )
 
@@ -48,3 +53,80 @@ func (u unserved) Start(ctx context.Context) error {
 
 // NeedLeaderElection returns false: every replica has caches.
 func (unserved) NeedLeaderElection() bool { return false }
+
+// addClusterwide returns whether the operator uses AttuneClusterPolicies. One that watches some namespaces only does
+// not: the status and the finalizer of an object of the cluster would be another operator's too. Where the API server
+// does not serve the kind, or does not let the operator watch it, because only a part of the chart was upgraded, none are
+// used until it does: a cache that is never filled would keep everything else waiting.
+func addClusterwide(mgr ctrl.Manager, c Config) (bool, error) {
+	if len(c.process.watched) > 0 {
+		return false, nil
+	}
+	api := clusterPoliciesOf(c.api)
+	used, err := api.used(context.Background())
+	if err != nil || used {
+		return used, err
+	}
+	return false, mgr.Add(noClusterPolicies(api, clock.RealClock{}))
+}
+
+// clusterPolicies asks the API server about the kind.
+type clusterPolicies struct {
+	api loop.Served
+	may mayWatch
+}
+
+func clusterPoliciesOf(api connection) clusterPolicies {
+	return clusterPolicies{api.served, api.mayWatch(v1alpha1.GroupVersion.WithResource("attuneclusterpolicies").GroupResource())}
+}
+
+// used reports whether the API server serves the kind and lets the operator watch it.
+func (c clusterPolicies) used(ctx context.Context) (bool, error) {
+	served, err := loop.Serves(c.api, v1alpha1.GroupVersion, func(r metav1.APIResource) bool { return r.Kind == string(v1alpha1.PolicyKindCluster) })
+	if err != nil || !served {
+		return false, err
+	}
+	return c.may(ctx, metav1.NamespaceAll)
+}
+
+// errClusterPolicies ends a process that began without AttuneClusterPolicies.
+var errClusterPolicies = errors.New("the API server serves AttuneClusterPolicies now, and the operator may watch them: the next process uses them")
+
+// noClusterPolicies waits until they can be used.
+func noClusterPolicies(api clusterPolicies, clock clock.WithTicker) unserved {
+	return unserved{
+		said: "AttuneClusterPolicies are not used: the CRD attuneclusterpolicies.attune.io is missing, or the operator may not list and watch them. Apply the CRDs of the chart (crd-files), and upgrade the release",
+		ask:  api.used, every: time.Minute,
+		served: errClusterPolicies, clock: clock,
+	}
+}
+
+// watchesRollouts asks the API server whether a program watches Argo Rollouts: their CRD may be missing, and a kind that
+// may not be watched would keep the caches from being filled.
+// An error means that the API server does not answer.
+func (p program) watchesRollouts(ctx context.Context, api connection, watched namespaces) (bool, error) {
+	if !p.controls {
+		return false, nil
+	}
+	if served, err := servesRollouts(api.served); err != nil || !served {
+		return false, err
+	}
+	return api.mayWatchEverywhere(ctx, watched, schema.GroupResource{Group: argo.GroupVersion.Group, Resource: argo.Resource})
+}
+
+// servesRollouts returns whether the API server serves them.
+func servesRollouts(api loop.Served) (bool, error) {
+	return loop.Serves(api, argo.GroupVersion, func(r metav1.APIResource) bool { return r.Name == argo.Resource })
+}
+
+// errRollouts ends a process that began without Argo Rollouts.
+var errRollouts = errors.New("the API server serves Argo Rollouts now: the next process watches them")
+
+// noRollouts is for a program that began without them.
+func noRollouts(c Config) unserved {
+	return unserved{
+		said: "Argo Rollouts are not sized: the API server does not serve them, or the operator may not watch them",
+		ask:  func(ctx context.Context) (bool, error) { return c.program.watchesRollouts(ctx, c.api, c.watched) }, every: 5 * time.Minute,
+		served: errRollouts, clock: clock.RealClock{},
+	}
+}

@@ -2,19 +2,19 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"sync"
 
-	"k8s.io/client-go/kubernetes"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/certs"
 	"attune.io/attune/webhook/pod"
-	"attune.io/attune/webhook/server"
 	"attune.io/attune/webhook/validation"
 )
 
@@ -31,26 +31,14 @@ func newCertificates(c Config) (certs.Provider, error) {
 		}
 		return certs.NewFiles(c.webhooks.certDir, clock.RealClock{})
 	}
-	clients, err := kubernetes.NewForConfig(c.api)
-	if err != nil {
-		return nil, err
-	}
 	host := c.certificates.service + "." + c.process.namespace
 	return certs.NewSelfSigned(certs.Config{
-		Client: clients, Namespace: c.process.namespace, Secret: c.certificates.secret,
+		Client: c.api.clients, Namespace: c.process.namespace, Secret: c.certificates.secret,
 		DNSNames: []string{host + ".svc", host + ".svc.cluster.local"},
 		Mutating: []string{c.certificates.mutatingConfig}, Validating: []string{c.certificates.validatingConfig},
 		Follows: !c.program.controls,
 		Clock:   clock.RealClock{}, Log: ctrl.Log.WithName("certs"),
 	}), nil
-}
-
-// newWebhookServer makes the HTTPS server of the webhooks, with the provider's certificate.
-func newWebhookServer(c Config, provider certs.Provider, m *server.Metrics) webhook.Server {
-	return server.New(server.Options{
-		Port: c.webhooks.port, GetCertificate: provider.GetCertificate, Bytes: c.reviewBytes,
-		Clients: c.webhooks.clients, Metrics: m,
-	})
 }
 
 // addWebhooks adds what every replica of the webhook runs: the webhooks, and readiness probes for the certificate
@@ -75,4 +63,50 @@ func addWebhooks(ctx context.Context, mgr ctrl.Manager, c Config, provider certs
 		return err
 	}
 	return mgr.AddReadyzCheck("known", fed)
+}
+
+// Names of the certificates that the operator serves with.
+const (
+	certificateOfWebhook = "webhook"
+	certificateOfMetrics = "metrics"
+)
+
+// getCertificate returns the certificate that is served now; an error: there is none.
+type getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
+// expiries shows until when the certificates are valid that are served (prometheus.Collector). They are read at each
+// scrape: a certificate is replaced without an event. mutex guards of.
+type expiries struct {
+	mutex sync.Mutex
+	desc  *prometheus.Desc
+	of    map[string]getCertificate
+}
+
+func newExpiries() *expiries {
+	return &expiries{
+		desc: prometheus.NewDesc("attune_certificate_expiry_timestamp_seconds",
+			"When the certificate ends that is served now, in Unix seconds, by what it is for: webhook or metrics.", []string{"certificate"}, nil),
+		of: map[string]getCertificate{},
+	}
+}
+
+// add a certificate by its name.
+func (e *expiries) add(name string, get getCertificate) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	e.of[name] = get
+}
+
+// Describe implements prometheus.Collector.
+func (e *expiries) Describe(to chan<- *prometheus.Desc) { to <- e.desc }
+
+// Collect implements prometheus.Collector. A certificate that is not there yet has no series.
+func (e *expiries) Collect(to chan<- prometheus.Metric) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	for name, get := range e.of {
+		if cert, err := get(nil); err == nil && cert != nil && cert.Leaf != nil {
+			to <- prometheus.MustNewConstMetric(e.desc, prometheus.GaugeValue, float64(cert.Leaf.NotAfter.Unix()), name)
+		}
+	}
 }

@@ -129,16 +129,11 @@ func demandChanged() predicate.Predicate {
 	byNode := func(o client.Object) bool {
 		return o.(*v1alpha1.AttuneRecommendation).Spec.Strategy == v1alpha1.StrategyNode
 	}
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return byNode(e.Object) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return byNode(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			if !byNode(e.ObjectOld) && !byNode(e.ObjectNew) {
-				return false
-			}
-			before, after := e.ObjectOld.(*v1alpha1.AttuneRecommendation), e.ObjectNew.(*v1alpha1.AttuneRecommendation)
-			return before.Generation != after.Generation || len(before.Status.Records) != len(after.Status.Records) ||
-				!equality.Semantic.DeepEqual(before.Status.Floors, after.Status.Floors)
-		},
-	}
+	p := predicate.NewPredicateFuncs(byNode)
+	p.UpdateFunc = loop.Updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
+		return (byNode(before) || byNode(after)) &&
+			(before.Generation != after.Generation || len(before.Status.Records) != len(after.Status.Records) ||
+				!equality.Semantic.DeepEqual(before.Status.Floors, after.Status.Floors))
+	}).UpdateFunc
+	return p
 }

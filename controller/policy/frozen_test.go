@@ -147,7 +147,7 @@ func TestWhatCannotBeLetGoFreezesNoStatus(t *testing.T) {
 func TestAMessageIsCutBetweenRunes(t *testing.T) {
 	message := strings.Repeat("a", 255) + "é: no"
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "X", Message: message}
-	b := briefOf([]metav1.Condition{c}, v1alpha1.ConditionReady, metav1.ConditionTrue)
+	b := briefOf([]metav1.Condition{c}, v1alpha1.ConditionReady)
 	assert.True(t, utf8.ValidString(b.message))
 	assert.Equal(t, message[:255], b.message)
 }

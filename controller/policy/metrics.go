@@ -1,8 +1,12 @@
 package policy
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -23,16 +27,9 @@ var (
 	recommendedMem  = prometheus.NewDesc("attune_recommendation_memory_bytes", "Memory request that a container is heading to.", labels, nil)
 	confidenceGauge = prometheus.NewDesc("attune_confidence", "Confidence of a recommendation, from 0 to 1.", labels, nil)
 	burstFactor     = prometheus.NewDesc("attune_burst_factor", "What room for peaks multiplies a container's recommendation by, where it does.", append(labels[:len(labels):len(labels)], "resource"), nil)
-	savedCPU        = gauge("attune_savings_cpu_cores_total", "CPU requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.")
-	savedMem        = gauge("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.")
+	savedCPU        = prometheus.NewDesc("attune_savings_cpu_cores_total", "CPU requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.", labels[:1], nil)
+	savedMem        = prometheus.NewDesc("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.", labels[:1], nil)
 )
-
-// gauge creates and registers a gauge by namespace.
-func gauge(name, help string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"namespace"})
-	metrics.Registry.MustRegister(g)
-	return g
-}
 
 // exposed is what the loop of this process has published; nil before Register. Storing a gauge for each
 // figure of each container would take ten times the memory: the figures become metrics only when
@@ -45,7 +42,7 @@ func init() { metrics.Registry.MustRegister(collector{}) }
 type collector struct{}
 
 func (collector) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{recommendedCPU, recommendedMem, confidenceGauge, burstFactor} {
+	for _, desc := range []*prometheus.Desc{recommendedCPU, recommendedMem, confidenceGauge, burstFactor, savedCPU, savedMem} {
 		to <- desc
 	}
 }
@@ -66,10 +63,6 @@ type series struct {
 	target, burst [2]float64
 	// confidence is between 0 and 1.
 	confidence float64
-	// policy is the policy whose pass wrote the series last, pass the number of that pass. drop compares
-	// both to find what is no longer shown.
-	policy types.NamespacedName
-	pass   int
 }
 
 // collect sends the figures that are not NaN.
@@ -132,125 +125,78 @@ func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool
 	return 0, false
 }
 
-// published is what the gauges show, so that nothing stays visible of what is gone. mutex guards both maps
-// and the values behind their pointers. Its size is bounded by the containers that are sized.
+// published is what each policy shows. A policy's newest pass replaces all that it showed before, so that nothing stays
+// visible of what is gone. Its size is bounded by the containers that are sized.
 type published struct {
-	mutex      sync.Mutex
-	containers map[container]*series
-	// policies are by namespace and name: what a cluster policy is in thousands of namespaces must not make the sum of one cost more.
-	policies map[string]map[string]*share
+	mutex    sync.Mutex
+	policies map[types.NamespacedName]share
+	passes   int
 }
 
-// share is one policy's part of the gauges: the number of its newest pass, the containers that it showed,
-// and what its targets save (millicores and bytes).
+// share is one policy's part of the gauges: the number of its newest pass, the containers that it shows, and what its
+// targets save (millicores and bytes).
 type share struct {
-	pass  int
-	shown map[container]bool
-	saved savings.Pair
+	namespace string
+	pass      int
+	shown     []series
+	saved     savings.Pair
 }
 
-// publish replaces what is shown of a policy's recommendations: new figures are set, and what the policy
-// no longer has disappears.
+// publish replaces what is shown of a policy's recommendations.
 func (x *published) publish(of types.NamespacedName, r report) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	part := x.part(of)
-	part.pass++
+	part := share{namespace: of.Namespace}
 	// Observe shows the progress of the data alone.
 	surfaced := r.settings.Resize.Mode != v1alpha1.UpdateObserve
 	for _, rec := range r.recommendations {
 		for i := range rec.Spec.Containers {
 			c := &rec.Spec.Containers[i]
-			s := x.series(container{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name, c.Name})
-			s.policy, s.pass = of, part.pass
-			part.shown[s.of] = true
+			s := series{of: container{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name, c.Name}}
 			s.set(c, surfaced)
+			part.shown = append(part.shown, s)
 		}
 	}
-	part.saved = savings.Pair{}
 	if surfaced {
 		part.saved = saved(r)
 	}
-	x.drop(of, part)
-	x.sum(of.Namespace)
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if x.policies == nil {
+		x.policies = map[types.NamespacedName]share{}
+	}
+	x.passes++
+	part.pass = x.passes
+	x.policies[of] = part
 }
 
-// forget removes all that a policy has shown. It counts as an empty pass, so that drop removes everything.
+// forget removes all that a policy has shown.
 func (x *published) forget(of types.NamespacedName) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	part := x.policies[of.Namespace][of.Name]
-	if part == nil {
-		return
-	}
-	part.pass++
-	x.drop(of, part)
-	delete(x.policies[of.Namespace], of.Name)
-	x.sum(of.Namespace)
+	delete(x.policies, of)
 }
 
-// part returns a policy's part, and creates it where it is new. The caller holds the mutex.
-func (x *published) part(of types.NamespacedName) *share {
-	if x.policies == nil {
-		x.containers, x.policies = map[container]*series{}, map[string]map[string]*share{}
-	}
-	in := x.policies[of.Namespace]
-	if in == nil {
-		in = map[string]*share{}
-		x.policies[of.Namespace] = in
-	}
-	if in[of.Name] == nil {
-		in[of.Name] = &share{shown: map[container]bool{}}
-	}
-	return in[of.Name]
-}
-
-// series returns the series of a container, and creates it where it is new. The caller holds the mutex.
-func (x *published) series(of container) *series {
-	s := x.containers[of]
-	if s == nil {
-		s = &series{of: of}
-		x.containers[of] = s
-	}
-	return s
-}
-
-// drop removes what the policy's newest pass did not show. A container that another policy shows by now
-// stays.
-func (x *published) drop(of types.NamespacedName, part *share) {
-	for c := range part.shown {
-		s := x.containers[c]
-		if s != nil && s.policy == of && s.pass == part.pass {
-			continue
-		}
-		delete(part.shown, c)
-		if s != nil && s.policy == of {
-			delete(x.containers, c)
-		}
-	}
-}
-
-// sum sets what all policies of a namespace save together, and removes the gauge where there is no policy
-// left.
-func (x *published) sum(namespace string) {
-	var total savings.Pair
-	for _, part := range x.policies[namespace] {
-		total = total.Plus(part.saved)
-	}
-	if len(x.policies[namespace]) == 0 {
-		delete(x.policies, namespace)
-		savedCPU.DeleteLabelValues(namespace)
-		savedMem.DeleteLabelValues(namespace)
-		return
-	}
-	savedCPU.WithLabelValues(namespace).Set(float64(total[recommender.CPU]) / 1000)
-	savedMem.WithLabelValues(namespace).Set(float64(total[recommender.Memory]))
-}
-
+// collect sends the series of all containers, and what the policies of each namespace save together. A container that one
+// policy has taken over from another is shown as the newer pass has it.
 func (x *published) collect(to chan<- prometheus.Metric) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	for _, s := range x.containers {
-		s.collect(to)
+	parts := slices.SortedFunc(maps.Values(x.policies), func(a, b share) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), cmp.Compare(b.pass, a.pass))
+	})
+	shown, total := map[container]bool{}, savings.Pair{}
+	for i, part := range parts {
+		for _, s := range part.shown {
+			if !shown[s.of] {
+				shown[s.of] = true
+				s.collect(to)
+			}
+		}
+		total = total.Plus(part.saved)
+		if i+1 == len(parts) || parts[i+1].namespace != part.namespace {
+			to <- prometheus.MustNewConstMetric(savedCPU, prometheus.GaugeValue, float64(total[recommender.CPU])/1000, part.namespace)
+			to <- prometheus.MustNewConstMetric(savedMem, prometheus.GaugeValue, float64(total[recommender.Memory]), part.namespace)
+			clear(shown)
+			total = savings.Pair{}
+		}
 	}
 }

@@ -186,12 +186,9 @@ func statusChanged() predicate.Predicate {
 
 // first passes recommendations that the cache shows for the first time, unless they are released already.
 func first() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return !released(e.Object.(*v1alpha1.AttuneRecommendation).Spec) },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
+	p := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
+	p.CreateFunc = func(e event.CreateEvent) bool { return !released(e.Object.(*v1alpha1.AttuneRecommendation).Spec) }
+	return p
 }
 
 // readOf reduces a status to what a policy reads of it: of the records their number, of the phase whether

@@ -41,7 +41,7 @@ func TestAWorkloadOfTooManyContainersIsNotSized(t *testing.T) {
 	f.pass(t)
 	recs := f.memory.recommendations("shop")
 	require.Len(t, recs, 2)
-	assert.Len(t, f.published.containers, 1+policy.MostContainers)
+	assert.Equal(t, 1+policy.MostContainers, f.published.containers())
 	assert.Equal(t, metav1.ConditionFalse, f.ready().Status)
 	assert.Equal(t, v1alpha1.ReasonTooManyContainers, f.ready().Reason)
 	assert.EqualValues(t, 4, f.policy().Status.Workloads.Discovered)
@@ -75,7 +75,7 @@ func TestManyContainersCostNothing(t *testing.T) {
 	}
 	f.pass(t)
 	assert.Empty(t, f.memory.recommendations("shop"))
-	assert.Empty(t, f.published.containers)
+	assert.Zero(t, f.published.containers())
 	var status []byte
 	status, err := json.Marshal(f.policy().Status)
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestContainersOfANamespaceAreBounded(t *testing.T) {
 	}
 	f.pass(t)
 	assert.Len(t, f.memory.recommendations("shop"), 2)
-	assert.Len(t, f.published.containers, 16)
+	assert.Equal(t, 16, f.published.containers())
 	assert.Contains(t, f.ready().Message, "and 3 of this policy's 5 are not: Deployment/app-000002 and 2 more")
 }
 

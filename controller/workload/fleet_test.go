@@ -106,7 +106,7 @@ func TestPodsOfAnUnusablePolicyStillSave(t *testing.T) {
 func TestReasonsOfBlockedResizes(t *testing.T) {
 	source, err := os.ReadFile("../../resize/reasons.go")
 	require.NoError(t, err)
-	listed, err := os.ReadFile("blocked.go")
+	listed, err := os.ReadFile("metrics.go")
 	require.NoError(t, err)
 	names := regexp.MustCompile(`(?m)^(?:\t|const )(Reason[A-Za-z]+) +=`).FindAllStringSubmatch(string(source), -1)
 	require.Greater(t, len(names), 60)

@@ -81,11 +81,11 @@ func TestNodesAreRemembered(t *testing.T) {
 	assert.Equal(t, later, m.see(rebooted, later.Add(time.Minute)).Booted)
 
 	m.learn([]tuning.Lesson{{Namespace: "shop", Record: record, Reason: resize.ReasonDeferred, Message: ""}}, now)
-	m.forget("node-1")
+	m.Forget("node-1")
 	assert.Zero(t, m.see(n, now).Facts)
 	record.Node = "unseen"
 	m.learn([]tuning.Lesson{{Namespace: "shop", Record: record, Reason: resize.ReasonDeferred, Message: ""}}, now)
-	assert.Len(t, m.of, 2, "a node that was never seen is not kept")
+	assert.Len(t, m.All(), 2, "a node that was never seen is not kept")
 }
 
 // What is remembered by the name of a recommendation goes with it, and what is remembered of others stays.
@@ -109,7 +109,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 	}
 	m.forget(named("gone"))
 	for what, known := range map[string][]types.NamespacedName{
-		"counted": slices.Collect(maps.Keys(m.meters.counted.of)), "reservations": slices.Collect(maps.Keys(m.reservations.of)), "waiting": slices.Collect(maps.Keys(m.waiting.by)),
+		"counted": slices.Collect(maps.Keys(m.meters.counted.All())), "reservations": slices.Collect(maps.Keys(m.reservations.of)), "waiting": slices.Collect(maps.Keys(m.waiting.by)),
 		"queue": slices.Collect(maps.Keys(m.queue.All())), "retries": slices.Collect(maps.Keys(m.retries.All())), "conflicts": slices.Collect(maps.Keys(m.conflicts.All())),
 		"stored": slices.Collect(maps.Keys(m.stored.All())), "steps": slices.Collect(maps.Keys(m.steps.All())), "pace": slices.Collect(maps.Keys(m.pace.All())),
 		"fleet": slices.Collect(maps.Keys(m.meters.fleet.All())),
@@ -121,18 +121,18 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 // Nodes of a cluster that scales come and go: what is kept of them is bounded by those that are there.
 func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	var m nodeMemory
-	changed := nodeChanged(m.forget)
+	changed := nodeChanged(m.Forget)
 	for i := range 1000 {
 		n := node(fmt.Sprintf("spot-%d", i), "4", "8Gi")
 		m.see(n, now)
 		require.True(t, changed.Delete(event.DeleteEvent{Object: n}), "whoever waits for the node is woken")
 	}
-	assert.Empty(t, m.of, "by their deletion")
+	assert.Empty(t, m.All(), "by their deletion")
 
 	// One that is looked at a moment after its deletion is noted once more.
 	for hour := range 1000 {
 		m.see(node(fmt.Sprintf("spot-%d", hour), "4", "8Gi"), now.Add(time.Duration(hour)*time.Hour))
-		require.LessOrEqual(t, len(m.of), 48, "two days of an hour each")
+		require.LessOrEqual(t, len(m.All()), 48, "two days of an hour each")
 	}
 }
 

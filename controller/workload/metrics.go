@@ -1,14 +1,23 @@
 package workload
 
 import (
-	"sync"
+	"slices"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/table"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
@@ -46,10 +55,9 @@ var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 
 // counted remembers which series of a workload there are, by its recommendation: once that is deleted, its name no longer
 // shows the workload's kind and name, and to look for its series among all would cost the more the more there are. It may be
-// lost with the process, as the series are. mutex guards of.
+// lost with the process, as the series are.
 type counted struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]map[series]struct{}
+	table.Table[types.NamespacedName, []series]
 }
 
 // series is one of a metric: the values of its first labels, as many as there are.
@@ -66,27 +74,21 @@ func (s series) values() []string { return s.labels[:s.many] }
 func (x *counted) note(rec *v1alpha1.AttuneRecommendation, metric *prometheus.MetricVec, others ...string) []string {
 	s := series{metric: metric, labels: [5]string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}}
 	s.many = 3 + copy(s.labels[3:], others)
-	name := client.ObjectKeyFromObject(rec)
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	if x.of == nil {
-		x.of = map[types.NamespacedName]map[series]struct{}{}
-	}
-	if x.of[name] == nil {
-		x.of[name] = map[series]struct{}{}
-	}
-	x.of[name][s] = struct{}{}
+	x.Change(client.ObjectKeyFromObject(rec), func(known []series) []series {
+		if slices.Contains(known, s) {
+			return known
+		}
+		return append(known, s)
+	})
 	return s.values()
 }
 
 // drop deletes the series of a recommendation's workload and forgets them.
 func (x *counted) drop(name types.NamespacedName) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	for s := range x.of[name] {
+	for _, s := range x.Of(name) {
 		s.metric.DeleteLabelValues(s.values()...)
 	}
-	delete(x.of, name)
+	x.Forget(name)
 }
 
 // pending sets the gauge of reverts that do not come about; with 0 the series is removed, so that only
@@ -126,4 +128,146 @@ func (x *counted) add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
 	default:
 		resizes.WithLabelValues(x.note(rec, resizes.MetricVec, n.Resource, n.Result)...).Inc()
 	}
+}
+
+var (
+	runningPods = prometheus.NewDesc("attune_pods",
+		"Running pods of the workloads that usable policies select: 0 where none of them runs.", []string{"namespace"}, nil)
+	realisedCPU = prometheus.NewDesc("attune_savings_realised_cpu_cores",
+		"CPU that running pods request less than without attune, at present: a Job counts while it runs; negative: growth.", []string{"namespace"}, nil)
+	realisedMemory = prometheus.NewDesc("attune_savings_realised_memory_bytes",
+		"Memory that running pods request less than without attune, at present: a Job counts while it runs; negative: growth.", []string{"namespace"}, nil)
+	blockedWorkloads = prometheus.NewDesc("attune_resizes_blocked",
+		"Workloads with pods that are not resized, by the reason of the condition ResizeBlocked; Other: in the words of an API server or a policy engine.", []string{"reason"}, nil)
+)
+
+// fleet is what the newest pass over each workload came to, in figures. It may be lost: each workload is looked at anew
+// after the start. mutex guards of, which is bounded by the recommendations.
+type fleet struct {
+	table.Table[types.NamespacedName, figures]
+}
+
+// figures are those of one workload.
+type figures struct {
+	// running counts pods; realised is what they save, in millicores and bytes.
+	running  int
+	realised savings.Pair
+	// blocked is why its pods are not resized; empty: they are.
+	blocked string
+}
+
+// note replaces the figures of a workload by those of a pass that decided on this status. Of a workload that no usable
+// policy selects what is realised is counted alone: its pods keep their sizes. One that is gone has no figures.
+func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus) {
+	key := client.ObjectKeyFromObject(v.Rec)
+	if v.Workload == nil {
+		x.Forget(key)
+		return
+	}
+	of := savings.View{Recommendation: v.Rec, Workload: *v.Workload, Settings: &v.Policy.Settings}
+	for _, pod := range v.Pods {
+		if podview.Running(pod) {
+			of.Pods = append(of.Pods, pod)
+		}
+	}
+	f := figures{realised: of.Realised()}
+	if v.Policy.Usable {
+		f.running, f.blocked = len(of.Pods), blockedBy(decided)
+	}
+	x.Put(key, f)
+}
+
+// blockedBy is the reason of a status's condition ResizeBlocked; empty: it is not True.
+func blockedBy(status v1alpha1.AttuneRecommendationStatus) string {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionResizeBlocked); c != nil && c.Status == metav1.ConditionTrue {
+		return blockedReason(c.Reason)
+	}
+	return ""
+}
+
+// sums are the figures by namespace, and the workloads by what blocks them.
+func (x *fleet) sums() (namespaces map[string]figures, blocked map[string]int) {
+	namespaces, blocked = map[string]figures{}, map[string]int{}
+	for name, f := range x.All() {
+		sum := namespaces[name.Namespace]
+		namespaces[name.Namespace] = figures{running: sum.running + f.running, realised: sum.realised.Plus(f.realised)}
+		if f.blocked != "" {
+			blocked[f.blocked]++
+		}
+	}
+	return namespaces, blocked
+}
+
+// shownFleet is that of this process; nil before Register.
+var shownFleet atomic.Pointer[fleet]
+
+// fleetCollector shows it. It is registered once for the process (prometheus.Collector).
+type fleetCollector struct{}
+
+func init() { metrics.Registry.MustRegister(fleetCollector{}) }
+
+// Describe implements prometheus.Collector.
+func (fleetCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{runningPods, realisedCPU, realisedMemory, blockedWorkloads} {
+		to <- desc
+	}
+}
+
+// Collect implements prometheus.Collector. It adds up at each scrape: sums that are kept beside what they sum drift.
+func (fleetCollector) Collect(to chan<- prometheus.Metric) {
+	x := shownFleet.Load()
+	if x == nil {
+		return
+	}
+	namespaces, blocked := x.sums()
+	gauge := func(desc *prometheus.Desc, value float64, label string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label)
+	}
+	for namespace, f := range namespaces {
+		gauge(runningPods, float64(f.running), namespace)
+		gauge(realisedCPU, float64(f.realised[recommender.CPU])/1000, namespace)
+		gauge(realisedMemory, float64(f.realised[recommender.Memory]), namespace)
+	}
+	for reason, n := range blocked {
+		gauge(blockedWorkloads, float64(n), reason)
+	}
+}
+
+// blockedOther stands for every reason that is not the operator's own.
+const blockedOther = "Other"
+
+// blockedReasons are the reasons of refusals that become values of a label.
+var blockedReasons = []string{
+	tuning.ReasonUndone, tuning.ReasonBadUndo, harm.ReasonBirthCrash, harm.ReasonBirthPending,
+	resize.ReasonInfeasible, resize.ReasonDeferred, resize.ReasonUnobserved, resize.ReasonTimeout,
+	resize.ReasonActuation, resize.ReasonTerminal, resize.ReasonSuperseded, resize.ReasonNotSent,
+	resize.ReasonUnconcluded, resize.ReasonDrift, resize.ReasonReplaced, resize.ReasonNothingBack,
+	resize.ReasonPodFinished, resize.ReasonPodDeleted, resize.ReasonNotScheduled, resize.ReasonNotStarted,
+	resize.ReasonNotReady, resize.ReasonDoesNotFit, resize.ReasonNoChange, resize.ReasonBestEffort,
+	resize.ReasonCriticalPriority, resize.ReasonMemoryInUse, resize.ReasonMemoryLimitDecrease,
+	resize.ReasonMemoryUnknown, resize.ReasonMemoryVolume, resize.ReasonNodeCapacity, resize.ReasonNodeNotReady,
+	resize.ReasonNodeWithoutResize, resize.ReasonPodLevelResources, resize.ReasonQOSClass,
+	resize.ReasonResizeNotSupported, resize.ReasonResizeUnderway, resize.ReasonResourceClaims,
+	resize.ReasonRestartedLately, resize.ReasonNotRunning, resize.ReasonStartedJustNow, resize.ReasonStaticCPU,
+	resize.ReasonStaticMemory, resize.ReasonStaticPod, resize.ReasonStaticPolicy, resize.ReasonSwap,
+	resize.ReasonWindows, resize.ReasonPaused, resize.ReasonWorkloadPaused, resize.ReasonMode, resize.ReasonSkipped,
+	resize.ReasonTooLarge, resize.ReasonExcluded, resize.ReasonHPA, resize.ReasonVPA, resize.ReasonOutsideSchedule,
+	resize.ReasonStaleData, resize.ReasonInsufficientData, resize.ReasonRolloutInProgress, resize.ReasonCooldown,
+	resize.ReasonRecordsFull, resize.ReasonNamespaceTerminating, resize.ReasonReverting, resize.ReasonTooManyOOMs,
+	resize.ReasonPodLimitBehind, resize.ReasonNodePressure, resize.ReasonNodeBlocked, resize.ReasonNoRoom,
+	resize.ReasonSingleReplica, resize.ReasonReplicasNotReady, resize.ReasonDisruptionBudget, resize.ReasonLimitRange,
+	resize.ReasonRefused, resize.ReasonNoRights, resize.ReasonQuota, resize.ReasonNotKnown, resize.ReasonUnsettled,
+	resize.ReasonEvictionDenied, resize.ReasonEvictionOff, resize.ReasonNoController, resize.ReasonDaemonPod,
+	resize.ReasonBatchPod, resize.ReasonDoNotDisrupt, resize.ReasonSuccessorNotSized, resize.ReasonNoOtherNode,
+	resize.ReasonLastReplica, resize.ReasonNotWanted, resize.ReasonClimb, resize.ReasonSpike, resize.ReasonLeak,
+	resize.ReasonClimbRestarts, resize.ReasonClimbBound, resize.ReasonClimbLimits, resize.ReasonFollowsLimit, resize.ReasonBoost,
+}
+
+// blockedReason is the value of the label for a reason. The reason of a refused resize may be a word of whoever refused
+// it, and each new word would be a new series.
+func blockedReason(reason string) string {
+	if slices.Contains(blockedReasons, reason) {
+		return reason
+	}
+	return blockedOther
 }

@@ -65,16 +65,16 @@ func TestSeriesAreNotedBeforeTheyAreWritten(t *testing.T) {
 	name := client.ObjectKeyFromObject(rec)
 	var x counted
 	x.pending(rec, 0)
-	assert.Empty(t, x.of, "nothing is remembered of a workload without series")
+	assert.Empty(t, x.All(), "nothing is remembered of a workload without series")
 	for range 2 {
 		x.add(tuning.Count{Resource: "cpu", Result: "success"}, rec)
 		x.add(tuning.Count{Reason: ""}, rec)
 		x.add(tuning.Count{Took: time.Second}, rec)
 	}
-	assert.Len(t, x.of[name], 3)
-	assert.Contains(t, x.of[name], series{metric: resizes.MetricVec, labels: [5]string{"noted", "Deployment", "web", "cpu", "success"}, many: 5})
+	assert.Len(t, x.Of(name), 3)
+	assert.Contains(t, x.Of(name), series{metric: resizes.MetricVec, labels: [5]string{"noted", "Deployment", "web", "cpu", "success"}, many: 5})
 	x.drop(name)
-	assert.Empty(t, x.of)
+	assert.Empty(t, x.All())
 	assert.Zero(t, resizes.DeletePartialMatch(prometheus.Labels{"namespace": "noted"}))
 	assert.Zero(t, reverts.DeletePartialMatch(prometheus.Labels{"namespace": "noted"}))
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
@@ -153,7 +154,7 @@ func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) 
 	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
-		c.nodes.forget(name)
+		c.nodes.Forget(name)
 	case err != nil:
 		w.Looked.Unread.Nodes[name] = notKnown(ctx, whatNode, fmt.Errorf("reading node %s: %w", name, err))
 	default:
@@ -170,17 +171,14 @@ func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
 	}
 	w.Namespace.Terminating = namespace.DeletionTimestamp != nil
 	w.Namespace.Seeded = namespace.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
-	limits := &corev1.LimitRangeList{}
-	if err := c.Client.List(ctx, limits, client.InNamespace(w.Rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing limit ranges: %w", err)
-	}
-	quotas := &corev1.ResourceQuotaList{}
-	if err := c.Client.List(ctx, quotas, client.InNamespace(w.Rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing quotas: %w", err)
-	}
-	budgets := &policyv1.PodDisruptionBudgetList{}
-	if err := c.Client.List(ctx, budgets, client.InNamespace(w.Rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing disruption budgets: %w", err)
+	limits, quotas, budgets := &corev1.LimitRangeList{}, &corev1.ResourceQuotaList{}, &policyv1.PodDisruptionBudgetList{}
+	for _, of := range []struct {
+		what string
+		list client.ObjectList
+	}{{"limit ranges", limits}, {"quotas", quotas}, {"disruption budgets", budgets}} {
+		if err := c.Client.List(ctx, of.list, client.InNamespace(w.Rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing %s: %w", of.what, err)
+		}
 	}
 	w.Namespace.Limits, w.Namespace.Quotas, w.Namespace.Budgets = limits.Items, quotas.Items, budgets.Items
 	return nil
@@ -204,4 +202,29 @@ func notKnown(ctx context.Context, what string, err error) *resize.Refusal {
 	log.FromContext(ctx).Error(err, "A pass goes on without what it could not read; nothing new rests on that", "what", what)
 	return &resize.Refusal{Reason: resize.ReasonNotKnown, Transient: true, PodWide: true,
 		Message: fmt.Sprintf("what it rests on could not be read, and is asked for again: %v", err)}
+}
+
+// observeGrants adds to the view what the nodes of the pods grant them, and since when pods wait for their
+// turn.
+func (c observer) observeGrants(w *tuning.View) {
+	w.Grants, w.Past.WaitingSince = map[types.UID]board.Pod{}, c.queue.Of(client.ObjectKeyFromObject(w.Rec))
+	for _, pod := range w.Pods {
+		if granted, ok := c.Grants.Of(pod.UID); ok && w.ByNode() {
+			w.Grants[pod.UID] = granted
+		}
+	}
+}
+
+// tellNodes publishes which pods are held, and wakes the node loop if that is news. It runs only after a
+// complete pass: a pass that could not read the namespace does not know what holds its pods.
+func (c *Controller) tellNodes(w tuning.View, d tuning.Decision) {
+	key, news := client.ObjectKeyFromObject(w.Rec), false
+	if w.ByNode() {
+		news = c.Grants.Hold(key, d.ByNode.Held, d.ByNode.NotEvictable)
+	} else {
+		news = c.Grants.Forget(key)
+	}
+	if news && c.HeldChanged != nil {
+		c.HeldChanged(key)
+	}
 }

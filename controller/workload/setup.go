@@ -80,7 +80,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneRecommendation{}, When: recommendationChanged(&c.stored)},
 		{Object: &corev1.Pod{}, Map: wake.recommendationOf, When: podChanged(), Urgent: podInTrouble},
 		{Object: &corev1.Pod{}, Map: wake.waitingFor(tuning.AboutNode, nodeOf), When: roomFreed()},
-		{Object: &corev1.Node{}, Map: wake.waitingFor(tuning.AboutNode, client.Object.GetName), When: nodeChanged(c.nodes.forget)},
+		{Object: &corev1.Node{}, Map: wake.waitingFor(tuning.AboutNode, client.Object.GetName), When: nodeChanged(c.nodes.Forget)},
 		{Object: &corev1.ResourceQuota{}, Map: wake.waitingFor(tuning.AboutQuotas, client.Object.GetNamespace), When: quotaChanged()},
 		{Object: &corev1.LimitRange{}, Map: wake.waitingFor(tuning.AboutLimits, client.Object.GetNamespace)},
 		{Object: &policyv1.PodDisruptionBudget{}, Map: wake.waitingFor(tuning.AboutBudgets, client.Object.GetNamespace), When: budgetChanged()},

@@ -3,6 +3,8 @@
 //
 // The API server checks little of a Rollout's pod template, so that a part that cannot be read is left empty, and says
 // why (Unreadable); see package foreign.
+//
+// +kubebuilder:object:generate=true
 package argo
 
 import (
@@ -27,6 +29,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
+
+// +kubebuilder:object:root=true
 
 // Rollout is a workload whose pods are replaced step by step. Its ReplicaSets own the pods.
 type Rollout struct {
@@ -96,48 +100,11 @@ func (s *RolloutStatus) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// DeepCopyObject implements runtime.Object.
-func (r *Rollout) DeepCopyObject() runtime.Object {
-	if r == nil {
-		return nil
-	}
-	return r.DeepCopy()
-}
-
-// DeepCopy returns a copy that shares nothing with the Rollout.
-func (r *Rollout) DeepCopy() *Rollout {
-	out := *r
-	out.ObjectMeta = *r.ObjectMeta.DeepCopy()
-	out.Spec.Template = *r.Spec.Template.DeepCopy()
-	if r.Spec.Replicas != nil {
-		replicas := *r.Spec.Replicas
-		out.Spec.Replicas = &replicas
-	}
-	if r.Spec.WorkloadRef != nil {
-		ref := *r.Spec.WorkloadRef
-		out.Spec.WorkloadRef = &ref
-	}
-	return &out
-}
+// +kubebuilder:object:root=true
 
 // RolloutList is a list of Rollouts.
 type RolloutList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Rollout `json:"items"`
-}
-
-// DeepCopyObject implements runtime.Object.
-func (l *RolloutList) DeepCopyObject() runtime.Object {
-	if l == nil {
-		return nil
-	}
-	out := &RolloutList{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy()}
-	if l.Items != nil {
-		out.Items = make([]Rollout, len(l.Items))
-		for i := range l.Items {
-			out.Items[i] = *l.Items[i].DeepCopy()
-		}
-	}
-	return out
 }

@@ -2,7 +2,7 @@
 //   - Watch: what wakes a loop, as data. A manager (Build) and a test that plays one wire the loop in the
 //     same way.
 //   - Fair: a work queue in which no namespace keeps the others waiting (fair.go).
-//   - Measured: metrics of a loop: duration and errors (measure.go).
+//   - Measured: metrics of a loop: duration and errors.
 //   - Every: the rounds of loops that run at an interval instead of by events.
 //
 // An event passes Watch.When, is mapped to names by Watch.Map, waits for Watch.After, and enters the
@@ -12,20 +12,30 @@ package loop
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"net"
+	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -184,4 +194,96 @@ func Updated[T client.Object](changed func(before, after T) bool) predicate.Func
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return changed(e.ObjectOld.(T), e.ObjectNew.(T))
 	}}
+}
+
+// Locked is the change of an object since before as a patch that fails with a conflict if the object was changed meanwhile.
+func Locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+// Guard adds a finalizer to an object, or removes it, by a patch that fails with a conflict if the object was changed
+// meanwhile. It reports whether there was something to do. An object that is gone is no error.
+func Guard(ctx context.Context, to client.Writer, o client.Object, finalizer string, wanted bool) (changed bool, err error) {
+	if controllerutil.ContainsFinalizer(o, finalizer) == wanted {
+		return false, nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	if wanted {
+		controllerutil.AddFinalizer(o, finalizer)
+	} else {
+		controllerutil.RemoveFinalizer(o, finalizer)
+	}
+	return true, client.IgnoreNotFound(to.Patch(ctx, o, Locked(before)))
+}
+
+// Served lists what an API server serves of a group version; discovery clients do.
+type Served interface {
+	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// Serves returns whether the API server serves a resource of a group version. An error means that it does not answer.
+func Serves(api Served, version schema.GroupVersion, is func(metav1.APIResource) bool) (bool, error) {
+	list, err := api.ServerResourcesForGroupVersion(version.String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking the API server for %s: %w", version, err)
+	}
+	return slices.ContainsFunc(list.APIResources, is), nil
+}
+
+var (
+	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "attune_reconcile_duration_seconds",
+		Help:    "Time that one look of a loop took, by loop: policy, workload or node.",
+		Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 120},
+	}, []string{"controller"})
+	failures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "attune_reconcile_errors_total",
+		Help: "Looks that ended with an error and are repeated, by what the API server calls it; Unreachable: there was no answer, Other: anything else.",
+	}, []string{"error_type"})
+)
+
+func init() { metrics.Registry.MustRegister(duration, failures) }
+
+// Measured wraps a reconciler and measures it: how long each look takes, and what kind of error ends it.
+// loop is the label of the metric. Results and errors pass through unchanged.
+func Measured(loop string, of reconcile.Reconciler) reconcile.Reconciler {
+	took := duration.WithLabelValues(loop)
+	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		began := time.Now()
+		result, err := of.Reconcile(ctx, req)
+		took.Observe(time.Since(began).Seconds())
+		if err != nil {
+			failures.WithLabelValues(errorType(err)).Inc()
+		}
+		return result, err
+	})
+}
+
+// knownReasons are the reasons that become values of a label. Any other text does not: a proxy in the API
+// server's place may answer with any words, and each new word would be a new series for ever.
+var knownReasons = map[metav1.StatusReason]bool{
+	metav1.StatusReasonUnauthorized: true, metav1.StatusReasonForbidden: true, metav1.StatusReasonNotFound: true,
+	metav1.StatusReasonAlreadyExists: true, metav1.StatusReasonConflict: true, metav1.StatusReasonGone: true,
+	metav1.StatusReasonInvalid: true, metav1.StatusReasonServerTimeout: true, metav1.StatusReasonTimeout: true,
+	metav1.StatusReasonTooManyRequests: true, metav1.StatusReasonBadRequest: true, metav1.StatusReasonMethodNotAllowed: true,
+	metav1.StatusReasonRequestEntityTooLarge: true, metav1.StatusReasonInternalError: true,
+	metav1.StatusReasonExpired: true, metav1.StatusReasonServiceUnavailable: true,
+}
+
+// errorType returns one of a few words for an error; the API server's own reason goes first.
+func errorType(err error) string {
+	if reason := apierrors.ReasonForError(err); knownReasons[reason] {
+		return string(reason)
+	}
+	var network net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return string(metav1.StatusReasonTimeout)
+	case errors.As(err, &network):
+		return "Unreachable"
+	}
+	return "Other"
 }

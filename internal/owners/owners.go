@@ -163,12 +163,10 @@ func Terminating(ctx context.Context, reader client.Reader, name string) (bool, 
 
 // BecomesTerminating passes the moment in which a namespace begins to be deleted.
 func BecomesTerminating() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return e.Object.GetDeletionTimestamp() != nil },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil
-		},
+	p := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
+	p.CreateFunc = func(e event.CreateEvent) bool { return e.Object.GetDeletionTimestamp() != nil }
+	p.UpdateFunc = func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil
 	}
+	return p
 }

@@ -29,29 +29,35 @@ const (
 // A policy that is being deleted takes no place. It sorts the slice that it is given, and both results share its
 // array.
 func Used(policies []v1alpha1.AttunePolicy) (used, beyond []v1alpha1.AttunePolicy) {
-	slices.SortFunc(policies, func(a, b v1alpha1.AttunePolicy) int { return byAge(&a.ObjectMeta, &b.ObjectMeta) })
-	most := min(len(policies), MostPolicies)
-	for most < len(policies) && policies[most].DeletionTimestamp != nil {
+	return oldest(policies, MostPolicies, func(p *v1alpha1.AttunePolicy) *metav1.ObjectMeta { return &p.ObjectMeta })
+}
+
+// oldest sorts the oldest objects first, and those that are being deleted last, which most does not count.
+func oldest[T any](objects []T, most int, of func(*T) *metav1.ObjectMeta) (used, beyond []T) {
+	slices.SortFunc(objects, func(x, y T) int {
+		a, b := of(&x), of(&y)
+		return cmp.Or(
+			falseFirst(a.DeletionTimestamp != nil, b.DeletionTimestamp != nil),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	most = min(len(objects), most)
+	for most < len(objects) && of(&objects[most]).DeletionTimestamp != nil {
 		most++
 	}
-	return policies[:most], policies[most:]
+	return objects[:most], objects[most:]
 }
 
-// byAge sorts the oldest first, and those that are being deleted last.
-func byAge(a, b *metav1.ObjectMeta) int {
-	return cmp.Or(
-		cmp.Compare(place(a), place(b)),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		cmp.Compare(a.Name, b.Name),
-	)
-}
-
-// place sorts policies that are being deleted behind all others.
-func place(p *metav1.ObjectMeta) int {
-	if p.DeletionTimestamp != nil {
+// falseFirst sorts what a condition holds for behind all others.
+func falseFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
 		return 1
 	}
-	return 0
+	return -1
 }
 
 // TooMany is the message for a policy beyond the bound.
@@ -68,14 +74,6 @@ func TooManyContainers(spec *corev1.PodSpec) bool {
 // containers is how many containers a pod has, of both lists; ephemeral ones are not in a template.
 func containers(spec *corev1.PodSpec) int { return len(spec.InitContainers) + len(spec.Containers) }
 
-// ended sorts Jobs that have ended behind workloads that make pods.
-func ended(w workload.Workload) int {
-	if w.Ended {
-		return 1
-	}
-	return 0
-}
-
 // Younger returns the workloads beyond the bounds of a namespace: all but the oldest most workloads, or fewer
 // where these have more than OnAverage containers per workload. Equally old ones keep the order of the argument
 // (kind and name), so that the same workloads are left out in every pass. Jobs that have ended come last, since
@@ -83,7 +81,7 @@ func ended(w workload.Workload) int {
 func Younger(workloads []workload.Workload, most int) []workload.Workload {
 	byAge := slices.Clone(workloads)
 	slices.SortStableFunc(byAge, func(a, b workload.Workload) int {
-		return cmp.Or(ended(a)-ended(b), a.Created.Compare(b.Created))
+		return cmp.Or(falseFirst(a.Ended, b.Ended), a.Created.Compare(b.Created))
 	})
 	// Age decides and not size, so that a large new workload takes no place from those that are sized already.
 	sum := 0

@@ -141,12 +141,7 @@ func (s Scope) Selects(namespace string, of map[string]string) bool {
 // UsedClusterPolicies sorts cluster policies and returns those that are used, the oldest, and those beyond the bound.
 // One that is being deleted takes no place. It sorts the slice that it is given, and both results share its array.
 func UsedClusterPolicies(policies []v1alpha1.AttuneClusterPolicy) (used, beyond []v1alpha1.AttuneClusterPolicy) {
-	slices.SortFunc(policies, func(a, b v1alpha1.AttuneClusterPolicy) int { return byAge(&a.ObjectMeta, &b.ObjectMeta) })
-	most := min(len(policies), MostClusterPolicies)
-	for most < len(policies) && policies[most].DeletionTimestamp != nil {
-		most++
-	}
-	return policies[:most], policies[most:]
+	return oldest(policies, MostClusterPolicies, func(p *v1alpha1.AttuneClusterPolicy) *metav1.ObjectMeta { return &p.ObjectMeta })
 }
 
 // TooManyClusterPolicies is the message for a cluster policy beyond the bound.

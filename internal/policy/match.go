@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
@@ -88,7 +89,7 @@ func (c candidate) selects(w workload.Workload) bool {
 // the oldest, then by name. The order is total, so two policies never alternate as owners.
 func byStrength(a, b *v1alpha1.AttunePolicy) int {
 	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)),
+		falseFirst(OfCluster(a), OfCluster(b)),
 		cmp.Compare(weightOf(b), weightOf(a)),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 		cmp.Compare(a.Name, b.Name),
@@ -98,7 +99,7 @@ func byStrength(a, b *v1alpha1.AttunePolicy) int {
 // reason is the first difference in the order of byStrength.
 func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	switch {
-	case rank(winner) != rank(loser):
+	case OfCluster(winner) != OfCluster(loser):
 		return "an AttunePolicy of the namespace goes before an AttuneClusterPolicy"
 	case weightOf(winner) != weightOf(loser):
 		return fmt.Sprintf("weight %d over %d", weightOf(winner), weightOf(loser))
@@ -108,14 +109,6 @@ func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	return fmt.Sprintf("equal weight %d and age; name %s before %s", weightOf(winner), winner.Name, loser.Name)
 }
 
-// rank is 0 for an AttunePolicy and 1 for the instance of a cluster policy.
-func rank(p *v1alpha1.AttunePolicy) int {
-	if OfCluster(p) {
-		return 1
-	}
-	return 0
-}
-
 func utc(p *v1alpha1.AttunePolicy) string {
 	return p.CreationTimestamp.UTC().Format(time.RFC3339)
 }
@@ -123,8 +116,5 @@ func utc(p *v1alpha1.AttunePolicy) string {
 // weightOf is a policy's own weight, or the built-in one. It is read from the object, since a policy with invalid
 // settings is matched too.
 func weightOf(p *v1alpha1.AttunePolicy) int32 {
-	if p.Spec.Weight == nil {
-		return weight
-	}
-	return *p.Spec.Weight
+	return ptr.Deref(p.Spec.Weight, weight)
 }

@@ -7,11 +7,13 @@
 package ports
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -124,4 +126,41 @@ func abort(conn net.Conn) {
 		conn = secure.NetConn()
 	}
 	_ = conn.Close()
+}
+
+// Whole is the body of a request that a server has read already.
+type Whole struct{ *bytes.Buffer }
+
+// Close implements io.Closer and does nothing.
+func (Whole) Close() error { return nil }
+
+// Body returns the body of a request, of at most so many bytes. One that is Whole is not copied but handed over,
+// and has the bound of the server that read it.
+func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	if whole, is := r.Body.(Whole); is {
+		body := whole.Bytes()
+		*whole.Buffer = bytes.Buffer{} // the request must not keep the body in memory while it is judged
+		return body, nil
+	}
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), most)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, most))
+	return body.Bytes(), err
+}
+
+// LoopbackHost returns whether the Host header is a loopback name. Another name means that a web page made a
+// browser ask here under a name of its own (DNS rebinding).
+func LoopbackHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	ip := net.ParseIP(strings.Trim(name, "[]"))
+	return name == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// ForeignPage returns whether the header Sec-Fetch-Site says that a page of another origin makes the browser ask. A person
+// who types the address asks with "none", the pages themselves with "same-origin", and what is no browser without one.
+func ForeignPage(fetchSite string) bool {
+	return fetchSite != "" && fetchSite != "none" && fetchSite != "same-origin"
 }

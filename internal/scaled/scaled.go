@@ -3,6 +3,8 @@
 // fields of each are read; an object says of which kind it is.
 //
 // Their CRDs may check little. A spec that cannot be read is left empty and says why (Unreadable); see package foreign.
+//
+// +kubebuilder:object:generate=true
 package scaled
 
 import (
@@ -38,6 +40,8 @@ func NewList(kind schema.GroupVersionKind) *List {
 	l.APIVersion, l.Kind = listOf(kind).ToAPIVersionAndKind()
 	return l
 }
+
+// +kubebuilder:object:root=true
 
 // Object is a workload.
 type Object struct {
@@ -114,50 +118,11 @@ func (n named) SetGroupVersionKind(kind schema.GroupVersionKind) {
 	}
 }
 
-// DeepCopyObject implements runtime.Object.
-func (o *Object) DeepCopyObject() runtime.Object {
-	if o == nil {
-		return nil
-	}
-	return o.DeepCopy()
-}
-
-// DeepCopy returns a copy that shares nothing with the object.
-func (o *Object) DeepCopy() *Object {
-	out := *o
-	out.ObjectMeta = *o.ObjectMeta.DeepCopy()
-	out.Spec.Replicas, out.Spec.Template = copyOf(o.Spec.Replicas), o.Spec.Template.DeepCopy()
-	out.Status.ObservedGeneration = copyOf(o.Status.ObservedGeneration)
-	out.Status.Replicas, out.Status.UpdatedReplicas = copyOf(o.Status.Replicas), copyOf(o.Status.UpdatedReplicas)
-	return &out
-}
-
-func copyOf[T any](of *T) *T {
-	if of == nil {
-		return nil
-	}
-	value := *of
-	return &value
-}
+// +kubebuilder:object:root=true
 
 // List is a list of objects of one kind.
 type List struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Object `json:"items"`
-}
-
-// DeepCopyObject implements runtime.Object.
-func (l *List) DeepCopyObject() runtime.Object {
-	if l == nil {
-		return nil
-	}
-	out := &List{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy()}
-	if l.Items != nil {
-		out.Items = make([]Object, len(l.Items))
-		for i := range l.Items {
-			out.Items[i] = *l.Items[i].DeepCopy()
-		}
-	}
-	return out
 }

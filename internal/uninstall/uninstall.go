@@ -76,7 +76,11 @@ type lister interface {
 // The order matters: a running operator would put a finalizer back. So it is stopped first, and Run waits until
 // none of its pods is left. ctx bounds the wait.
 func Run(ctx context.Context, api metadata.Interface, o Options) error {
-	nameWorkloads(ctx, api, o)
+	namespaces := o.Watched
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	nameWorkloads(ctx, api, namespaces, o.Out)
 	for _, name := range o.Deployments {
 		_, err := api.Resource(deployments).Namespace(o.Namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}, "scale")
 		if client.IgnoreNotFound(err) != nil {
@@ -91,7 +95,7 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 		if resource == clusterPolicies && len(o.Watched) > 0 {
 			continue // an operator that watches some namespaces uses none
 		}
-		n, err := takeOffIn(ctx, api, resource, finalizer, o.Watched)
+		n, err := takeOffIn(ctx, api, resource, finalizer, namespaces)
 		if err != nil {
 			return fmt.Errorf("taking the finalizer %s off %s: %w", finalizer, resource.Resource, err)
 		}
@@ -105,11 +109,7 @@ const mostNamed = 100
 
 // nameWorkloads writes which workloads may have pods below their original resources: those with a recommendation. It reads
 // metadata alone, so it cannot tell which pods were really resized. It never holds the uninstallation up.
-func nameWorkloads(ctx context.Context, api metadata.Interface, o Options) {
-	namespaces := o.Watched
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
+func nameWorkloads(ctx context.Context, api metadata.Interface, namespaces []string, out io.Writer) {
 	var names []string
 	more := false
 	for _, namespace := range namespaces {
@@ -135,7 +135,7 @@ func nameWorkloads(ctx context.Context, api metadata.Interface, o Options) {
 	if names = names[:min(len(names), mostNamed)]; more {
 		end = " and more"
 	}
-	_, _ = fmt.Fprintf(o.Out, "Pods keep their present resources. Without the operator nothing restores the original resources after an OOM kill.\n"+
+	_, _ = fmt.Fprintf(out, "Pods keep their present resources. Without the operator nothing restores the original resources after an OOM kill.\n"+
 		"Recommendations whose pods may have less than their originals: %s%s.\n"+
 		"To give such pods the resources of their template, restart the workload: kubectl rollout restart KIND/NAME. "+
 		"Before the next uninstallation: kubectl attune undo -A.\n", strings.Join(names, ", "), end)
@@ -155,12 +155,8 @@ func gone(ctx context.Context, api metadata.Interface, o Options) error {
 	})
 }
 
-// takeOffIn removes a finalizer from the objects of some namespaces, and returns from how many. No namespaces mean
-// all.
+// takeOffIn removes a finalizer from the objects of some namespaces, and returns from how many.
 func takeOffIn(ctx context.Context, api metadata.Interface, resource schema.GroupVersionResource, finalizer string, namespaces []string) (total int, err error) {
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
 	for _, namespace := range namespaces {
 		n, err := takeOff(ctx, api.Resource(resource).Namespace(namespace), api.Resource(resource), finalizer)
 		total += n

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/internal/clip"
@@ -116,4 +117,29 @@ func (h *Handler) report(r *request, d *Decision) {
 		log.Info("Decided on a new pod", "namespace", r.Namespace, "uid", r.UID, "dryRun", r.DryRun,
 			"reason", d.Reason, "message", d.Message, "held", d.Held, "patch", string(d.Patch))
 	}
+}
+
+// Metrics are the counters of admission, labelled by Reason, and the time to answer. NewMetrics makes them.
+type Metrics struct {
+	// total counts decisions by reason, duration measures the answers in seconds.
+	total    *prometheus.CounterVec
+	duration prometheus.Histogram
+}
+
+// NewMetrics registers attune_admission_total and attune_admission_duration_seconds. It panics where
+// they are registered already.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "attune_admission_total",
+			Help: "Pods seen at admission, dry runs left out, by what was decided: Seeded, or the reason why the pod stayed as it was.",
+		}, []string{"result"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "attune_admission_duration_seconds",
+			Help:    "Time to answer one admission review, from its bytes to the answer's.",
+			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .1, 1},
+		}),
+	}
+	registry.MustRegister(m.total, m.duration)
+	return m
 }

@@ -1,12 +1,18 @@
 package pod
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/constraint"
@@ -123,16 +129,43 @@ func changed[T interface{ GetName() string }](list []T, object T, there bool) []
 }
 
 // Handler returns the event handler for the informer of any of the three types.
-func (x *Index) Handler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
+func (x *Index) Handler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    x.Set,
 		UpdateFunc: func(_, object any) { x.Set(object) },
 		DeleteFunc: func(object any) {
 			// A watch that missed the deletion reports the last known object in a wrapper.
-			if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 				object = gone.Obj
 			}
 			x.Delete(object)
 		},
 	}
+}
+
+// Feed connects the index to a cache's informers, without waiting for them. An error means that an informer could
+// not be made. The returned check is for readiness: it succeeds once the index holds everything that existed at
+// the start. A pod that is created before that is admitted unsized.
+// BlockUntilSynced(false) returns at once; HasSynced of the registration tells when the index has all objects.
+func (x *Index) Feed(ctx context.Context, informers cache.Informers) (func(*http.Request) error, error) {
+	var synced []func() bool
+	for _, object := range []client.Object{&v1alpha1.AttuneRecommendation{}, &corev1.LimitRange{}, &corev1.ResourceQuota{}} {
+		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", object, err)
+		}
+		registration, err := informer.AddEventHandler(x.Handler())
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", object, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	return func(*http.Request) error {
+		for _, done := range synced {
+			if !done() {
+				return errors.New("recommendations, limit ranges and quotas are not all read yet")
+			}
+		}
+		return nil
+	}, nil
 }

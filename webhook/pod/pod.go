@@ -3,10 +3,10 @@
 // The way of a review:
 //  1. handler.go reads the AdmissionReview, of which review.go decodes only the parts that are needed.
 //  2. workload.OwnerOf finds the pod's workload; index.go has its recommendation (seed.go) and the bounds of its
-//     namespace, both kept in memory by informers (feed.go).
+//     namespace, both kept in memory by informers.
 //  3. decide.go fits the seed to the pod: seeded.go recalls an earlier call, fit.go sizes each
 //     container, pod.go adds up what the scheduler, quotas and classes count.
-//  4. patch.go writes the JSON patch, review.go the answer, metrics.go counts it.
+//  4. patch.go writes the JSON patch, review.go the answer, handler.go counts it.
 //
 // The decision is a pure function of the pod, the seed and the namespace's bounds. The package never refuses a pod
 // and never calls the API server, so that a new pod waits for no lookup and is created unsized if anything is

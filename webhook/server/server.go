@@ -4,7 +4,7 @@
 // The way of a request:
 //  1. server.go accepts the connection, of which ports.Connections bounds the number.
 //  2. Clients checks the client's certificate, where that is switched on.
-//  3. bounded.go reads the body within the memory that room.go shares among all reviews in flight.
+//  3. bounded.go reads the body within the memory that room shares among all reviews in flight.
 //  4. The handler (webhook/pod, webhook/validation) answers. Metrics counts the requests that no handler saw.
 //
 // The package knows nothing about pods or policies. Where it refuses a request, the webhook's failurePolicy

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/quantity"
 )
@@ -131,17 +132,16 @@ func (h *Handler) read(raw runtime.RawExtension, into client.Object) error {
 	return nil
 }
 
+// validated are the kinds that are validated.
+var validated = map[string]client.Object{
+	"AttunePolicy": &v1alpha1.AttunePolicy{}, "AttuneClusterPolicy": &v1alpha1.AttuneClusterPolicy{},
+	"AttuneDefaults": &v1alpha1.AttuneDefaults{}, "AttuneNamespaceDefaults": &v1alpha1.AttuneNamespaceDefaults{},
+}
+
 // newObject is an empty object of a kind that is validated, or nil.
 func newObject(kind string) client.Object {
-	switch kind {
-	case "AttunePolicy":
-		return &v1alpha1.AttunePolicy{}
-	case "AttuneClusterPolicy":
-		return &v1alpha1.AttuneClusterPolicy{}
-	case "AttuneDefaults":
-		return &v1alpha1.AttuneDefaults{}
-	case "AttuneNamespaceDefaults":
-		return &v1alpha1.AttuneNamespaceDefaults{}
+	if of := validated[kind]; of != nil {
+		return of.DeepCopyObject().(client.Object)
 	}
 	return nil
 }
@@ -159,53 +159,23 @@ func (h *Handler) sameSpec(request admission.Request, object client.Object) bool
 	return equality.Semantic.DeepEqual(specOf(old), specOf(object))
 }
 
-// specOf returns the spec of an object, to compare it; nil for an unknown type.
+// specOf returns the spec of an object that is validated.
 func specOf(object client.Object) any {
-	switch o := object.(type) {
-	case *v1alpha1.AttunePolicy:
-		return o.Spec
-	case *v1alpha1.AttuneClusterPolicy:
-		return o.Spec
-	case *v1alpha1.AttuneDefaults:
-		return o.Spec
-	case *v1alpha1.AttuneNamespaceDefaults:
-		return o.Spec
-	}
-	return nil
+	return reflect.ValueOf(object).Elem().FieldByName("Spec").Interface()
 }
 
 // env reads the levels below an object. AttuneDefaults are the lowest level and have none.
 func (h *Handler) env(ctx context.Context, object client.Object) (Env, error) {
-	env := Env{Operator: h.Operator}
+	env, name := Env{Operator: h.Operator}, v1alpha1.DefaultsName
 	if _, lowest := object.(*v1alpha1.AttuneDefaults); lowest {
 		return env, nil
 	}
-	cluster := &v1alpha1.AttuneDefaults{}
-	found, err := h.get(ctx, "", cluster)
-	if err != nil {
-		return env, err
-	}
-	if found {
-		env.Cluster = cluster
-	}
-	if object.GetNamespace() == "" {
-		return env, nil // a cluster policy
-	}
-	namespace := &v1alpha1.AttuneNamespaceDefaults{}
-	found, err = h.get(ctx, object.GetNamespace(), namespace)
-	if found {
-		env.Namespace = namespace
+	var err error
+	env.Cluster, err = lookup.Found(ctx, h.Reader, client.ObjectKey{Name: name}, &v1alpha1.AttuneDefaults{})
+	if err == nil && object.GetNamespace() != "" { // a cluster policy has none
+		env.Namespace, err = lookup.Found(ctx, h.Reader, client.ObjectKey{Namespace: object.GetNamespace(), Name: name}, &v1alpha1.AttuneNamespaceDefaults{})
 	}
 	return env, err
-}
-
-// get reads the object named default; false: there is none.
-func (h *Handler) get(ctx context.Context, namespace string, into client.Object) (found bool, err error) {
-	err = h.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.DefaultsName}, into)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // answer turns a verdict into a response: a refusal where something is denied, and the warnings in any case.

@@ -6,12 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 )
 
@@ -46,12 +50,12 @@ func (r Reader) Fields(ctx context.Context, p *v1alpha1.AttunePolicy) ([]policy.
 
 // defaults reads what the settings of a policy rest on.
 func (r Reader) defaults(ctx context.Context, p *v1alpha1.AttunePolicy) (*v1alpha1.AttuneDefaults, *v1alpha1.AttuneNamespaceDefaults, error) {
-	cluster, err := found(ctx, r.Client, types.NamespacedName{Name: v1alpha1.DefaultsName}, &v1alpha1.AttuneDefaults{})
+	cluster, err := Found(ctx, r.Client, types.NamespacedName{Name: v1alpha1.DefaultsName}, &v1alpha1.AttuneDefaults{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading AttuneDefaults: %w", err)
 	}
 	key := types.NamespacedName{Namespace: p.Namespace, Name: v1alpha1.DefaultsName}
-	namespace, err := found(ctx, r.Client, key, &v1alpha1.AttuneNamespaceDefaults{})
+	namespace, err := Found(ctx, r.Client, key, &v1alpha1.AttuneNamespaceDefaults{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading AttuneNamespaceDefaults of %s: %w", p.Namespace, err)
 	}
@@ -67,15 +71,111 @@ func Invalid(err error) *policy.InvalidConfig {
 	return nil
 }
 
-// found is the object of that name, nil if there is none.
-func found[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName, object T) (T, error) {
+// Found is the object of that name, nil if there is none.
+func Found[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName, object T) (T, error) {
 	var none T
 	err := reader.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) {
-		return none, nil
-	}
 	if err != nil {
-		return none, err
+		return none, client.IgnoreNotFound(err)
 	}
 	return object, nil
+}
+
+// Policy returns the policy of a name in a namespace: an AttunePolicy, or the instance of a cluster policy, which is
+// one that is being deleted where the namespace is not selected. A policy that does not exist is a NotFound error. An
+// instance shares its settings with the cache.
+func (r Reader) Policy(ctx context.Context, key types.NamespacedName) (*v1alpha1.AttunePolicy, error) {
+	name, ok := policy.ClusterName(key.Name)
+	if !ok {
+		p := &v1alpha1.AttunePolicy{}
+		return p, r.Client.Get(ctx, key, p)
+	}
+	used, beyond, err := r.ClusterPolicies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named := func(p v1alpha1.AttuneClusterPolicy) bool { return p.Name == name }
+	if i := slices.IndexFunc(used, named); i >= 0 {
+		labels, found, err := r.labelsOf(ctx, key.Namespace)
+		return policy.Instance(&used[i], key.Namespace, found && r.selects(&used[i], key.Namespace, labels)), err
+	}
+	if i := slices.IndexFunc(beyond, named); i >= 0 {
+		return policy.Instance(&beyond[i], key.Namespace, false), nil
+	}
+	return nil, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("attuneclusterpolicies").GroupResource(), name)
+}
+
+// Of returns the policy that a recommendation names.
+func (r Reader) Of(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*v1alpha1.AttunePolicy, error) {
+	return r.Policy(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)})
+}
+
+// ClusterPolicies returns those that are used and those beyond the bound (policy.UsedClusterPolicies); none where
+// this operator uses none. The objects are the cache's own.
+func (r Reader) ClusterPolicies(ctx context.Context) (used, beyond []v1alpha1.AttuneClusterPolicy, err error) {
+	if !r.Clusterwide {
+		return nil, nil, nil
+	}
+	list := &v1alpha1.AttuneClusterPolicyList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("listing cluster policies: %w", err)
+	}
+	used, beyond = policy.UsedClusterPolicies(list.Items)
+	return used, beyond, nil
+}
+
+// Instances returns the instances of the cluster policies in a namespace, or in all of them (""), that select it.
+func (r Reader) Instances(ctx context.Context, namespace string) (out []v1alpha1.AttunePolicy, err error) {
+	used, _, err := r.ClusterPolicies(ctx)
+	if err != nil || len(used) == 0 {
+		return nil, err
+	}
+	if namespace != "" {
+		labels, found, err := r.labelsOf(ctx, namespace)
+		if err != nil || !found {
+			return nil, err
+		}
+		return r.instances(used, namespace, labels), nil
+	}
+	namespaces, err := r.Namespaces(ctx)
+	for i := range namespaces {
+		out = append(out, r.instances(used, namespaces[i].Name, namespaces[i].Labels)...)
+	}
+	return out, err
+}
+
+func (r Reader) instances(used []v1alpha1.AttuneClusterPolicy, namespace string, labels map[string]string) (out []v1alpha1.AttunePolicy) {
+	for i := range used {
+		if r.selects(&used[i], namespace, labels) {
+			out = append(out, *policy.Instance(&used[i], namespace, true))
+		}
+	}
+	return out
+}
+
+// Namespaces lists the namespaces of the cluster. The objects are the cache's own.
+func (r Reader) Namespaces(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing namespaces: %w", err)
+	}
+	return list.Items, nil
+}
+
+// selects reports whether a cluster policy selects a namespace with these labels. The scope of one whose selector is wrong
+// is empty.
+func (r Reader) selects(of *v1alpha1.AttuneClusterPolicy, namespace string, labels map[string]string) bool {
+	scope, _ := policy.ScopeOf(of, r.Operator.Namespace)
+	return scope.Selects(namespace, labels)
+}
+
+// labelsOf returns the labels of a namespace; false: it does not exist.
+func (r Reader) labelsOf(ctx context.Context, namespace string) (map[string]string, bool, error) {
+	of := owners.Namespace()
+	err := r.Client.Get(ctx, client.ObjectKey{Name: namespace}, of, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, false, fmt.Errorf("reading namespace %s: %w", namespace, err)
+	}
+	return of.Labels, err == nil, nil
 }

@@ -96,7 +96,10 @@ var mutants = []mutant{
 	},
 	{
 		"P2: nodes are never forgotten", "what is known of a node stays when it is gone",
-		[]edit{{"controller/workload/nodes.go", "	delete(m.of, name)\n", ""}, {"controller/workload/nodes.go", "now.Sub(n.seen) >= nodesLast })", "false })"}},
+		[]edit{
+			{"controller/workload/setup.go", "nodeChanged(c.nodes.Forget)", "nodeChanged(func(string) {})"},
+			{"controller/workload/observe.go", "		c.nodes.Forget(name)\n", ""}, {"controller/workload/nodes.go", "	m.sweep(nodesLast, now)\n", ""},
+		},
 		"TestWorlds/nodes_come_and_go", "bounded",
 	},
 	{
