@@ -13,7 +13,7 @@ type trace struct {
 // newTrace reserves space for all steps of both resources, so that a recommendation allocates a fixed number of
 // times.
 func newTrace() *trace {
-	most := len(Resources) * len(workloadRules)
+	const most = len(Resources) * int(ruleCount)
 	return &trace{
 		steps: make([]Step, 0, most),
 		ends:  make([]int, 0, most),
@@ -27,7 +27,7 @@ func (t *trace) add(c *chain, r rule, before, after Amount) {
 	}
 	t.text = r.why(c, t.text, before, after)
 	t.ends = append(t.ends, len(t.text))
-	t.steps = append(t.steps, Step{Resource: c.resource, Name: r.name, Before: before, After: after})
+	t.steps = append(t.steps, Step{Resource: c.resource, Name: ruleNames[r], Before: before, After: after})
 }
 
 // finish is the collected steps, each with its reason.

@@ -2,24 +2,69 @@ package recommender
 
 import "math"
 
-// rule is one step of the computation, for CPU and memory alike. apply is all that a decision needs; why writes the reason
-// from what apply left in the chain, and is called only for a trace.
-type rule struct {
-	name  string
-	apply func(c *chain, before Amount) (after Amount)
-	why   func(c *chain, s sentence, before, after Amount) sentence
+// rule is one step of the computation, for CPU and memory alike. Rules are called by name and not through a table
+// of functions: so the compiler can see that no rule keeps the chain, and no input is copied to the heap.
+type rule uint8
+
+// The algorithm, in order.
+const (
+	percentileRule rule = iota
+	marginRule
+	burstRule
+	confidenceRule
+	floorRule
+	boundsRule
+	adaptiveRule
+	ruleCount
+)
+
+var ruleNames = [ruleCount]string{"percentile", "margin", "burst", "confidence", "floor", "bounds", "adaptive"}
+
+// The rules of each strategy. The strategy Node sizes a pod by its node, and shows what Workload would do beside it.
+var (
+	workloadRules = [...]rule{percentileRule, marginRule, burstRule, confidenceRule, floorRule, boundsRule}
+	adaptiveRules = [...]rule{adaptiveRule, floorRule, boundsRule}
+)
+
+// apply is all that a decision needs.
+func (r rule) apply(c *chain, before Amount) (after Amount) {
+	switch r {
+	case percentileRule:
+		return percentile(c, before)
+	case marginRule:
+		return margin(c, before)
+	case burstRule:
+		return burst(c, before)
+	case confidenceRule:
+		return confidence(c, before)
+	case floorRule:
+		return floor(c, before)
+	case adaptiveRule:
+		return adapted(c, before)
+	default:
+		return bounds(c, before)
+	}
 }
 
-// The rules of each strategy, in order. The strategy Node sizes a pod by its node, and shows what Workload would do beside it.
-var (
-	floorRule, boundsRule = rule{"floor", floor, whyFloor}, rule{"bounds", bounds, whyBounds}
-
-	workloadRules = []rule{
-		{"percentile", percentile, whyPercentile}, {"margin", margin, whyMargin}, {"burst", burst, whyBurst},
-		{"confidence", confidence, whyConfidence}, floorRule, boundsRule,
+// why writes the reason from what apply left in the chain. It is called only for a trace.
+func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
+	switch r {
+	case percentileRule:
+		return whyPercentile(c, s, before, after)
+	case marginRule:
+		return whyMargin(c, s, before, after)
+	case burstRule:
+		return whyBurst(c, s, before, after)
+	case confidenceRule:
+		return whyConfidence(c, s, before, after)
+	case floorRule:
+		return whyFloor(c, s, before, after)
+	case adaptiveRule:
+		return whyAdapted(c, s, before, after)
+	default:
+		return whyBounds(c, s, before, after)
 	}
-	adaptiveRules = []rule{{"adaptive", adapted, whyAdapted}, floorRule, boundsRule}
-)
+}
 
 // burstRatio of peak to 95th percentile above which usage counts as bursty; the noise keeps one of
 // exactly three, computed in floating point, from counting.
@@ -63,7 +108,7 @@ type figures struct {
 	ratio float64
 }
 
-// chainOf one resource.
+// chainOf one resource. It is returned, and not written through a pointer, so that the input stays on the stack.
 func chainOf(in *Input, resource Resource) chain {
 	c := chain{
 		resource: resource,
@@ -107,9 +152,9 @@ func (c *chain) target(t *trace) Allocation {
 // rules of the strategy.
 func (c *chain) rules() []rule {
 	if c.all.Adapts() {
-		return adaptiveRules
+		return adaptiveRules[:]
 	}
-	return workloadRules
+	return workloadRules[:]
 }
 
 // limit is the limit that goes with the request. A pinned request has already been raised to the limit's
