@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -184,11 +185,18 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 // attune (status.originals), and what it has where nothing is noted. A container of a DaemonSet takes part
 // with no more than that, because no pod should be evicted for a DaemonSet.
 func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
-	size := podview.OriginalsOf(rec, podview.TemplateHash(pod))[container]
-	for _, r := range recommender.Resources {
-		if size[r].Request > 0 {
-			current[r] = size[r].Request
+	hash := podview.TemplateHash(pod)
+	for _, o := range slices.Backward(rec.Status.Originals) { // an older entry may name a container that a newer one does not
+		size, noted := podview.SizesOf(o.Containers)[container]
+		if o.TemplateHash != hash || !noted {
+			continue
 		}
+		for _, r := range recommender.Resources {
+			if size[r].Request > 0 {
+				current[r] = size[r].Request
+			}
+		}
+		break
 	}
 	return current
 }

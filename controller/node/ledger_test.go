@@ -453,3 +453,19 @@ func TestWhatRestartsIsSizedAtBirthAlone(t *testing.T) {
 
 // unheld: no gate holds any pod.
 func unheld(types.NamespacedName, types.UID) string { return "" }
+
+// Pods without a hash of their template in a label share one hash: a newer entry need not name all of their containers.
+func TestBornIsTheNewestEntryThatNamesTheContainer(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}, {Name: "log"}}}}
+	was := func(name, cpu string) v1alpha1.ContainerResources {
+		return v1alpha1.ContainerResources{Name: name, Resources: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse(cpu))}}
+	}
+	hash := podview.TemplateHash(pod)
+	rec := &v1alpha1.AttuneRecommendation{Status: v1alpha1.AttuneRecommendationStatus{Originals: []v1alpha1.Originals{
+		{TemplateHash: hash, Containers: []v1alpha1.ContainerResources{was("app", "200m"), was("log", "100m")}},
+		{TemplateHash: hash, Containers: []v1alpha1.ContainerResources{was("app", "300m")}},
+	}}}
+	assert.EqualValues(t, 300, born(pod, rec, "app", node.Amounts{cpu: 500})[cpu])
+	assert.EqualValues(t, 100, born(pod, rec, "log", node.Amounts{cpu: 500})[cpu])
+	assert.EqualValues(t, 500, born(pod, rec, "new", node.Amounts{cpu: 500})[cpu])
+}

@@ -121,7 +121,7 @@ func (a Node) Computation() display.Table {
 	return t
 }
 
-// Leaving has one row for each pod that leaves, or that has to, by the leader's
+// Leaving has one row for each pod that leaves, or that has to, by the leader's decision.
 func (a Node) Leaving() display.Table {
 	t := display.Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
 	if a.Decided != nil {
