@@ -128,7 +128,7 @@ func (s *Seen) growths() []growth {
 		if !owned || rec == nil || !podview.Running(pod) {
 			continue
 		}
-		sums[id] = plus(sums[id], needs(pod, rec))
+		sums[id] = podview.Combine(sums[id], needs(pod, rec), savings.Plus)
 	}
 	all := make([]growth, 0, len(sums))
 	for id, of := range sums {
@@ -150,27 +150,17 @@ func needs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (sum recommender
 		if !there {
 			continue
 		}
-		target := podview.FromResources(t.Target)
+		more := podview.Combine(podview.FromResources(t.Target), now.Size, func(target, has recommender.Amount) recommender.Amount {
+			return max(0, target-has)
+		})
 		for _, r := range recommender.Resources {
-			if slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() }) {
-				continue
-			}
-			if target[r].Request > 0 {
-				sum[r].Request = savings.Plus(sum[r].Request, max(0, target[r].Request-now.Size[r].Request))
-			}
-			if target[r].Limit > 0 {
-				sum[r].Limit = savings.Plus(sum[r].Limit, max(0, target[r].Limit-now.Size[r].Limit))
+			if autoscale.HeldFor(t.Holds, r) {
+				more[r] = recommender.Allocation{}
 			}
 		}
+		sum = podview.Combine(sum, more, savings.Plus)
 	}
 	return sum
-}
-
-func plus(a, b recommender.Size) recommender.Size {
-	for r := range a {
-		a[r].Request, a[r].Limit = savings.Plus(a[r].Request, b[r].Request), savings.Plus(a[r].Limit, b[r].Limit)
-	}
-	return a
 }
 
 // bridged is the beginning of the flag by which the controller publishes VerticalPodAutoscalers.
