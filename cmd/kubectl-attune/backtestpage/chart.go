@@ -136,7 +136,9 @@ func frontierOf(p Page, r recommender.Resource) frontier {
 		}
 	}
 	scale := newDecades(least, most)
-	y := func(slack float64) float64 { return frontierHigh - chart.Below - (frontierHigh-chart.Above-chart.Below)*slack }
+	y := func(slack float64) float64 {
+		return frontierHigh - chart.Below - (frontierHigh-chart.Above-chart.Below)*slack
+	}
 	var path []string
 	for i, of := range all {
 		if !of.Of[r].Measured {
