@@ -59,11 +59,7 @@ func (c counts) Saved() [2]string {
 // pair writes amounts of CPU and memory for people.
 func pair(amounts [2]recommender.Amount) (text [2]string) {
 	for _, r := range recommender.Resources {
-		amount, sign := amounts[r], ""
-		if amount < 0 {
-			amount, sign = -amount, "-"
-		}
-		text[r] = sign + display.Readable(r, recommender.Format(r, amount))
+		text[r] = display.Readable(r, savings.Format(r, amounts[r]))
 	}
 	return text
 }

@@ -122,7 +122,7 @@ func shared(name string) decision.Node {
 	share, base, peak := amounts("508m", "200Mi"), "400m", "800m"
 	for i, get := range []string{"508m", "800m", "800m"} {
 		pod := decision.Pod{Name: fmt.Sprintf("shop/web-7c9-%05d", i), Shares: true, Containers: []decision.Container{{
-			Name: "app", Holds: amounts("800m", "200Mi"), Wants: amounts("800m", "220Mi"), Gets: amounts(get, "200Mi"), Base: &decision.Demand{CPU: &base}, Peak: &decision.Demand{CPU: &peak}, Share: &share,
+			Name: "app", Holds: amounts("800m", "200Mi"), Wants: amounts("800m", "220Mi"), Gets: amounts(get, "200Mi"), Base: &display.Pair{CPU: &base}, Peak: &display.Pair{CPU: &peak}, Share: &share,
 			Steps: []display.Step{{Resource: "cpu", Name: "base", After: "400m", Reason: "its base demand"}, {Resource: "cpu", Name: "headroom", Before: "400m", After: "508m", Reason: "its part of the shared headroom"}},
 		}}}
 		if i == 1 {

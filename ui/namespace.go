@@ -27,15 +27,15 @@ type namespace struct {
 
 // policyRow is one policy.
 type policyRow struct {
-	Name, Mode, Ready, Reason, Message string
-	Workloads                          int32
-	NeedsPerson                        bool
+	Name, Mode string
+	held.Readiness
+	Workloads int32
 }
 
 // workloadRow is one workload.
 type workloadRow struct {
-	Name, Path, Policy, Mode, Phase string
-	Containers                      []line
+	Name, Path, Namespace, NamespacePath, Policy, Mode, Phase string
+	Containers                                                []line
 	// More is how many containers are not shown, Held the reasons of what is left as it is.
 	More int
 	Held string
@@ -70,8 +70,7 @@ func namespaceOf(c Cluster, name string, page int, explain func(*v1alpha1.Attune
 }
 
 func policyRowOf(p *v1alpha1.AttunePolicy, now time.Time) policyRow {
-	ready := held.ReadinessOf(p, now)
-	row := policyRow{Name: p.Name, Mode: string(p.Status.Mode), Ready: ready.Ready, Reason: ready.Reason, Message: ready.Message, NeedsPerson: ready.NeedsPerson}
+	row := policyRow{Name: p.Name, Mode: string(p.Status.Mode), Readiness: held.ReadinessOf(p, now)}
 	if needs, ok := personFor(p, now); ok {
 		row.Reason, row.Message = needs.Reason, needs.Message
 	}
@@ -81,12 +80,18 @@ func policyRowOf(p *v1alpha1.AttunePolicy, now time.Time) policyRow {
 	return row
 }
 
-func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) workloadRow {
+// rowOf is what a row has of the recommendation alone.
+func rowOf(rec *v1alpha1.AttuneRecommendation) workloadRow {
 	id := workload.IdentityOf(rec)
-	row := workloadRow{
-		Name: id.String(), Path: pathOf(id), Policy: policy.NameOf(rec.Spec.Policy), Mode: string(rec.Spec.Mode), Phase: string(rec.Status.Phase),
-		Problem: explained.Problem, More: max(0, len(explained.Containers)-mostLines),
+	return workloadRow{
+		Name: id.String(), Path: pathOf(id), Namespace: id.Namespace, NamespacePath: namespacePath(id.Namespace),
+		Policy: policy.NameOf(rec.Spec.Policy), Mode: string(rec.Spec.Mode), Phase: string(rec.Status.Phase),
 	}
+}
+
+func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) workloadRow {
+	row := rowOf(rec)
+	row.Problem, row.More = explained.Problem, max(0, len(explained.Containers)-mostLines)
 	for _, c := range explained.Containers[:min(len(explained.Containers), mostLines)] {
 		row.Containers = append(row.Containers, line{
 			Name: c.Name, Confidence: fmt.Sprintf("%.2f", c.Confidence),

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/usage"
 )
 
@@ -30,7 +31,7 @@ func TestSecretsAreMadeForTheirSource(t *testing.T) {
 		secret("shop", "host", "Prometheus.Shop", ""), secret("shop", "label", "", "prometheus.shop"), secret("shop", "other-port", "prometheus.shop:9091", ""),
 		secret("attune-system", "own", "", ""),
 	).Build()
-	s := &sources{namespace: "attune-system", secrets: secrets}
+	s := &sources{largest: &board.Largest{}, namespace: "attune-system", secrets: secrets}
 	for name, refused := range map[string]bool{"unmarked": true, "elsewhere": true, "other-port": true, "port": false, "host": false, "label": false} {
 		source := v1alpha1.PrometheusSource{Address: "http://prometheus.shop:9090", BearerTokenSecret: &v1alpha1.SecretKey{Name: name, Key: "token"}}
 		_, err := s.connect(usage.SourceSettings{Prometheus: &source, Namespace: "shop", OfPolicy: true})

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
@@ -91,7 +92,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	served := httptest.NewServer(server)
 	defer served.Close()
 	registry := prom.NewRegistry()
-	s := &sources{server: prometheusOptions{address: served.URL}, meter: prometheus.NewMeter(registry)}
+	s := &sources{largest: &board.Largest{}, server: prometheusOptions{address: served.URL}, meter: prometheus.NewMeter(registry)}
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour

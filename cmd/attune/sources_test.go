@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/usage"
 )
 
@@ -31,7 +32,7 @@ func TestWhoNamesTheServer(t *testing.T) {
 	now := time.Now()
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
 		for _, ofPolicy := range []bool{true, false} {
-			source, err := (&sources{}).connect(usage.SourceSettings{
+			source, err := (&sources{largest: &board.Largest{}}).connect(usage.SourceSettings{
 				Prometheus: &v1alpha1.PrometheusSource{Address: "http://" + net.JoinHostPort(strings.Trim(host, "[]"), port)}, OfPolicy: ofPolicy,
 			})
 			require.NoError(t, err)
@@ -55,7 +56,7 @@ func (noRights) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ 
 
 // TestSecretsOfTheDefaults are those that a value names: the condition says so.
 func TestSecretsOfTheDefaults(t *testing.T) {
-	s := &sources{namespace: "attune-system", secrets: noRights{}}
+	s := &sources{largest: &board.Largest{}, namespace: "attune-system", secrets: noRights{}}
 	source := v1alpha1.PrometheusSource{Address: "http://thanos:9090", BearerTokenSecret: &v1alpha1.SecretKey{Name: "thanos", Key: "token"}}
 	_, err := s.connect(usage.SourceSettings{Prometheus: &source})
 	assert.EqualError(t, err, "secret attune-system/thanos of the usage source may not be read: add thanos to the value usage.defaultsSecrets")

@@ -36,7 +36,7 @@ func decidedNode() decision.Node {
 	container := func(holds, gets string, why ...decision.Why) []decision.Container {
 		return []decision.Container{{
 			Name: "app", Holds: amountsOf(holds, "200Mi", "440Mi"), Wants: amountsOf("900m", "200Mi", "440Mi"), Gets: amountsOf(gets, "200Mi", "440Mi"),
-			Base: &decision.Demand{CPU: ptr.To("400m"), Memory: ptr.To("150Mi")}, Peak: &decision.Demand{CPU: ptr.To("800m"), Memory: ptr.To("200Mi")},
+			Base: &display.Pair{CPU: ptr.To("400m"), Memory: ptr.To("150Mi")}, Peak: &display.Pair{CPU: ptr.To("800m"), Memory: ptr.To("200Mi")},
 			Share: &share, Why: why, Steps: []display.Step{{Resource: "cpu", Name: "base", Before: "0", After: "400m", Reason: "its base demand"}},
 		}}
 	}

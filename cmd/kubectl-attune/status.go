@@ -100,23 +100,15 @@ type policyStatus struct {
 	Mode string `json:"mode"`
 	// Workloads are the counts of the policy's status; zeros until the operator has looked at it.
 	Workloads v1alpha1.WorkloadCounts `json:"workloads"`
-	// Ready is True, False or Unknown.
-	Ready string `json:"ready"`
-	// Reason and Message are those of the condition Ready.
-	Reason string `json:"reason"`
-	// Message is a sentence; without a condition it says that the operator has not looked yet.
-	Message string `json:"message"`
-	// NeedsAttention is true where a person has to act: the policy is a finding.
-	NeedsAttention bool `json:"needsAttention"`
+	// Readiness is that of the condition Ready. A policy that needs a person is a finding.
+	held.Readiness
 	// Held is what is left as it is under the policy; never nil.
 	Held []held.Thing `json:"held"`
 	// Savings are those of the policy's status; nil where it has none.
 	Savings *v1alpha1.Savings `json:"savings,omitempty"`
 
-	// created is when the policy was made, now when the report was.
-	created time.Time
-	// now is the time from which ages count.
-	now time.Time
+	// age of the policy when the report was made.
+	age string
 }
 
 // newStatusReport makes the report. It sorts both lists in place.
@@ -135,20 +127,15 @@ func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRec
 
 // statusOf reports one policy. A recommendation belongs to the policy that its spec names.
 func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) policyStatus {
-	ready := held.ReadinessOf(policy, now)
 	s := policyStatus{
-		Namespace:      policy.Namespace,
-		Name:           policy.Name,
-		Mode:           string(policy.Status.Mode),
-		Workloads:      ptr.Deref(policy.Status.Workloads, v1alpha1.WorkloadCounts{}),
-		Ready:          ready.Ready,
-		Reason:         ready.Reason,
-		Message:        ready.Message,
-		NeedsAttention: ready.NeedsPerson,
-		Held:           held.ByPolicy(policy),
-		Savings:        policy.Status.Savings,
-		created:        policy.CreationTimestamp.Time,
-		now:            now,
+		Namespace: policy.Namespace,
+		Name:      policy.Name,
+		Mode:      string(policy.Status.Mode),
+		Workloads: ptr.Deref(policy.Status.Workloads, v1alpha1.WorkloadCounts{}),
+		Readiness: held.ReadinessOf(policy, now),
+		Held:      held.ByPolicy(policy),
+		Savings:   policy.Status.Savings,
+		age:       duration.HumanDuration(now.Sub(policy.CreationTimestamp.Time)),
 	}
 	for i := range recs {
 		if inscope.SizedBy(&recs[i], policy) {
@@ -160,7 +147,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 
 // finding returns errFinding where any policy needs attention.
 func (r statusReport) finding() error {
-	if slices.ContainsFunc(r.Policies, func(s policyStatus) bool { return s.NeedsAttention }) {
+	if slices.ContainsFunc(r.Policies, func(s policyStatus) bool { return s.NeedsPerson }) {
 		return errFinding
 	}
 	return nil
@@ -189,7 +176,7 @@ func (r statusReport) policies() display.Table {
 		}
 		t.Add(s.Namespace, s.Name, s.Mode, count(s.Workloads.Discovered), count(s.Workloads.WithRecommendations),
 			count(s.Workloads.Resized), count(s.Workloads.Pending), strconv.Itoa(len(s.Held)), s.Ready, s.Reason,
-			duration.HumanDuration(s.now.Sub(s.created)), cpu, memory, s.Message)
+			s.age, cpu, memory, s.Message)
 	}
 	return t
 }

@@ -50,7 +50,7 @@ func TestStatusFindsWhatNeedsAPerson(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			report := newStatusReport([]v1alpha1.AttunePolicy{c.policy}, nil, testNow)
-			assert.Equal(t, c.finding, report.Policies[0].NeedsAttention)
+			assert.Equal(t, c.finding, report.Policies[0].NeedsPerson)
 			assert.Equal(t, c.finding, errors.Is(report.finding(), errFinding))
 		})
 	}

@@ -21,13 +21,10 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// errNamedEverywhere refuses names together with -A: a name would be ambiguous.
-var errNamedEverywhere = errors.New("a workload that is named is in one namespace: leave -A out and give the namespace with -n")
-
 // parseWorkloads parses the workloads on a command line. All of them are in the namespace of -n.
 func (e *environment) parseWorkloads(arguments []string) ([]workload.Identity, error) {
 	if e.scope.all {
-		return nil, errNamedEverywhere
+		return nil, errors.New("a workload that is named is in one namespace: leave -A out and give the namespace with -n")
 	}
 	namespace, err := e.namespace()
 	if err != nil {

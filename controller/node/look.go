@@ -151,8 +151,8 @@ func (l *look) member(i int) decision.Pod {
 func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Difference, steps []recommender.Step) decision.Container {
 	m, of := &l.members[i], &l.demands[i].Containers[j]
 	c := m.container(j, resize.Merge(m.holds[j].Size, sizeOf(of, next)))
-	c.Base = decision.DemandOf(node.Amounts{of.Of[0].Base, of.Of[1].Base}, m.known[j])
-	c.Peak = decision.DemandOf(node.Amounts{of.Of[0].Peak, of.Of[1].Peak}, m.known[j])
+	c.Base = new(display.PairOf(node.Amounts{of.Of[0].Base, of.Of[1].Base}, m.known[j]))
+	c.Peak = new(display.PairOf(node.Amounts{of.Of[0].Peak, of.Of[1].Peak}, m.known[j]))
 	share := display.AmountsOf(recommender.Size{{Request: granted.Request[0]}, {Request: granted.Request[1], Limit: granted.MemoryLimit}})
 	c.Share = &share
 	for _, r := range recommender.Resources {

@@ -47,7 +47,7 @@ func TestStoredTargetsAreConfirmed(t *testing.T) {
 	for _, rec := range f.memory.recommendations("shop") {
 		key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
 		stored[key] = rec.Spec.DataUntil.Time
-		assert.Zero(t, f.Confirmed.Until(key), "what is written tells itself")
+		assert.Zero(t, f.Confirmed.Of(key), "what is written tells itself")
 	}
 	for range 12 {
 		f.clock.SetTime(f.clock.Now().Add(step))
@@ -55,7 +55,7 @@ func TestStoredTargetsAreConfirmed(t *testing.T) {
 		for _, rec := range f.memory.recommendations("shop") {
 			key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
 			if rec.Spec.DataUntil.Time.Equal(stored[key]) {
-				assert.Equal(t, f.clock.Now(), f.Confirmed.Until(key))
+				assert.Equal(t, f.clock.Now(), f.Confirmed.Of(key))
 			} else {
 				assert.Equal(t, f.clock.Now(), rec.Spec.DataUntil.Time)
 			}
@@ -104,13 +104,13 @@ func TestWhatWasConfirmedStaysSo(t *testing.T) {
 	}
 	for _, rec := range f.memory.recommendations("shop") {
 		key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
-		confirmed[key] = f.Confirmed.Until(key)
+		confirmed[key] = f.Confirmed.Of(key)
 	}
 	require.Contains(t, slices.Collect(maps.Values(confirmed)), f.clock.Now(), "by more than what is stored")
 	f.History = unread{newPast()}
 	f.pass(t)
 	for key, until := range confirmed {
-		assert.Equal(t, until, f.Confirmed.Until(key))
+		assert.Equal(t, until, f.Confirmed.Of(key))
 	}
 }
 
@@ -125,7 +125,7 @@ func TestANewNeighbourStopsNoTargets(t *testing.T) {
 	rec := f.memory.recommendations("shop")[1]
 	require.Equal(t, "app-000001", rec.Spec.Workload.Name)
 	key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
-	assert.Equal(t, f.clock.Now(), f.Confirmed.Until(key))
+	assert.Equal(t, f.clock.Now(), f.Confirmed.Of(key))
 }
 
 // unreadBut is a history in which one workload's past alone has been read.

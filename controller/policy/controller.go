@@ -126,7 +126,7 @@ type Controller struct {
 	Checkpoints Checkpoints
 	// Recent follows recent usage; nil: the strategy Node is not served.
 	Recent Recent
-	// Confirmed publishes until when stored targets hold; nil: no loop reads it.
+	// Confirmed publishes until when stored targets hold.
 	Confirmed *board.Confirmed
 	// Reconfirmed is called with a recommendation whose targets were too old and hold again, and wakes the
 	// workload loop; nil: no loop listens.

@@ -37,7 +37,7 @@ type Nodes struct {
 	// AtLeast is the largest node of pools that may be empty now (value nodes.largest), in millicores and bytes, indexed by
 	// resource; 0: not set.
 	AtLeast [2]recommender.Amount
-	// Largest publishes the largest node to the sources of usage, which judge samples by it; nil: none reads it.
+	// Largest publishes the largest node to the sources of usage, which judge samples by it.
 	Largest *board.Largest
 }
 

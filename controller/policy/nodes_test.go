@@ -117,7 +117,7 @@ func TestTheLargestNodeOnWhichAPodMayRun(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &Controller{Nodes: Nodes{Reader: clusterOf(t, append(tc.extra, pools...)...), AtLeast: tc.configured}, Clock: clocktesting.NewFakePassiveClock(today)}
+			c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: clusterOf(t, append(tc.extra, pools...)...), AtLeast: tc.configured}, Clock: clocktesting.NewFakePassiveClock(today)}
 			require.NoError(t, c.listNodes(t.Context()))
 			for range 2 {
 				assert.Equal(t, tc.want, c.largestNow(t.Context(), tc.w))
@@ -175,7 +175,7 @@ func TestStoredNodesJudgeSamplesAfterARestart(t *testing.T) {
 func TestATargetFollowsTheNodes(t *testing.T) {
 	f := newFleet(t, 3)
 	nodes := clusterOf(t, aNode("node", "64", "256Gi"))
-	f.Nodes.Reader = nodes
+	f.Nodes = Nodes{Reader: nodes, Largest: &board.Largest{}}
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0]
 	assert.Empty(t, rec.Spec.Containers[0].Holds)
@@ -217,7 +217,7 @@ func BenchmarkLargestNode(b *testing.B) {
 	for i := range objects {
 		items[i] = *objects[i].(*corev1.Node)
 	}
-	c := &Controller{Nodes: Nodes{Reader: clusterOf(b)}}
+	c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: clusterOf(b)}}
 	ask := func() {
 		for i := range workloads {
 			c.largestNow(context.Background(), workloads[i])

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -51,7 +52,7 @@ func newFleet(tb testing.TB, workloads int) *fleet {
 	}
 	m := newMemory(objects...)
 	f := &fleet{memory: m, clock: clock, request: ctrl.Request{NamespacedName: client.ObjectKeyFromObject(policy)}}
-	f.Controller = &Controller{Client: m, History: newPast(), Clock: clock, Settings: lookup.Reader{Client: m}}
+	f.Controller = &Controller{Confirmed: &board.Confirmed{}, Client: m, History: newPast(), Clock: clock, Settings: lookup.Reader{Client: m}}
 	return f
 }
 

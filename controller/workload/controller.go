@@ -84,13 +84,13 @@ type Controller struct {
 	RecentCPU RecentCPU
 	Access
 
-	// Grants are what nodes grant their pods (strategy Node); nil: no node grants anything.
+	// Grants are what nodes grant their pods (strategy Node).
 	Grants *board.Grants
 	// HeldChanged is called with a recommendation whose pods are held otherwise than before, and wakes the
 	// node loop; nil: no loop listens.
 	HeldChanged func(types.NamespacedName)
 
-	// Confirmed is until when stored targets are known to hold; nil: only the stored time counts.
+	// Confirmed is until when stored targets are known to hold.
 	Confirmed *board.Confirmed
 
 	memory

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
@@ -74,6 +75,7 @@ func newLab(t *testing.T, rec *v1alpha1.AttuneRecommendation, objects ...client.
 	l.api = fakeAPI(t, objects)
 	counting := interceptor.NewClient(l.api, interceptor.Funcs{SubResourceUpdate: l.update, SubResourcePatch: l.patch, Patch: l.patchMeta})
 	l.c = &Controller{
+		Grants: &board.Grants{}, Confirmed: &board.Confirmed{},
 		Client: counting, Live: interceptor.NewClient(counting, interceptor.Funcs{Get: l.readLive}), Clock: l.clock, Settings: lookup.Reader{Client: counting}, Access: Access{ServerVersion: "v1.36.3"},
 		Events: event.NewRecorder(countedEvents{l}, l.clock),
 	}

@@ -39,7 +39,7 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 			NoRights: c.Rights.lost(ctx, rec.Namespace), NoRightsUrgent: c.Rights.lostUrgent(ctx, rec.Namespace),
 		},
 		Usage: tuning.UsageView{
-			Confirmed: c.Confirmed.Until(client.ObjectKeyFromObject(rec)),
+			Confirmed: c.Confirmed.Of(client.ObjectKeyFromObject(rec)),
 			Memory:    map[types.UID]map[string]recommender.Amount{}, MemorySoon: map[types.UID]bool{},
 		},
 		Past: tuning.PastView{AskedAt: c.askedAt(rec.Status.Records, c.Clock.Now())},

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 )
 
 // TestNoFinalizerHoldsUpANamespace: where the operator has Roles in namespaces, the right to take a finalizer off goes with the
@@ -30,7 +31,7 @@ func TestNoFinalizerHoldsUpANamespace(t *testing.T) {
 			}
 			rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", Finalizers: []string{"example.com/other", v1alpha1.RecordsFinalizer}}}
 			rec.Status.Records = []v1alpha1.ResizeRecord{{PodName: "web-1", PodUID: "u"}}
-			c := &Controller{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace, rec).Build(), Clock: clock.RealClock{}}
+			c := &Controller{Grants: &board.Grants{}, Confirmed: &board.Confirmed{}, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace, rec).Build(), Clock: clock.RealClock{}}
 			require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(rec), rec))
 			for range 2 {
 				require.NoError(t, storer{c}.guard(t.Context(), rec, true))

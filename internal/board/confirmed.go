@@ -13,37 +13,17 @@ import (
 // the operator's writes.
 //
 // The stored time is never newer than the one here, so that a loss is harmless: targets only look older
-// than they are. It is safe for concurrent use; the zero value is empty, and a nil *Confirmed stores
-// nothing.
+// than they are. It is safe for concurrent use; the zero value is empty.
 type Confirmed struct {
-	until table.Table[types.NamespacedName, time.Time]
+	table.Table[types.NamespacedName, time.Time]
 }
 
 // Confirm notes that a recommendation's stored targets hold by usage data until a time (kept in whole
 // seconds). It returns the time that was known before; zero: none.
 func (t *Confirmed) Confirm(recommendation types.NamespacedName, until time.Time) (before time.Time) {
-	if t == nil {
-		return time.Time{}
-	}
-	t.until.Change(recommendation, func(known time.Time) time.Time {
+	t.Change(recommendation, func(known time.Time) time.Time {
 		before = known
 		return until.UTC().Truncate(time.Second)
 	})
 	return before
-}
-
-// Until returns until when a recommendation's targets are known to hold; zero: not known, so that the
-// stored time counts.
-func (t *Confirmed) Until(recommendation types.NamespacedName) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.until.Of(recommendation)
-}
-
-// Forget drops a recommendation that is gone.
-func (t *Confirmed) Forget(recommendation types.NamespacedName) {
-	if t != nil {
-		t.until.Forget(recommendation)
-	}
 }

@@ -115,12 +115,8 @@ func (t *Grants) Publish(node string, grants map[types.UID]Pod) []types.Namespac
 	return slices.SortedFunc(maps.Keys(changed), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// Of returns what a pod was granted; false: nothing, so that it stays as it is. A nil *Grants has no
-// grants.
+// Of returns what a pod was granted; false: nothing, so that it stays as it is.
 func (t *Grants) Of(pod types.UID) (Pod, bool) {
-	if t == nil {
-		return Pod{}, false
-	}
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
 	granted, ok := t.grants[pod]
@@ -129,12 +125,8 @@ func (t *Grants) Of(pod types.UID) (Pod, bool) {
 
 // Hold replaces what is known of a workload's pods: held are the pods that keep their size whatever they
 // are granted, stays those that may not be evicted, each with the reason. It returns whether anything is
-// new, which includes the first report of a workload. The maps are kept: do not change them afterwards. A
-// nil *Grants ignores it.
+// new, which includes the first report of a workload. The maps are kept: do not change them afterwards.
 func (t *Grants) Hold(workload types.NamespacedName, held, stays map[types.UID]string) bool {
-	if t == nil {
-		return false
-	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if t.looked == nil {
@@ -148,9 +140,6 @@ func (t *Grants) Hold(workload types.NamespacedName, held, stays map[types.UID]s
 // Forget drops what is known of the pods of a workload that is gone or no longer shares nodes. It returns
 // whether anything was known. It leaves the grants alone, which belong to the nodes.
 func (t *Grants) Forget(workload types.NamespacedName) bool {
-	if t == nil {
-		return false
-	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	known := t.looked[workload]
@@ -160,15 +149,14 @@ func (t *Grants) Forget(workload types.NamespacedName) bool {
 	return known
 }
 
-// Held returns why a pod of a workload keeps its size; empty: it does not have to. Unlike Of, it must not
-// be called on nil.
+// Held returns why a pod of a workload keeps its size; empty: it does not have to.
 func (t *Grants) Held(workload types.NamespacedName, pod types.UID) string {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
 	return t.of(&t.held, workload, pod)
 }
 
-// Stays returns why a pod of a workload may not be evicted; empty: it may. It must not be called on nil.
+// Stays returns why a pod of a workload may not be evicted; empty: it may.
 func (t *Grants) Stays(workload types.NamespacedName, pod types.UID) string {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()

@@ -27,9 +27,6 @@ func TestPublishTellsOfChanges(t *testing.T) {
 	assert.False(t, known)
 	assert.Empty(t, table.Publish("node-2", nil), "a node without pods")
 	assert.Equal(t, []types.NamespacedName{db}, table.Publish("node-1", nil))
-	var none *Grants
-	_, known = none.Of("b")
-	assert.False(t, known, "nobody grants anything")
 }
 
 func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
@@ -45,9 +42,6 @@ func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
 	assert.Equal(t, "DoNotDisrupt", table.Stays(web, "a"))
 	assert.Empty(t, table.Stays(web, "b"))
 	assert.Equal(t, "Mode", table.Held(db, "c"))
-	var none *Grants
-	assert.False(t, none.Hold(web, nil, nil))
-	assert.False(t, none.Forget(web))
 }
 
 // After a start nothing is known of what holds a workload's pods, which is not that nothing does.

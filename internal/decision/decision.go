@@ -77,16 +77,13 @@ type Container struct {
 	Wants display.Amounts `json:"wants"`
 	Gets  display.Amounts `json:"gets"`
 	// Base and Peak are its demand, Share what is its own of the node; absent where the leader was not asked.
-	Base  *Demand          `json:"base,omitempty"`
-	Peak  *Demand          `json:"peak,omitempty"`
+	Base  *display.Pair    `json:"base,omitempty"`
+	Peak  *display.Pair    `json:"peak,omitempty"`
 	Share *display.Amounts `json:"share,omitempty"`
 	// Why says why it gets something else than its share, Steps how its share came about.
 	Why   []Why          `json:"why,omitempty"`
 	Steps []display.Step `json:"steps,omitempty"`
 }
-
-// Demand for each resource; nil (null) was not measured.
-type Demand = display.Pair
 
 // Why a container gets something else of a resource than its share.
 type Why struct {
@@ -117,11 +114,6 @@ type Holder struct {
 // PairOf writes an amount of each resource.
 func PairOf(a [2]recommender.Amount) Pair {
 	return Pair{CPU: recommender.Format(recommender.CPU, a[recommender.CPU]), Memory: recommender.Format(recommender.Memory, a[recommender.Memory])}
-}
-
-// DemandOf writes what was measured of a demand.
-func DemandOf(a [2]recommender.Amount, known [2]bool) *Demand {
-	return new(display.PairOf(a, known))
 }
 
 // LeaseName is that of the lease by which the operator's replicas choose their leader.

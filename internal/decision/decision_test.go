@@ -9,12 +9,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 )
 
 // TestDemandThatWasNotMeasuredIsNull: a script must not take it for 0.
 func TestDemandThatWasNotMeasuredIsNull(t *testing.T) {
-	body, err := json.Marshal(DemandOf([2]recommender.Amount{recommender.CPU: 250, recommender.Memory: 5}, [2]bool{recommender.CPU: true}))
+	body, err := json.Marshal(display.PairOf([2]recommender.Amount{recommender.CPU: 250, recommender.Memory: 5}, [2]bool{recommender.CPU: true}))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"cpu":"250m","memory":null}`, string(body))
 }

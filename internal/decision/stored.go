@@ -28,8 +28,11 @@ func Stored(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev1.Po
 		}
 		rec := recommendation(pod)
 		answer.Pods = append(answer.Pods, podOf(pod, rec))
-		if v, goes := leaving(pod, rec); goes {
-			answer.Evictions = append(answer.Evictions, v)
+		if rec != nil && board.Leaving(pod, rec) {
+			answer.Evictions = append(answer.Evictions, Eviction{
+				Name: pod.Namespace + "/" + pod.Name, Ranking: string(rec.Spec.EvictionRanking),
+				Reason: "it does not fit beside the others; the event Evicting of its AttuneRecommendation says why",
+			})
 		}
 	}
 	ledger := board.LedgerOf(node, all, recommendation)
@@ -84,15 +87,4 @@ func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Con
 		}
 	}
 	return display.AmountsOf(size)
-}
-
-// leaving returns the eviction of a pod for want of room; false where none is under way.
-func leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (Eviction, bool) {
-	if rec == nil || !board.Leaving(pod, rec) {
-		return Eviction{}, false
-	}
-	return Eviction{
-		Name: pod.Namespace + "/" + pod.Name, Ranking: string(rec.Spec.EvictionRanking),
-		Reason: "it does not fit beside the others; the event Evicting of its AttuneRecommendation says why",
-	}, true
 }

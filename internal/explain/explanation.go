@@ -181,14 +181,18 @@ func Offline(in recommender.Input) Container {
 	rec := recommender.Recommend(in)
 	// The target comes from the recommender; the step towards it from the same function as for a running pod.
 	to := heading{
-		container:        in.Container,
-		target:           rec.Target,
-		memoryLimitFloor: rec.MemoryLimitFloor,
-		holds:            holdsOf(rec.Holds),
-		settings:         in.Settings,
+		move:  recommender.Move{Container: in.Container, MemoryLimitFloor: rec.MemoryLimitFloor, Settings: in.Settings},
+		holds: holdsOf(rec.Holds),
+	}
+	// A target of zero means to the recommender that the resource stays: one with a hold does.
+	target := rec.Target
+	for _, r := range recommender.Resources {
+		if held(to.holds, r) {
+			target[r] = recommender.Allocation{}
+		}
 	}
 	// The container runs nowhere, so its original size is its present one too.
-	change := to.from(in.Original, in.Original)
+	change := to.toward(target, in.Original, in.Original)
 	return Container{
 		Name:       in.Container,
 		Confidence: rounded(rec.Confidence),

@@ -128,14 +128,11 @@ func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 // heading returns where the stored recommendation leads. Settings must be known.
 func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
 	to := heading{
-		container: stored.Name,
-		target:    podview.FromResources(stored.Target),
-		holds:     append([]Hold{}, stored.Holds...),
-		settings:  *l.Settings,
-		largest:   podview.LargestNode(l.Recommendation.Spec.LargestNode),
+		move:  recommender.Move{Container: stored.Name, Settings: *l.Settings, Largest: podview.LargestNode(l.Recommendation.Spec.LargestNode)},
+		holds: stored.Holds,
 	}
 	if stored.MemoryLimitFloor != nil {
-		to.memoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
+		to.move.MemoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
 	}
 	return to
 }
@@ -150,15 +147,15 @@ func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 		return &step{live: live, change: to.toward(target, live, original)}
 	}
 	// The template is shown where no pod runs. The first pod replaces it.
-	if template, known := l.Template[to.container]; known {
+	if template, known := l.Template[stored.Name]; known {
 		shown = next(template, template)
 	}
 	for _, pod := range l.Pods {
-		has, ok := podview.ByName(pod.Containers)[to.container]
+		has, ok := podview.ByName(pod.Containers)[stored.Name]
 		if !ok {
 			continue
 		}
-		taken := next(has.Size, l.original(pod, to.container, has.Size))
+		taken := next(has.Size, l.original(pod, stored.Name, has.Size))
 		if len(explained.Pods) == 0 || taken.moves() && !shown.moves() {
 			shown = taken
 		}
@@ -198,41 +195,16 @@ func (l Live) original(pod LivePod, container string, live recommender.Size) rec
 	return live
 }
 
-// heading is a container's target with what its next step needs to know.
+// heading is where a container goes: the move without its sizes, and the holds on its resources.
 type heading struct {
-	container string
-	// target is the recommended size; memoryLimitFloor is the lowest memory limit, in bytes, or 0.
-	target           recommender.Size
-	memoryLimitFloor recommender.Amount
-	// largest is what a limit is raised to at most, or 0.
-	largest  [2]recommender.Amount
-	holds    []Hold
-	settings recommender.Settings
-}
-
-// from returns the next step from the size live. A resource with a hold stays as it is.
-func (h heading) from(live, original recommender.Size) recommender.Change {
-	// A target of zero means to the recommender that the resource stays.
-	target := h.target
-	for _, r := range recommender.Resources {
-		if held(h.holds, r) {
-			target[r] = recommender.Allocation{}
-		}
-	}
-	return h.toward(target, live, original)
+	move  recommender.Move
+	holds []Hold
 }
 
 // toward returns the next step from the size live to a target.
 func (h heading) toward(target, live, original recommender.Size) recommender.Change {
-	return recommender.NextStep(recommender.Move{
-		Container:        h.container,
-		Target:           target,
-		MemoryLimitFloor: h.memoryLimitFloor,
-		Largest:          h.largest,
-		Live:             live,
-		Original:         original,
-		Settings:         h.settings,
-	})
+	h.move.Target, h.move.Live, h.move.Original = target, live, original
+	return recommender.NextStep(h.move)
 }
 
 // next returns the size after the step. A resource that was never measured has no next size, because nothing is

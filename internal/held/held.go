@@ -30,11 +30,12 @@ type Thing struct {
 // Readiness is the condition Ready of a policy.
 type Readiness struct {
 	// Ready is True, False or Unknown.
-	Ready string
+	Ready string `json:"ready"`
 	// Reason and Message are those of the condition; without one the message says that the operator has not looked yet.
-	Reason, Message string
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 	// NeedsPerson is true where a person has to act.
-	NeedsPerson bool
+	NeedsPerson bool `json:"needsAttention"`
 }
 
 // SeedWithheld is the Reason of a workload whose new pods are not sized; the Message is the word of spec.seedWithheld.

@@ -35,6 +35,7 @@ import (
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/autoscale/lookup"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
 	policylookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
@@ -104,11 +105,13 @@ func (a *autoscaled) startLoops() {
 	require.NoError(a.t, mgr.Add(autoscalers))
 	settings := policylookup.Reader{Client: mgr.GetClient()}
 	policies := &policyloop.Controller{
-		Client: mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,
+		Confirmed: &board.Confirmed{},
+		Client:    mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,
 		Sized: workload.Sized{Rollouts: a.rollouts},
 	}
 	require.NoError(a.t, policies.Register(mgr, fresh))
 	workloads := &workloadloop.Controller{
+		Grants: &board.Grants{}, Confirmed: &board.Confirmed{},
 		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: workload.Sized{Rollouts: a.rollouts}},
 		Events: event.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}

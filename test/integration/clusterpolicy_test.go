@@ -22,6 +22,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	policyloop "attune.io/attune/controller/policy"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/trim"
@@ -44,7 +45,8 @@ func newEverywhere(t *testing.T) everywhere {
 	})
 	require.NoError(t, err)
 	policies := &policyloop.Controller{
-		Client: mgr.GetClient(), History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Operator: e.operator,
+		Confirmed: &board.Confirmed{},
+		Client:    mgr.GetClient(), History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Operator: e.operator,
 		Settings: lookup.Reader{Client: mgr.GetClient(), Operator: policy.Operator{Namespace: e.operator}, Clusterwide: true},
 	}
 	require.NoError(t, policies.Register(mgr, make(chan genericevent.TypedGenericEvent[string])))

@@ -29,6 +29,7 @@ import (
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale/lookup"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
 	policylookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/scaled"
@@ -102,9 +103,10 @@ func TestKindsThatAreAdded(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.mgr.Add(autoscalers))
 	sized, settings := w.sizes(cloneSets, databases), policylookup.Reader{Client: w.mgr.GetClient()}
-	policies := &policyloop.Controller{Client: w.mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Sized: sized}
+	policies := &policyloop.Controller{Confirmed: &board.Confirmed{}, Client: w.mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Sized: sized}
 	require.NoError(t, policies.Register(w.mgr, fresh))
 	workloads := &workloadloop.Controller{
+		Grants: &board.Grants{}, Confirmed: &board.Confirmed{},
 		Client: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,
 		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}),
 	}

@@ -346,7 +346,8 @@ func workloadLoopWakes(t *testing.T) {
 	told := make(chan genericevent.TypedGenericEvent[types.NamespacedName])
 	sized := w.sizes(woken)
 	workloads := &workloadloop.Controller{
-		Client: w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
+		Confirmed: &board.Confirmed{},
+		Client:    w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
 		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}), Grants: &board.Grants{},
 	}
 	require.NoError(t, workloads.Register(w.mgr, told))
@@ -444,7 +445,8 @@ func newPolicyWaking(t *testing.T) *policyWaking {
 	w := &policyWaking{waking: newWaking(t, &v1alpha1.AttunePolicy{}, kubelet.Options{}), fresh: make(chan genericevent.TypedGenericEvent[string])}
 	w.gathers, w.sized = 2*time.Second, w.sizes(woken)
 	policies := &policyloop.Controller{
-		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.looks}, Sized: w.sized,
+		Confirmed: &board.Confirmed{},
+		Client:    w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.looks}, Sized: w.sized,
 	}
 	require.NoError(t, policies.Register(w.mgr, w.fresh))
 	watches := policies.Watches()

@@ -32,10 +32,12 @@ func (w *world) rivalry(sees *usages) *rival {
 	settings := lookup.Reader{Client: w.client}
 	r := &rival{w: w}
 	r.policies = &policyloop.Controller{
-		Operator: "attune-other", Client: w.client, History: sees, Autoscalers: none{}, Clock: w.clock, Settings: settings,
+		Confirmed: &board.Confirmed{},
+		Operator:  "attune-other", Client: w.client, History: sees, Autoscalers: none{}, Clock: w.clock, Settings: settings,
 	}
 	r.workloads = &workloadloop.Controller{
-		Client: w.client, Live: w.linked, Clock: w.clock, Settings: settings, Autoscalers: none{},
+		Confirmed: &board.Confirmed{},
+		Client:    w.client, Live: w.linked, Clock: w.clock, Settings: settings, Autoscalers: none{},
 		Access: workloadloop.Access{Operator: "attune-other", ServerVersion: "v1.37.1"},
 		Events: event.NewRecorder(w.told, w.clock), Grants: &board.Grants{},
 	}

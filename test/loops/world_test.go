@@ -228,9 +228,10 @@ func (w *world) secondNode(options kubelet.Options) {
 func (w *world) wire() {
 	settings := lookup.Reader{Client: w.client, Operator: policy.Operator{SourceNamespaces: w.sources}}
 	clock := skewed{w.clock, w.ahead}
-	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings, Events: event.NewRecorder(w.told, clock)}
+	w.policies = &policyloop.Controller{Confirmed: &board.Confirmed{}, Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings, Events: event.NewRecorder(w.told, clock)}
 	w.workloads = &workloadloop.Controller{
-		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, RecentCPU: w.usage,
+		Confirmed: &board.Confirmed{},
+		Client:    w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, RecentCPU: w.usage,
 		Access: workloadloop.Access{ServerVersion: "v1.37.1", Rights: w.rights, Evictions: w.evictions},
 		Events: event.NewRecorder(w.told, clock), Grants: &board.Grants{}, HeldChanged: func(types.NamespacedName) { w.changes++ },
 	}

@@ -86,6 +86,9 @@ type NodeFile struct {
 	Evictions []nodeEviction `json:"evictions"`
 	// Overcommitted is true where the pods do not fit and none may be evicted to make them fit.
 	Overcommitted bool `json:"overcommitted"`
+
+	// said has the evictions and the steps of the grants, which are written as those of a node in the cluster.
+	said decision.Node
 }
 
 // nodePod is a pod that stays on the node.
@@ -107,10 +110,8 @@ type nodeContainer struct {
 	// MemoryLimit is nil where the grant has none.
 	MemoryLimit *string `json:"memoryLimit"`
 
-	// demand is what the file has of it, steps how the grant was computed.
+	// demand is what the file has of it.
 	demand node.Container
-	// steps are those of the resources with a demand; -o wide shows them.
-	steps []recommender.Step
 }
 
 // nodeEviction is a pod that would be evicted.
@@ -119,9 +120,6 @@ type nodeEviction struct {
 	Name string `json:"name"`
 	// Reason is the sentence of the recommender.
 	Reason string `json:"reason"`
-
-	// as is the eviction ranking of the pod.
-	as string
 }
 
 // NewNodeFile makes the answer of a result. Grants are in the order of all containers of all pods; steps returns
@@ -131,7 +129,8 @@ func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, cont
 	gone := map[int]bool{}
 	for _, v := range result.Evictions {
 		gone[v.Pod] = true
-		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason(), as: v.Ranking.String()})
+		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason()})
+		answer.said.Evictions = append(answer.said.Evictions, decision.Eviction{Name: v.Name, Reason: v.Reason(), Ranking: v.Ranking.String()})
 	}
 	// result.Grants is one flat list over the containers of all pods, evicted ones included.
 	first := 0
@@ -142,17 +141,21 @@ func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, cont
 		if gone[i] {
 			continue
 		}
-		pod := nodePod{Name: p.Name}
+		pod, said := nodePod{Name: p.Name}, decision.Pod{Name: p.Name}
 		for j, g := range grants {
 			measured := demands.Measured[i][j]
-			c := newNodeContainer(p.Containers[j], g, measured)
-			// Steps of a resource without a demand explain nothing: the container keeps what it holds.
-			c.steps = slices.DeleteFunc(steps(i, j), func(s recommender.Step) bool { return !measured[s.Resource] })
-			pod.Containers = append(pod.Containers, c)
+			c := decision.Container{Name: p.Containers[j].Name}
+			for _, s := range steps(i, j) {
+				if measured[s.Resource] { // else the container keeps what it holds, and the step explains nothing
+					c.Steps = append(c.Steps, display.StepOf(s))
+				}
+			}
+			pod.Containers, said.Containers = append(pod.Containers, newNodeContainer(p.Containers[j], g, measured)), append(said.Containers, c)
 		}
-		answer.Pods = append(answer.Pods, pod)
+		answer.Pods, answer.said.Pods = append(answer.Pods, pod), append(answer.said.Pods, said)
 	}
 	slices.SortFunc(answer.Pods, func(a, b nodePod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(answer.said.Pods, func(a, b decision.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return answer
 }
 
@@ -173,9 +176,9 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 func (a NodeFile) Human(wide bool) (string, error) {
 	text := Text(a.table(), wide)
 	if wide {
-		text += Below(a.computation(), wide)
+		text += Below(a.said.Computation(), wide)
 	}
-	text += Below(a.evictions(), wide)
+	text += Below(a.said.Leaving(), wide)
 	if a.Overcommitted {
 		text += "\n" + decision.NoRoom + "\n"
 	}
@@ -210,26 +213,4 @@ func orDash(r recommender.Resource, amount recommender.Amount) string {
 		return ""
 	}
 	return display.Readable(r, recommender.Format(r, amount))
-}
-
-// computation has one row for each step by which a grant was computed.
-func (a NodeFile) computation() display.Table {
-	t := display.Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
-	for _, p := range a.Pods {
-		for _, c := range p.Containers {
-			for _, s := range c.steps {
-				t.Add(p.Name, c.Name, s.Resource.String(), s.Name, display.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
-			}
-		}
-	}
-	return t
-}
-
-// evictions has one row for each pod that would be evicted, in their order.
-func (a NodeFile) evictions() display.Table {
-	t := display.Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
-	for _, v := range a.Evictions {
-		t.Add(v.Name, v.as, v.Reason)
-	}
-	return t
 }

@@ -13,20 +13,11 @@ import (
 
 // Sizes of charts, in the units of their viewBox.
 const (
-	wide             = chart.Wide
-	left, right      = chart.Left, chart.Right
-	above, below     = chart.Above, chart.Below
 	frontierHigh     = 380.0
 	reliabilityWide  = 420.0
 	labelHigh        = 11.0
 	labelWide        = 5.6
 	mostLabelAttempt = 12
-)
-
-// tick and place are those of all charts.
-type (
-	tick  = chart.Tick
-	place = chart.Place
 )
 
 // plot is the chart of one resource of one series.
@@ -36,11 +27,11 @@ type plot struct {
 	Usage, Request, Limit string
 	// Short are the parts with a shortage, as places and widths.
 	Short  []bar
-	X, Y   []tick
+	X, Y   []chart.Tick
 	Legend string
 }
 
-type bar struct{ At, Width place }
+type bar struct{ At, Width chart.Place }
 
 // plots of a series: of each resource that was measured.
 func plots(s Shown, number int) (all []plot) {
@@ -70,11 +61,11 @@ func plotOf(s Shown, r recommender.Resource) (plot, bool) {
 	p := plot{Title: fmt.Sprintf("%s of %s over time", r, s.Series), Usage: axes.Area(points(s.Line, func(m backtest.Moment) float64 { return m.Most[r] }))}
 	p.Request = axes.Line(points(s.Line, func(m backtest.Moment) float64 { return m.Request[r] }))
 	short := 0
-	width := math.Max(2, (wide-left-right)/float64(len(s.Line)))
+	width := math.Max(2, (chart.Wide-chart.Left-chart.Right)/float64(len(s.Line)))
 	for _, m := range s.Line {
 		if m.Short[r] {
 			short++
-			p.Short = append(p.Short, bar{place(axes.X(m.At) - width), place(width)})
+			p.Short = append(p.Short, bar{chart.Place(axes.X(m.At) - width), chart.Place(width)})
 		}
 	}
 	what := "above the request"
@@ -111,15 +102,15 @@ type frontier struct {
 	Points                []point
 	// Sweep is the line through the members of a sweep.
 	Sweep string
-	X, Y  []tick
+	X, Y  []chart.Tick
 }
 
 // point is one strategy.
 type point struct {
-	X, Y           place
+	X, Y           chart.Place
 	Name, Title    string
 	Policy, Member bool
-	LabelX, LabelY place
+	LabelX, LabelY chart.Place
 }
 
 // frontiers of the resources that were measured.
@@ -137,36 +128,28 @@ var incidents = [2]string{recommender.CPU: "starved minutes a container-day", re
 func frontierOf(p Page, r recommender.Resource) frontier {
 	f := frontier{ID: "frontier-" + r.String(), Axis: incidents[r], Title: fmt.Sprintf("Slack of %s against %s", r, incidents[r])}
 	f.Text = "Towards the lower left is better: less is reserved without need, and less is short. The table of all results has the numbers."
-	type entry struct {
-		of             backtest.Report
-		policy, member bool
-	}
-	entries := []entry{{p.Policy, true, false}}
-	for _, of := range p.Others {
-		entries = append(entries, entry{of, false, false})
-	}
-	for _, of := range p.Sweep {
-		entries = append(entries, entry{of, false, true})
-	}
+	all := p.all()
 	least, most := math.Inf(1), 0.0
-	for _, e := range entries {
-		if n := e.of.Incidents(r); e.of.Of[r].Measured && n > 0 {
+	for _, of := range all {
+		if n := of.Incidents(r); of.Of[r].Measured && n > 0 {
 			least, most = min(least, n), max(most, n)
 		}
 	}
 	scale := newDecades(least, most)
-	y := func(slack float64) float64 { return frontierHigh - below - (frontierHigh-above-below)*slack }
+	y := func(slack float64) float64 {
+		return frontierHigh - chart.Below - (frontierHigh-chart.Above-chart.Below)*slack
+	}
 	var path []string
-	for _, e := range entries {
-		if !e.of.Of[r].Measured {
+	for i, of := range all {
+		if !of.Of[r].Measured {
 			continue
 		}
-		at := point{X: place(scale.x(e.of.Incidents(r))), Y: place(y(e.of.Of[r].FleetSlack)), Policy: e.policy, Member: e.member}
-		at.Title = fmt.Sprintf("%s: slack %s, %s %s", e.of.Name, percent(e.of.Of[r].FleetSlack), chart.Figure(e.of.Incidents(r)), incidents[r])
-		if e.member {
+		at := point{X: chart.Place(scale.x(of.Incidents(r))), Y: chart.Place(y(of.Of[r].FleetSlack)), Policy: i == 0, Member: i > len(p.Others)}
+		at.Title = fmt.Sprintf("%s: slack %s, %s %s", of.Name, percent(of.Of[r].FleetSlack), chart.Figure(of.Incidents(r)), incidents[r])
+		if at.Member {
 			path = append(path, at.X.String()+" "+at.Y.String())
 		} else {
-			at.Name = e.of.Name
+			at.Name = of.Name
 		}
 		f.Points = append(f.Points, at)
 	}
@@ -197,14 +180,14 @@ const zeroWide = 40.0
 
 func (d decades) x(n float64) float64 {
 	if n <= 0 {
-		return left + zeroWide/2
+		return chart.Left + zeroWide/2
 	}
 	part := (math.Log10(n) - float64(d.first)) / float64(d.last-d.first)
-	return left + zeroWide + (wide-left-zeroWide-right-90)*part
+	return chart.Left + zeroWide + (chart.Wide-chart.Left-zeroWide-chart.Right-90)*part
 }
 
-func (d decades) ticks() []tick {
-	all := []tick{chart.At(d.x(0), "0")}
+func (d decades) ticks() []chart.Tick {
+	all := []chart.Tick{chart.At(d.x(0), "0")}
 	for n := d.first; n <= d.last; n++ {
 		all = append(all, chart.At(d.x(math.Pow10(n)), chart.Figure(math.Pow10(n))))
 	}
@@ -230,7 +213,7 @@ func label(points []point) {
 			b.y = float64(p.Y) + 4 + labelHigh*float64((n+1)/2)*float64(1-n%2*2)
 		}
 		placed = append(placed, b)
-		p.LabelX, p.LabelY = place(b.x), place(b.y)
+		p.LabelX, p.LabelY = chart.Place(b.x), chart.Place(b.y)
 	}
 }
 
@@ -239,7 +222,7 @@ type reliability struct {
 	ID, Title, Text string
 	Points          []point
 	Diagonal        string
-	X, Y            []tick
+	X, Y            []chart.Tick
 	Rows            [][4]string
 }
 
@@ -263,8 +246,8 @@ func reliabilityOf(bins []backtest.Promises, r recommender.Resource) reliability
 	scale := func(part, from, to float64) float64 {
 		return from + (to-from)*math.Max(0, (math.Log10(math.Max(part, 1e-9))+decadesOfPromises)/decadesOfPromises)
 	}
-	x := func(part float64) float64 { return scale(part, left, reliabilityWide-right) }
-	y := func(part float64) float64 { return scale(part, frontierHigh-below, above) }
+	x := func(part float64) float64 { return scale(part, chart.Left, reliabilityWide-chart.Right) }
+	y := func(part float64) float64 { return scale(part, frontierHigh-chart.Below, chart.Above) }
 	what := "time with more CPU used than requested"
 	if r == recommender.Memory {
 		what = "hours with memory beyond the limit"
@@ -272,11 +255,11 @@ func reliabilityOf(bins []backtest.Promises, r recommender.Resource) reliability
 	c := reliability{
 		ID: "promises-" + r.String(), Title: fmt.Sprintf("Promised and observed part of %s", what),
 		Text:     "On the line a promise is kept exactly, above it more was short than promised. The table beside it has the numbers.",
-		Diagonal: fmt.Sprintf("M%s %sL%s %s", place(x(1e-5)), place(y(1e-5)), place(x(1)), place(y(1))),
+		Diagonal: fmt.Sprintf("M%s %sL%s %s", chart.Place(x(1e-5)), chart.Place(y(1e-5)), chart.Place(x(1)), chart.Place(y(1))),
 	}
 	for _, b := range bins {
 		promised, observed := b.PromisedPart(), b.ObservedPart()
-		c.Points = append(c.Points, point{X: place(x(promised)), Y: place(y(observed)), Title: fmt.Sprintf("promised %s %%, observed %s %%, %d decisions", chart.Figure(100*promised), chart.Figure(100*observed), b.Decisions)})
+		c.Points = append(c.Points, point{X: chart.Place(x(promised)), Y: chart.Place(y(observed)), Title: fmt.Sprintf("promised %s %%, observed %s %%, %d decisions", chart.Figure(100*promised), chart.Figure(100*observed), b.Decisions)})
 		c.Rows = append(c.Rows, [4]string{chart.Figure(100*promised) + " %", chart.Figure(100*observed) + " %", fmt.Sprint(b.Decisions), chart.Figure(b.Time.Hours())})
 	}
 	for n := -5; n <= 0; n++ {

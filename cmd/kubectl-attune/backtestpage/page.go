@@ -42,6 +42,11 @@ type Page struct {
 	Budgets []string
 }
 
+// all results in the order of tables: that of the policy, of what it is compared with, and of the sweep.
+func (p Page) all() []backtest.Report {
+	return slices.Concat([]backtest.Report{p.Policy}, p.Others, p.Sweep)
+}
+
 // Saved is what a policy would have requested less than something else, over the containers of which both are known. Amounts
 // are core-hours and GiB-hours, by resource.
 type Saved struct {
@@ -85,13 +90,6 @@ func Write(w io.Writer, p Page) error { return page.Execute(w, p) }
 
 func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + " %" }
 
-func slack(r backtest.ResourceReport) string {
-	if !r.Measured {
-		return "–"
-	}
-	return percent(r.FleetSlack)
-}
-
 // row of the table of results.
 type row struct {
 	Name    string
@@ -102,11 +100,10 @@ type row struct {
 }
 
 // reports are the rows of the table: the policy, what it is compared with, the sweep.
-func reports(p Page) []row {
-	rows := []row{rowOf(p.Policy)}
-	rows[0].Policy = true
-	for _, r := range slices.Concat(p.Others, p.Sweep) {
+func reports(p Page) (rows []row) {
+	for i, r := range p.all() {
 		rows = append(rows, rowOf(r))
+		rows[i].Policy = i == 0
 	}
 	return rows
 }
@@ -114,10 +111,10 @@ func reports(p Page) []row {
 func rowOf(r backtest.Report) row {
 	out := row{Name: r.Name, CPU: [3]string{"–", "–", "–"}, Memory: [2]string{"–", "–"}, Resizes: chart.Figure(r.Resizes)}
 	if of := r.Of[recommender.CPU]; of.Measured {
-		out.CPU = [3]string{slack(of), chart.Figure(r.StarvedMinutes), chart.Figure(r.DeepMinutes)}
+		out.CPU = [3]string{percent(of.FleetSlack), chart.Figure(r.StarvedMinutes), chart.Figure(r.DeepMinutes)}
 	}
 	if of := r.Of[recommender.Memory]; of.Measured {
-		out.Memory = [2]string{slack(of), chart.Figure(r.OOMHours)}
+		out.Memory = [2]string{percent(of.FleetSlack), chart.Figure(r.OOMHours)}
 		if r.Own {
 			out.Memory[1] += " (own limit " + chart.Figure(r.OwnOOMHours) + ")"
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"attune.io/attune/internal/chart"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 )
@@ -159,6 +160,6 @@ func TestLabels(t *testing.T) {
 			assert.False(t, near, "%s and %s", a.Name, b.Name)
 		}
 	}
-	assert.Equal(t, place(104), points[3].LabelY)
+	assert.Equal(t, chart.Place(104), points[3].LabelY)
 	assert.Zero(t, points[4].LabelX)
 }

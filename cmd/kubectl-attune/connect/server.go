@@ -39,7 +39,7 @@ func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha
 	}
 	config := prometheus.ConfigOf(source, prometheus.Credentials{})
 	config.Labels, config.MaxBytes = labels, mostAnswer
-	name, namespace, inside := serviceOf(source.Address)
+	name, namespace, port, inside := serviceOf(source.Address)
 	if !inside {
 		return prometheus.New(config)
 	}
@@ -51,39 +51,32 @@ func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha
 	case err != nil:
 		return nil, fmt.Errorf("reading the Service of %s: %w", source.Address, err)
 	}
-	pod, port, err := behind(ctx, c, &service, portOf(source.Address))
+	pod, number, err := behind(ctx, c, &service, port)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be reached: %w; or give --address with one that this machine reaches", source.Address, err)
 	}
-	config.Through = forwarded{fetch, namespace, pod, port}
+	config.Through = forwarded{fetch, namespace, pod, number}
 	return prometheus.New(config)
 }
 
 // serviceOf takes an address for that of a Service; false where its host does not look like one.
-func serviceOf(address string) (name, namespace string, ok bool) {
+func serviceOf(address string) (name, namespace string, port int32, ok bool) {
 	base, err := url.Parse(address)
 	if err != nil {
-		return "", "", false
+		return "", "", 0, false
 	}
 	parts := strings.Split(base.Hostname(), ".")
 	if len(parts) < 2 || len(parts) > 2 && parts[2] != "svc" {
-		return "", "", false
+		return "", "", 0, false
 	}
-	return parts[0], parts[1], true
-}
-
-func portOf(address string) int32 {
-	base, err := url.Parse(address)
-	if err != nil {
-		return 0
-	}
-	if port, err := strconv.ParseInt(base.Port(), 10, 32); err == nil {
-		return int32(port)
-	}
+	port = 80
 	if base.Scheme == "https" {
-		return 443
+		port = 443
 	}
-	return 80
+	if given, err := strconv.ParseInt(base.Port(), 10, 32); err == nil {
+		port = int32(given)
+	}
+	return parts[0], parts[1], port, true
 }
 
 // behind finds a running pod of a Service, and the port on which it listens for the Service's.

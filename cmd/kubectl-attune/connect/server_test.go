@@ -25,15 +25,15 @@ func TestAddressesOfServices(t *testing.T) {
 		"http://prometheus.monitoring.svc":                    {"prometheus", "monitoring", 80, true},
 		"http://prometheus.monitoring.svc.cluster.local:9090": {"prometheus", "monitoring", 9090, true},
 		"https://a.b":                         {"a", "b", 443, true},
-		"http://localhost:9090":               {port: 9090},
-		"http://prometheus.shop.example:9090": {port: 9090},
+		"http://localhost:9090":               {},
+		"http://prometheus.shop.example:9090": {},
 		"://":                                 {},
 	} {
-		name, namespace, inside := serviceOf(address)
+		name, namespace, port, inside := serviceOf(address)
 		assert.Equal(t, want.inside, inside, address)
 		assert.Equal(t, want.name, name, address)
 		assert.Equal(t, want.namespace, namespace, address)
-		assert.Equal(t, want.port, portOf(address), address)
+		assert.Equal(t, want.port, port, address)
 	}
 }
 

@@ -74,12 +74,6 @@ func horizontalAutoscalers(seen *Seen, f *findings) {
 	f.fine("no HorizontalPodAutoscaler scales on a request that a policy sizes")
 }
 
-// growth is what a workload's running pods need more for their targets, of requests and limits.
-type growth struct {
-	id workload.Identity
-	of recommender.Size
-}
-
 // quotas looks whether the growth of every workload to its targets has room in the quotas of its namespace. Quotas with
 // scopes are left out: which pods they count depends on each pod.
 func quotas(seen *Seen, f *findings) {
@@ -88,33 +82,36 @@ func quotas(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	for _, g := range seen.growths() {
+	growths := seen.growths()
+	for _, id := range slices.SortedFunc(maps.Keys(growths), func(a, b workload.Identity) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.String(), b.String()))
+	}) {
 		for q := range seen.Neighbours.Quotas.all() {
-			if q.Namespace == g.id.Namespace && len(q.Spec.Scopes) == 0 && q.Spec.ScopeSelector == nil {
-				g.within(q, f)
+			if q.Namespace == id.Namespace && len(q.Spec.Scopes) == 0 && q.Spec.ScopeSelector == nil {
+				within(q, id, growths[id], f)
 			}
 		}
 	}
 	f.fine("the quotas have room for every target")
 }
 
-// within judges the growth by one quota.
-func (g growth) within(q *corev1.ResourceQuota, f *findings) {
+// within judges the growth of a workload by one quota.
+func within(q *corev1.ResourceQuota, id workload.Identity, growth recommender.Size, f *findings) {
 	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
 		counted, ok := constraint.CountedBy(name)
 		if !ok {
 			continue
 		}
 		hard, used, known := counted.State(q, name)
-		if more := counted.Of(g.of); known && more > 0 && more > hard-used {
+		if more := counted.Of(growth); known && more > 0 && more > hard-used {
 			f.add(Warning, "kubectl edit resourcequota "+q.Name+" --namespace "+q.Namespace, "quota %s of namespace %s has %s left of %s, and %s needs %s more for its targets",
-				q.Name, q.Namespace, recommender.Format(counted.Resource, max(0, hard-used)), name, g.id, recommender.Format(counted.Resource, more))
+				q.Name, q.Namespace, recommender.Format(counted.Resource, max(0, hard-used)), name, id, recommender.Format(counted.Resource, more))
 		}
 	}
 }
 
-// growths returns the workloads whose running pods are to grow, by name.
-func (s *Seen) growths() []growth {
+// growths returns what the running pods of workloads need more for their targets, of requests and limits.
+func (s *Seen) growths() map[workload.Identity]recommender.Size {
 	recs := map[workload.Identity]*v1alpha1.AttuneRecommendation{}
 	for rec := range s.Recommendations.all() {
 		if rec.Spec.Mode != v1alpha1.UpdateObserve {
@@ -128,16 +125,9 @@ func (s *Seen) growths() []growth {
 		if !owned || rec == nil || !podview.Running(pod) {
 			continue
 		}
-		sums[id] = plus(sums[id], needs(pod, rec))
+		sums[id] = podview.Combine(sums[id], needs(pod, rec), savings.Plus)
 	}
-	all := make([]growth, 0, len(sums))
-	for id, of := range sums {
-		all = append(all, growth{id, of})
-	}
-	slices.SortFunc(all, func(a, b growth) int {
-		return cmp.Or(strings.Compare(a.id.Namespace, b.id.Namespace), strings.Compare(a.id.String(), b.id.String()))
-	})
-	return all
+	return sums
 }
 
 // needs returns what one pod needs more for the targets of its containers. A resource that is held grows by nothing, and
@@ -150,27 +140,17 @@ func needs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (sum recommender
 		if !there {
 			continue
 		}
-		target := podview.FromResources(t.Target)
+		more := podview.Combine(podview.FromResources(t.Target), now.Size, func(target, has recommender.Amount) recommender.Amount {
+			return max(0, target-has)
+		})
 		for _, r := range recommender.Resources {
-			if slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() }) {
-				continue
-			}
-			if target[r].Request > 0 {
-				sum[r].Request = savings.Plus(sum[r].Request, max(0, target[r].Request-now.Size[r].Request))
-			}
-			if target[r].Limit > 0 {
-				sum[r].Limit = savings.Plus(sum[r].Limit, max(0, target[r].Limit-now.Size[r].Limit))
+			if autoscale.HeldFor(t.Holds, r) {
+				more[r] = recommender.Allocation{}
 			}
 		}
+		sum = podview.Combine(sum, more, savings.Plus)
 	}
 	return sum
-}
-
-func plus(a, b recommender.Size) recommender.Size {
-	for r := range a {
-		a[r].Request, a[r].Limit = savings.Plus(a[r].Request, b[r].Request), savings.Plus(a[r].Limit, b[r].Limit)
-	}
-	return a
 }
 
 // bridged is the beginning of the flag by which the controller publishes VerticalPodAutoscalers.

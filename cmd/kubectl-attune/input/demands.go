@@ -27,34 +27,27 @@ type Demands struct {
 
 // ParseDemands reads the file. Its error has one sentence for each mistake: the field, the value, and what would work.
 func ParseDemands(text []byte) (Demands, error) {
-	object, err := onlyDocument(text)
+	var f *file
+	err := eachDocument(text, func(_ int, object []byte) error {
+		if f != nil {
+			return errors.New("it holds a second document: one file is one node, leave one of them")
+		}
+		f = &file{}
+		return decodeStrict(object, f)
+	})
+	if err == nil && f == nil {
+		err = errors.New("it holds no demands: write allocatable and pods")
+	}
 	if err != nil {
 		return Demands{}, err
 	}
-	var f file
-	if err := decodeStrict(object, &f); err != nil {
-		return Demands{}, err
-	}
 	// The demands are of no use where there is a mistake; the caller looks at the error first.
-	r := reader{file: &f, pods: map[string]int{}}
+	r := reader{file: f, pods: map[string]int{}}
 	demands := r.demands()
-	return demands, r.mistakes()
-}
-
-// onlyDocument returns the only YAML document of a file, as JSON. None and several are errors.
-func onlyDocument(text []byte) ([]byte, error) {
-	var only []byte
-	err := eachDocument(text, func(_ int, object []byte) error {
-		if only != nil {
-			return errors.New("it holds a second document: one file is one node, leave one of them")
-		}
-		only = object
-		return nil
-	})
-	if err == nil && only == nil {
-		err = errors.New("it holds no demands: write allocatable and pods")
+	if len(r.problems) > 0 {
+		err = errors.New(strings.Join(r.problems, "; "))
 	}
-	return only, err
+	return demands, err
 }
 
 // file is the format of the YAML file. Its field names are a contract.
@@ -134,14 +127,6 @@ type reader struct {
 // mistake records one mistake; reading goes on.
 func (r *reader) mistake(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
-}
-
-// mistakes returns all mistakes as one error, or nil.
-func (r *reader) mistakes() error {
-	if len(r.problems) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(r.problems, "; "))
 }
 
 // demands converts the whole file. The allocatable resources come last, since only then it is known which of them

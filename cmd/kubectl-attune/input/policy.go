@@ -172,3 +172,11 @@ func (w *Written) Acts() bool {
 	}
 	return true
 }
+
+// Made returns what is at a place, and makes it where there is nothing.
+func Made[T any](at **T) *T {
+	if *at == nil {
+		*at = new(T)
+	}
+	return *at
+}

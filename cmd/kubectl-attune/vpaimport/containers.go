@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/input"
 )
 
 // containerPolicy is what a VPA says of one container, or, with the name *, of those that it does not name.
@@ -114,10 +115,10 @@ func (x *importer) set(name string, low, high *resource.Quantity) {
 		return
 	}
 	if name == "memory" {
-		made(&x.spec.Memory).MinAllowed, made(&x.spec.Memory).MaxAllowed = low, high
+		input.Made(&x.spec.Memory).MinAllowed, input.Made(&x.spec.Memory).MaxAllowed = low, high
 		return
 	}
-	made(&x.spec.CPU).MinAllowed, made(&x.spec.CPU).MaxAllowed = low, high
+	input.Made(&x.spec.CPU).MinAllowed, input.Made(&x.spec.CPU).MaxAllowed = low, high
 }
 
 // widest returns the bound that no container's own is beyond: the least (sign -1) or the greatest (sign 1); nil where a
@@ -178,7 +179,7 @@ func (x *importer) controlled(sized []containerPolicy) {
 	if only == 0 {
 		return
 	}
-	made(&x.spec.CPU).ControlledValues, made(&x.spec.Memory).ControlledValues = new(v1alpha1.ControlledRequestsOnly), new(v1alpha1.ControlledRequestsOnly)
+	input.Made(&x.spec.CPU).ControlledValues, input.Made(&x.spec.Memory).ControlledValues = new(v1alpha1.ControlledRequestsOnly), new(v1alpha1.ControlledRequestsOnly)
 	if only < len(sized) {
 		x.note("containers differ in controlledValues, and a policy has one for all: it is RequestsOnly")
 	}

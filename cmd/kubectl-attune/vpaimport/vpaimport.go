@@ -66,23 +66,18 @@ func (x *importer) note(sentence string, args ...any) {
 	x.notes = append(x.notes, "VerticalPodAutoscaler "+x.name+": "+fmt.Sprintf(sentence, args...))
 }
 
-// Target returns the workload that a VPA sizes; false: attune does not size its kind.
+// Target returns the workload that a VPA sizes; false: attune does not size its kind. A missing group counts as the right one, as
+// it does for VPAs' holds.
 func Target(object *unstructured.Unstructured) (workload.Identity, bool) {
 	field := func(name string) string {
 		value, _, _ := unstructured.NestedString(object.Object, "spec", "targetRef", name)
 		return value
 	}
-	return target(object.GetNamespace(), field("apiVersion"), field("kind"), field("name"))
-}
-
-// target reads a target reference. A missing group counts as the right one, as it does for VPAs' holds.
-func target(namespace, apiVersion, kind, name string) (workload.Identity, bool) {
-	group := schema.FromAPIVersionAndKind(apiVersion, kind).Group
-	known := v1alpha1.WorkloadKind(kind)
+	name, group, known := field("name"), schema.FromAPIVersionAndKind(field("apiVersion"), "").Group, v1alpha1.WorkloadKind(field("kind"))
 	if name == "" || !slices.Contains(workload.Kinds, known) || group != "" && group != workload.GroupKindOf(known).Group && group != "extensions" {
 		return workload.Identity{}, false
 	}
-	return workload.Identity{Kind: known, Namespace: namespace, Name: name}, true
+	return workload.Identity{Kind: known, Namespace: object.GetNamespace(), Name: name}, true
 }
 
 // Import returns the policy of a VPA, and a sentence for each setting that has no counterpart. nil: there can be no
@@ -98,7 +93,7 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 		x.note("it cannot be read and is left out: %v", err)
 		return nil, x.notes
 	}
-	id, ok := target(object.GetNamespace(), x.TargetRef.APIVersion, x.TargetRef.Kind, x.TargetRef.Name)
+	id, ok := Target(object)
 	if !ok {
 		x.note("it is left out, since attune does not size %s %q", cmp.Or(x.TargetRef.Kind, "a target without a kind,"), x.TargetRef.Name)
 		return nil, x.notes
@@ -152,15 +147,7 @@ func (x *importer) boost() {
 		x.note("startupBoost has no counterpart here: attune takes a factor from 1 to %d for a duration between 1s and 1h", v1alpha1.MaxBoost)
 		return
 	}
-	made(&x.spec.CPU).StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
-}
-
-// made returns what is at a place, and makes it where there is nothing.
-func made[T any](at **T) *T {
-	if *at == nil {
-		*at = new(T)
-	}
-	return *at
+	input.Made(&x.spec.CPU).StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
 }
 
 // translated are the fields that have a counterpart, by the field that they are in.

@@ -170,7 +170,7 @@ func selectorOf(text string) (*metav1.LabelSelector, error) {
 }
 
 func setMode(spec *v1alpha1.AttunePolicySpec, answer string) error {
-	strategyOf(spec).Type = new(v1alpha1.UpdateType(answer))
+	input.Made(&spec.UpdateStrategy).Type = new(v1alpha1.UpdateType(answer))
 	return nil
 }
 
@@ -184,7 +184,7 @@ func setStrategy(spec *v1alpha1.AttunePolicySpec, answer string) error {
 }
 
 func setResizes(spec *v1alpha1.AttunePolicySpec, answer string) error {
-	how := strategyOf(spec)
+	how := input.Made(&spec.UpdateStrategy)
 	how.MaxConcurrentResizes, how.ResizeMethod = nil, new(v1alpha1.ResizeInPlaceOnly)
 	switch answer {
 	case oneByOne:
@@ -193,12 +193,4 @@ func setResizes(spec *v1alpha1.AttunePolicySpec, answer string) error {
 		how.ResizeMethod = new(v1alpha1.ResizeInPlaceOrRecreate)
 	}
 	return nil
-}
-
-// strategyOf makes room for the settings of resizes.
-func strategyOf(spec *v1alpha1.AttunePolicySpec) *v1alpha1.UpdateStrategy {
-	if spec.UpdateStrategy == nil {
-		spec.UpdateStrategy = &v1alpha1.UpdateStrategy{}
-	}
-	return spec.UpdateStrategy
 }

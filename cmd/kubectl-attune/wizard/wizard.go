@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -310,16 +311,19 @@ func first(all []string) string {
 // say a sentence on stderr.
 func (w *wizard) say(sentence string, args ...any) { fmt.Fprintf(w.Err, sentence+"\n", args...) }
 
+// plain paths are taken by a shell as they are.
+var plain = regexp.MustCompile(`^[\w./+,@%-]*$`)
+
 // quoted is a path as a shell takes it.
 func quoted(path string) string {
-	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-/+,@%", r)
-	}
-	if strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+	if plain.MatchString(path) {
 		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
+
+// unnamed are the characters that nameOf replaces.
+var unnamed = regexp.MustCompile(`[^a-z0-9.]`)
 
 // nameOf makes the name of a policy from what it selects: deployments, deployment-web, or deployment-tier-api for tier=api.
 // Different targets have different names, as far as the characters of a name allow.
@@ -338,12 +342,7 @@ func nameOf(target v1alpha1.TargetRef) string {
 		}
 	}
 	name := strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), "-")
-	name = strings.Map(func(r rune) rune {
-		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(name))
+	name = unnamed.ReplaceAllString(strings.ToLower(name), "-")
 	if len(words) == 1 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return kind + "s"
 	}

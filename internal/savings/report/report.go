@@ -172,7 +172,7 @@ func (s *Adder) Add(e Entry) {
 	s.workloads++
 	s.realised.add(e.Figures.Realised, e.Pricing)
 	s.potential.add(e.Figures.Potential, e.Pricing)
-	skipped, whole, resources := 0, 0, 0
+	skipped, whole := 0, 0
 	for _, n := range e.Figures.NotCounted {
 		switch {
 		case n.Reason == savings.Skipped:
@@ -180,25 +180,20 @@ func (s *Adder) Add(e Entry) {
 		case n.Container == "":
 			whole = 1
 		default:
-			resources++
+			s.notCounted.HeldResources++
 		}
 	}
 	s.notCounted.SkippedWorkloads += skipped
 	s.notCounted.HeldWorkloads += whole
-	s.notCounted.HeldResources += resources
 }
 
 // Sum writes the sum. Without the pods nothing is said of what is realised.
 func (s *Adder) Sum(podsKnown bool) Sum {
-	return Sum{Workloads: s.workloads, Realised: realised(&s.realised, podsKnown), Potential: s.potential.saved(), NotCounted: s.notCounted}
-}
-
-// realised is nil where the pods are not known.
-func realised(t *tally, podsKnown bool) *Saved {
-	if !podsKnown {
-		return nil
+	sum := Sum{Workloads: s.workloads, Potential: s.potential.saved(), NotCounted: s.notCounted}
+	if podsKnown {
+		sum.Realised = new(s.realised.saved())
 	}
-	return new(t.saved())
+	return sum
 }
 
 // Sums are those of each namespace and of all. The zero value is empty.
@@ -244,12 +239,13 @@ func New(entries []Entry, podsKnown bool) Report {
 
 // RowOf writes one workload.
 func RowOf(e Entry, podsKnown bool) Workload {
-	var of Adder
-	of.Add(e)
+	var one Adder
+	one.Add(e)
+	of := one.Sum(podsKnown)
 	return Workload{
 		Namespace: e.Workload.Namespace, Kind: e.Workload.Kind, Workload: e.Workload.Name, Policy: e.Policy, Mode: e.Mode,
 		Pods: e.Pods, Replicas: e.Replicas,
-		Realised: realised(&of.realised, podsKnown), Potential: of.potential.saved(),
+		Realised: of.Realised, Potential: of.Potential,
 		NotCounted: append([]savings.NotCounted{}, e.Figures.NotCounted...),
 	}
 }
