@@ -81,8 +81,9 @@ func (o *Options) Complete(ctx context.Context, config *rest.Config) (Config, er
 
 // operator returns what the operator allows policies, for policy.Resolve.
 func (o *Options) operator() policy.Operator {
-	return policy.Operator{SourceNamespaces: o.policies.sources, Steps: o.policies.steps, RateWindow: o.policies.rate,
-		Namespace: o.process.namespace, SomeNamespaces: len(o.process.watched) > 0}
+	of := o.policies
+	of.Namespace, of.SomeNamespaces = o.process.namespace, len(o.process.watched) > 0
+	return of
 }
 
 // garbagePercent is GOGC: how much garbage may be kept, in percent of the live memory. Most live memory is caches

@@ -91,7 +91,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	served := httptest.NewServer(server)
 	defer served.Close()
 	registry := prom.NewRegistry()
-	s := &sources{server: prometheusOptions{address: served.URL}, meter: prometheus.NewMeter(registry)}
+	s := &sources{server: prometheusOptions{Config: prometheus.Config{Address: served.URL}}, meter: prometheus.NewMeter(registry)}
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour

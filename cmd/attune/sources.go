@@ -66,7 +66,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 	told := tellers{scrapedPods{mgr.GetClient(), c.watched.has}, b.look}
 	if c.usage.source != sourceEmbedded {
 		s.near = &prometheus.Near{
-			Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.matchers),
+			Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.Labels),
 			Noise: func(fraction float64) float64 { return climb.Noise(1-fraction, 1) },
 		}
 		return s, mgr.Add(&usageloop.NearLoop{Near: s.near, Clock: clock.RealClock{}, Tell: func(ctx context.Context, pod prometheus.NearPod) {
@@ -82,9 +82,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 
 // newEmbedded makes the source that scrapes the kubelets.
 func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) (*embedded.Source, error) {
-	kubelet := c.usage.kubelet
-	verify := embedded.KubeletTLS{CAFile: kubelet.caFile, InsecureSkipVerify: kubelet.insecureSkipVerify}
-	transport, err := embedded.Kubelets(mgr.GetConfig(), verify, c.api.scraperTokens(c.process.namespace, kubelet.scraper))
+	transport, err := embedded.Kubelets(mgr.GetConfig(), c.usage.kubelets, c.api.scraperTokens(c.process.namespace, c.usage.scraper))
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +131,7 @@ func (s *sources) dialled(settings usage.SourceSettings) (usage.Source, error) {
 	switch {
 	case !s.embeds(settings):
 		return s.metered(settings)
-	case s.server.address == "":
+	case s.server.Address == "":
 		return s.own, nil
 	}
 	// The embedded source begins with the first scrape. What was before comes from the server, through
@@ -195,7 +193,7 @@ func (s *sources) loads(interval time.Duration) (loads prometheus.Loads, err err
 	} else if _, err := s.operators(nil); err != nil {
 		return loads, err
 	}
-	return prometheus.NewLoads(ask, prometheus.ScopeOf(s.server.matchers), interval), nil
+	return prometheus.NewLoads(ask, prometheus.ScopeOf(s.server.Labels), interval), nil
 }
 
 // askNodes asks the operator's own server about all nodes. It looks the client up at each call, because a client
@@ -229,7 +227,7 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 	if named == nil {
 		return s.operators(settings.Labels)
 	}
-	address, host := cmp.Or(named.Address, s.server.address), ""
+	address, host := cmp.Or(named.Address, s.server.Address), ""
 	// A source of a namespace may only use Secrets that name its host; the operator's own may use any.
 	if settings.Namespace != "" {
 		host = hostOf(address)
@@ -254,7 +252,7 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 // operators makes a client of the operator's own server. The operator's matchers win over a policy's labels: a
 // policy can narrow what it reads, and an attempt to widen it is an error.
 func (s *sources) operators(labels map[string]string) (*prometheus.Client, error) {
-	wanted := maps.Clone(s.server.matchers)
+	wanted := maps.Clone(s.server.Labels)
 	// A label that contradicts the operator's matcher is an error, not an empty answer, which would look like no
 	// usage.
 	for name, value := range labels {
@@ -266,13 +264,10 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 		}
 		wanted[name] = value
 	}
-	config := prometheus.Config{
-		Address: s.server.address, Headers: s.server.headers, Parameters: s.server.queryParameters, Labels: wanted,
-		TLS:             v1alpha1.SourceTLS{InsecureSkipVerify: s.server.insecureSkipVerify},
-		BearerTokenFile: s.server.bearerTokenFile,
-	}
+	config := s.server.Config
+	config.Labels = wanted
 	// The file is read at each request. It is only checked here, so that a wrong path is found at once.
-	if file := s.server.bearerTokenFile; file != "" {
+	if file := config.BearerTokenFile; file != "" {
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("reading --prometheus-bearer-token-file: %w", err)
 		}
