@@ -163,7 +163,7 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 	if err != nil && invalid == nil {
 		return err
 	}
-	scope, scopeErr := policy.ScopeOf(p, c.Operator)
+	scope, problem := policy.ScopeOf(p, c.Operator)
 	selected, err := c.selected(ctx, scope)
 	if err != nil {
 		return err
@@ -172,14 +172,11 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 	if err := c.guard(ctx, p, open); err != nil {
 		return err
 	}
-	reason := ""
-	switch {
-	case invalid != nil:
-		reason = invalid.Error()
-	case scopeErr != nil:
-		reason = scopeErr.Error()
+	if invalid != nil {
+		problem = invalid
 	}
-	if reason != "" {
+	if problem != nil {
+		reason := problem.Error()
 		if !saysInvalid(p.Status.Conditions, reason) {
 			c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", reason))
 		}
