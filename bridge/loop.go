@@ -57,7 +57,7 @@ type Options struct {
 	MostWrites int
 }
 
-// Loop runs on the leader. Its methods are called one at a time.
+// Loop runs on the leader: two replicas would write the same objects. Its methods are called one at a time.
 type Loop struct {
 	Options
 	// said is why nothing is published, as the log said last.
@@ -79,9 +79,6 @@ func New(o Options) *Loop {
 	}
 	return &Loop{Options: o, refused: refusals{}}
 }
-
-// NeedLeaderElection is true: two replicas would write the same objects.
-func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start makes passes until the context ends. A failure is logged, and the next pass tries again.
 func (l *Loop) Start(ctx context.Context) error {
@@ -137,13 +134,10 @@ func (l *Loop) owner(ctx context.Context) (metav1.OwnerReference, error) {
 // modes that are written, and without the admission controller it does nothing at all.
 func (l *Loop) besideVPA(ctx context.Context) (bool, error) {
 	err := l.Live.Get(ctx, client.ObjectKey{Name: autoscale.VPAWebhook}, &admissionv1.MutatingWebhookConfiguration{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("looking for VPA's admission controller: %w", err)
 	}
-	return true, nil
+	return err == nil, nil
 }
 
 // explain logs why nothing is published, once; empty: it is published again.
@@ -227,9 +221,6 @@ func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecomme
 		return nil, err
 	}
 	view.Template = known.Template
-	vpa, ok := Of(rec, view)
-	if !ok {
-		return nil, nil
-	}
+	vpa, _ := Of(rec, view)
 	return vpa, nil
 }

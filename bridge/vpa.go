@@ -88,8 +88,8 @@ type Recommender struct {
 
 // Status is the recommendation.
 type Status struct {
-	Recommendation Recommendation `json:"recommendation"`
-	Conditions     []Condition    `json:"conditions"`
+	Recommendation Recommendation     `json:"recommendation"`
+	Conditions     []metav1.Condition `json:"conditions"`
 }
 
 // Recommendation has the containers in the order of the AttuneRecommendation.
@@ -109,15 +109,6 @@ type ContainerRecommendation struct {
 	UncappedTarget corev1.ResourceList `json:"uncappedTarget"`
 }
 
-// Condition is one of VPA's conditions.
-type Condition struct {
-	Type               string      `json:"type"`
-	Status             string      `json:"status"`
-	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
-	Reason             string      `json:"reason"`
-	Message            string      `json:"message"`
-}
-
 // View is what is known of a workload beside its recommendation.
 type View struct {
 	// Template of its pods; nil: the workload is gone or was not found, and no new pod is foretold.
@@ -132,7 +123,7 @@ type View struct {
 	Now time.Time
 }
 
-// Of returns the VPA of a workload; false: none of its containers has a target, or the workload or its recommendation is gone.
+// Of returns the VPA of a workload; nil and false: none of its containers has a target, or the workload or its recommendation is gone.
 // Its annotation PublishedAnnotation is a digest of all else, so that two of them are equal if and only if these are.
 //
 // The mode is Initial where new pods are given other requests than their template has, and Off where attune only recommends.
@@ -172,8 +163,8 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 		out.Spec.UpdatePolicy.UpdateMode = autoscale.VPAModeInitial
 		out.Spec.ResourcePolicy = &ResourcePolicy{policies}
 	}
-	out.Status.Conditions = []Condition{{
-		Type: "RecommendationProvided", Status: string(metav1.ConditionTrue), LastTransitionTime: rec.CreationTimestamp, Reason: "AttuneRecommendation",
+	out.Status.Conditions = []metav1.Condition{{
+		Type: "RecommendationProvided", Status: metav1.ConditionTrue, LastTransitionTime: rec.CreationTimestamp, Reason: "AttuneRecommendation",
 		Message: fmt.Sprintf("kubectl attune explain %s --namespace %s shows how it was computed", id, id.Namespace),
 	}}
 	out.Annotations = map[string]string{v1alpha1.PublishedAnnotation: clip.Digest(out, 12)}

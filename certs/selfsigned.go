@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config configures a SelfSigned. All fields are needed, except Mutating, Validating and Follows.
+// Config configures a SelfSigned. All fields are needed, except Follows.
 type Config struct {
 	// Client reads and writes the Secret and the webhook configurations.
 	Client kubernetes.Interface
@@ -31,7 +31,7 @@ type Config struct {
 	DNSNames []string
 	// Mutating and Validating are the names of the webhook configurations whose caBundle is kept up to date. One
 	// that does not exist is ignored.
-	Mutating, Validating []string
+	Mutating, Validating string
 	// Follows is true where another process issues, renews and changes the configurations. This one only reads,
 	// and serves what it finds.
 	Follows bool
@@ -249,16 +249,12 @@ func (s *SelfSigned) watch(ctx context.Context) {
 	s.watchOne(ctx, s.Secret, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
 		return f.Core().V1().Secrets().Informer()
 	})
-	for _, name := range s.Mutating {
-		s.watchOne(ctx, name, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-			return f.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
-		})
-	}
-	for _, name := range s.Validating {
-		s.watchOne(ctx, name, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-			return f.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
-		})
-	}
+	s.watchOne(ctx, s.Mutating, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+		return f.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
+	})
+	s.watchOne(ctx, s.Validating, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+		return f.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
+	})
 }
 
 // watchOne watches one object by name, until the context ends.

@@ -45,7 +45,7 @@ func configurations() []runtime.Object {
 func replica(client kubernetes.Interface, clock *clocktesting.FakeClock) *SelfSigned {
 	return NewSelfSigned(Config{
 		Client: client, Namespace: "attune-system", Secret: "attune-webhook-cert", DNSNames: names,
-		Mutating: []string{"attune"}, Validating: []string{"attune"}, Clock: clock, Log: logr.Discard(),
+		Mutating: "attune", Validating: "attune", Clock: clock, Log: logr.Discard(),
 	})
 }
 

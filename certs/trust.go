@@ -16,15 +16,10 @@ import (
 // trust sets the caBundle of every webhook configuration. It goes on after an error, and returns all of them
 // joined. A configuration that does not exist needs none.
 func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
-	var failed error
 	api := s.Client.AdmissionregistrationV1()
-	for _, name := range s.Mutating {
-		failed = errors.Join(failed, trustIn(ctx, s, "MutatingWebhookConfiguration", api.MutatingWebhookConfigurations(), name, bundle))
-	}
-	for _, name := range s.Validating {
-		failed = errors.Join(failed, trustIn(ctx, s, "ValidatingWebhookConfiguration", api.ValidatingWebhookConfigurations(), name, bundle))
-	}
-	return failed
+	return errors.Join(
+		trustIn(ctx, s, "MutatingWebhookConfiguration", api.MutatingWebhookConfigurations(), s.Mutating, bundle),
+		trustIn(ctx, s, "ValidatingWebhookConfiguration", api.ValidatingWebhookConfigurations(), s.Validating, bundle))
 }
 
 // webhookConfigurations is what the clients of both kinds of webhook configuration have in common.

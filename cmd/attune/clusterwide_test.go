@@ -33,7 +33,7 @@ func (k *ourKinds) ServerResourcesForGroupVersion(string) (*metav1.APIResourceLi
 	}
 	list := &metav1.APIResourceList{}
 	for _, kind := range answer.([]string) {
-		list.APIResources = append(list.APIResources, metav1.APIResource{Kind: kind})
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: kind})
 	}
 	return list, nil
 }
@@ -41,8 +41,8 @@ func (k *ourKinds) ServerResourcesForGroupVersion(string) (*metav1.APIResourceLi
 var (
 	down     = errors.New("no answer")
 	noGroup  = apierrors.NewNotFound(schema.GroupResource{Group: "attune.io"}, "v1alpha1")
-	former   = []string{"AttunePolicy", "AttuneRecommendation"}
-	complete = append([]string{"AttuneClusterPolicy"}, former...)
+	former   = []string{"attunepolicies", "attunerecommendations"}
+	complete = append([]string{"attuneclusterpolicies"}, former...)
 )
 
 // An operator that was upgraded without its CRDs starts, and uses no cluster policies.
@@ -51,31 +51,30 @@ func TestClusterPoliciesAreUsedWhereTheyAreServed(t *testing.T) {
 		answer any
 		want   bool
 	}{{complete, true}, {former, false}, {noGroup, false}} {
-		served, err := of(c.answer).used(t.Context())
+		served, err := watchable(t.Context(), of(c.answer), clusterPolicies, mayAll)
 		require.NoError(t, err)
 		assert.Equal(t, c.want, served, c.answer)
 	}
-	_, err := of(down).used(t.Context())
+	_, err := watchable(t.Context(), of(down), clusterPolicies, mayAll)
 	assert.ErrorIs(t, err, down, "that it is not known is not that there are none")
 }
 
 // Cluster policies that are served and that the operator may not watch would keep its caches from ever being filled.
 func TestClusterPoliciesAreUsedWhereTheyMayBeWatched(t *testing.T) {
-	api := of(complete)
-	api.may = func(context.Context, string) (bool, error) { return false, nil }
-	used, err := api.used(t.Context())
+	mayNot := func(context.Context, schema.GroupResource) (bool, error) { return false, nil }
+	used, err := watchable(t.Context(), of(complete), clusterPolicies, mayNot)
 	require.NoError(t, err)
 	assert.False(t, used)
 
-	api.may = func(context.Context, string) (bool, error) { return false, down }
-	_, err = api.used(t.Context())
+	unknown := func(context.Context, schema.GroupResource) (bool, error) { return false, down }
+	_, err = watchable(t.Context(), of(complete), clusterPolicies, unknown)
 	assert.ErrorIs(t, err, down)
 
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.Method == http.MethodGet {
-			list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, APIResources: []metav1.APIResource{{Kind: "AttuneClusterPolicy"}}}
+			list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, APIResources: []metav1.APIResource{{Name: "attuneclusterpolicies"}}}
 			assert.NoError(t, json.NewEncoder(w).Encode(list))
 			return
 		}
@@ -91,24 +90,27 @@ func TestClusterPoliciesAreUsedWhereTheyMayBeWatched(t *testing.T) {
 		assert.NoError(t, json.NewEncoder(w).Encode(review))
 	}))
 	defer server.Close()
-	used, err = clusterPoliciesOf(connected(t, server.URL)).used(t.Context())
+	api := connected(t, server.URL)
+	used, err = watchable(t.Context(), api.served, clusterPolicies, api.mayWatchEverywhere(nil))
 	require.NoError(t, err)
 	assert.False(t, used)
 	assert.Equal(t, []string{"list attuneclusterpolicies.attune.io", "watch attuneclusterpolicies.attune.io"}, asked)
 }
 
-// of is an API server that answers so, and lets everything be watched.
-func of(answers ...any) clusterPolicies {
-	return clusterPolicies{&ourKinds{answers}, func(context.Context, string) (bool, error) { return true, nil }}
-}
+// of is an API server that answers so.
+func of(answers ...any) *ourKinds { return &ourKinds{answers} }
+
+// mayAll lets everything be watched.
+func mayAll(context.Context, schema.GroupResource) (bool, error) { return true, nil }
 
 // The process ends once the CRD is there, whatever it was told before; not sooner.
 func TestTheNextProcessUsesClusterPolicies(t *testing.T) {
 	clock, kinds := clocktesting.NewFakeClock(time.Now()), &ourKinds{[]any{former, down, complete}}
 	refusals := 2 // the CRD is there before the rights
-	api := clusterPolicies{kinds, func(context.Context, string) (bool, error) { refusals--; return refusals < 0, nil }}
+	rights := func(context.Context, schema.GroupResource) (bool, error) { refusals--; return refusals < 0, nil }
+	ask := func(ctx context.Context) (bool, error) { return watchable(ctx, kinds, clusterPolicies, rights) }
 	ended := make(chan error, 1)
-	go func() { ended <- noClusterPolicies(api, clock).Start(t.Context()) }()
+	go func() { ended <- noClusterPolicies(ask, clock).Start(t.Context()) }()
 	require.Eventually(t, func() bool {
 		if clock.HasWaiters() {
 			clock.Step(2 * time.Minute)

@@ -81,8 +81,9 @@ func (o *Options) Complete(ctx context.Context, config *rest.Config) (Config, er
 
 // operator returns what the operator allows policies, for policy.Resolve.
 func (o *Options) operator() policy.Operator {
-	return policy.Operator{SourceNamespaces: o.policies.sources, Steps: o.policies.steps, RateWindow: o.policies.rate,
-		Namespace: o.process.namespace, SomeNamespaces: len(o.process.watched) > 0}
+	of := o.policies
+	of.Namespace, of.SomeNamespaces = o.process.namespace, len(o.process.watched) > 0
+	return of
 }
 
 // garbagePercent is GOGC: how much garbage may be kept, in percent of the live memory. Most live memory is caches
@@ -124,10 +125,7 @@ func memoryLimit() (int64, error) {
 // historyBytes returns how many bytes histories may take: a third of the memory limit, since caches and answers in
 // flight take the rest. 0: the limit is not known.
 func historyBytes() int64 {
-	limit, err := memoryLimit()
-	if err != nil {
-		return 0 // sparing has said so
-	}
+	limit, _ := memoryLimit() // sparing has said what is wrong
 	return limit / 3
 }
 

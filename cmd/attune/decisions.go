@@ -109,7 +109,7 @@ func (d *decisions) handler() http.Handler {
 		mux.Handle("GET /{$}", http.RedirectHandler(ui.Path, http.StatusFound))
 		mux.Handle("GET "+ui.Path, d.leading(d.pages.ServeHTTP))
 	}
-	free := make(chan struct{}, mostQuestions)
+	answer := atMost(mostQuestions, mux, http.StatusTooManyRequests, "too many questions at once: ask again in a moment")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !ports.LoopbackHost(r.Host) {
 			http.Error(w, fmt.Sprintf("host %q is not served here: forward a port and ask localhost", r.Host), http.StatusForbidden)
@@ -119,13 +119,7 @@ func (d *decisions) handler() http.Handler {
 			http.Error(w, "pages of other origins are not answered: type the address", http.StatusForbidden)
 			return
 		}
-		select {
-		case free <- struct{}{}:
-			defer func() { <-free }()
-			mux.ServeHTTP(w, r)
-		default:
-			http.Error(w, "too many questions at once: ask again in a moment", http.StatusTooManyRequests)
-		}
+		answer.ServeHTTP(w, r)
 	})
 }
 

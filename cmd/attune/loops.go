@@ -101,22 +101,17 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	if err != nil {
 		return shared{}, err
 	}
-	autoscalers, err := addAutoscalers(mgr, c.api, b.newData.tellOne)
+	autoscalers, err := lookup.New(context.Background(), lookup.Options{
+		Cache: mgr.GetCache(), Served: c.api.served, Changed: b.newData.tellOne, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return shared{}, err
+	}
 	seen := newKept(&c.Options)
 	return shared{
 		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide},
 		autoscalers: autoscalers, events: events.NewRecorder(seen.told.Keep(mgr.GetEventRecorder("attune")), clock.RealClock{}), kept: seen,
-	}, err
-}
-
-// addAutoscalers watches the cluster's HPAs and, where the API server serves them, VPAs. changed receives the
-// namespaces of those that change.
-func addAutoscalers(mgr ctrl.Manager, api connection, changed func(namespace string)) (*lookup.Lookup, error) {
-	autoscalers, err := lookup.New(context.Background(), lookup.Options{Cache: mgr.GetCache(), Served: api.served, Changed: changed, Clock: clock.RealClock{}})
-	if err != nil {
-		return nil, err
-	}
-	return autoscalers, mgr.Add(autoscalers)
+	}, mgr.Add(autoscalers)
 }
 
 // newPolicyLoop makes the loop that writes recommendations. It is made apart from where it is added, so that a test

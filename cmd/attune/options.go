@@ -9,10 +9,13 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"attune.io/attune/certs"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/usage/embedded"
+	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/webhook/server"
 )
 
@@ -35,7 +38,8 @@ type Options struct {
 	certificates certificateOptions
 	// webhooks has flags in a program that serves.
 	webhooks webhookOptions
-	policies policyOptions
+	// policies bound what policies may ask for. Its namespaces are those of process (see operator).
+	policies policy.Operator
 	// loops and usage have flags in a program that controls.
 	loops loopOptions
 	usage usageOptions
@@ -61,13 +65,8 @@ type certificateOptions struct {
 	provider string
 	// service is the name of the webhooks' Service. The certificate is for its DNS names.
 	service string
-	// secret, mutatingConfig and validatingConfig are the names of the objects that the self-signed provider
-	// writes.
-	secret string
-	// mutatingConfig is a MutatingWebhookConfiguration.
-	mutatingConfig string
-	// validatingConfig is a ValidatingWebhookConfiguration.
-	validatingConfig string
+	// selfSigned has the names of the objects that the self-signed provider writes.
+	selfSigned certs.Config
 }
 
 // webhookOptions configure how the webhooks are served.
@@ -78,16 +77,6 @@ type webhookOptions struct {
 	certDir string
 	// clients restrict who may call the webhooks; the zero value: every client may.
 	clients server.Clients
-}
-
-// policyOptions bound what policies may ask for.
-type policyOptions struct {
-	// sources are the namespaces whose policies may name their own usage source.
-	sources []string
-	// steps is the most steps of history that a policy may keep of a container.
-	steps int
-	// rate is the longest rateWindow of a policy.
-	rate time.Duration
 }
 
 // loopOptions configure the control loops.
@@ -118,44 +107,26 @@ type usageOptions struct {
 	source string
 	// interval is the time between two reads of a source, and between two scrapes of a kubelet.
 	interval time.Duration
-	// kubelet is used by the embedded source alone, prometheus by both: the embedded source asks the server once
-	// for the time before its first scrape.
-	kubelet    kubeletOptions
-	prometheus prometheusOptions
-}
-
-// kubeletOptions configure how kubelets' certificates are verified, and which token is sent to kubelets.
-type kubeletOptions struct {
-	// caFile holds the certificates of the authority; empty: those that the API server is verified with.
-	caFile string
-	// insecureSkipVerify accepts any certificate; a machine in between could read the token.
-	insecureSkipVerify bool
+	// kubelets says how the embedded source verifies kubelets' certificates.
+	kubelets embedded.KubeletTLS
 	// scraper is the ServiceAccount whose tokens are sent to kubelets; empty: the operator's own credentials are
 	// sent.
 	scraper string
+	// prometheus is used by both sources: the embedded one asks the server once for the time before its first scrape.
+	prometheus prometheusOptions
 }
 
 // prometheusOptions address the operator's own Prometheus server. Without an address there is none.
 type prometheusOptions struct {
-	// address is the base URL, without /api/v1.
-	address string
-	// headers are sent with every request, such as a tenant's.
-	headers map[string]string
-	// queryParameters are added to every request.
-	queryParameters map[string]string
-	// matchers are labels that every selector gets, such as that of the cluster.
-	matchers map[string]string
-	// bearerTokenFile is read again every minute; empty: no token is sent.
-	bearerTokenFile string
+	prometheus.Config
 	// caFile holds the authority in PEM; empty: the system's authorities.
-	caFile             string
-	insecureSkipVerify bool
+	caFile string
 }
 
 // register adds the flags of the program, and of no other one.
 func (o *Options) register(f *pflag.FlagSet) {
 	o.process.register(f)
-	o.policies.register(f)
+	registerPolicies(&o.policies, f)
 	o.certificates.register(f)
 	if o.program.serves {
 		o.webhooks.register(f)
@@ -177,20 +148,20 @@ func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 }
 
-// register adds the bounds on policies. The webhook needs them too, since it refuses policies beyond them.
-func (o *policyOptions) register(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.sources, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
-	f.IntVar(&o.steps, "max-history-steps", policy.DefaultSteps, "steps of history that a policy may keep of a container: historyWindow / queryStep")
-	f.DurationVar(&o.rate, "max-rate-window", policy.DefaultRateWindow, "longest rateWindow of a policy")
+// registerPolicies adds the bounds on policies. The webhook needs them too, since it refuses policies beyond them.
+func registerPolicies(o *policy.Operator, f *pflag.FlagSet) {
+	f.StringSliceVar(&o.SourceNamespaces, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
+	f.IntVar(&o.Steps, "max-history-steps", policy.DefaultSteps, "steps of history that a policy may keep of a container: historyWindow / queryStep")
+	f.DurationVar(&o.RateWindow, "max-rate-window", policy.DefaultRateWindow, "longest rateWindow of a policy")
 }
 
 // register adds the flags of the certificate. Both programs need them: one issues it, the other one reads it.
 func (o *certificateOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.provider, "certs-provider", providerCertManager, "cert-manager, or self-signed: issued and rotated by the controller, in --cert-secret")
 	f.StringVar(&o.service, "webhook-service", "attune-webhook", "name of the webhooks' Service")
-	f.StringVar(&o.secret, "cert-secret", "attune-webhook-cert", "Secret of the self-signed certificate, in --namespace")
-	f.StringVar(&o.mutatingConfig, "mutating-webhook-config", "attune", "MutatingWebhookConfiguration that gets the self-signed CA")
-	f.StringVar(&o.validatingConfig, "validating-webhook-config", "attune", "ValidatingWebhookConfiguration that gets the self-signed CA")
+	f.StringVar(&o.selfSigned.Secret, "cert-secret", "attune-webhook-cert", "Secret of the self-signed certificate, in --namespace")
+	f.StringVar(&o.selfSigned.Mutating, "mutating-webhook-config", "attune", "MutatingWebhookConfiguration that gets the self-signed CA")
+	f.StringVar(&o.selfSigned.Validating, "validating-webhook-config", "attune", "ValidatingWebhookConfiguration that gets the self-signed CA")
 }
 
 // register adds the flags of the webhook server.
@@ -227,22 +198,22 @@ func (o *loopOptions) largest() [2]recommender.Amount {
 func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.source, "usage-source", sourceEmbedded, "where usage history comes from: embedded (the kubelets, scraped by the operator) or prometheus")
 	f.DurationVar(&o.interval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet: 1s to 10m")
-	f.StringVar(&o.kubelet.caFile, "kubelet-ca-file", "", "file with the certificates that kubelets are verified with; empty: those of the API server")
-	f.BoolVar(&o.kubelet.insecureSkipVerify, "kubelet-insecure-skip-verify", false, "accept any certificate of a kubelet")
-	f.StringVar(&o.kubelet.scraper, "scraper-service-account", "", "ServiceAccount in --namespace whose short-lived tokens kubelets are shown; empty: the operator's own credentials are")
-	f.StringVar(&o.prometheus.address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; with the embedded source, it is asked once for what was before")
-	f.StringToStringVar(&o.prometheus.headers, "prometheus-header", nil, "header sent with every query, as name=value")
-	f.StringToStringVar(&o.prometheus.matchers, "prometheus-matcher", nil, "label that every series has that is asked for, as name=value, e.g. cluster=eu-1 where the server knows several clusters")
-	f.StringToStringVar(&o.prometheus.queryParameters, "prometheus-query-parameter", nil, "parameter added to every query, as name=value")
-	f.StringVar(&o.prometheus.bearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again every minute and where it was refused")
+	f.StringVar(&o.kubelets.CAFile, "kubelet-ca-file", "", "file with the certificates that kubelets are verified with; empty: those of the API server")
+	f.BoolVar(&o.kubelets.InsecureSkipVerify, "kubelet-insecure-skip-verify", false, "accept any certificate of a kubelet")
+	f.StringVar(&o.scraper, "scraper-service-account", "", "ServiceAccount in --namespace whose short-lived tokens kubelets are shown; empty: the operator's own credentials are")
+	f.StringVar(&o.prometheus.Address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; with the embedded source, it is asked once for what was before")
+	f.StringToStringVar(&o.prometheus.Headers, "prometheus-header", nil, "header sent with every query, as name=value")
+	f.StringToStringVar(&o.prometheus.Labels, "prometheus-matcher", nil, "label that every series has that is asked for, as name=value, e.g. cluster=eu-1 where the server knows several clusters")
+	f.StringToStringVar(&o.prometheus.Parameters, "prometheus-query-parameter", nil, "parameter added to every query, as name=value")
+	f.StringVar(&o.prometheus.BearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again every minute and where it was refused")
 	f.StringVar(&o.prometheus.caFile, "prometheus-ca-file", "", "file with the certificates that the server's own is verified with")
-	f.BoolVar(&o.prometheus.insecureSkipVerify, "prometheus-insecure-skip-verify", false, "accept any certificate of the server")
+	f.BoolVar(&o.prometheus.TLS.InsecureSkipVerify, "prometheus-insecure-skip-verify", false, "accept any certificate of the server")
 }
 
 // Validate returns an error for flags that cannot work: one sentence with the flag, its value and what would work.
 // It checks the flags of the program alone, and changes nothing.
 func (o *Options) Validate() error {
-	checks := []func() error{o.process.validate, o.certificates.validate, o.webhooks.validate, o.policies.validate}
+	checks := []func() error{o.process.validate, o.certificates.validate, o.webhooks.validate, o.validatePolicies}
 	if o.program.controls {
 		checks = append(checks, o.usage.validate, func() error { return o.loops.validate(o.process.watched) })
 	}
@@ -279,13 +250,13 @@ func (o *webhookOptions) validate() error {
 	return nil
 }
 
-// validate checks that the bounds leave room for a policy that works.
-func (o *policyOptions) validate() error {
-	switch {
-	case o.steps < 48 || o.steps > policy.MostSteps:
-		return fmt.Errorf("--max-history-steps %d must be between 48 and %d, such as %d", o.steps, policy.MostSteps, policy.DefaultSteps)
-	case o.rate < 30*time.Second:
-		return fmt.Errorf("--max-rate-window %s is too short: use at least 30s, such as 1h", o.rate)
+// validatePolicies checks that the bounds leave room for a policy that works.
+func (o *Options) validatePolicies() error {
+	switch steps, rate := o.policies.Steps, o.policies.RateWindow; {
+	case steps < 48 || steps > policy.MostSteps:
+		return fmt.Errorf("--max-history-steps %d must be between 48 and %d, such as %d", steps, policy.MostSteps, policy.DefaultSteps)
+	case rate < 30*time.Second:
+		return fmt.Errorf("--max-rate-window %s is too short: use at least 30s, such as 1h", rate)
 	}
 	return nil
 }
@@ -316,9 +287,9 @@ func (o *usageOptions) validate() error {
 	switch {
 	case o.source != sourcePrometheus && o.source != sourceEmbedded:
 		return fmt.Errorf("--usage-source %q is unknown: use %s or %s", o.source, sourceEmbedded, sourcePrometheus)
-	case o.source == sourcePrometheus && o.prometheus.address == "":
+	case o.source == sourcePrometheus && o.prometheus.Address == "":
 		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
-	case o.kubelet.caFile != "" && o.kubelet.insecureSkipVerify:
+	case o.kubelets.CAFile != "" && o.kubelets.InsecureSkipVerify:
 		return errors.New("--kubelet-ca-file and --kubelet-insecure-skip-verify exclude each other: leave one out")
 	case o.interval < time.Second:
 		return fmt.Errorf("--usage-interval %s is too short: use at least 1s, such as 1m", o.interval)

@@ -93,7 +93,7 @@ func TestAProgramIsJudgedByItsOwnFlags(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := optionsOf(t, p)
 			assert.NoError(t, o.Validate())
-			o.policies.steps = 1
+			o.policies.Steps = 1
 			assert.ErrorContains(t, o.Validate(), "--max-history-steps")
 		})
 	}

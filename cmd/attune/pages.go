@@ -278,7 +278,7 @@ func newKept(o *Options) kept {
 	return kept{trails: trail.New(partOfLimit(16, trailBytes)), told: told.New(partOfLimit(64, toldBytes), clock.RealClock{})}
 }
 
-// sampler notes what containers have and are to have, from the caches.
+// sampler notes what containers have and are to have, from the caches. It runs on the leader, which shows the pages.
 type sampler struct {
 	pages pages
 	clock clock.WithTicker
@@ -293,9 +293,6 @@ func (s *sampler) Start(ctx context.Context) error {
 	}
 	return nil
 }
-
-// NeedLeaderElection is true: the leader shows the pages.
-func (*sampler) NeedLeaderElection() bool { return true }
 
 // round looks at every workload once. What it does not see is forgotten.
 func (s *sampler) round(ctx context.Context, now time.Time) error {

@@ -82,7 +82,8 @@ func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 // serveMetrics serves /metrics: without TLS to every client or, with --metrics-secure, over TLS to the readers
 // that the API server allows.
 func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m meters) error {
-	handler := fewScrapes(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	handler := atMost(mostScrapes, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}),
+		http.StatusServiceUnavailable, "two scrapes are under way: try again")
 	var secure *tls.Config
 	if c.process.metricsSecure && c.process.metricsAddress != switchedOff {
 		handler = newReaders(c.api.clients, clock.RealClock{}).only(ctrl.Log.WithName("metrics"), handler)
@@ -136,16 +137,17 @@ func callers(handler http.Handler, dropped prometheus.Counter) *http.Server {
 // mostScrapes of the metrics at once: a scrape writes a series for every container, under a lock that the loops need.
 const mostScrapes = 2
 
-// fewScrapes limits the scrapes that run at the same time. A further one is answered with 503 at once.
-func fewScrapes(handler http.Handler) http.Handler {
-	turns := make(chan struct{}, mostScrapes)
+// atMost limits the requests that are handled at the same time. A further one is answered with a status and a message at
+// once.
+func atMost(most int, handler http.Handler, status int, message string) http.Handler {
+	turns := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case turns <- struct{}{}:
 			defer func() { <-turns }()
 			handler.ServeHTTP(w, r)
 		default:
-			http.Error(w, "two scrapes are under way: try again", http.StatusServiceUnavailable)
+			http.Error(w, message, status)
 		}
 	})
 }
@@ -236,7 +238,7 @@ func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
 }
 
 // only serves the requests of readers, and answers all others with 401, 403, 429 or 503. The check comes before a
-// scrape takes its turn (fewScrapes), so that a stranger cannot take the turns.
+// scrape takes its turn (atMost), so that a stranger cannot take the turns.
 func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

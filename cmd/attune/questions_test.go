@@ -92,7 +92,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	served := httptest.NewServer(server)
 	defer served.Close()
 	registry := prom.NewRegistry()
-	s := &sources{largest: &board.Largest{}, server: prometheusOptions{address: served.URL}, meter: prometheus.NewMeter(registry)}
+	s := &sources{largest: &board.Largest{}, server: prometheusOptions{Config: prometheus.Config{Address: served.URL}}, meter: prometheus.NewMeter(registry)}
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour

@@ -70,7 +70,7 @@ func may(ctx context.Context, reviews authorizationclient.SelfSubjectAccessRevie
 
 // servesResize returns whether the core group has the subresource pods/resize (KEP-1287).
 func servesResize(api loop.Served) (bool, error) {
-	return loop.Serves(api, corev1.SchemeGroupVersion, func(r metav1.APIResource) bool { return r.Name == "pods/resize" })
+	return loop.Serves(api, corev1.SchemeGroupVersion.WithResource("pods/resize"))
 }
 
 // namespaces are those that the operator watches; none: all of them.
@@ -138,12 +138,15 @@ func (p program) watchedKinds(workloads kinds) (all []schema.GroupResource) {
 	)
 }
 
-// mayWatchEverywhere returns whether a kind may be watched in all namespaces. Of single namespaces, split asks for the rights.
-func (a connection) mayWatchEverywhere(ctx context.Context, watched namespaces, of schema.GroupResource) (bool, error) {
-	if len(watched) > 0 {
-		return true, nil
+// mayWatchEverywhere returns a function that tells whether a kind may be watched in all namespaces. Of single namespaces,
+// split asks for the rights.
+func (a connection) mayWatchEverywhere(watched namespaces) func(context.Context, schema.GroupResource) (bool, error) {
+	return func(ctx context.Context, of schema.GroupResource) (bool, error) {
+		if len(watched) > 0 {
+			return true, nil
+		}
+		return a.mayWatch(of)(ctx, metav1.NamespaceAll)
 	}
-	return a.mayWatch(of)(ctx, metav1.NamespaceAll)
 }
 
 // mayWatch returns a mayWatch that asks about each kind, with SelfSubjectAccessReviews. It asks about all of

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
+
+	"attune.io/attune/internal/loop"
 )
 
 // argoServed answers discovery.
@@ -46,12 +48,12 @@ func TestWhetherRolloutsAreServed(t *testing.T) {
 		"Argo Rollouts":              {argoServed{list: resources("experiments", "rollouts", "rollouts/scale")}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			served, err := servesRollouts(c.api)
+			served, err := loop.Serves(c.api, rollouts)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, served)
 		})
 	}
-	_, err := servesRollouts(argoServed{err: errors.New("no answer")})
+	_, err := loop.Serves(argoServed{err: errors.New("no answer")}, rollouts)
 	assert.ErrorContains(t, err, "no answer", "who does not answer has not said no")
 }
 

@@ -65,10 +65,7 @@ func (o *Options) askKinds(ctx context.Context, api connection) (kinds, error) {
 	if err != nil {
 		return found, err
 	}
-	may := func(ctx context.Context, of schema.GroupResource) (bool, error) {
-		return api.mayWatchEverywhere(ctx, o.process.watched, of)
-	}
-	return found, found.add(ctx, wanted, asked{api.served, may, listKind(api.served, o.process.watched)})
+	return found, found.add(ctx, wanted, asked{api.served, api.mayWatchEverywhere(o.process.watched), listKind(api.served, o.process.watched)})
 }
 
 // asked are the questions about a kind that --scaled-kinds adds.

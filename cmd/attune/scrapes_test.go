@@ -10,10 +10,10 @@ import (
 
 func TestFewScrapesAtOnce(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
-	handler := fewScrapes(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	handler := atMost(mostScrapes, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		began <- struct{}{}
 		<-end
-	}))
+	}), http.StatusServiceUnavailable, "try again")
 	scrape := func() int {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

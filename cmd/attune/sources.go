@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,7 +67,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 	told := tellers{scrapedPods{mgr.GetClient(), c.watched.has}, b.look}
 	if c.usage.source != sourceEmbedded {
 		s.near = &prometheus.Near{
-			Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.matchers),
+			Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.Labels),
 			Noise: func(fraction float64) float64 { return climb.Noise(1-fraction, 1) },
 		}
 		return s, mgr.Add(&usageloop.NearLoop{Near: s.near, Clock: clock.RealClock{}, Tell: func(ctx context.Context, pod prometheus.NearPod) {
@@ -82,9 +83,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 
 // newEmbedded makes the source that scrapes the kubelets.
 func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) (*embedded.Source, error) {
-	kubelet := c.usage.kubelet
-	verify := embedded.KubeletTLS{CAFile: kubelet.caFile, InsecureSkipVerify: kubelet.insecureSkipVerify}
-	transport, err := embedded.Kubelets(mgr.GetConfig(), verify, c.api.scraperTokens(c.process.namespace, kubelet.scraper))
+	transport, err := embedded.Kubelets(mgr.GetConfig(), c.usage.kubelets, c.api.scraperTokens(c.process.namespace, c.usage.scraper))
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +132,7 @@ func (s *sources) dialled(settings usage.SourceSettings) (usage.Source, error) {
 	switch {
 	case !s.embeds(settings):
 		return s.metered(settings)
-	case s.server.address == "":
+	case s.server.Address == "":
 		return s.own, nil
 	}
 	// The embedded source begins with the first scrape. What was before comes from the server, through
@@ -195,7 +194,7 @@ func (s *sources) loads(interval time.Duration) (loads prometheus.Loads, err err
 	} else if _, err := s.operators(nil); err != nil {
 		return loads, err
 	}
-	return prometheus.NewLoads(ask, prometheus.ScopeOf(s.server.matchers), interval), nil
+	return prometheus.NewLoads(ask, prometheus.ScopeOf(s.server.Labels), interval), nil
 }
 
 // askNodes asks the operator's own server about all nodes. It looks the client up at each call, because a client
@@ -229,7 +228,7 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 	if named == nil {
 		return s.operators(settings.Labels)
 	}
-	address, host := cmp.Or(named.Address, s.server.address), ""
+	address, host := cmp.Or(named.Address, s.server.Address), ""
 	// A source of a namespace may only use Secrets that name its host; the operator's own may use any.
 	if settings.Namespace != "" {
 		host = hostOf(address)
@@ -254,7 +253,7 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 // operators makes a client of the operator's own server. The operator's matchers win over a policy's labels: a
 // policy can narrow what it reads, and an attempt to widen it is an error.
 func (s *sources) operators(labels map[string]string) (*prometheus.Client, error) {
-	wanted := maps.Clone(s.server.matchers)
+	wanted := maps.Clone(s.server.Labels)
 	// A label that contradicts the operator's matcher is an error, not an empty answer, which would look like no
 	// usage.
 	for name, value := range labels {
@@ -266,13 +265,10 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 		}
 		wanted[name] = value
 	}
-	config := prometheus.Config{
-		Address: s.server.address, Headers: s.server.headers, Parameters: s.server.queryParameters, Labels: wanted,
-		TLS:             v1alpha1.SourceTLS{InsecureSkipVerify: s.server.insecureSkipVerify},
-		BearerTokenFile: s.server.bearerTokenFile,
-	}
+	config := s.server.Config
+	config.Labels = wanted
 	// The file is read at each request. It is only checked here, so that a wrong path is found at once.
-	if file := s.server.bearerTokenFile; file != "" {
+	if file := config.BearerTokenFile; file != "" {
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("reading --prometheus-bearer-token-file: %w", err)
 		}
@@ -391,16 +387,12 @@ func tokenOf(accounts corev1client.ServiceAccountInterface, name string) func(co
 // evictionsAtOnce makes a 429 to an eviction an error at once. The API server answers 429 with ten seconds to wait
 // while a disruption budget has not been looked at, and client-go would wait and retry ten times: a worker would
 // stand still for 100 seconds, and with it the reverts of other workloads. The loops retry by themselves.
-func evictionsAtOnce(next http.RoundTripper) http.RoundTripper { return atOnce{next} }
-
-// atOnce is the transport that evictionsAtOnce returns.
-type atOnce struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper. Without the header Retry-After, client-go does not retry a 429.
-func (a atOnce) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := a.next.RoundTrip(r)
-	if err == nil && answer.StatusCode == http.StatusTooManyRequests && strings.HasSuffix(r.URL.Path, "/eviction") {
-		answer.Header.Del("Retry-After")
-	}
-	return answer, err
+func evictionsAtOnce(next http.RoundTripper) http.RoundTripper {
+	return promhttp.RoundTripperFunc(func(r *http.Request) (*http.Response, error) {
+		answer, err := next.RoundTrip(r)
+		if err == nil && answer.StatusCode == http.StatusTooManyRequests && strings.HasSuffix(r.URL.Path, "/eviction") {
+			answer.Header.Del("Retry-After") // without it, client-go does not retry
+		}
+		return answer, err
+	})
 }

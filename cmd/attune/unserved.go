@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
@@ -62,61 +61,48 @@ func addClusterwide(mgr ctrl.Manager, c Config) (bool, error) {
 	if len(c.process.watched) > 0 {
 		return false, nil
 	}
-	api := clusterPoliciesOf(c.api)
-	used, err := api.used(context.Background())
+	ask := func(ctx context.Context) (bool, error) {
+		return watchable(ctx, c.api.served, clusterPolicies, c.api.mayWatchEverywhere(nil))
+	}
+	used, err := ask(context.Background())
 	if err != nil || used {
 		return used, err
 	}
-	return false, mgr.Add(noClusterPolicies(api, clock.RealClock{}))
+	return false, mgr.Add(noClusterPolicies(ask, clock.RealClock{}))
 }
 
-// clusterPolicies asks the API server about the kind.
-type clusterPolicies struct {
-	api loop.Served
-	may mayWatch
-}
+var (
+	clusterPolicies = v1alpha1.GroupVersion.WithResource("attuneclusterpolicies")
+	rollouts        = argo.GroupVersion.WithResource(argo.Resource)
+)
 
-func clusterPoliciesOf(api connection) clusterPolicies {
-	return clusterPolicies{api.served, api.mayWatch(v1alpha1.GroupVersion.WithResource("attuneclusterpolicies").GroupResource())}
-}
-
-// used reports whether the API server serves the kind and lets the operator watch it.
-func (c clusterPolicies) used(ctx context.Context) (bool, error) {
-	served, err := loop.Serves(c.api, v1alpha1.GroupVersion, func(r metav1.APIResource) bool { return r.Kind == string(v1alpha1.PolicyKindCluster) })
-	if err != nil || !served {
+// watchable returns whether the API server serves a resource and lets the operator watch it: a kind that may not be watched
+// would keep the caches from being filled. An error means that the API server does not answer.
+func watchable(ctx context.Context, api loop.Served, of schema.GroupVersionResource, may func(context.Context, schema.GroupResource) (bool, error)) (bool, error) {
+	if served, err := loop.Serves(api, of); err != nil || !served {
 		return false, err
 	}
-	return c.may(ctx, metav1.NamespaceAll)
+	return may(ctx, of.GroupResource())
 }
 
 // errClusterPolicies ends a process that began without AttuneClusterPolicies.
 var errClusterPolicies = errors.New("the API server serves AttuneClusterPolicies now, and the operator may watch them: the next process uses them")
 
 // noClusterPolicies waits until they can be used.
-func noClusterPolicies(api clusterPolicies, clock clock.WithTicker) unserved {
+func noClusterPolicies(ask func(context.Context) (bool, error), clock clock.WithTicker) unserved {
 	return unserved{
 		said: "AttuneClusterPolicies are not used: the CRD attuneclusterpolicies.attune.io is missing, or the operator may not list and watch them. Apply the CRDs of the chart (crd-files), and upgrade the release",
-		ask:  api.used, every: time.Minute,
+		ask:  ask, every: time.Minute,
 		served: errClusterPolicies, clock: clock,
 	}
 }
 
-// watchesRollouts asks the API server whether a program watches Argo Rollouts: their CRD may be missing, and a kind that
-// may not be watched would keep the caches from being filled.
-// An error means that the API server does not answer.
+// watchesRollouts asks the API server whether a program watches Argo Rollouts.
 func (p program) watchesRollouts(ctx context.Context, api connection, watched namespaces) (bool, error) {
 	if !p.controls {
 		return false, nil
 	}
-	if served, err := servesRollouts(api.served); err != nil || !served {
-		return false, err
-	}
-	return api.mayWatchEverywhere(ctx, watched, schema.GroupResource{Group: argo.GroupVersion.Group, Resource: argo.Resource})
-}
-
-// servesRollouts returns whether the API server serves them.
-func servesRollouts(api loop.Served) (bool, error) {
-	return loop.Serves(api, argo.GroupVersion, func(r metav1.APIResource) bool { return r.Name == argo.Resource })
+	return watchable(ctx, api.served, rollouts, api.mayWatchEverywhere(watched))
 }
 
 // errRollouts ends a process that began without Argo Rollouts.

@@ -31,14 +31,10 @@ func newCertificates(c Config) (certs.Provider, error) {
 		}
 		return certs.NewFiles(c.webhooks.certDir, clock.RealClock{})
 	}
-	host := c.certificates.service + "." + c.process.namespace
-	return certs.NewSelfSigned(certs.Config{
-		Client: c.api.clients, Namespace: c.process.namespace, Secret: c.certificates.secret,
-		DNSNames: []string{host + ".svc", host + ".svc.cluster.local"},
-		Mutating: []string{c.certificates.mutatingConfig}, Validating: []string{c.certificates.validatingConfig},
-		Follows: !c.program.controls,
-		Clock:   clock.RealClock{}, Log: ctrl.Log.WithName("certs"),
-	}), nil
+	host, of := c.certificates.service+"."+c.process.namespace, c.certificates.selfSigned
+	of.Client, of.Namespace, of.DNSNames = c.api.clients, c.process.namespace, []string{host + ".svc", host + ".svc.cluster.local"}
+	of.Follows, of.Clock, of.Log = !c.program.controls, clock.RealClock{}, ctrl.Log.WithName("certs")
+	return certs.NewSelfSigned(of), nil
 }
 
 // addWebhooks adds what every replica of the webhook runs: the webhooks, and readiness probes for the certificate

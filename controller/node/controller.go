@@ -110,16 +110,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	c.tell(found, out)
 	c.tellHolders(found, known.last, out, holders)
 	c.Wake(c.Grants.Publish(req.Name, out.grants))
-	return reconcile.Result{RequeueAfter: c.after(known, s.now)}, nil
-}
-
-// after is when to look again if nothing happens before: after the interval, or sooner where time alone
-// lets a pod be changed again.
-func (c *Controller) after(known remembered, now time.Time) time.Duration {
-	if soon := known.soon(now); soon > 0 {
-		return min(soon, c.Interval)
-	}
-	return c.Interval
+	return reconcile.Result{RequeueAfter: known.soon(s.now, c.Interval)}, nil
 }
 
 // observe reads everything that a look depends on from the cache. The pods are sorted by namespace and

@@ -45,7 +45,8 @@ const LoadEvery = 30 * time.Second
 var overloaded = corev1.Taint{Key: v1alpha1.OverloadedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 
 // LoadLoop taints nodes whose CPU is overloaded, and removes the taint once they are well. It runs at an
-// interval, not by events, and only on the leader. mutex makes one Look at a time; Busy does not need it.
+// interval, not by events, and only on the leader: two replicas with different samples would set and remove the taint
+// in turns. mutex makes one Look at a time; Busy does not need it.
 type LoadLoop struct {
 	// Client lists nodes from the cache and patches their taints.
 	Client client.Client
@@ -63,9 +64,6 @@ type LoadLoop struct {
 	// inUse has its own mutex, so that Busy never waits for a source.
 	inUse table.Table[string, fraction]
 }
-
-// NeedLeaderElection is true: two replicas with different samples would set and remove the taint in turns.
-func (l *LoadLoop) NeedLeaderElection() bool { return true }
 
 // Start looks every LoadEvery until the context ends. A failure is logged and tried again at the next
 // tick; it always returns nil.

@@ -139,14 +139,15 @@ func raised(row v1alpha1.HistoryEntry) bool {
 // changed returns when a pod was last lowered and resized; zero: not known.
 func (m remembered) changed(pod types.UID) changes { return m.seen[pod].last }
 
-// soon is when time alone first lets a pod be changed again; 0: no pod waits for that. The three times are
-// the pauses of node.Settle: between two lowerings, between two resizes, and the rest after a resize.
-func (m remembered) soon(now time.Time) time.Duration {
-	var soonest time.Duration
+// soon is when to look again if nothing happens before: after the interval, or sooner where time alone lets a pod be
+// changed again. The three times are the pauses of node.Settle: between two lowerings, between two resizes, and the rest
+// after a resize.
+func (m remembered) soon(now time.Time, interval time.Duration) time.Duration {
+	soonest := interval
 	for _, s := range m.seen {
 		for _, until := range [...]time.Time{s.last.lowered.Add(node.LoweredEvery), s.last.resized.Add(node.Pace), s.last.resized.Add(node.Rest)} {
-			if left := until.Sub(now); left > 0 && (soonest == 0 || left < soonest) {
-				soonest = left
+			if left := until.Sub(now); left > 0 {
+				soonest = min(soonest, left)
 			}
 		}
 	}

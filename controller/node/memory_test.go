@@ -24,7 +24,7 @@ func TestResizesAreRemembered(t *testing.T) {
 	at := func(d time.Duration) time.Time { return noon.Add(d) }
 	m := look(remembered{}, 0, 2000, 200)
 	assert.Zero(t, m.changed("a"))
-	assert.Zero(t, m.soon(noon))
+	assert.Equal(t, 24*time.Hour, m.soon(noon, 24*time.Hour), "nothing waits")
 	m = look(m, time.Minute, 1500, 200)
 	assert.Equal(t, changes{at(time.Minute), at(time.Minute)}, m.changed("a"))
 	m = look(m, 2*time.Minute, 1600, 200)
@@ -33,10 +33,10 @@ func TestResizesAreRemembered(t *testing.T) {
 	assert.Equal(t, changes{at(3 * time.Minute), at(3 * time.Minute)}, m.changed("a"), "a limit counts")
 	m = look(m, 4*time.Minute, 1700, 150)
 	assert.Equal(t, changes{at(3 * time.Minute), at(3 * time.Minute)}, m.changed("a"), "nothing new")
-	assert.Equal(t, node.Pace-time.Minute, m.soon(at(4*time.Minute)))
-	assert.Equal(t, node.LoweredEvery-10*time.Minute, m.soon(at(13*time.Minute)))
-	assert.Equal(t, node.Rest-20*time.Minute, m.soon(at(23*time.Minute)))
-	assert.Zero(t, m.soon(at(3*time.Minute+node.Rest)))
+	assert.Equal(t, node.Pace-time.Minute, m.soon(at(4*time.Minute), 24*time.Hour))
+	assert.Equal(t, node.LoweredEvery-10*time.Minute, m.soon(at(13*time.Minute), 24*time.Hour))
+	assert.Equal(t, node.Rest-20*time.Minute, m.soon(at(23*time.Minute), 24*time.Hour))
+	assert.Equal(t, 24*time.Hour, m.soon(at(3*time.Minute+node.Rest), 24*time.Hour))
 	assert.Empty(t, m.see(&scene{now: noon}).seen, "a pod that is gone is forgotten")
 }
 

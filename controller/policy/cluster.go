@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +23,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -36,10 +35,9 @@ import (
 // summarized is how often a cluster policy's status is compared with its parts, and so how often it is written at most.
 const summarized = 15 * time.Second
 
-// parts are what the newest looks at instances have found, by cluster policy and namespace.
+// parts are what the newest looks at instances have found.
 type parts struct {
-	mutex sync.Mutex
-	by    map[string]map[string]part
+	table.Table[types.NamespacedName, part]
 }
 
 // part is what a cluster policy's status keeps of one namespace. It is small: there may be thousands.
@@ -103,49 +101,26 @@ func (x *parts) opened(p *v1alpha1.AttunePolicy, open bool) {
 }
 
 func (x *parts) change(p *v1alpha1.AttunePolicy, change func(*part)) {
-	name, ok := policy.ClusterName(p.Name)
-	if !ok {
-		return
-	}
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	if x.by == nil {
-		x.by = map[string]map[string]part{}
-	}
-	if x.by[name] == nil {
-		x.by[name] = map[string]part{}
-	}
-	of := x.by[name][p.Namespace]
-	change(&of)
-	x.by[name][p.Namespace] = of
-}
-
-// forget drops the part of an instance.
-func (x *parts) forget(p *v1alpha1.AttunePolicy) {
-	name, ok := policy.ClusterName(p.Name)
-	if !ok {
-		return
-	}
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	if delete(x.by[name], p.Namespace); len(x.by[name]) == 0 {
-		delete(x.by, name)
+	if policy.OfCluster(p) {
+		x.Change(client.ObjectKeyFromObject(p), func(of part) part {
+			change(&of)
+			return of
+		})
 	}
 }
 
 // of returns the parts of some namespaces in their order, and whether each of them has been looked at since the
 // cluster policy was changed; open reports a pod that is being resized or watched in any namespace.
 func (x *parts) of(name string, namespaces []string, generation int64) (found []part, complete, open bool) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
+	all, instance := x.All(), policy.InstanceName(name)
 	complete = true
 	for _, namespace := range namespaces {
-		p, known := x.by[name][namespace]
+		p, known := all[types.NamespacedName{Namespace: namespace, Name: instance}]
 		complete = complete && known && p.generation == generation
 		found = append(found, p)
 	}
-	for _, p := range x.by[name] {
-		open = open || p.open
+	for key, p := range all {
+		open = open || key.Name == instance && p.open
 	}
 	return found, complete, open
 }
@@ -188,7 +163,7 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 	if err != nil && invalid == nil {
 		return err
 	}
-	scope, scopeErr := policy.ScopeOf(p, c.Operator)
+	scope, problem := policy.ScopeOf(p, c.Operator)
 	selected, err := c.selected(ctx, scope)
 	if err != nil {
 		return err
@@ -197,14 +172,11 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 	if err := c.guard(ctx, p, open); err != nil {
 		return err
 	}
-	reason := ""
-	switch {
-	case invalid != nil:
-		reason = invalid.Error()
-	case scopeErr != nil:
-		reason = scopeErr.Error()
+	if invalid != nil {
+		problem = invalid
 	}
-	if reason != "" {
+	if problem != nil {
+		reason := problem.Error()
 		if !saysInvalid(p.Status.Conditions, reason) {
 			c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", reason))
 		}
@@ -229,17 +201,9 @@ func (c summarizer) selected(ctx context.Context, scope policy.Scope) ([]string,
 	return out, err
 }
 
-// write patches the status, only if something changed.
+// write patches the status.
 func (c summarizer) write(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, status v1alpha1.AttuneClusterPolicyStatus) error {
-	if equality.Semantic.DeepEqual(p.Status, status) {
-		return nil
-	}
-	before := p.DeepCopy()
-	p.Status = status
-	if err := c.Client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of cluster policy %s: %w", p.Name, err)
-	}
-	return nil
+	return patchStatus(ctx, c.Client, p, &p.Status, status, "cluster policy")
 }
 
 // guard sets or removes the finalizer of a cluster policy, as reporter.guard does for a policy. It is removed only where

@@ -177,7 +177,7 @@ func TestLabelsOfNamespacesSelect(t *testing.T) {
 	assert.Equal(t, map[string]string{"bank": base}, r.sizedBy())
 	label(nil)
 	assert.Empty(t, r.sizedBy())
-	assert.Empty(t, r.parts.by, "what is not selected is not remembered")
+	assert.Empty(t, r.parts.All(), "what is not selected is not remembered")
 	assert.Empty(t, r.matchings.All())
 }
 

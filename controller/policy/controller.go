@@ -180,7 +180,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		p = &v1alpha1.AttunePolicy{}
 		p.Namespace, p.Name = req.Namespace, req.Name
 		_, err = c.end(ctx, p)
-		c.parts.forget(p)
+		c.parts.Forget(req.NamespacedName)
 		return reconcile.Result{}, errors.Join(err, c.matcher().forget(ctx, p.Namespace))
 	}
 	if p.DeletionTimestamp != nil {

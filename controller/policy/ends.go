@@ -23,19 +23,24 @@ type reporter struct {
 	parts  *parts
 }
 
-// write patches the status, only if something changed. A policy that is gone meanwhile is no error.
+// write patches the status.
 func (r reporter) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
 	if policy.OfCluster(p) {
 		r.parts.note(p, status)
 		return nil
 	}
-	if equality.Semantic.DeepEqual(p.Status, status) {
+	return patchStatus(ctx, r.client, p, &p.Status, status, "policy")
+}
+
+// patchStatus patches the status of an object, only if something changed. An object that is gone meanwhile is no error.
+func patchStatus[S any](ctx context.Context, to client.Client, o client.Object, has *S, wanted S, kind string) error {
+	if equality.Semantic.DeepEqual(*has, wanted) {
 		return nil
 	}
-	before := p.DeepCopy()
-	p.Status = status
-	if err := r.client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of policy %s: %w", p.Name, err)
+	before := o.DeepCopyObject().(client.Object)
+	*has = wanted
+	if err := to.Status().Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of %s %s: %w", kind, o.GetName(), err)
 	}
 	return nil
 }
@@ -149,7 +154,7 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 		}
 	}
 	if policy.OfCluster(p) {
-		c.parts.forget(p)
+		c.parts.Forget(client.ObjectKeyFromObject(p))
 		return reconcile.Result{}, c.matcher().forget(ctx, p.Namespace)
 	}
 	return reconcile.Result{}, c.reporter().guard(ctx, p, false)
@@ -167,7 +172,7 @@ func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[str
 // letGo releases all that a policy sizes: its metrics disappear, and its recommendations lose their seeds
 // and targets. It returns the recommendations as they were before.
 func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
-	c.published.forget(client.ObjectKeyFromObject(p))
+	c.published.Forget(client.ObjectKeyFromObject(p))
 	c.refused.Forget(client.ObjectKeyFromObject(p))
 	store := recommendations{c.Client}
 	recs, err := store.of(ctx, p)

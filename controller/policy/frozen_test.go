@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,7 +70,7 @@ func TestAnothersWorkloadFreezesNoStatus(t *testing.T) {
 	rec.Status.Operator = "attune-old"
 	rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.NewTime(today), Reason: "turns"}
 	r.memory.put(rec)
-	r.parts.by = nil // a restart
+	r.parts.ForgetIf(func(types.NamespacedName, part) bool { return true }) // a restart
 	r.observe()
 	r.all()
 	s := r.current()

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +16,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/table"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -128,16 +128,15 @@ func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool
 // published is what each policy shows. A policy's newest pass replaces all that it showed before, so that nothing stays
 // visible of what is gone. Its size is bounded by the containers that are sized.
 type published struct {
-	mutex    sync.Mutex
-	policies map[types.NamespacedName]share
-	passes   int
+	table.Table[types.NamespacedName, share]
+	passes atomic.Int64
 }
 
 // share is one policy's part of the gauges: the number of its newest pass, the containers that it shows, and what its
 // targets save (millicores and bytes).
 type share struct {
 	namespace string
-	pass      int
+	pass      int64
 	shown     []series
 	saved     savings.Pair
 }
@@ -158,29 +157,14 @@ func (x *published) publish(of types.NamespacedName, r report) {
 	if surfaced {
 		part.saved = saved(r)
 	}
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	if x.policies == nil {
-		x.policies = map[types.NamespacedName]share{}
-	}
-	x.passes++
-	part.pass = x.passes
-	x.policies[of] = part
-}
-
-// forget removes all that a policy has shown.
-func (x *published) forget(of types.NamespacedName) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	delete(x.policies, of)
+	part.pass = x.passes.Add(1)
+	x.Put(of, part)
 }
 
 // collect sends the series of all containers, and what the policies of each namespace save together. A container that one
 // policy has taken over from another is shown as the newer pass has it.
 func (x *published) collect(to chan<- prometheus.Metric) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	parts := slices.SortedFunc(maps.Values(x.policies), func(a, b share) int {
+	parts := slices.SortedFunc(maps.Values(x.All()), func(a, b share) int {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), cmp.Compare(b.pass, a.pass))
 	})
 	shown, total := map[container]bool{}, savings.Pair{}

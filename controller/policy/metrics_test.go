@@ -76,12 +76,12 @@ attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="met
 	assert.Equal(t, []int{2, 0, 2, 2, 1}, gained(), "taken over, and not taken back by the policy that had it")
 	x.publish(other, shown(v1alpha1.UpdateObserve, "web"))
 	assert.Equal(t, []int{1, 0, 2, 1, 1}, gained(), "Observe shows the progress of the data alone")
-	x.forget(one)
+	x.Forget(one)
 	assert.Equal(t, []int{0, 0, 1, 0, 1}, gained())
-	x.forget(other)
-	x.forget(other)
+	x.Forget(other)
+	x.Forget(other)
 	assert.Equal(t, []int{0, 0, 0, 0, 0}, gained())
-	assert.Empty(t, x.policies)
+	assert.Empty(t, x.All())
 }
 
 // What a policy is elsewhere is neither counted in the sum of a namespace nor touched by it: a cluster policy is in thousands.
@@ -91,14 +91,14 @@ func TestTheSumOfANamespaceIsOfItsPoliciesAlone(t *testing.T) {
 		x.publish(types.NamespacedName{Namespace: namespace, Name: base}, shown(v1alpha1.UpdateAuto, "web"))
 	}
 	of := types.NamespacedName{Namespace: "sum-b", Name: base}
-	part := x.policies[of]
+	part := x.All()[of]
 	part.saved[recommender.CPU] = 3000
-	x.policies[of] = part
+	x.Put(of, part)
 	assert.Equal(t, map[string]float64{"sum-a": 0, "sum-b": 3}, savedBy(&x, "attune_savings_cpu_cores_total"))
-	x.forget(types.NamespacedName{Namespace: "sum-a", Name: base})
-	assert.Len(t, x.policies, 1)
-	x.forget(types.NamespacedName{Namespace: "sum-b", Name: base})
-	assert.Empty(t, x.policies)
+	x.Forget(types.NamespacedName{Namespace: "sum-a", Name: base})
+	assert.Len(t, x.All(), 1)
+	x.Forget(types.NamespacedName{Namespace: "sum-b", Name: base})
+	assert.Empty(t, x.All())
 }
 
 func TestAPassPublishesWhatItSaves(t *testing.T) {
@@ -133,7 +133,7 @@ func collected(x *published) <-chan prometheus.Metric {
 
 // containers are how many are shown.
 func (x *published) containers() (n int) {
-	for _, part := range x.policies {
+	for _, part := range x.All() {
 		n += len(part.shown)
 	}
 	return n

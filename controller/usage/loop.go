@@ -37,9 +37,6 @@ func (l *Loop) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection is true: one replica asks the source.
-func (l *Loop) NeedLeaderElection() bool { return true }
-
 // Recent is what RecentLoop keeps up to date.
 type Recent interface {
 	Refresh(ctx context.Context, now time.Time) error
@@ -86,9 +83,6 @@ func (l *RecentLoop) Start(ctx context.Context) error {
 	}
 	return nil
 }
-
-// NeedLeaderElection is true: one replica asks the source.
-func (l *RecentLoop) NeedLeaderElection() bool { return true }
 
 // Near finds the pods whose containers are close to their memory limits.
 type Near interface {
@@ -147,6 +141,3 @@ func (l *NearLoop) showLeft(ctx context.Context, pods int, now time.Time) {
 		log.FromContext(ctx).Info("More pods are close to their memory limits than are looked at; the memory of the others is not raised before an OOM kill", "left", pods)
 	}
 }
-
-// NeedLeaderElection is true: one replica asks the server.
-func (l *NearLoop) NeedLeaderElection() bool { return true }

@@ -89,9 +89,9 @@ func fakeAPI(t *testing.T, objects []client.Object) client.WithWatch {
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.AttuneRecommendation{}).
-		WithIndex(&corev1.Pod{}, byWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).
+		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).
 		WithIndex(&batchv1.Job{}, workload.JobsByCronJob, func(o client.Object) []string { return workload.IndexOfJob(o) }).
-		WithIndex(&corev1.Pod{}, byNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
+		WithIndex(&corev1.Pod{}, workload.PodsByNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		Build()
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
@@ -112,7 +113,7 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 // room sums what the pods of a node take, together with the reservations of other workloads.
 func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 	list := &corev1.PodList{}
-	if err := c.Client.List(ctx, list, client.MatchingFields{byNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing pods of node %s: %w", node, err)
 	}
 	pods := make([]*corev1.Pod, 0, len(list.Items))

@@ -100,11 +100,8 @@ func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id worklo
 		return nil
 	}
 	found, _, err := owners.Workload(ctx, c.Client, c.Access.Sized, id)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
+	if err != nil {
+		return client.IgnoreNotFound(err)
 	}
 	w.Workload = &found
 	return nil

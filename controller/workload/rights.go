@@ -191,7 +191,6 @@ const servedEvery = tuning.ServedEvery
 // Start asks at once and then every servedEvery, until the context ends. It implements manager.Runnable
 // and always returns nil.
 func (s *Served) Start(ctx context.Context) error {
-	s.look(ctx)
 	for range loop.Every(ctx, s.Clock, servedEvery) {
 		s.look(ctx)
 	}

@@ -97,7 +97,7 @@ func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 	l.c.Client = interceptor.NewClient(l.c.Client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, api client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			options := (&client.ListOptions{}).ApplyOptions(opts)
-			if rooms := options.FieldSelector != nil && options.FieldSelector.Requirements()[0].Field == byNode; rooms {
+			if rooms := options.FieldSelector != nil && options.FieldSelector.Requirements()[0].Field == workload.PodsByNode; rooms {
 				rivals++
 				l.c.reservations.make(named("rival"), []tuning.Reservation{{UID: types.UID(fmt.Sprint(rivals)), Namespace: "bank", Node: "node-1"}}, l.c.reservations.read())
 			}

@@ -33,12 +33,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Names of the indexes: pods by their workload and by their node, recommendations by their policy.
-const (
-	byWorkload = workload.PodsByWorkload
-	byNode     = workload.PodsByNode
-	byPolicy   = "attune.policy"
-)
+// byPolicy is the index of recommendations by their policy.
+const byPolicy = "attune.policy"
 
 // retryFirst and retryLast bound the delay after a look that failed. The bound is short: an outage of the
 // API server should not be followed by a long silence.
@@ -103,8 +99,8 @@ func (c *Controller) Watches() []loop.Watch {
 // Indexes returns the indexes by which the loop lists objects.
 func Indexes() []loop.Index {
 	return []loop.Index{
-		{Object: &corev1.Pod{}, Field: byWorkload, Of: func(o client.Object) []string { return workload.IndexOf(o) }},
-		{Object: &corev1.Pod{}, Field: byNode, Of: func(o client.Object) []string { return []string{nodeOf(o)} }},
+		{Object: &corev1.Pod{}, Field: workload.PodsByWorkload, Of: func(o client.Object) []string { return workload.IndexOf(o) }},
+		{Object: &corev1.Pod{}, Field: workload.PodsByNode, Of: func(o client.Object) []string { return []string{nodeOf(o)} }},
 		{Object: &batchv1.Job{}, Field: workload.JobsByCronJob, Of: func(o client.Object) []string { return workload.IndexOfJob(o) }},
 		{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
 			return []string{policy.NameOf(o.(*v1alpha1.AttuneRecommendation).Spec.Policy)}

@@ -221,16 +221,17 @@ type Served interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Serves returns whether the API server serves a resource of a group version. An error means that it does not answer.
-func Serves(api Served, version schema.GroupVersion, is func(metav1.APIResource) bool) (bool, error) {
-	list, err := api.ServerResourcesForGroupVersion(version.String())
+// Serves returns whether the API server serves a resource, or a subresource such as pods/resize. An error means that it
+// does not answer.
+func Serves(api Served, of schema.GroupVersionResource) (bool, error) {
+	list, err := api.ServerResourcesForGroupVersion(of.GroupVersion().String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking the API server for %s: %w", version, err)
+		return false, fmt.Errorf("asking the API server for %s: %w", of.GroupVersion(), err)
 	}
-	return slices.ContainsFunc(list.APIResources, is), nil
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == of.Resource }), nil
 }
 
 var (

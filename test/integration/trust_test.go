@@ -105,7 +105,7 @@ func TestTheControllerSaysWhomTheWebhooksTrust(t *testing.T) {
 	run := func(clients kubernetes.Interface, follows bool) *certs.SelfSigned {
 		s := certs.NewSelfSigned(certs.Config{
 			Client: clients, Namespace: namespace, Secret: name + "-webhook-cert", DNSNames: []string{name + "-webhook." + namespace + ".svc"},
-			Mutating: []string{name}, Validating: []string{name}, Follows: follows, Clock: clock.RealClock{}, Log: logr.Discard(),
+			Mutating: name, Validating: name, Follows: follows, Clock: clock.RealClock{}, Log: logr.Discard(),
 		})
 		go func() { ended <- s.Start(ctx) }()
 		return s

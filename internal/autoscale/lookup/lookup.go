@@ -11,7 +11,6 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -131,7 +130,7 @@ func (l *Lookup) at(ctx context.Context, namespace, key string) (autoscale.Autos
 
 // served reports whether the API server serves VPAs.
 func (l *Lookup) served() (bool, error) {
-	return loop.Serves(l.Served, autoscale.VPAKind.GroupVersion(), func(r metav1.APIResource) bool { return r.Kind == autoscale.VPAKind.Kind })
+	return loop.Serves(l.Served, autoscale.VPAKind.GroupVersion().WithResource("verticalpodautoscalers"))
 }
 
 // Start watches VPAs while there are any to watch, until the context ends.

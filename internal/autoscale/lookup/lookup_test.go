@@ -3,6 +3,7 @@ package lookup
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ type answers struct {
 func (a *answers) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
 	list := &metav1.APIResourceList{}
 	for _, kind := range a.kinds {
-		list.APIResources = append(list.APIResources, metav1.APIResource{Kind: kind})
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind})
 	}
 	return list, a.err
 }
