@@ -172,7 +172,7 @@ func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[str
 // letGo releases all that a policy sizes: its metrics disappear, and its recommendations lose their seeds
 // and targets. It returns the recommendations as they were before.
 func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
-	c.published.Forget(client.ObjectKeyFromObject(p))
+	c.published.forget(client.ObjectKeyFromObject(p))
 	c.refused.Forget(client.ObjectKeyFromObject(p))
 	store := recommendations{c.Client}
 	recs, err := store.of(ctx, p)

@@ -1,12 +1,10 @@
 package policy
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +14,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/table"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -125,25 +122,23 @@ func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool
 	return 0, false
 }
 
-// published is what each policy shows. A policy's newest pass replaces all that it showed before, so that nothing stays
-// visible of what is gone. Its size is bounded by the containers that are sized.
+// published is what each policy shows. A policy's newest pass replaces all that it showed before, and takes over what others
+// showed of its containers, so that nothing stays visible of what is gone. Its size is bounded by the containers that are sized.
 type published struct {
-	table.Table[types.NamespacedName, share]
-	passes atomic.Int64
+	mutex sync.Mutex
+	// policies are by namespace and name: what a cluster policy is in thousands of namespaces must not make a pass of one cost more.
+	policies map[string]map[string]share
 }
 
-// share is one policy's part of the gauges: the number of its newest pass, the containers that it shows, and what its
-// targets save (millicores and bytes).
+// share is one policy's part of the gauges: the containers that it shows, and what its targets save (millicores and bytes).
 type share struct {
-	namespace string
-	pass      int64
-	shown     []series
-	saved     savings.Pair
+	shown []series
+	saved savings.Pair
 }
 
 // publish replaces what is shown of a policy's recommendations.
 func (x *published) publish(of types.NamespacedName, r report) {
-	part := share{namespace: of.Namespace}
+	part, mine := share{}, map[container]bool{}
 	// Observe shows the progress of the data alone.
 	surfaced := r.settings.Resize.Mode != v1alpha1.UpdateObserve
 	for _, rec := range r.recommendations {
@@ -151,36 +146,51 @@ func (x *published) publish(of types.NamespacedName, r report) {
 			c := &rec.Spec.Containers[i]
 			s := series{of: container{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name, c.Name}}
 			s.set(c, surfaced)
-			part.shown = append(part.shown, s)
+			part.shown, mine[s.of] = append(part.shown, s), true
 		}
 	}
 	if surfaced {
 		part.saved = saved(r)
 	}
-	part.pass = x.passes.Add(1)
-	x.Put(of, part)
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	in := x.policies[of.Namespace]
+	if in == nil {
+		in = map[string]share{}
+		if x.policies == nil {
+			x.policies = map[string]map[string]share{}
+		}
+		x.policies[of.Namespace] = in
+	}
+	for name, other := range in {
+		other.shown = slices.DeleteFunc(other.shown, func(s series) bool { return mine[s.of] })
+		in[name] = other
+	}
+	in[of.Name] = part
 }
 
-// collect sends the series of all containers, and what the policies of each namespace save together. A container that one
-// policy has taken over from another is shown as the newer pass has it.
+// forget removes all that a policy has shown.
+func (x *published) forget(of types.NamespacedName) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if delete(x.policies[of.Namespace], of.Name); len(x.policies[of.Namespace]) == 0 {
+		delete(x.policies, of.Namespace)
+	}
+}
+
+// collect sends the series of all containers, and what the policies of each namespace save together.
 func (x *published) collect(to chan<- prometheus.Metric) {
-	parts := slices.SortedFunc(maps.Values(x.All()), func(a, b share) int {
-		return cmp.Or(strings.Compare(a.namespace, b.namespace), cmp.Compare(b.pass, a.pass))
-	})
-	shown, total := map[container]bool{}, savings.Pair{}
-	for i, part := range parts {
-		for _, s := range part.shown {
-			if !shown[s.of] {
-				shown[s.of] = true
-				s.collect(to)
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	for namespace, in := range x.policies {
+		total := savings.Pair{}
+		for _, part := range in {
+			for i := range part.shown {
+				part.shown[i].collect(to)
 			}
+			total = total.Plus(part.saved)
 		}
-		total = total.Plus(part.saved)
-		if i+1 == len(parts) || parts[i+1].namespace != part.namespace {
-			to <- prometheus.MustNewConstMetric(savedCPU, prometheus.GaugeValue, float64(total[recommender.CPU])/1000, part.namespace)
-			to <- prometheus.MustNewConstMetric(savedMem, prometheus.GaugeValue, float64(total[recommender.Memory]), part.namespace)
-			clear(shown)
-			total = savings.Pair{}
-		}
+		to <- prometheus.MustNewConstMetric(savedCPU, prometheus.GaugeValue, float64(total[recommender.CPU])/1000, namespace)
+		to <- prometheus.MustNewConstMetric(savedMem, prometheus.GaugeValue, float64(total[recommender.Memory]), namespace)
 	}
 }

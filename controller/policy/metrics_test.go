@@ -74,14 +74,18 @@ attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="met
 	x.publish(other, shown(v1alpha1.UpdateAuto, "web"))
 	x.publish(one, shown(v1alpha1.UpdateAuto, "api"))
 	assert.Equal(t, []int{2, 0, 2, 2, 1}, gained(), "taken over, and not taken back by the policy that had it")
+	x.publish(one, shown(v1alpha1.UpdateAuto, "web", "api"))
+	x.publish(other, shown(v1alpha1.UpdateAuto, "web"))
+	x.publish(other, shown(v1alpha1.UpdateAuto))
+	assert.Equal(t, []int{1, 0, 1, 1, 1}, gained(), "gone, and what the former policy showed of it does not come back before its next pass")
 	x.publish(other, shown(v1alpha1.UpdateObserve, "web"))
 	assert.Equal(t, []int{1, 0, 2, 1, 1}, gained(), "Observe shows the progress of the data alone")
-	x.Forget(one)
+	x.forget(one)
 	assert.Equal(t, []int{0, 0, 1, 0, 1}, gained())
-	x.Forget(other)
-	x.Forget(other)
+	x.forget(other)
+	x.forget(other)
 	assert.Equal(t, []int{0, 0, 0, 0, 0}, gained())
-	assert.Empty(t, x.All())
+	assert.Empty(t, x.policies)
 }
 
 // What a policy is elsewhere is neither counted in the sum of a namespace nor touched by it: a cluster policy is in thousands.
@@ -90,15 +94,14 @@ func TestTheSumOfANamespaceIsOfItsPoliciesAlone(t *testing.T) {
 	for _, namespace := range []string{"sum-a", "sum-b"} {
 		x.publish(types.NamespacedName{Namespace: namespace, Name: base}, shown(v1alpha1.UpdateAuto, "web"))
 	}
-	of := types.NamespacedName{Namespace: "sum-b", Name: base}
-	part := x.All()[of]
+	part := x.policies["sum-b"][base]
 	part.saved[recommender.CPU] = 3000
-	x.Put(of, part)
+	x.policies["sum-b"][base] = part
 	assert.Equal(t, map[string]float64{"sum-a": 0, "sum-b": 3}, savedBy(&x, "attune_savings_cpu_cores_total"))
-	x.Forget(types.NamespacedName{Namespace: "sum-a", Name: base})
+	x.forget(types.NamespacedName{Namespace: "sum-a", Name: base})
 	assert.Len(t, x.All(), 1)
-	x.Forget(types.NamespacedName{Namespace: "sum-b", Name: base})
-	assert.Empty(t, x.All())
+	x.forget(types.NamespacedName{Namespace: "sum-b", Name: base})
+	assert.Empty(t, x.policies)
 }
 
 func TestAPassPublishesWhatItSaves(t *testing.T) {
