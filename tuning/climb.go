@@ -108,7 +108,7 @@ func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amou
 	if t := d.view.target(c.Name); t.Demand != nil && t.Demand.MemoryLimitMost != nil {
 		return max(podview.AmountOf(recommender.Memory, *t.Demand.MemoryLimitMost), c.Size[recommender.Memory].Limit)
 	}
-	original, known := (&originals{d.pass}).of(pod)[c.Name]
+	original, known := d.originalsOf(pod)[c.Name]
 	if !known {
 		original = c.Size
 	}
@@ -315,7 +315,6 @@ type giver struct {
 	climber *climber
 	closing *closing
 	gates   *gates
-	lookup  *lookup
 	starter *starter
 }
 
@@ -346,7 +345,7 @@ func (d *giver) giveBack() {
 // give a pod's containers the memory that they had.
 func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
 	plan, refusal := d.climber.back(pod, had, d.gates, d.gates.input(pod))
-	d.lookup.unknownMemory(pod, plan)
+	d.askUnknownMemory(pod, plan)
 	if refusal != nil {
 		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
 		return
@@ -354,7 +353,7 @@ func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
 	d.out.Status.Tries = climb.GivenBack(d.out.Status.Tries, pod, d.view.Now)
 	d.tellOfPod(pod, givingBack(pod, plan))
 	d.starter.start(pod, plan)
-	d.lookup.loweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
+	d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
 }
 
 // sizesOf are the memory sizes of a record's list, with what the containers hold.

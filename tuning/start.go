@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
@@ -20,15 +21,9 @@ import (
 // towards the targets. It runs only after the watcher has stepped all open records.
 type starter struct {
 	*pass
-	births  *births
 	climber *climber
 	evictor *evictor
 	gates   *gates
-	lookup  *lookup
-	pauser  *pauser
-	sizes   *sizes
-	// withdrawer knows the pods that fit no node with what admission gave them.
-	withdrawer *withdrawer
 	// waits is since when pods wait for their turn to be resized (strategy Node).
 	waits map[types.UID]time.Time
 }
@@ -74,7 +69,7 @@ func (d *starter) beginUrgent() {
 // before it in the same wave have reserved room.
 func (d *starter) startWave(plans []resize.Plan) {
 	going := d.wave(plans)
-	d.lookup.loweredMemory(going, plans)
+	d.askLoweredMemory(going, plans)
 	for _, plan := range going {
 		pod := d.view.Pod(plan.PodUID)
 		if refusal := resize.Fits(pod, plan, d.gates.input(pod)); refusal != nil {
@@ -95,7 +90,7 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	if plan.Reason == resize.ReasonClimb {
 		d.climber.begun(pod, plan)
 	}
-	d.pauser.pauseLeak()
+	d.pauseLeak()
 	parts := resize.Split(plan)
 	record := lifecycle.NewRecord(parts[0], pod, d.view.Now, d.view.Policy.Settings.Resize)
 	if len(parts) > 1 {
@@ -110,6 +105,19 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent && plan.Wave != resize.WaveRestore})
 }
 
+// startAdmitted starts a plan that was not refused and that the gates let pass, and tells it. Otherwise it notes the
+// refusal.
+func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal, told ...event.Event) {
+	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
+		d.refused.add(pod, refusal)
+		return
+	}
+	for _, e := range told {
+		d.tellOfPod(pod, e)
+	}
+	d.start(pod, plan)
+}
+
 // plans returns what each pod without an open record would be given now. Pods whose data could not be read
 // are refused, not planned.
 func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
@@ -122,7 +130,7 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 			continue
 		}
 		plan, refusal := d.plan(pod)
-		d.lookup.room(pod, plan, refusal)
+		d.askRoom(pod, plan, refusal)
 		d.queueUp(pod, plan, refusal)
 		switch {
 		case refusal == nil && !plan.Empty():
@@ -148,9 +156,9 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if wishes, refusal := resize.CatchUp(pod); wishes != nil || refusal != nil {
 		return d.catchUp(pod, wishes, refusal)
 	}
-	wishes := besideBoosts(d.sizes.wishes(pod), d.sizes.boosted(pod))
+	wishes := besideBoosts(d.nextSizes(pod), d.boosted(pod))
 	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
-	plan.Urgent = refusal == nil && d.sizes.urgent(pod, plan)
+	plan.Urgent = refusal == nil && d.urgent(pod, plan)
 	if !plan.Urgent {
 		if raise, climbs := d.raise(pod); climbs {
 			return raise, nil
@@ -230,7 +238,7 @@ func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 // takeBoostsBack begins to take back the CPU boosts that are over, as many as there is room for records.
 func (d *starter) takeBoostsBack() {
 	for _, pod := range d.view.Live() {
-		boosted := d.sizes.boosted(pod)
+		boosted := d.boosted(pod)
 		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
@@ -244,11 +252,7 @@ func (d *starter) takeBoostsBack() {
 			continue
 		}
 		plan, refusal := resize.PlanBack(pod, boosted, d.gates.capabilities(pod), d.view.Now, resize.WaveBoost, resize.ReasonBoost)
-		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
-			d.refused.add(pod, refusal)
-			continue
-		}
-		d.start(pod, plan)
+		d.startAdmitted(pod, plan, refusal)
 	}
 }
 
@@ -256,18 +260,13 @@ func (d *starter) takeBoostsBack() {
 // for such a pod, so that no other pod is created before it is well. If the program itself is what
 // crashes, that costs one resize.
 func (d *starter) restoreBirths() {
-	for _, c := range d.births.crashed {
+	for _, c := range d.crashed {
 		pod := d.view.Pod(c.birth.PodUID)
 		if !d.view.Policy.Settings.Resize.AutoRevert || pod.DeletionTimestamp != nil || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
 		plan, refusal := harm.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
-		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
-			d.refused.add(pod, refusal)
-			continue
-		}
-		d.tellOfPod(pod, birthRestored(pod, c.verdict.Message))
-		d.start(pod, plan)
+		d.startAdmitted(pod, plan, refusal, birthRestored(pod, c.verdict.Message))
 	}
 }
 
@@ -275,18 +274,12 @@ func (d *starter) restoreBirths() {
 // scheduler then finds a node for them. A pod that has a node already is left alone. No pause or mode holds this: such a
 // pod would run if attune had not sized it.
 func (d *starter) restoreUnscheduled() {
-	for _, pod := range d.withdrawer.unscheduled {
+	for _, pod := range d.unscheduled {
 		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		originals := d.sizes.originalSizes(pod)
-		plan, refusal := resize.PlanBack(pod, originals, d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, harm.ReasonBirthPending)
-		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
-			d.refused.add(pod, refusal)
-			continue
-		}
-		d.tellOfPod(pod, unscheduledRestored(pod))
-		d.start(pod, plan)
+		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, harm.ReasonBirthPending)
+		d.startAdmitted(pod, plan, refusal, unscheduledRestored(pod))
 	}
 }
 
