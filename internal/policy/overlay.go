@@ -41,6 +41,14 @@ func newLayer(level Level, namespace string, settings v1alpha1.PolicySettings) l
 	return layer{level: level, namespace: namespace, PolicySettings: settings}
 }
 
+// of returns what the layer sets of a resource.
+func (l layer) of(r recommender.Resource) *v1alpha1.ResourceSettings {
+	if r == recommender.CPU {
+		return &l.CPU.ResourceSettings
+	}
+	return &l.Memory.ResourceSettings
+}
+
 // layersOf returns the layers that exist, the lowest first. Defaults objects with a name other than default are
 // ignored.
 func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) []layer {
