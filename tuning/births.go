@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,7 @@ type crash struct {
 // program itself may be what crashes, and a floor would keep a wrong size for weeks. The event is sent
 // only when the generation is new in the list.
 func (d *pass) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	crashes, fresh := harm.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.bornOf, d.view.Now)
+	crashes, fresh := harm.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.view.bornOf, d.view.Now)
 	if !fresh {
 		return
 	}
@@ -66,21 +67,17 @@ func (d *pass) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, ve
 // suffered reports whether some container of the pod has ended at least once. Other pods have nothing to
 // judge; this cheap test runs before the annotations are decoded.
 func suffered(pod *corev1.Pod) bool {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
-			if s.State.Terminated != nil || s.LastTerminationState.Terminated != nil {
-				return true
-			}
-		}
+	ended := func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
 	}
-	return false
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, ended) || slices.ContainsFunc(pod.Status.ContainerStatuses, ended)
 }
 
 // markBad stops giving a seed to new pods and learns floors from the harm. Both happen once for each
 // revision of the seed (fresh): a pod that was born long ago with a bad seed stays visible for days, and
 // must not delete sizes that were proven since.
 func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	marked, fresh := harm.MarkBad(d.out.Status.BadSeeds, revision, d.bornWith)
+	marked, fresh := harm.MarkBad(d.out.Status.BadSeeds, revision, d.view.bornWith)
 	if !fresh {
 		return
 	}
@@ -101,24 +98,24 @@ func (d *pass) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict) 
 // bornWith returns the creation time of the youngest pod that was born with a revision of the seed. The
 // revision that is in force counts as Now, since the next pod is born with it. harm.MarkBad uses the time
 // to decide which old revision is forgotten first; zero: no pod has it.
-func (d *pass) bornWith(revision string) time.Time {
-	if seed := d.view.Rec.Spec.Seed; seed != nil && seed.Revision == revision {
-		return d.view.Now
+func (v *View) bornWith(revision string) time.Time {
+	if seed := v.Rec.Spec.Seed; seed != nil && seed.Revision == revision {
+		return v.Now
 	}
-	return d.youngest(func(pod *corev1.Pod) bool {
-		seeded := d.view.seededBy(pod)
+	return v.youngest(func(pod *corev1.Pod) bool {
+		seeded := v.seededBy(pod)
 		return seeded != nil && seeded.Revision == revision
 	})
 }
 
 // bornOf returns the creation time of the youngest pod of a template generation; zero: it has none.
-func (d *pass) bornOf(hash string) time.Time {
-	return d.youngest(func(pod *corev1.Pod) bool { return podview.TemplateHash(pod) == hash })
+func (v *View) bornOf(hash string) time.Time {
+	return v.youngest(func(pod *corev1.Pod) bool { return podview.TemplateHash(pod) == hash })
 }
 
 // youngest returns the latest creation time of the pods that a condition accepts; zero: it accepts none.
-func (d *pass) youngest(of func(*corev1.Pod) bool) (born time.Time) {
-	for _, pod := range d.view.Pods {
+func (v *View) youngest(of func(*corev1.Pod) bool) (born time.Time) {
+	for _, pod := range v.Pods {
 		if at := pod.CreationTimestamp.Time; of(pod) && at.After(born) {
 			born = at
 		}

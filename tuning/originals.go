@@ -26,7 +26,7 @@ func (d *pass) rememberOriginals() {
 		if hasRecord(d.out.Status.Records, pod) || d.originalsKnown(pod) || d.tooLarge(pod) {
 			continue
 		}
-		sizes := d.deriveOriginals(pod)
+		sizes := d.view.deriveOriginals(pod)
 		if sizes == nil || slices.ContainsFunc(d.out.Status.Originals, func(o v1alpha1.Originals) bool { return sameOriginals(o, pod, sizes) }) {
 			continue
 		}
@@ -84,7 +84,7 @@ func (d *pass) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
 // deriveOriginals derives what a pod's containers had before attune: the pod's own spec where nothing has changed
 // it, and the template where the pod was seeded or resized (a generation above 1). nil: it is not certain
 // which template the pod was made from, and a wrong original would be restored by an undo.
-func (d *pass) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
+func (v *View) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	// Users of the namespace can write the annotation, so that a claim is only believed where agrees accepts it.
 	claims := podview.SizesOf(ptr.Deref(seededOf(pod), v1alpha1.Seeded{}).Original)
 	var out []v1alpha1.ContainerResources
@@ -92,11 +92,11 @@ func (d *pass) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 		size, known := c.Size, true
 		claim, claimed := claims[c.Name]
 		changed := claimed || pod.Generation > 1
-		if changed && d.view.owner().Template == nil {
+		if changed && v.owner().Template == nil {
 			return nil
 		}
-		if template, ok := podview.TemplateSize(d.view.owner().Template, c.Name); ok && changed {
-			size, known = d.deriveOriginal(pod, claim, claimed, template, c.Size)
+		if template, ok := podview.TemplateSize(v.owner().Template, c.Name); ok && changed {
+			size, known = v.deriveOriginal(pod, claim, claimed, template, c.Size)
 		}
 		if !known {
 			return nil
@@ -110,11 +110,11 @@ func (d *pass) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 // known. A claim of the annotation (claimed: it has one) is believed where it agrees with the template. Where it
 // does not agree, and during a rollout, the pod may belong to another template. A seeded pod younger than
 // cacheLag may too: the cache may not show its new template yet.
-func (d *pass) deriveOriginal(pod *corev1.Pod, claim recommender.Size, claimed bool, template, has recommender.Size) (recommender.Size, bool) {
+func (v *View) deriveOriginal(pod *corev1.Pod, claim recommender.Size, claimed bool, template, has recommender.Size) (recommender.Size, bool) {
 	if claimed && agrees(claim, template) {
 		return claim, true
 	}
-	if !d.newestTemplate(pod) || claimed && d.view.Now.Sub(pod.CreationTimestamp.Time) < cacheLag {
+	if !v.newestTemplate(pod) || claimed && v.Now.Sub(pod.CreationTimestamp.Time) < cacheLag {
 		return recommender.Size{}, false
 	}
 	return asBorn(template, has), true
@@ -125,11 +125,11 @@ const cacheLag = time.Minute
 
 // newestTemplate reports whether the pod was made from the template that the workload has now. During a
 // rollout this is never certain.
-func (d *pass) newestTemplate(pod *corev1.Pod) bool {
-	if d.view.owner().Rollout.InProgress {
+func (v *View) newestTemplate(pod *corev1.Pod) bool {
+	if v.owner().Rollout.InProgress {
 		return false
 	}
-	return podview.GenerationNamed(pod) || podview.SameProgram(pod, &d.view.Workload.Template.Spec)
+	return podview.GenerationNamed(pod) || podview.SameProgram(pod, &v.Workload.Template.Spec)
 }
 
 // asBorn returns the size of a container as its template creates it. A request that is missing beside a

@@ -62,8 +62,9 @@ func Decide(v View) Decision {
 //     what stops attune. The same goes for pods that fit no node with what admission gave them.
 //  6. summarise comes last, as it reads the records, the refusals and the tries of all others.
 func (d deciders) decide() {
+	report := reporter{d.pass}
 	d.notAhead()
-	d.goneOrNot()
+	report.goneOrNot()
 	d.endPause()
 	d.takeOver()
 	d.pauseForOtherWriter()
@@ -82,12 +83,12 @@ func (d deciders) decide() {
 	case d.view.Part == WholePass:
 		d.giver.giveBack()
 		blocked := d.beginOrUndo()
-		d.skip(blocked)
+		report.skip(blocked)
 		d.condition(blockedCondition(blocked))
 		d.evictor.hold()
 	}
 	d.reverter.remember()
-	d.summarise()
+	report.summarise()
 	d.out.ByNode.WaitingSince = d.starter.stillWaiting()
 	d.out.Topics = d.refused.topics
 }

@@ -73,7 +73,7 @@ func (d *pass) pauseForOtherWriter() {
 	if _, skipped := d.view.Workload.Skipped(); skipped {
 		return
 	}
-	pod, by, at := d.lastWriter()
+	pod, by, at := d.view.lastWriter()
 	since := d.view.Now.Add(-writtenLately)
 	if last := d.out.Status.LastSuperseded; last != nil && last.After(since) {
 		since = last.Time
@@ -88,9 +88,9 @@ func (d *pass) pauseForOtherWriter() {
 
 // lastWriter returns which pod another writer resized last, who it was, and when; the zero time: nobody did. A time that
 // is further ahead than clocks differ was not noted by the API server, and counts for nothing.
-func (d *pass) lastWriter() (pod, by string, at time.Time) {
-	for _, p := range d.view.Pods {
-		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(d.view.Now.Add(clocksDiffer)) {
+func (v *View) lastWriter() (pod, by string, at time.Time) {
+	for _, p := range v.Pods {
+		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(v.Now.Add(clocksDiffer)) {
 			pod, by, at = p.Name, manager, when
 		}
 	}
@@ -141,7 +141,7 @@ func (d *pass) endPause() {
 		return
 	}
 	d.out.Status.Paused, d.out.Status.Supersessions = nil, 0
-	_, _, at := d.lastWriter()
+	_, _, at := d.view.lastWriter()
 	d.seenWriters(at)
 	d.out.Status.Tries = resize.Forgiven(d.out.Status.Tries)
 }

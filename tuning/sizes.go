@@ -20,12 +20,12 @@ import (
 
 // targets returns the sizes that a pod's containers end at, without resources that are held. Under the
 // strategy Node they are the pod's own grants. A container without a target is missing from the result.
-func (d *pass) targets(pod *corev1.Pod) []podview.Container {
-	if d.view.ByNode() {
-		return d.granted(pod)
+func (v *View) targets(pod *corev1.Pod) []podview.Container {
+	if v.ByNode() {
+		return v.granted(pod)
 	}
 	var out []podview.Container
-	for _, t := range d.view.Rec.Spec.Containers {
+	for _, t := range v.Rec.Spec.Containers {
 		if size := unheld(t); size != (recommender.Size{}) {
 			out = append(out, podview.Container{Name: t.Name, Size: size})
 		}
@@ -48,7 +48,7 @@ func unheld(t v1alpha1.ContainerTarget) recommender.Size {
 // steps (recommender.NextStep, maxChangePercent).
 func (d *pass) nextSizes(pod *corev1.Pod) []podview.Container {
 	if d.view.ByNode() {
-		return d.killsAnswered(pod, d.granted(pod))
+		return d.killsAnswered(pod, d.view.granted(pod))
 	}
 	originals := d.originalsOf(pod)
 	live := podview.ByName(podview.Read(pod))
@@ -165,11 +165,11 @@ func raisesMemory(m resize.Move) bool {
 // granted returns the sizes that a pod's node grants its containers. A pod without a grant gets an empty
 // result. A resource whose change restarts the container is left out: it is sized at birth alone. What a
 // cluster policy never lowers is only raised.
-func (d *pass) granted(pod *corev1.Pod) []podview.Container {
+func (v *View) granted(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
-	spared := d.view.Policy.Settings.Spared.Spares(&pod.Spec)
+	spared := v.Policy.Settings.Spared.Spares(&pod.Spec)
 	for _, c := range podview.Read(pod) {
-		size := d.view.Grants[pod.UID].Sizes[c.Name]
+		size := v.Grants[pod.UID].Sizes[c.Name]
 		if spared {
 			size = atLeast(size, c.Size)
 		}
@@ -178,10 +178,10 @@ func (d *pass) granted(pod *corev1.Pod) []podview.Container {
 				size[r] = recommender.Allocation{}
 			}
 		}
-		if size == (recommender.Size{}) || d.view.Policy.Settings.Resize.Excluded[c.Name] {
+		if size == (recommender.Size{}) || v.Policy.Settings.Resize.Excluded[c.Name] {
 			continue
 		}
-		out = append(out, podview.Container{Name: c.Name, Sidecar: c.Sidecar, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][c.Name]})
+		out = append(out, podview.Container{Name: c.Name, Sidecar: c.Sidecar, Size: size, MemoryUsage: v.Usage.Memory[pod.UID][c.Name]})
 	}
 	return out
 }
@@ -251,15 +251,15 @@ func (d *pass) originalSizes(pod *corev1.Pod) []podview.Container {
 
 // boosted returns the containers of a pod that still have the CPU of their startup boost. The text of the
 // annotation is searched first, because decoding it for each pod in each pass would cost more.
-func (d *pass) boosted(pod *corev1.Pod) []podview.Container {
+func (v *View) boosted(pod *corev1.Pod) []podview.Container {
 	if !strings.Contains(pod.Annotations[v1alpha1.SeededAnnotation], `"boosted"`) {
 		return nil
 	}
-	seeded := d.view.seededBy(pod)
+	seeded := v.seededBy(pod)
 	if seeded == nil {
 		return nil
 	}
-	return lifecycle.Boosted(pod, *seeded, d.view.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
+	return lifecycle.Boosted(pod, *seeded, v.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
 }
 
 // besideBoosts removes CPU that is still boosted from wishes, so that a step towards the target does not

@@ -11,7 +11,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
@@ -144,7 +143,7 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 
 // plan is one pod's next step, after all gates.
 //  1. A cache that is behind the pod's last resize is not believed: the plan would repeat that resize.
-//  2. A pod-level limit that is behind its containers is repaired first (catchUp).
+//  2. A pod-level limit that is behind its containers is repaired first (resize.CatchUp).
 //  3. PlanFor applies what the platform can do, and whether the plan is urgent is decided on its result.
 //  4. Where no kill is to be answered, one that is about to happen is forestalled (raise).
 //  5. Pods of Jobs get urgent plans only.
@@ -153,10 +152,15 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.outOfDate(pod) {
 		return resize.Plan{}, resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod as we see it is older than its last resize")
 	}
-	if wishes, refusal := resize.CatchUp(pod); wishes != nil || refusal != nil {
-		return d.catchUp(pod, wishes, refusal)
+	// As long as the pod's own cgroup limit is behind those of its containers, raising the containers has no effect.
+	behind, refusal := resize.CatchUp(pod)
+	if refusal != nil {
+		return resize.Plan{}, refusal
 	}
-	wishes := besideBoosts(d.nextSizes(pod), d.boosted(pod))
+	if behind != nil {
+		return d.urgentPlan(pod, behind, resize.ReasonPodLimitBehind, d.gates.capabilities(pod), d.gates.input(pod))
+	}
+	wishes := besideBoosts(d.nextSizes(pod), d.view.boosted(pod))
 	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
 	plan.Urgent = refusal == nil && d.urgent(pod, plan)
 	if !plan.Urgent {
@@ -191,26 +195,12 @@ func (d *starter) raise(pod *corev1.Pod) (resize.Plan, bool) {
 	if len(wishes) == 0 {
 		return resize.Plan{}, false
 	}
-	plan, refusal := d.climber.plan(pod, wishes, d.gates.capabilities(pod), d.gates.input(pod))
+	plan, refusal := d.urgentPlan(pod, wishes, resize.ReasonClimb, d.gates.capabilities(pod), d.gates.input(pod))
 	if refusal != nil {
 		d.refused.add(pod, refusal)
 		return resize.Plan{}, false
 	}
 	return plan, true
-}
-
-// catchUp comes before anything else: as long as the pod's own cgroup limit is behind those of its
-// containers, raising the containers has no effect.
-func (d *starter) catchUp(pod *corev1.Pod, wishes []podview.Container, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
-	if refusal != nil {
-		return resize.Plan{}, refusal
-	}
-	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
-	if refusal != nil {
-		return plan, refusal
-	}
-	plan.Urgent, plan.Reason = true, resize.ReasonPodLimitBehind
-	return resize.Admit(pod, plan, d.gates.input(pod))
 }
 
 // youngFor is how long after its start the kubelet may not know the memory usage of a container.
@@ -238,7 +228,7 @@ func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 // takeBoostsBack begins to take back the CPU boosts that are over, as many as there is room for records.
 func (d *starter) takeBoostsBack() {
 	for _, pod := range d.view.Live() {
-		boosted := d.boosted(pod)
+		boosted := d.view.boosted(pod)
 		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
