@@ -54,11 +54,13 @@ func (d *pass) superseded(why string) {
 
 // pauseBecause pauses the workload for pausedFor. why begins the sentence that the person reads.
 func (d *pass) pauseBecause(why string) {
-	d.out.Status.Paused = &v1alpha1.PausedState{
-		Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(),
-		Reason: fmt.Sprintf("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
-			why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339)),
-	}
+	d.setPaused("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
+		why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339))
+}
+
+// setPaused pauses the workload from now on, and tells why.
+func (d *pass) setPaused(format string, args ...any) {
+	d.out.Status.Paused = &v1alpha1.PausedState{Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(), Reason: fmt.Sprintf(format, args...)}
 	d.tell(pausedBecause(d.out.Status.Paused.Reason))
 }
 
@@ -154,11 +156,7 @@ func (d *pass) pauseLeak() {
 	if leak == nil || d.out.Status.Paused != nil {
 		return
 	}
-	d.out.Status.Paused = &v1alpha1.PausedState{
-		Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(),
-		Reason: fmt.Sprintf("container %s was given more memory %d times after OOM kills since %s, up to %s, and needs still more, which looks like a leak: "+
-			"mend it, or give it a maxAllowed; kubectl attune resume %s lets it be given more", leak.Container, leak.Times,
-			leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), d.view.commandLine()),
-	}
-	d.tell(pausedBecause(d.out.Status.Paused.Reason))
+	d.setPaused("container %s was given more memory %d times after OOM kills since %s, up to %s, and needs still more, which looks like a leak: "+
+		"mend it, or give it a maxAllowed; kubectl attune resume %s lets it be given more", leak.Container, leak.Times,
+		leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), d.view.commandLine())
 }

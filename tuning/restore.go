@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -73,10 +74,7 @@ func (d *restorer) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if d.view.orphaned() || !d.view.Policy.Usable {
 		return resize.Refuse(v1alpha1.ReasonBelowOriginal, "its policy is gone or not valid, or its workload is gone")
 	}
-	if refusal := resize.Stopped(pod, d.gates.input(pod)); refusal != nil {
-		return refusal
-	}
-	if refusal := d.view.Autoscalers.Refusal(); refusal != nil {
+	if refusal := cmp.Or(resize.Stopped(pod, d.gates.input(pod)), d.view.Autoscalers.Refusal()); refusal != nil {
 		return refusal
 	}
 	if _, asked, _ := d.view.owner().Undo(); asked {

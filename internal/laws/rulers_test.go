@@ -41,7 +41,7 @@ var owedFamilies = map[string]int{
 	"methods of Access in controller/workload":     51,
 	"methods of Controller in controller/workload": 51,
 	"methods of memory in controller/workload":     52,
-	"methods of pass in tuning":                    143,
+	"methods of pass in tuning":                    144,
 	"methods of podAnswers in controller/workload": 52,
 }
 

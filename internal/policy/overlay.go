@@ -86,8 +86,7 @@ type overlay struct {
 
 // pick returns the value of the highest level that sets a field, else the built-in one, and notes the level. Every
 // other way to read a field goes through it, so that origin is complete: the functions of this file, and the
-// sections of a policy, each of which is a type or a function over the overlay (sourceFields, estimateFields,
-// resizeFields, scheduleFields).
+// methods of the overlay.
 func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 	value, level := builtIn, BuiltIn
 	for _, l := range o.layers {

@@ -57,7 +57,10 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 	// Evictions for room belong to the strategy Node; with another one the setting has no effect.
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
 	o.checkCombinations(s)
-	return s, o.err()
+	if len(o.problems) > 0 {
+		return s, &InvalidConfig{Problems: o.problems}
+	}
+	return s, nil
 }
 
 var (
