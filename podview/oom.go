@@ -1,6 +1,7 @@
 package podview
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,10 +140,7 @@ func KillingLimit(pod *corev1.Pod, size recommender.Size) recommender.Amount {
 
 // LimitOrRequest is the limit, or the request where there is none.
 func LimitOrRequest(a recommender.Allocation) recommender.Amount {
-	if a.Limit > 0 {
-		return a.Limit
-	}
-	return a.Request
+	return cmp.Or(a.Limit, a.Request)
 }
 
 // PodLimit is the memory limit of the pod's own cgroup in bytes, as the pod's status reports it (Kubernetes 1.36

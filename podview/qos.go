@@ -10,8 +10,12 @@ import (
 // has any, else from all containers, init containers included.
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	var q QOS
-	for _, size := range qosSizes(pod) {
-		q.Add(size)
+	if pod.Spec.Resources != nil {
+		q.Add(ReadSpec(*pod.Spec.Resources))
+		return q.Class()
+	}
+	for _, c := range AllContainers(pod) {
+		q.Add(ReadSpec(c.Resources))
 	}
 	return q.Class()
 }
@@ -48,18 +52,6 @@ func ClassOf(pod *corev1.Pod) corev1.PodQOSClass {
 		return pod.Status.QOSClass
 	}
 	return QOSClass(pod)
-}
-
-// qosSizes are the sizes that count for the class: the pod's own where it has any, else those of all containers.
-func qosSizes(pod *corev1.Pod) []recommender.Size {
-	if pod.Spec.Resources != nil {
-		return []recommender.Size{ReadSpec(*pod.Spec.Resources)}
-	}
-	var sizes []recommender.Size
-	for _, c := range AllContainers(pod) {
-		sizes = append(sizes, ReadSpec(c.Resources))
-	}
-	return sizes
 }
 
 // HasPodLevelResources reports whether the pod has requests or limits of its own, besides those of its containers

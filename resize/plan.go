@@ -61,7 +61,7 @@ type Plan struct {
 // ignored; absent amounts leave the present ones alone.
 //
 // There are three kinds of rules, from the widest to the narrowest effect:
-//  1. podRules refuse the whole pod, whatever the wish is.
+//  1. podRefusal refuses the whole pod, whatever the wish is.
 //  2. moveRules take a resource or a direction out of one container's move; the rest of the move stays.
 //  3. planRules refuse the plan that is left, for instance because the class of the pod would change.
 //
@@ -82,10 +82,8 @@ func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now t
 func planFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {
 	plan := PlanOf(pod)
 	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: podview.ByName(wished)}
-	for _, rule := range podRules {
-		if refusal := rule(s); refusal != nil {
-			return plan, refusal
-		}
+	if refusal := podRefusal(s); refusal != nil {
+		return plan, refusal
 	}
 	for _, c := range podview.Resizable(pod) {
 		wish, ok := s.wished[c.Name]

@@ -29,13 +29,6 @@ type situation struct {
 	wished   map[string]podview.Container
 }
 
-// podRules check the pod, whatever is wished for. They are ordered from what never changes to what passes by
-// itself, so that the reported reason is the most lasting one.
-var podRules = []func(situation) *Refusal{
-	finished, terminating, mirror, windows, noResize, noResourcesInStatus, bestEffort,
-	podLevelResources, resourceClaims, nodeNotReady, notScheduled, notStarted, alreadyUnderway,
-}
-
 // moveRules check one container's move. A rule that refuses names what it leaves of the move.
 var moveRules = []struct {
 	refuses func(situation, Move) *Refusal
@@ -61,141 +54,93 @@ var planRules = []func(situation, Plan) *Refusal{
 	qosChange, outsidePodLevel, beyondNode,
 }
 
+// podRefusal returns why a pod is not resized, whatever is wished for, or nil. The rules are ordered from what never
+// changes to what passes by itself, so that the reported reason is the most lasting one.
+func podRefusal(s situation) *Refusal {
+	return cmp.Or(Untouchable(s.pod), unsupported(s), notYet(s))
+}
+
 // Untouchable returns why a pod is neither resized nor evicted, whatever its node can do, or nil: it has ended, is
-// being deleted, or is static.
+// being deleted, or is static, so that its size is in a file on the node.
 func Untouchable(pod *corev1.Pod) *Refusal {
-	s := situation{pod: pod}
-	return cmp.Or(finished(s), terminating(s), mirror(s))
-}
-
-// finished refuses a pod that has ended.
-func finished(s situation) *Refusal {
-	if phase := s.pod.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
-		return Refuse(ReasonPodFinished, "the pod has ended (%s); nothing runs that could be resized", phase)
-	}
-	return nil
-}
-
-func terminating(s situation) *Refusal {
-	if s.pod.DeletionTimestamp != nil {
+	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	switch {
+	case Finished(pod):
+		return Refuse(ReasonPodFinished, "the pod has ended (%s); nothing runs that could be resized", pod.Status.Phase)
+	case pod.DeletionTimestamp != nil:
 		return Refuse(ReasonPodDeleted, "the pod is being deleted")
-	}
-	return nil
-}
-
-// mirror refuses the API server's copy of a static pod, whose size is in a file on the node.
-func mirror(s situation) *Refusal {
-	if _, ok := s.pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
+	case static:
 		return Refuse(ReasonStaticPod, "a static pod is resized in its manifest on the node")
 	}
 	return nil
 }
 
-func windows(s situation) *Refusal {
-	if os := s.pod.Spec.OS; s.caps.Windows || os != nil && os.Name == corev1.Windows {
+// unsupported refuses what the API server or the node cannot resize. A kubelet of unknown version is not refused here:
+// notYet does that for an unknown node. A pod without requests and limits would change its class, which the API server
+// refuses. Pod-level resources need the support of both the API server and the node.
+func unsupported(s situation) *Refusal {
+	node, podLevel := s.pod.Spec.NodeName, podview.HasPodLevelResources(s.pod)
+	switch os := s.pod.Spec.OS; {
+	case s.caps.Windows || os != nil && os.Name == corev1.Windows:
 		return Refuse(ReasonWindows, "Kubernetes resizes pods on Linux nodes only")
-	}
-	return nil
-}
-
-// noResize refuses where the API server or the kubelet is older than Kubernetes 1.33, or does not serve the
-// subresource. A kubelet of unknown version is not refused here: nodeNotReady does that for an unknown node.
-func noResize(s situation) *Refusal {
-	switch {
 	case !s.caps.Resizable:
 		return Refuse(ReasonResizeNotSupported, "the API server does not serve pods/resize; it needs Kubernetes 1.33 or newer with the feature InPlacePodVerticalScaling")
-	case s.pod.Spec.NodeName != "" && s.caps.KubeletMinor != 0 && s.caps.KubeletMinor < MinorResize:
-		return Refuse(ReasonResizeNotSupported, "the kubelet of node %s is of version 1.%d; resizing needs 1.33 or newer",
-			s.pod.Spec.NodeName, s.caps.KubeletMinor)
-	}
-	return nil
-}
-
-// noResourcesInStatus refuses where the API server would: it takes a running container without resources in its
-// status for one on a node that cannot resize. A container that has not started has none either, so only running
-// ones are looked at.
-func noResourcesInStatus(s situation) *Refusal {
-	for _, status := range s.pod.Status.ContainerStatuses {
-		if status.State.Running == nil {
-			continue
-		}
-		if status.Resources == nil {
-			return Refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server refuses to resize its pods",
-				s.pod.Spec.NodeName)
-		}
-		return nil
-	}
-	return nil
-}
-
-// bestEffort refuses a pod without requests and limits: a resize would change its class, which the API server
-// refuses.
-func bestEffort(s situation) *Refusal {
-	if podview.ClassOf(s.pod) == corev1.PodQOSBestEffort {
+	case node != "" && s.caps.KubeletMinor != 0 && s.caps.KubeletMinor < MinorResize:
+		return Refuse(ReasonResizeNotSupported, "the kubelet of node %s is of version 1.%d; resizing needs 1.33 or newer", node, s.caps.KubeletMinor)
+	case noResourcesInStatus(s.pod):
+		return Refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server refuses to resize its pods", node)
+	case podview.ClassOf(s.pod) == corev1.PodQOSBestEffort:
 		return Refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; it can be given requests when it is created")
-	}
-	return nil
-}
-
-// podLevelResources needs the support of both the API server and the node.
-func podLevelResources(s situation) *Refusal {
-	if !podview.HasPodLevelResources(s.pod) || s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize) {
-		return nil
-	}
-	return Refuse(ReasonPodLevelResources, "pods with resources of their own are resizable from Kubernetes 1.36 on, on nodes that declare %s",
-		FeaturePodLevelResize)
-}
-
-func resourceClaims(s situation) *Refusal {
-	if s.caps.ServerMinor >= MinorResourceClaims {
-		return nil
-	}
-	claims := func(c corev1.Container) bool { return len(c.Resources.Claims) > 0 }
-	if slices.ContainsFunc(s.pod.Spec.Containers, claims) || slices.ContainsFunc(s.pod.Spec.InitContainers, claims) ||
-		len(s.pod.Status.NodeAllocatableResourceClaimStatuses) > 0 {
+	case podLevel && !(s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize)):
+		return Refuse(ReasonPodLevelResources, "pods with resources of their own are resizable from Kubernetes 1.36 on, on nodes that declare %s", FeaturePodLevelResize)
+	case s.caps.ServerMinor < MinorResourceClaims && hasClaims(s.pod):
 		return Refuse(ReasonResourceClaims, "pods whose containers have resource claims are resizable from Kubernetes 1.37 on")
 	}
 	return nil
 }
 
-// nodeNotReady waits for the node: without a kubelet the resize would stay pending, and hold quota and the
-// scheduler's room.
-func nodeNotReady(s situation) *Refusal {
-	if s.pod.Spec.NodeName != "" && !s.caps.NodeReady {
-		return RefuseForNow(ReasonNodeNotReady, "node %s is not ready or not known; its kubelet would not see the resize", s.pod.Spec.NodeName)
-	}
-	return nil
+// noResourcesInStatus reports whether the API server would take the pod for one on a node that cannot resize: a running
+// container has no resources in its status. One that has not started has none either, so only the first running one is
+// looked at.
+func noResourcesInStatus(pod *corev1.Pod) bool {
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
+	return i >= 0 && pod.Status.ContainerStatuses[i].Resources == nil
 }
 
-// notScheduled leaves a pod to the scheduler that the scheduler has not tried to place yet.
-func notScheduled(s situation) *Refusal {
-	if _, tried := podview.UnschedulableSince(s.pod); s.pod.Spec.NodeName == "" && !tried {
+func hasClaims(pod *corev1.Pod) bool {
+	claims := func(c corev1.Container) bool { return len(c.Resources.Claims) > 0 }
+	return slices.ContainsFunc(pod.Spec.Containers, claims) || slices.ContainsFunc(pod.Spec.InitContainers, claims) ||
+		len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0
+}
+
+// notYet waits for the pod and its node. Without a kubelet the resize would stay pending, and hold quota and the
+// scheduler's room. A pod that the scheduler has not tried to place yet is left to it. Before its containers start, a
+// pod shows nothing by which a resize could be verified. A second resize would replace one that is not finished
+// half-done, also one of another writer.
+func notYet(s situation) *Refusal {
+	node := s.pod.Spec.NodeName
+	_, tried := podview.UnschedulableSince(s.pod)
+	switch {
+	case node != "" && !s.caps.NodeReady:
+		return RefuseForNow(ReasonNodeNotReady, "node %s is not ready or not known; its kubelet would not see the resize", node)
+	case node == "" && !tried:
 		return RefuseForNow(ReasonNotScheduled, "the pod has no node yet")
-	}
-	return nil
-}
-
-// notStarted waits for the pod's containers: before they start, the pod shows nothing by which a resize could be
-// verified.
-func notStarted(s situation) *Refusal {
-	if s.pod.Spec.NodeName == "" {
-		return nil
-	}
-	for _, status := range s.statuses {
-		if status.State.Running != nil || status.State.Terminated != nil || status.RestartCount > 0 {
-			return nil
-		}
-	}
-	return RefuseForNow(ReasonNotStarted, "the pod's containers have not started yet")
-}
-
-// alreadyUnderway waits for a resize that is not finished, also one of another writer: a second one would replace
-// it half-done.
-func alreadyUnderway(s situation) *Refusal {
-	if podview.ResizeUnderway(s.pod) {
+	case node != "" && !started(s.statuses):
+		return RefuseForNow(ReasonNotStarted, "the pod's containers have not started yet")
+	case podview.ResizeUnderway(s.pod):
 		return RefuseForNow(ReasonResizeUnderway, "a resize of the pod is under way; another would replace it half-done")
 	}
 	return nil
+}
+
+// started reports whether some container runs, or has run.
+func started(statuses map[string]*corev1.ContainerStatus) bool {
+	for _, status := range statuses {
+		if status.State.Running != nil || status.State.Terminated != nil || status.RestartCount > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // restartsFor reports whether a change of the resource restarts the container (resizePolicy).

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,11 +17,7 @@ const minutesOfDay = 24 * 60
 // midnight. A window whose start and end are the same minute is the whole day. Without windows every listed day is
 // open as a whole, without days every day.
 func Open(s Schedule, now time.Time) bool {
-	if s.Location != nil {
-		now = now.In(s.Location)
-	} else {
-		now = now.UTC()
-	}
+	now = now.In(cmp.Or(s.Location, time.UTC))
 	windows := s.Windows
 	if len(windows) == 0 {
 		windows = []Window{{Start: 0, End: minutesOfDay}}

@@ -17,10 +17,8 @@ import (
 // comes.
 func Blocked(pod *corev1.Pod, in GateInput) *Refusal {
 	s := situation{pod: pod, caps: in.Node.Capabilities, now: in.Now, statuses: podview.Statuses(pod)}
-	for _, rule := range podRules {
-		if refusal := rule(s); refusal != nil {
-			return refusal
-		}
+	if refusal := podRefusal(s); refusal != nil {
+		return refusal
 	}
 	return firstClosed(standingGates, pod, PlanOf(pod), in)
 }
@@ -52,7 +50,9 @@ func RestartsOn(pod *corev1.Pod, container string) (restarts [2]bool) {
 }
 
 // Finished reports whether the pod has ended and takes nothing of its node any more.
-func Finished(pod *corev1.Pod) bool { return finished(situation{pod: pod}) != nil }
+func Finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
 
 // raiseAhead is the advantage that a raise has over a lowering in the queue.
 const raiseAhead = time.Hour

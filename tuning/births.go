@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,23 +12,12 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// births judges seeds by the pods that were born with them. A pod that was sized at admission has no
-// ResizeRecord, so the watcher does not see it.
-type births struct {
-	*pass
-	// originals supplies the sizes that the pod would have had without the seed.
-	originals *originals
-	// crashed are the pods that crash since their birth. judge fills it; starter.restoreBirths reads it
-	// later in the same pass.
-	crashed []crash
-}
-
-// judge marks seeds bad that harmed a pod which was born with them. Such a pod has no record, and when it
-// is looked at next, its controller may have replaced it with a pod that has the same seed. So every pod
+// judgeBirths marks seeds bad that harmed a pod which was born with them. Such a pod has no record, so the watcher does
+// not see it, and when it is looked at next, its controller may have replaced it with a pod that has the same seed. So every pod
 // that has ended containers is judged in every pass.
 //
 // Only pods below their original size are judged: a seed that raises a pod is not blamed for a crash.
-func (d *births) judge() {
+func (d *pass) judgeBirths() {
 	for _, pod := range d.view.Pods {
 		if !suffered(pod) {
 			continue
@@ -36,7 +26,7 @@ func (d *births) judge() {
 		if seeded == nil {
 			continue
 		}
-		birth, lowered := harm.BirthRecord(pod, d.originals.of(pod))
+		birth, lowered := harm.BirthRecord(pod, d.originalsOf(pod))
 		if !lowered {
 			continue
 		}
@@ -65,8 +55,8 @@ type crash struct {
 // withholdLowering stops lowering new pods of one template generation. No floor is learned from it: the
 // program itself may be what crashes, and a floor would keep a wrong size for weeks. The event is sent
 // only when the generation is new in the list.
-func (d *births) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	crashes, fresh := harm.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.bornOf, d.view.Now)
+func (d *pass) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
+	crashes, fresh := harm.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.view.bornOf, d.view.Now)
 	if !fresh {
 		return
 	}
@@ -77,21 +67,17 @@ func (d *births) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, 
 // suffered reports whether some container of the pod has ended at least once. Other pods have nothing to
 // judge; this cheap test runs before the annotations are decoded.
 func suffered(pod *corev1.Pod) bool {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
-			if s.State.Terminated != nil || s.LastTerminationState.Terminated != nil {
-				return true
-			}
-		}
+	ended := func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
 	}
-	return false
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, ended) || slices.ContainsFunc(pod.Status.ContainerStatuses, ended)
 }
 
 // markBad stops giving a seed to new pods and learns floors from the harm. Both happen once for each
 // revision of the seed (fresh): a pod that was born long ago with a bad seed stays visible for days, and
 // must not delete sizes that were proven since.
-func (d *births) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	marked, fresh := harm.MarkBad(d.out.Status.BadSeeds, revision, d.bornWith)
+func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict) {
+	marked, fresh := harm.MarkBad(d.out.Status.BadSeeds, revision, d.view.bornWith)
 	if !fresh {
 		return
 	}
@@ -103,7 +89,7 @@ func (d *births) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict
 
 // markSeedOf marks the current seed bad where new pods would get the size that has just harmed a running
 // pod. Without this, the revert repairs one pod while each new replica is born with the harm.
-func (d *births) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict) {
+func (d *pass) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict) {
 	if harm.HarmsNewborn(d.view.Rec.Spec.Seed, record) {
 		d.markBad(d.view.Rec.Spec.Seed.Revision, record, verdict)
 	}
@@ -112,24 +98,24 @@ func (d *births) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict
 // bornWith returns the creation time of the youngest pod that was born with a revision of the seed. The
 // revision that is in force counts as Now, since the next pod is born with it. harm.MarkBad uses the time
 // to decide which old revision is forgotten first; zero: no pod has it.
-func (d *births) bornWith(revision string) time.Time {
-	if seed := d.view.Rec.Spec.Seed; seed != nil && seed.Revision == revision {
-		return d.view.Now
+func (v *View) bornWith(revision string) time.Time {
+	if seed := v.Rec.Spec.Seed; seed != nil && seed.Revision == revision {
+		return v.Now
 	}
-	return d.youngest(func(pod *corev1.Pod) bool {
-		seeded := d.view.seededBy(pod)
+	return v.youngest(func(pod *corev1.Pod) bool {
+		seeded := v.seededBy(pod)
 		return seeded != nil && seeded.Revision == revision
 	})
 }
 
 // bornOf returns the creation time of the youngest pod of a template generation; zero: it has none.
-func (d *births) bornOf(hash string) time.Time {
-	return d.youngest(func(pod *corev1.Pod) bool { return podview.TemplateHash(pod) == hash })
+func (v *View) bornOf(hash string) time.Time {
+	return v.youngest(func(pod *corev1.Pod) bool { return podview.TemplateHash(pod) == hash })
 }
 
 // youngest returns the latest creation time of the pods that a condition accepts; zero: it accepts none.
-func (d *births) youngest(of func(*corev1.Pod) bool) (born time.Time) {
-	for _, pod := range d.view.Pods {
+func (v *View) youngest(of func(*corev1.Pod) bool) (born time.Time) {
+	for _, pod := range v.Pods {
 		if at := pod.CreationTimestamp.Time; of(pod) && at.After(born) {
 			born = at
 		}

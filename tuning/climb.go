@@ -108,7 +108,7 @@ func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amou
 	if t := d.view.target(c.Name); t.Demand != nil && t.Demand.MemoryLimitMost != nil {
 		return max(podview.AmountOf(recommender.Memory, *t.Demand.MemoryLimitMost), c.Size[recommender.Memory].Limit)
 	}
-	original, known := (&originals{d.pass}).of(pod)[c.Name]
+	original, known := d.originalsOf(pod)[c.Name]
 	if !known {
 		original = c.Size
 	}
@@ -134,13 +134,13 @@ func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container, refused []*r
 	return out, refused
 }
 
-// plan is the raise of a pod to the sizes that are wished for, as the gates let it pass.
-func (d *climber) plan(pod *corev1.Pod, wishes []podview.Container, can resize.Capabilities, in resize.GateInput) (resize.Plan, *resize.Refusal) {
+// urgentPlan raises a pod to the sizes that are wished for as an answer to an OOM kill does, as the gates let it pass.
+func (d *pass) urgentPlan(pod *corev1.Pod, wishes []podview.Container, reason string, can resize.Capabilities, in resize.GateInput) (resize.Plan, *resize.Refusal) {
 	plan, refusal := resize.PlanFor(pod, wishes, can, d.view.Now)
 	if refusal != nil {
 		return plan, refusal
 	}
-	plan.Urgent, plan.Reason = true, resize.ReasonClimb
+	plan.Urgent, plan.Reason = true, reason
 	return resize.Admit(pod, plan, in)
 }
 
@@ -157,7 +157,7 @@ func (d *climber) begins(pod *corev1.Pod) bool {
 	if behind, refusal := resize.CatchUp(pod); behind != nil || refusal != nil {
 		return false // that comes first
 	}
-	plan, refusal := d.plan(pod, wishes, d.ahead.capabilities(pod), d.withoutRecord(pod))
+	plan, refusal := d.urgentPlan(pod, wishes, resize.ReasonClimb, d.ahead.capabilities(pod), d.withoutRecord(pod))
 	if refusal != nil {
 		d.refused.add(pod, refusal)
 		return false
@@ -256,17 +256,12 @@ func (d *climber) why(pod *corev1.Pod) string {
 // spiked reports whether all containers of a raise have needed well under their old limits for a while.
 func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	for _, c := range resize.Changes(record) {
-		before := cmp.Or(d.before(pod, c.Container).Limit, podview.LimitOrRequest(c.Prior[recommender.Memory]))
+		before := cmp.Or(climb.Of(d.out.Status.Tries, pod, c.Container, d.view.Now).Before.Limit, podview.LimitOrRequest(c.Prior[recommender.Memory]))
 		if !climb.GivesBack(d.view.Usage.Climbs[record.PodUID][c.Container].Samples, before, d.view.Now) {
 			return false
 		}
 	}
 	return len(record.Desired) > 0 && record.Reason == resize.ReasonClimb
-}
-
-// before is the memory that a container had before it was raised, however often; zero where it was given back before.
-func (d *climber) before(pod *corev1.Pod, container string) recommender.Allocation {
-	return climb.Of(d.out.Status.Tries, pod, container, d.view.Now).Before
 }
 
 // had are the sizes that the containers of a raise are given back, with what they hold; why: they keep the raise.
@@ -315,7 +310,6 @@ type giver struct {
 	climber *climber
 	closing *closing
 	gates   *gates
-	lookup  *lookup
 	starter *starter
 }
 
@@ -346,7 +340,7 @@ func (d *giver) giveBack() {
 // give a pod's containers the memory that they had.
 func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
 	plan, refusal := d.climber.back(pod, had, d.gates, d.gates.input(pod))
-	d.lookup.unknownMemory(pod, plan)
+	d.askUnknownMemory(pod, plan)
 	if refusal != nil {
 		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
 		return
@@ -354,7 +348,7 @@ func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
 	d.out.Status.Tries = climb.GivenBack(d.out.Status.Tries, pod, d.view.Now)
 	d.tellOfPod(pod, givingBack(pod, plan))
 	d.starter.start(pod, plan)
-	d.lookup.loweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
+	d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
 }
 
 // sizesOf are the memory sizes of a record's list, with what the containers hold.

@@ -12,8 +12,6 @@ import (
 // events, cooldown). It does not talk to the API server.
 type closing struct {
 	*pass
-	// pauser counts how often another writer changed the size of a pod during a record.
-	pauser *pauser
 	// reverter remembers pods that could not be put back.
 	reverter *reverter
 	// survivors are records whose pods were well until the end of their watch. watcher.keep reads them
@@ -73,7 +71,7 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 		d.evicted(record)
 	}
 	if action.Result == lifecycle.ResultSuperseded {
-		d.pauser.supersede(record)
+		d.supersede(record)
 	}
 	birth := record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
 	backedOff := d.out.Status.Backoff != nil && !action.Keep

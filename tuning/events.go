@@ -46,10 +46,11 @@ func givingBack(pod *corev1.Pod, plan resize.Plan) event.Event {
 }
 
 func watchEnded(record v1alpha1.ResizeRecord, alert bool, how string) event.Event {
+	kind := event.Normal
 	if alert {
-		return event.Warning(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, how)
+		kind = event.Warning
 	}
-	return event.Normal(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, how)
+	return kind(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, how)
 }
 
 func takingBack(record v1alpha1.ResizeRecord, action lifecycle.Action) event.Event {

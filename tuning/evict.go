@@ -162,10 +162,7 @@ func (d *evictor) evictForRoom() {
 // notEvictableNow returns why a pod that its node wants to go is not evicted now, or nil. RecordsFull is part of
 // it, because an eviction needs a record.
 func (d *evictor) notEvictableNow(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
-	if refusal := d.notWanted(pod); refusal != nil {
-		return refusal
-	}
-	if refusal := cmp.Or(d.blocked(pod), resize.RecordsFull(pod, plan, d.gates.input(pod))); refusal != nil {
+	if refusal := cmp.Or(d.notWanted(pod), d.blocked(pod), resize.RecordsFull(pod, plan, d.gates.input(pod))); refusal != nil {
 		return refusal
 	}
 	return d.notEvictable(pod, plan)
@@ -199,10 +196,7 @@ func (d *evictor) neverEvictable(pod *corev1.Pod) *resize.Refusal {
 // finishEviction asks for the eviction of a pod that is to go for room. If the pod fits again, or must
 // stay, the record is closed without a result: nothing has happened to the pod.
 func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
-	stays := d.notWanted(pod)
-	if stays == nil {
-		stays = d.blocked(pod)
-	}
+	stays := cmp.Or(d.notWanted(pod), d.blocked(pod))
 	if stays == nil {
 		stays = d.mayEvict(pod, lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed))
 	}

@@ -67,10 +67,10 @@ func Refused(v View) Refusals {
 func (p Pass) Out() *Decision                               { return &p.out }
 func (p Pass) Input(pod *corev1.Pod) resize.GateInput       { return p.starter.gates.input(pod) }
 func (p Pass) Eviction(plan resize.Plan) lifecycle.Eviction { return p.evictor.eviction(plan) }
-func (p Pass) Wishes(pod *corev1.Pod) []podview.Container   { return p.starter.sizes.wishes(pod) }
+func (p Pass) Wishes(pod *corev1.Pod) []podview.Container   { return p.nextSizes(pod) }
 func (p Pass) Learn()                                       { p.watcher.learn() }
 func (p Pass) NotAhead()                                    { p.notAhead() }
-func (p Pass) Skip(refusal *resize.Refusal)                 { p.reporter.skip(refusal) }
+func (p Pass) Skip(refusal *resize.Refusal)                 { reporter{p.pass}.skip(refusal) }
 func (p Pass) TooLarge(pod *corev1.Pod) bool                { return p.tooLarge(pod) }
 
 // Reserve says what this pass has given away already, and which pod is resized although its node has no room.

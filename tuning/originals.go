@@ -15,26 +15,22 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// originals knows the sizes that pods had before attune changed them, for each template generation
-// (status.originals). Undo and the judgement of seeds depend on them. At most v1alpha1.MaxOriginals
-// generations are stored.
-type originals struct{ *pass }
-
-// remember notes what the running pods of each template had before attune. Its result for unchanged pods
+// rememberOriginals notes what the running pods of each template had before attune (status.originals), of at most
+// v1alpha1.MaxOriginals templates. Undo and the judgement of seeds depend on it. Its result for unchanged pods
 // is the same in every pass: a generation that a live pod belongs to is never dropped for another one, and
 // where the list is full of such generations, no more are noted. Otherwise two generations would replace
 // each other in turns, with one write for each pass.
-func (d *originals) remember() {
+func (d *pass) rememberOriginals() {
 	live := d.view.Live()
 	for _, pod := range live {
-		if hasRecord(d.out.Status.Records, pod) || d.known(pod) || d.tooLarge(pod) {
+		if hasRecord(d.out.Status.Records, pod) || d.originalsKnown(pod) || d.tooLarge(pod) {
 			continue
 		}
-		sizes := d.ofPod(pod)
+		sizes := d.view.deriveOriginals(pod)
 		if sizes == nil || slices.ContainsFunc(d.out.Status.Originals, func(o v1alpha1.Originals) bool { return sameOriginals(o, pod, sizes) }) {
 			continue
 		}
-		if len(d.out.Status.Originals) < v1alpha1.MaxOriginals || d.drop(live) {
+		if len(d.out.Status.Originals) < v1alpha1.MaxOriginals || d.dropOriginals(live) {
 			d.out.Status.Originals = append(d.out.Status.Originals, v1alpha1.Originals{
 				TemplateHash: podview.TemplateHash(pod), Since: &metav1.Time{Time: d.view.Now}, Containers: sizes,
 			})
@@ -42,10 +38,10 @@ func (d *originals) remember() {
 	}
 }
 
-// known reports whether the generation of a pod is noted already and its controller names generations (a
+// originalsKnown reports whether the generation of a pod is noted already and its controller names generations (a
 // hash label): all pods of such a generation were born alike. For other controllers the hash covers what
 // the pod runs, which may stay the same while a person changes sizes.
-func (d *originals) known(pod *corev1.Pod) bool {
+func (d *pass) originalsKnown(pod *corev1.Pod) bool {
 	hash := podview.TemplateHash(pod)
 	return podview.GenerationNamed(pod) && slices.ContainsFunc(d.out.Status.Originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
 }
@@ -57,9 +53,9 @@ func sameOriginals(o v1alpha1.Originals, pod *corev1.Pod, sizes []v1alpha1.Conta
 	})
 }
 
-// drop makes room in the full list: it removes the oldest generation that no live pod belongs to; false:
+// dropOriginals makes room in the full list: it removes the oldest generation that no live pod belongs to; false:
 // there is none, and nothing is removed.
-func (d *originals) drop(live []*corev1.Pod) bool {
+func (d *pass) dropOriginals(live []*corev1.Pod) bool {
 	hashes := map[string]bool{}
 	for _, pod := range live {
 		hashes[podview.TemplateHash(pod)] = true
@@ -72,9 +68,9 @@ func (d *originals) drop(live []*corev1.Pod) bool {
 	return true
 }
 
-// of returns the sizes that the pod's containers had before attune, by container name; empty: they are not
+// originalsOf returns the sizes that the pod's containers had before attune, by container name; empty: they are not
 // known. If several entries have the pod's generation, the newest counts.
-func (d *originals) of(pod *corev1.Pod) map[string]recommender.Size {
+func (d *pass) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
 	out := map[string]recommender.Size{}
 	hash := podview.TemplateHash(pod)
 	for _, o := range d.out.Status.Originals {
@@ -85,10 +81,10 @@ func (d *originals) of(pod *corev1.Pod) map[string]recommender.Size {
 	return out
 }
 
-// ofPod derives what a pod's containers had before attune: the pod's own spec where nothing has changed
+// deriveOriginals derives what a pod's containers had before attune: the pod's own spec where nothing has changed
 // it, and the template where the pod was seeded or resized (a generation above 1). nil: it is not certain
 // which template the pod was made from, and a wrong original would be restored by an undo.
-func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
+func (v *View) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	// Users of the namespace can write the annotation, so that a claim is only believed where agrees accepts it.
 	claims := podview.SizesOf(ptr.Deref(seededOf(pod), v1alpha1.Seeded{}).Original)
 	var out []v1alpha1.ContainerResources
@@ -96,11 +92,11 @@ func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
 		size, known := c.Size, true
 		claim, claimed := claims[c.Name]
 		changed := claimed || pod.Generation > 1
-		if changed && d.view.owner().Template == nil {
+		if changed && v.owner().Template == nil {
 			return nil
 		}
-		if template, ok := podview.TemplateSize(d.view.owner().Template, c.Name); ok && changed {
-			size, known = d.ofContainer(pod, claim, claimed, template, c.Size)
+		if template, ok := podview.TemplateSize(v.owner().Template, c.Name); ok && changed {
+			size, known = v.deriveOriginal(pod, claim, claimed, template, c.Size)
 		}
 		if !known {
 			return nil
@@ -110,15 +106,15 @@ func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	return out
 }
 
-// ofContainer returns the original size of one container that has another size now; false: it is not
+// deriveOriginal returns the original size of one container that has another size now; false: it is not
 // known. A claim of the annotation (claimed: it has one) is believed where it agrees with the template. Where it
 // does not agree, and during a rollout, the pod may belong to another template. A seeded pod younger than
 // cacheLag may too: the cache may not show its new template yet.
-func (d *originals) ofContainer(pod *corev1.Pod, claim recommender.Size, claimed bool, template, has recommender.Size) (recommender.Size, bool) {
+func (v *View) deriveOriginal(pod *corev1.Pod, claim recommender.Size, claimed bool, template, has recommender.Size) (recommender.Size, bool) {
 	if claimed && agrees(claim, template) {
 		return claim, true
 	}
-	if !d.newestTemplate(pod) || claimed && d.view.Now.Sub(pod.CreationTimestamp.Time) < cacheLag {
+	if !v.newestTemplate(pod) || claimed && v.Now.Sub(pod.CreationTimestamp.Time) < cacheLag {
 		return recommender.Size{}, false
 	}
 	return asBorn(template, has), true
@@ -129,11 +125,11 @@ const cacheLag = time.Minute
 
 // newestTemplate reports whether the pod was made from the template that the workload has now. During a
 // rollout this is never certain.
-func (d *originals) newestTemplate(pod *corev1.Pod) bool {
-	if d.view.owner().Rollout.InProgress {
+func (v *View) newestTemplate(pod *corev1.Pod) bool {
+	if v.owner().Rollout.InProgress {
 		return false
 	}
-	return podview.GenerationNamed(pod) || podview.SameProgram(pod, &d.view.Workload.Template.Spec)
+	return podview.GenerationNamed(pod) || podview.SameProgram(pod, &v.Workload.Template.Spec)
 }
 
 // asBorn returns the size of a container as its template creates it. A request that is missing beside a

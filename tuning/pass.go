@@ -62,15 +62,16 @@ func Decide(v View) Decision {
 //     what stops attune. The same goes for pods that fit no node with what admission gave them.
 //  6. summarise comes last, as it reads the records, the refusals and the tries of all others.
 func (d deciders) decide() {
+	report := reporter{d.pass}
 	d.notAhead()
-	d.reporter.goneOrNot()
-	d.pauser.resume()
-	d.pauser.takeOver()
-	d.pauser.otherWriter()
+	report.goneOrNot()
+	d.endPause()
+	d.takeOver()
+	d.pauseForOtherWriter()
 	d.watcher.learn()
-	d.originals.remember()
-	d.births.judge()
-	d.withdrawer.judge()
+	d.rememberOriginals()
+	d.judgeBirths()
+	d.judgeAdmission()
 	d.watcher.advance()
 	d.restorer.restore()
 	d.starter.restoreUnscheduled()
@@ -82,12 +83,12 @@ func (d deciders) decide() {
 	case d.view.Part == WholePass:
 		d.giver.giveBack()
 		blocked := d.beginOrUndo()
-		d.reporter.skip(blocked)
+		report.skip(blocked)
 		d.condition(blockedCondition(blocked))
 		d.evictor.hold()
 	}
 	d.reverter.remember()
-	d.reporter.summarise()
+	report.summarise()
 	d.out.ByNode.WaitingSince = d.starter.stillWaiting()
 	d.out.Topics = d.refused.topics
 }
@@ -96,18 +97,13 @@ func (d deciders) decide() {
 // it names as fields, never the other way round, so that the calls form no cycle.
 type deciders struct {
 	*pass
-	originals  *originals
-	births     *births
-	giver      *giver
-	withdrawer *withdrawer
-	pauser     *pauser
-	reverter   *reverter
-	watcher    *watcher
-	evictor    *evictor
-	starter    *starter
-	restorer   *restorer
-	undoer     *undoer
-	reporter   *reporter
+	giver    *giver
+	reverter *reverter
+	watcher  *watcher
+	evictor  *evictor
+	starter  *starter
+	restorer *restorer
+	undoer   *undoer
 }
 
 // newDeciders connects the deciders of one pass. All of them point to one pass, so that each sees at once
@@ -116,22 +112,18 @@ type deciders struct {
 func newDeciders(v View) deciders {
 	p := &pass{view: v}
 	p.out.Status = *v.Rec.Status.DeepCopy()
-	g, l, o, pauses := &gates{pass: p}, &lookup{p}, &originals{p}, &pauser{p}
-	s := &sizes{p, o}
-	b := &births{pass: p, originals: o}
+	g := &gates{pass: p}
 	up := &climber{pass: p, ahead: &gates{pass: p}}
 	r := &reverter{p, g}
-	c := &closing{pass: p, pauser: pauses, reverter: r}
+	c := &closing{pass: p, reverter: r}
 	e := &evictor{p, g, c}
-	out := &withdrawer{pass: p, originals: o}
-	start := &starter{pass: p, births: b, withdrawer: out, evictor: e, gates: g, lookup: l, pauser: pauses, sizes: s, climber: up}
-	back := &restorer{pass: p, gates: g, originals: o, starter: start}
+	start := &starter{pass: p, evictor: e, gates: g, climber: up}
 	return deciders{
-		pass: p, originals: o, births: b, withdrawer: out, pauser: pauses, reverter: r, evictor: e, starter: start, restorer: back,
-		watcher:  &watcher{pass: p, births: b, closing: c, climber: up, evictor: e, lookup: l, reverter: r},
-		giver:    &giver{pass: p, climber: up, closing: c, gates: g, lookup: l, starter: start},
-		undoer:   &undoer{p, g, l, s, start},
-		reporter: &reporter{p, s, back},
+		pass: p, reverter: r, evictor: e, starter: start,
+		restorer: &restorer{p, g, start},
+		watcher:  &watcher{pass: p, closing: c, climber: up, evictor: e, reverter: r},
+		giver:    &giver{pass: p, climber: up, closing: c, gates: g, starter: start},
+		undoer:   &undoer{p, g, start},
 	}
 }
 
@@ -148,7 +140,8 @@ func (d deciders) beginOrUndo() *resize.Refusal {
 	return d.starter.begin()
 }
 
-// pass is what the deciders of one pass share: what they see, what they decide, and why pods are not resized.
+// pass is what the deciders of one pass share: what they see, what they decide, and why pods are not resized;
+// and all steps that keep nothing of their own.
 type pass struct {
 	// view is the input. No decider changes it.
 	view View
@@ -156,6 +149,13 @@ type pass struct {
 	out Decision
 	// refused are the refusals of this pass, counted by reason; they become the condition ResizeBlocked.
 	refused refusals
+	// crashed are the pods that crash since their birth. judgeBirths fills it; starter.restoreBirths reads it.
+	crashed []crash
+	// unscheduled are pods that fit no node, or none now, with what admission gave them. judgeAdmission fills it;
+	// starter.restoreUnscheduled reads it.
+	unscheduled []*corev1.Pod
+	// below are sentences about pods that were killed below their originals and do not have them back yet.
+	below []string
 }
 
 // notAhead treats a stored time that is later than Now as Now. Another replica with a fast clock may have

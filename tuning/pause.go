@@ -11,11 +11,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// pauser pauses a workload that another writer or another operator also resizes, or whose memory seems to
-// leak, and ends these pauses. The pause is in status.paused; a pause by annotation or by policy is
-// another thing (resize, the gates). During a pause nothing new begins, and open records are finished.
-type pauser struct{ *pass }
-
+// A workload is paused that another writer or another operator also resizes, or whose memory seems to leak
+// (status.paused). A pause by annotation or by policy is another thing (resize, the gates). During a pause nothing new
+// begins, and open records are finished.
 const (
 	// mostSupersessions is how many of attune's resizes another writer may overwrite before the workload
 	// is paused: attune never fights with another writer. The count starts again after supersededFor
@@ -33,7 +31,7 @@ const (
 )
 
 // supersede counts another writer's resize over ours, and pauses the workload after the second.
-func (d *pauser) supersede(record v1alpha1.ResizeRecord) {
+func (d *pass) supersede(record v1alpha1.ResizeRecord) {
 	d.tellOf(record, supersededBy(record))
 	d.superseded(fmt.Sprintf(
 		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
@@ -42,7 +40,7 @@ func (d *pauser) supersede(record v1alpha1.ResizeRecord) {
 // superseded counts one supersession, and pauses the workload after mostSupersessions. why begins the
 // sentence that the person reads. The count starts again after supersededFor without one. A workload that
 // is paused already keeps its first reason.
-func (d *pauser) superseded(why string) {
+func (d *pass) superseded(why string) {
 	if last := d.out.Status.LastSuperseded; last != nil && d.view.Now.Sub(last.Time) > supersededFor {
 		d.out.Status.Supersessions = 0
 	}
@@ -51,31 +49,33 @@ func (d *pauser) superseded(why string) {
 	if d.out.Status.Supersessions < mostSupersessions || d.out.Status.Paused != nil {
 		return
 	}
-	d.pause(why)
+	d.pauseBecause(why)
 }
 
-// pause pauses the workload for pausedFor. why begins the sentence that the person reads.
-func (d *pauser) pause(why string) {
-	d.out.Status.Paused = &v1alpha1.PausedState{
-		Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(),
-		Reason: fmt.Sprintf("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
-			why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339)),
-	}
+// pauseBecause pauses the workload for pausedFor. why begins the sentence that the person reads.
+func (d *pass) pauseBecause(why string) {
+	d.setPaused("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
+		why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339))
+}
+
+// setPaused pauses the workload from now on, and tells why.
+func (d *pass) setPaused(format string, args ...any) {
+	d.out.Status.Paused = &v1alpha1.PausedState{Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(), Reason: fmt.Sprintf(format, args...)}
 	d.tell(pausedBecause(d.out.Status.Paused.Reason))
 }
 
-// otherWriter pauses a workload whose pods another writer has just resized, whether attune had resized them or not: a
+// pauseForOtherWriter pauses a workload whose pods another writer has just resized, whether attune had resized them or not: a
 // controller that sizes its own pods in place would undo each step, and a person who did it had a reason. The API server
 // notes who wrote (managedFields), so the pause has a name. Workloads that attune does not resize are left alone, and
 // what was written longer ago than writtenLately is accepted as it is.
-func (d *pauser) otherWriter() {
+func (d *pass) pauseForOtherWriter() {
 	if d.out.Status.Paused != nil || !d.view.resizesPods() || len(d.view.Rec.Spec.Containers) == 0 || d.view.Autoscalers.VPA() != "" {
 		return
 	}
 	if _, skipped := d.view.Workload.Skipped(); skipped {
 		return
 	}
-	pod, by, at := d.lastWriter()
+	pod, by, at := d.view.lastWriter()
 	since := d.view.Now.Add(-writtenLately)
 	if last := d.out.Status.LastSuperseded; last != nil && last.After(since) {
 		since = last.Time
@@ -84,15 +84,15 @@ func (d *pauser) otherWriter() {
 		return
 	}
 	d.seenWriters(at)
-	d.pause(fmt.Sprintf("%q resized pod %s in place at %s: let one of the two size this workload, for example with the annotation %s on it",
+	d.pauseBecause(fmt.Sprintf("%q resized pod %s in place at %s: let one of the two size this workload, for example with the annotation %s on it",
 		by, pod, at.UTC().Format(time.RFC3339), v1alpha1.SkipAnnotation))
 }
 
 // lastWriter returns which pod another writer resized last, who it was, and when; the zero time: nobody did. A time that
 // is further ahead than clocks differ was not noted by the API server, and counts for nothing.
-func (d *pauser) lastWriter() (pod, by string, at time.Time) {
-	for _, p := range d.view.Pods {
-		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(d.view.Now.Add(clocksDiffer)) {
+func (v *View) lastWriter() (pod, by string, at time.Time) {
+	for _, p := range v.Pods {
+		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(v.Now.Add(clocksDiffer)) {
 			pod, by, at = p.Name, manager, when
 		}
 	}
@@ -101,7 +101,7 @@ func (d *pauser) lastWriter() (pod, by string, at time.Time) {
 
 // seenWriters notes that nothing which was written up to now, or up to a time by the API server's clock, pauses the
 // workload again.
-func (d *pauser) seenWriters(at time.Time) {
+func (d *pass) seenWriters(at time.Time) {
 	if at.Before(d.view.Now) {
 		at = d.view.Now
 	}
@@ -112,7 +112,7 @@ func (d *pauser) seenWriters(at time.Time) {
 // name there has either replaced that one or runs beside it. If both run, each writes its own name in turn
 // and undoes the other's work; the second change pauses the workload. While it is paused, neither begins
 // anything, and both go on taking back what does harm.
-func (d *pauser) takeOver() {
+func (d *pass) takeOver() {
 	before := d.out.Status.Operator
 	if d.view.Operator.Namespace == "" || before == d.view.Operator.Namespace || before != "" && d.out.Status.Paused != nil {
 		return
@@ -127,10 +127,10 @@ func (d *pauser) takeOver() {
 	d.superseded(fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, d.view.Operator.Namespace))
 }
 
-// resume ends the loop's own pause: when the value of the annotation that kubectl attune resume writes
+// endPause ends the loop's own pause: when the value of the annotation that kubectl attune resume writes
 // differs from that at the beginning of the pause, or after pausedFor (for a leak: when the try expires).
 // It also forgets the tries, so that the workload starts anew.
-func (d *pauser) resume() {
+func (d *pass) endPause() {
 	if d.out.Status.Paused == nil {
 		return
 	}
@@ -143,7 +143,7 @@ func (d *pauser) resume() {
 		return
 	}
 	d.out.Status.Paused, d.out.Status.Supersessions = nil, 0
-	_, _, at := d.lastWriter()
+	_, _, at := d.view.lastWriter()
 	d.seenWriters(at)
 	d.out.Status.Tries = resize.Forgiven(d.out.Status.Tries)
 }
@@ -151,16 +151,12 @@ func (d *pauser) resume() {
 // pauseLeak pauses a workload whose memory was raised after OOM kills again and again. Each raise would
 // otherwise take more of the node until its neighbours are killed. Running pods stay as they are, and what
 // is open is finished.
-func (d *pauser) pauseLeak() {
+func (d *pass) pauseLeak() {
 	leak := resize.Leaks(d.out.Status.Tries)
 	if leak == nil || d.out.Status.Paused != nil {
 		return
 	}
-	d.out.Status.Paused = &v1alpha1.PausedState{
-		Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(),
-		Reason: fmt.Sprintf("container %s was given more memory %d times after OOM kills since %s, up to %s, and needs still more, which looks like a leak: "+
-			"mend it, or give it a maxAllowed; kubectl attune resume %s lets it be given more", leak.Container, leak.Times,
-			leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), d.view.commandLine()),
-	}
-	d.tell(pausedBecause(d.out.Status.Paused.Reason))
+	d.setPaused("container %s was given more memory %d times after OOM kills since %s, up to %s, and needs still more, which looks like a leak: "+
+		"mend it, or give it a maxAllowed; kubectl attune resume %s lets it be given more", leak.Container, leak.Times,
+		leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), d.view.commandLine())
 }

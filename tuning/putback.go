@@ -139,8 +139,6 @@ func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
 type undoer struct {
 	*pass
 	gates   *gates
-	lookup  *lookup
-	sizes   *sizes
 	starter *starter
 }
 
@@ -185,15 +183,14 @@ func (d *undoer) putBack() (left []*resize.Refusal) {
 			left = append(left, d.notPutBack(pod, why)...)
 			continue
 		}
-		originals := d.sizes.originalSizes(pod)
-		plan, refusal := resize.PlanBack(pod, originals, d.gates.capabilities(pod), d.view.Now, resize.WaveUndo, lifecycle.ReasonUndo)
-		d.lookup.unknownMemory(pod, plan)
+		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveUndo, lifecycle.ReasonUndo)
+		d.askUnknownMemory(pod, plan)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			left = append(left, d.notPutBack(pod, refusal)...)
 			continue
 		}
 		d.starter.start(pod, plan)
-		d.lookup.loweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
+		d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
 	}
 	return left
 }

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -17,11 +18,8 @@ import (
 // is not stopped for has other answers: reverts, and growth after OOM kills.
 type restorer struct {
 	*pass
-	gates     *gates
-	originals *originals
-	starter   *starter
-	// below are sentences about pods that were killed below their originals and do not have them back yet.
-	below []string
+	gates   *gates
+	starter *starter
 }
 
 // restore begins the restores that are due, once for each pod and kill. Nothing holds one but the gates of its wave and
@@ -35,7 +33,7 @@ func (d *restorer) restore() {
 		if record != nil || !suffered(pod) || d.tooLarge(pod) {
 			continue
 		}
-		if loss, lost := harm.LossOf(pod, d.originals.of(pod), d.view.seededBy(pod) != nil, d.view.Now); lost {
+		if loss, lost := harm.LossOf(pod, d.originalsOf(pod), d.view.seededBy(pod) != nil, d.view.Now); lost {
 			d.answer(pod, loss)
 		}
 	}
@@ -44,7 +42,7 @@ func (d *restorer) restore() {
 // answer restores one pod, or reports why it is not restored and what lifts that.
 func (d *restorer) answer(pod *corev1.Pod, loss harm.Loss) {
 	stopped := d.stopped(pod, loss.Container)
-	if autoRevert := d.view.Policy.Settings.Resize.AutoRevert; !autoRevert && (stopped != nil || pod.Generation > 1) { // see sizes.urgent
+	if autoRevert := d.view.Policy.Settings.Resize.AutoRevert; !autoRevert && (stopped != nil || pod.Generation > 1) { // see urgent
 		d.report(pod, fmt.Sprintf("%s; not restored, as autoRevert is off: set it to true, or run kubectl attune undo %s", loss.Message, d.view.commandLine()))
 		return
 	}
@@ -76,10 +74,7 @@ func (d *restorer) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if d.view.orphaned() || !d.view.Policy.Usable {
 		return resize.Refuse(v1alpha1.ReasonBelowOriginal, "its policy is gone or not valid, or its workload is gone")
 	}
-	if refusal := resize.Stopped(pod, d.gates.input(pod)); refusal != nil {
-		return refusal
-	}
-	if refusal := d.view.Autoscalers.Refusal(); refusal != nil {
+	if refusal := cmp.Or(resize.Stopped(pod, d.gates.input(pod)), d.view.Autoscalers.Refusal()); refusal != nil {
 		return refusal
 	}
 	if _, asked, _ := d.view.owner().Undo(); asked {
@@ -96,8 +91,8 @@ func (d *restorer) report(pod *corev1.Pod, why string) {
 	d.below = append(d.below, "pod "+pod.Name+": "+why)
 }
 
-// describe returns the sentence about the first of the pods and the number of the others; empty: there is none.
-func (d *restorer) describe() string {
+// belowOriginals returns the sentence about the first of the pods and the number of the others; empty: there is none.
+func (d *pass) belowOriginals() string {
 	if n := len(d.below); n > 1 {
 		return fmt.Sprintf("%s (and %d more pods)", d.below[0], n-1)
 	}

@@ -18,21 +18,14 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// sizes decides what a pod's containers are to have next, starting from what they have. Targets are where
-// they end, wishes are the next step towards it.
-type sizes struct {
-	*pass
-	originals *originals
-}
-
 // targets returns the sizes that a pod's containers end at, without resources that are held. Under the
 // strategy Node they are the pod's own grants. A container without a target is missing from the result.
-func (d *sizes) targets(pod *corev1.Pod) []podview.Container {
-	if d.view.ByNode() {
-		return d.granted(pod)
+func (v *View) targets(pod *corev1.Pod) []podview.Container {
+	if v.ByNode() {
+		return v.granted(pod)
 	}
 	var out []podview.Container
-	for _, t := range d.view.Rec.Spec.Containers {
+	for _, t := range v.Rec.Spec.Containers {
 		if size := unheld(t); size != (recommender.Size{}) {
 			out = append(out, podview.Container{Name: t.Name, Size: size})
 		}
@@ -51,13 +44,13 @@ func unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	return size
 }
 
-// wishes returns the next step of each container from what the pod has: a large change is made in several
+// nextSizes returns the next step of each container from what the pod has: a large change is made in several
 // steps (recommender.NextStep, maxChangePercent).
-func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
+func (d *pass) nextSizes(pod *corev1.Pod) []podview.Container {
 	if d.view.ByNode() {
-		return d.killsAnswered(pod, d.granted(pod))
+		return d.killsAnswered(pod, d.view.granted(pod))
 	}
-	originals := d.originals.of(pod)
+	originals := d.originalsOf(pod)
 	live := podview.ByName(podview.Read(pod))
 	var out []podview.Container
 	for _, t := range d.view.Rec.Spec.Containers {
@@ -103,7 +96,7 @@ func atLeast(next, live recommender.Size) recommender.Size {
 //   - No request is lowered below what harm taught about it: the target is at least the smaller of the live request
 //     and the floor.
 //
-// An OOM kill of a container with a limit is answered at the limit (sizes.wishes).
+// An OOM kill of a container with a limit is answered at the limit (nextSizes).
 // Any other raise to a floor is decided by the policy loop, within the policy's bounds.
 func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
 	target := unheld(t)
@@ -148,7 +141,7 @@ func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 // urgent reports whether a plan answers an OOM kill: the kernel killed a container of this very pod, the
 // pod still has less memory than the kill taught it to need, and the plan gives it more. Such a plan waits
 // for no cooldown, no rollout and no fresh data.
-func (d *sizes) urgent(pod *corev1.Pod, plan resize.Plan) bool {
+func (d *pass) urgent(pod *corev1.Pod, plan resize.Plan) bool {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
 		return false // it was resized: more at once would be a revert by another name
 	}
@@ -172,11 +165,11 @@ func raisesMemory(m resize.Move) bool {
 // granted returns the sizes that a pod's node grants its containers. A pod without a grant gets an empty
 // result. A resource whose change restarts the container is left out: it is sized at birth alone. What a
 // cluster policy never lowers is only raised.
-func (d *sizes) granted(pod *corev1.Pod) []podview.Container {
+func (v *View) granted(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
-	spared := d.view.Policy.Settings.Spared.Spares(&pod.Spec)
+	spared := v.Policy.Settings.Spared.Spares(&pod.Spec)
 	for _, c := range podview.Read(pod) {
-		size := d.view.Grants[pod.UID].Sizes[c.Name]
+		size := v.Grants[pod.UID].Sizes[c.Name]
 		if spared {
 			size = atLeast(size, c.Size)
 		}
@@ -185,10 +178,10 @@ func (d *sizes) granted(pod *corev1.Pod) []podview.Container {
 				size[r] = recommender.Allocation{}
 			}
 		}
-		if size == (recommender.Size{}) || d.view.Policy.Settings.Resize.Excluded[c.Name] {
+		if size == (recommender.Size{}) || v.Policy.Settings.Resize.Excluded[c.Name] {
 			continue
 		}
-		out = append(out, podview.Container{Name: c.Name, Sidecar: c.Sidecar, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][c.Name]})
+		out = append(out, podview.Container{Name: c.Name, Sidecar: c.Sidecar, Size: size, MemoryUsage: v.Usage.Memory[pod.UID][c.Name]})
 	}
 	return out
 }
@@ -197,7 +190,7 @@ func (d *sizes) granted(pod *corev1.Pod) []podview.Container {
 // the pod's node grants. A node grants nothing to a pod that a gate holds, and nothing that restarts a
 // container; neither must keep a container from the memory that it cannot run without. It changes wishes
 // in place and may add to them.
-func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podview.Container {
+func (d *pass) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podview.Container {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
 		return wishes // see urgent
 	}
@@ -220,7 +213,7 @@ func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []pod
 // killAnswer returns the least memory that a container is to have after kills, in bytes; the zero value:
 // it was not killed below the floor. A limit is raised but never added where there is none; the request goes with it
 // in a Guaranteed pod alone, and is raised instead of it where there is no limit.
-func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
+func (d *pass) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], harm.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
 	t := d.view.target(c.Name)
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
@@ -247,9 +240,9 @@ func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.All
 
 // originalSizes returns the sizes before attune as wishes for an undo, sorted by container name: the
 // originals are a map, and plans must not depend on its order.
-func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
+func (d *pass) originalSizes(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
-	for name, size := range d.originals.of(pod) {
+	for name, size := range d.originalsOf(pod) {
 		out = append(out, podview.Container{Name: name, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][name]})
 	}
 	slices.SortFunc(out, func(a, b podview.Container) int { return cmp.Compare(a.Name, b.Name) })
@@ -258,15 +251,15 @@ func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
 
 // boosted returns the containers of a pod that still have the CPU of their startup boost. The text of the
 // annotation is searched first, because decoding it for each pod in each pass would cost more.
-func (d *sizes) boosted(pod *corev1.Pod) []podview.Container {
+func (v *View) boosted(pod *corev1.Pod) []podview.Container {
 	if !strings.Contains(pod.Annotations[v1alpha1.SeededAnnotation], `"boosted"`) {
 		return nil
 	}
-	seeded := d.view.seededBy(pod)
+	seeded := v.seededBy(pod)
 	if seeded == nil {
 		return nil
 	}
-	return lifecycle.Boosted(pod, *seeded, d.view.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
+	return lifecycle.Boosted(pod, *seeded, v.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
 }
 
 // besideBoosts removes CPU that is still boosted from wishes, so that a step towards the target does not

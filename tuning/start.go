@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
@@ -20,15 +20,9 @@ import (
 // towards the targets. It runs only after the watcher has stepped all open records.
 type starter struct {
 	*pass
-	births  *births
 	climber *climber
 	evictor *evictor
 	gates   *gates
-	lookup  *lookup
-	pauser  *pauser
-	sizes   *sizes
-	// withdrawer knows the pods that fit no node with what admission gave them.
-	withdrawer *withdrawer
 	// waits is since when pods wait for their turn to be resized (strategy Node).
 	waits map[types.UID]time.Time
 }
@@ -74,7 +68,7 @@ func (d *starter) beginUrgent() {
 // before it in the same wave have reserved room.
 func (d *starter) startWave(plans []resize.Plan) {
 	going := d.wave(plans)
-	d.lookup.loweredMemory(going, plans)
+	d.askLoweredMemory(going, plans)
 	for _, plan := range going {
 		pod := d.view.Pod(plan.PodUID)
 		if refusal := resize.Fits(pod, plan, d.gates.input(pod)); refusal != nil {
@@ -95,7 +89,7 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	if plan.Reason == resize.ReasonClimb {
 		d.climber.begun(pod, plan)
 	}
-	d.pauser.pauseLeak()
+	d.pauseLeak()
 	parts := resize.Split(plan)
 	record := lifecycle.NewRecord(parts[0], pod, d.view.Now, d.view.Policy.Settings.Resize)
 	if len(parts) > 1 {
@@ -110,6 +104,19 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent && plan.Wave != resize.WaveRestore})
 }
 
+// startAdmitted starts a plan that was not refused and that the gates let pass, and tells it. Otherwise it notes the
+// refusal.
+func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal, told ...event.Event) {
+	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
+		d.refused.add(pod, refusal)
+		return
+	}
+	for _, e := range told {
+		d.tellOfPod(pod, e)
+	}
+	d.start(pod, plan)
+}
+
 // plans returns what each pod without an open record would be given now. Pods whose data could not be read
 // are refused, not planned.
 func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
@@ -122,7 +129,7 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 			continue
 		}
 		plan, refusal := d.plan(pod)
-		d.lookup.room(pod, plan, refusal)
+		d.askRoom(pod, plan, refusal)
 		d.queueUp(pod, plan, refusal)
 		switch {
 		case refusal == nil && !plan.Empty():
@@ -136,7 +143,7 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 
 // plan is one pod's next step, after all gates.
 //  1. A cache that is behind the pod's last resize is not believed: the plan would repeat that resize.
-//  2. A pod-level limit that is behind its containers is repaired first (catchUp).
+//  2. A pod-level limit that is behind its containers is repaired first (resize.CatchUp).
 //  3. PlanFor applies what the platform can do, and whether the plan is urgent is decided on its result.
 //  4. Where no kill is to be answered, one that is about to happen is forestalled (raise).
 //  5. Pods of Jobs get urgent plans only.
@@ -145,12 +152,17 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.outOfDate(pod) {
 		return resize.Plan{}, resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod as we see it is older than its last resize")
 	}
-	if wishes, refusal := resize.CatchUp(pod); wishes != nil || refusal != nil {
-		return d.catchUp(pod, wishes, refusal)
+	// As long as the pod's own cgroup limit is behind those of its containers, raising the containers has no effect.
+	behind, refusal := resize.CatchUp(pod)
+	if refusal != nil {
+		return resize.Plan{}, refusal
 	}
-	wishes := besideBoosts(d.sizes.wishes(pod), d.sizes.boosted(pod))
+	if behind != nil {
+		return d.urgentPlan(pod, behind, resize.ReasonPodLimitBehind, d.gates.capabilities(pod), d.gates.input(pod))
+	}
+	wishes := besideBoosts(d.nextSizes(pod), d.view.boosted(pod))
 	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
-	plan.Urgent = refusal == nil && d.sizes.urgent(pod, plan)
+	plan.Urgent = refusal == nil && d.urgent(pod, plan)
 	if !plan.Urgent {
 		if raise, climbs := d.raise(pod); climbs {
 			return raise, nil
@@ -183,26 +195,12 @@ func (d *starter) raise(pod *corev1.Pod) (resize.Plan, bool) {
 	if len(wishes) == 0 {
 		return resize.Plan{}, false
 	}
-	plan, refusal := d.climber.plan(pod, wishes, d.gates.capabilities(pod), d.gates.input(pod))
+	plan, refusal := d.urgentPlan(pod, wishes, resize.ReasonClimb, d.gates.capabilities(pod), d.gates.input(pod))
 	if refusal != nil {
 		d.refused.add(pod, refusal)
 		return resize.Plan{}, false
 	}
 	return plan, true
-}
-
-// catchUp comes before anything else: as long as the pod's own cgroup limit is behind those of its
-// containers, raising the containers has no effect.
-func (d *starter) catchUp(pod *corev1.Pod, wishes []podview.Container, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
-	if refusal != nil {
-		return resize.Plan{}, refusal
-	}
-	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
-	if refusal != nil {
-		return plan, refusal
-	}
-	plan.Urgent, plan.Reason = true, resize.ReasonPodLimitBehind
-	return resize.Admit(pod, plan, d.gates.input(pod))
 }
 
 // youngFor is how long after its start the kubelet may not know the memory usage of a container.
@@ -230,7 +228,7 @@ func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 // takeBoostsBack begins to take back the CPU boosts that are over, as many as there is room for records.
 func (d *starter) takeBoostsBack() {
 	for _, pod := range d.view.Live() {
-		boosted := d.sizes.boosted(pod)
+		boosted := d.view.boosted(pod)
 		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
@@ -244,11 +242,7 @@ func (d *starter) takeBoostsBack() {
 			continue
 		}
 		plan, refusal := resize.PlanBack(pod, boosted, d.gates.capabilities(pod), d.view.Now, resize.WaveBoost, resize.ReasonBoost)
-		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
-			d.refused.add(pod, refusal)
-			continue
-		}
-		d.start(pod, plan)
+		d.startAdmitted(pod, plan, refusal)
 	}
 }
 
@@ -256,18 +250,13 @@ func (d *starter) takeBoostsBack() {
 // for such a pod, so that no other pod is created before it is well. If the program itself is what
 // crashes, that costs one resize.
 func (d *starter) restoreBirths() {
-	for _, c := range d.births.crashed {
+	for _, c := range d.crashed {
 		pod := d.view.Pod(c.birth.PodUID)
 		if !d.view.Policy.Settings.Resize.AutoRevert || pod.DeletionTimestamp != nil || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
 		plan, refusal := harm.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
-		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
-			d.refused.add(pod, refusal)
-			continue
-		}
-		d.tellOfPod(pod, birthRestored(pod, c.verdict.Message))
-		d.start(pod, plan)
+		d.startAdmitted(pod, plan, refusal, birthRestored(pod, c.verdict.Message))
 	}
 }
 
@@ -275,18 +264,12 @@ func (d *starter) restoreBirths() {
 // scheduler then finds a node for them. A pod that has a node already is left alone. No pause or mode holds this: such a
 // pod would run if attune had not sized it.
 func (d *starter) restoreUnscheduled() {
-	for _, pod := range d.withdrawer.unscheduled {
+	for _, pod := range d.unscheduled {
 		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		originals := d.sizes.originalSizes(pod)
-		plan, refusal := resize.PlanBack(pod, originals, d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, harm.ReasonBirthPending)
-		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
-			d.refused.add(pod, refusal)
-			continue
-		}
-		d.tellOfPod(pod, unscheduledRestored(pod))
-		d.start(pod, plan)
+		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, harm.ReasonBirthPending)
+		d.startAdmitted(pod, plan, refusal, unscheduledRestored(pod))
 	}
 }
 

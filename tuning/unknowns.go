@@ -12,11 +12,6 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// lookup collects what a decision depends on but was not read yet. The cheap data comes from the cache for
-// every pass; the expensive data (all pods of a node, live pods, memory usage) is read only for a decision
-// that needs it.
-type lookup struct{ *pass }
-
 // Unknowns is what a decision depends on without having read it. The loop reads it before anything is
 // done. A pass that does nothing has none, so that a quiet cluster costs no extra reads.
 type Unknowns struct {
@@ -40,34 +35,34 @@ func (q Unknowns) None() bool {
 	return len(q.Rooms)+len(q.Live)+len(q.Memory)+len(q.Stalled) == 0 && !q.Nodes
 }
 
-// room asks for the room of a node that a pod is to grow on, unless it is known or could not be read, and
+// askRoom asks for the room of a node that a pod is to grow on, unless it is known or could not be read, and
 // for the memory of a pod whose limit was left out because its usage is not known.
-func (d *lookup) room(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
+func (d *pass) askRoom(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	node := pod.Spec.NodeName
 	if refusal == nil && node != "" && plan.Grows() && d.view.Looked.Rooms[node] == nil && d.view.Looked.Unread.Nodes[node] == nil && !slices.Contains(d.out.Unknowns.Rooms, node) {
 		d.out.Unknowns.Rooms = append(d.out.Unknowns.Rooms, node)
 	}
-	d.unknownMemory(pod, plan)
+	d.askUnknownMemory(pod, plan)
 }
 
-// unknownMemory asks what a pod's containers hold if a limit was left out because that is not known.
-func (d *lookup) unknownMemory(pod *corev1.Pod, plan resize.Plan) {
+// askUnknownMemory asks what a pod's containers hold if a limit was left out because that is not known.
+func (d *pass) askUnknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	unknown := func(r resize.Refusal) bool { return r.Reason == resize.ReasonMemoryUnknown }
 	if slices.ContainsFunc(plan.LeftOut, unknown) {
-		d.memory(pod.UID)
+		d.askMemory(pod.UID)
 	}
 }
 
-// loweredMemory asks for the memory of every plan that lowers a limit, if one of the plans that go now
+// askLoweredMemory asks for the memory of every plan that lowers a limit, if one of the plans that go now
 // does. All plans are asked for at once, because the answer may stop one pod and let another take its
 // place.
-func (d *lookup) loweredMemory(going, all []resize.Plan) {
+func (d *pass) askLoweredMemory(going, all []resize.Plan) {
 	if !slices.ContainsFunc(going, lowersUnweighed) {
 		return
 	}
 	for _, plan := range all {
 		if lowersUnweighed(plan) {
-			d.memory(plan.PodUID)
+			d.askMemory(plan.PodUID)
 		}
 	}
 }
@@ -80,17 +75,17 @@ func lowersUnweighed(plan resize.Plan) bool {
 	})
 }
 
-// memory asks for the memory of a pod once, and not again where an answer exists, even an empty one.
-func (d *lookup) memory(pod types.UID) {
+// askMemory asks for the memory of a pod once, and not again where an answer exists, even an empty one.
+func (d *pass) askMemory(pod types.UID) {
 	if _, known := d.view.Usage.Memory[pod]; !known && !slices.Contains(d.out.Unknowns.Memory, pod) {
 		d.out.Unknowns.Memory = append(d.out.Unknowns.Memory, pod)
 	}
 }
 
-// live asks for a pod as the API server has it before its record is put back or given up. A pod that is
+// askLive asks for a pod as the API server has it before its record is put back or given up. A pod that is
 // already being put back is asked for when a patch is sent (putBackAsFar): otherwise every pass would read
 // it.
-func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action) {
+func (d *pass) askLive(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if pod == nil || action.PutsBackAgain(record) || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {
 		return
 	}

@@ -20,11 +20,9 @@ import (
 // a crash is the same as before it.
 type watcher struct {
 	*pass
-	births   *births
 	closing  *closing
 	climber  *climber
 	evictor  *evictor
-	lookup   *lookup
 	reverter *reverter
 	// hurt are the records whose pods were harmed in this pass. keep reads them, so that a size that
 	// harmed one pod is not kept because another survived it.
@@ -86,7 +84,7 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 	}
 	d.learnOfNode(pod, record, action, state)
 	d.reverter.noteTries(record, action, state)
-	d.lookup.live(pod, record, action)
+	d.askLive(pod, record, action)
 	d.perform(pod, record, action, state)
 }
 
@@ -157,7 +155,7 @@ func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, 
 	d.hurt = append(d.hurt, record)
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
 	d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
-	d.births.markSeedOf(record, verdict)
+	d.markSeedOf(record, verdict)
 	if action.Kind != lifecycle.Revert {
 		d.tellOf(record, harmNotReverted(record, d.whyKept(record), action))
 		return
@@ -216,7 +214,7 @@ func (d *watcher) learn() {
 // before returns the sizes that a pod's containers had before attune, by name: what is stored of its generation, or
 // what the template sets.
 func (d *watcher) before(pod *corev1.Pod) map[string]recommender.Size {
-	sizes := d.births.originals.of(pod)
+	sizes := d.originalsOf(pod)
 	for _, c := range podview.Resizable(pod) {
 		if size, ok := podview.TemplateSize(d.view.owner().Template, c.Name); ok && sizes[c.Name] == (recommender.Size{}) {
 			sizes[c.Name] = size

@@ -1,31 +1,20 @@
 package tuning
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"attune.io/attune/podview"
 	"attune.io/attune/resize/withdraw"
 )
 
-// withdrawer withdraws the admission resources of a workload (status.admissionWithdrawn) where its pods are rejected
-// with them or do not start. It never evicts or deletes a pod.
-type withdrawer struct {
-	*pass
-	originals *originals
-	// unscheduled are pods that fit no node, or none now, with what admission gave them. starter.restoreUnscheduled
-	// reads them.
-	unscheduled []*corev1.Pod
-}
-
-// judge moves status.admissionWithdrawn one step on. A workload or namespace that is being deleted keeps it as it is.
-func (d *withdrawer) judge() {
+// judgeAdmission moves status.admissionWithdrawn one step on: the admission resources of a workload are withdrawn where
+// its pods are rejected with them or do not start. It never evicts or deletes a pod. A workload or namespace that is being deleted keeps it as it is.
+func (d *pass) judgeAdmission() {
 	of, looked := d.view.owner(), d.view.Looked
 	if d.view.Workload == nil || of.Deleting || d.view.Namespace.Terminating {
 		return
 	}
 	found := withdraw.Judge(withdraw.Input{
 		Now: d.view.Now, Status: d.out.Status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(),
-		Seeded: d.view.seededBy, Originals: d.originals.of, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
+		Seeded: d.view.seededBy, Originals: d.originalsOf, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
 		Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode),
 		Unread: func(node string) bool {
 			return node == "" && looked.Unread.Cluster != nil || looked.Unread.Nodes[node] != nil

@@ -13,6 +13,7 @@
 package constraint
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,12 +151,7 @@ func AddMissing(list, defaults corev1.ResourceList) corev1.ResourceList {
 
 // Names returns the keys of a list in alphabetic order, so that the same violation is found first in every pass.
 func Names(list corev1.ResourceList) []corev1.ResourceName {
-	names := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(list))
 }
 
 // Ratio is the greatest quotient of limit and request that a LimitRange allows, in thousandths: 2000 means that

@@ -170,9 +170,7 @@ func QuotaLeftOf(q *corev1.ResourceQuota) (left QuotaLeft) {
 		}
 		*a = allowance{counted: true, left: rest}
 	}
-	for _, scope := range scopesOf(q) {
-		left.ByClass = left.ByClass || byClass(scope.ScopeName)
-	}
+	left.ByClass = slices.ContainsFunc(scopesOf(q), byClass)
 	return left
 }
 
@@ -210,12 +208,8 @@ func (x *QuotaLeft) Admits(r recommender.Resource, from, to recommender.Allocati
 // Covers reports whether a quota counts the pod: every scope of the quota must match. An unknown scope counts as a
 // match, which can only prevent growth and never lets a pod exceed the quota.
 func Covers(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
-	for _, scope := range scopesOf(q) {
-		if !inScope(scope, pod) {
-			return false
-		}
-	}
-	return true
+	out := func(scope corev1.ScopedResourceSelectorRequirement) bool { return !inScope(scope, pod) }
+	return !slices.ContainsFunc(scopesOf(q), out)
 }
 
 // scopesOf returns the scopes of a quota from both of its fields (spec.scopes and spec.scopeSelector). An entry of
@@ -266,6 +260,6 @@ func hasPriorityClass(requirement corev1.ScopedResourceSelectorRequirement, clas
 }
 
 // byClass reports whether the scope selects pods by their class of quality of service.
-func byClass(scope corev1.ResourceQuotaScope) bool {
-	return scope == corev1.ResourceQuotaScopeBestEffort || scope == corev1.ResourceQuotaScopeNotBestEffort
+func byClass(scope corev1.ScopedResourceSelectorRequirement) bool {
+	return scope.ScopeName == corev1.ResourceQuotaScopeBestEffort || scope.ScopeName == corev1.ResourceQuotaScopeNotBestEffort
 }

@@ -53,15 +53,10 @@ func ReadinessOf(policy *v1alpha1.AttunePolicy, now time.Time) Readiness {
 		r.Ready, r.Reason, r.Message = string(ready.Status), ready.Reason, ready.Message
 	}
 	unseen := r.Ready == string(metav1.ConditionUnknown) && now.Sub(policy.CreationTimestamp.Time) > UnseenGrace
-	r.NeedsPerson = unseen || r.broken() || meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionDegraded)
+	// A reason that passes with time (InsufficientData), or that was chosen (Paused), needs nobody.
+	broken := r.Ready == string(metav1.ConditionFalse) && r.Reason != v1alpha1.ReasonInsufficientData && r.Reason != v1alpha1.ReasonPaused
+	r.NeedsPerson = unseen || broken || meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionDegraded)
 	return r
-}
-
-// broken returns whether the policy is not ready for a reason that neither passes with time (InsufficientData) nor
-// was chosen (Paused).
-func (r Readiness) broken() bool {
-	return r.Ready == string(metav1.ConditionFalse) &&
-		r.Reason != v1alpha1.ReasonInsufficientData && r.Reason != v1alpha1.ReasonPaused
 }
 
 // ByPolicy returns what the policy's own status reports as held: workloads that another policy sizes.

@@ -35,11 +35,9 @@ func Policies(ctx context.Context, reader lookup.Reader, of Scope, recs []v1alph
 	there := map[string]bool{}
 	if of.Namespace != "" {
 		instances, err := reader.Instances(ctx, of.Namespace)
-		if err != nil {
-			// Who may not read the namespace sees those that size its workloads.
-			if !apierrors.IsForbidden(err) {
-				return nil, err
-			}
+		// Who may not read the namespace sees those that size its workloads.
+		if err != nil && !apierrors.IsForbidden(err) {
+			return nil, err
 		}
 		for i := range instances {
 			there[instances[i].Name] = true

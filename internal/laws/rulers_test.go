@@ -41,8 +41,7 @@ var owedFamilies = map[string]int{
 	"methods of Access in controller/workload":     51,
 	"methods of Controller in controller/workload": 51,
 	"methods of memory in controller/workload":     52,
-	"methods of overlay in internal/policy":        42,
-	"methods of pass in tuning":                    154,
+	"methods of pass in tuning":                    144,
 	"methods of podAnswers in controller/workload": 52,
 }
 

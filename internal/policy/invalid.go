@@ -105,14 +105,6 @@ var levelNames = map[Level]string{
 	Namespace: "from the AttuneNamespaceDefaults",
 }
 
-// err returns all problems as one error, or nil. It returns an untyped nil, so that callers can compare with nil.
-func (o *overlay) err() error {
-	if len(o.problems) == 0 {
-		return nil
-	}
-	return &InvalidConfig{Problems: o.problems}
-}
-
 // join writes a list as a person would: a, b or c.
 func join[T any](values []T) string {
 	words := make([]string, len(values))

@@ -41,6 +41,14 @@ func newLayer(level Level, namespace string, settings v1alpha1.PolicySettings) l
 	return layer{level: level, namespace: namespace, PolicySettings: settings}
 }
 
+// of returns what the layer sets of a resource.
+func (l layer) of(r recommender.Resource) *v1alpha1.ResourceSettings {
+	if r == recommender.CPU {
+		return &l.CPU.ResourceSettings
+	}
+	return &l.Memory.ResourceSettings
+}
+
 // layersOf returns the layers that exist, the lowest first. Defaults objects with a name other than default are
 // ignored.
 func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) []layer {
@@ -78,8 +86,7 @@ type overlay struct {
 
 // pick returns the value of the highest level that sets a field, else the built-in one, and notes the level. Every
 // other way to read a field goes through it, so that origin is complete: the functions of this file, and the
-// sections of a policy, each of which is a type or a function over the overlay (sourceFields, estimateFields,
-// resizeFields, scheduleFields).
+// methods of the overlay.
 func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 	value, level := builtIn, BuiltIn
 	for _, l := range o.layers {

@@ -32,16 +32,15 @@ func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespa
 // depend on its steps and rate window; combinations are checked last, on the merged settings.
 func resolve(o *overlay, operator Operator) (Settings, error) {
 	o.origin = map[string]Level{}
-	how := strategyFields{o}
 	o.checkTarget()
-	strategy := how.strategy(operator)
+	strategy := o.strategy(operator)
 	s := Settings{
-		Source:          sourceFields{o}.read(operator, strategy),
+		Source:          o.source(operator, strategy),
 		Strategy:        strategy,
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
-		NodeGroup:       how.nodeGroup(),
+		NodeGroup:       o.nodeGroup(),
 		StartupBoost:    o.startupBoost(),
 		SLOGuardrails:   o.sloGuardrails(),
 		Weight:          int32(within(o, "weight", weight, 1, 1000, func(l layer) *int32 { return l.weight })),
@@ -49,16 +48,19 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 		Origin:          o.origin,
 	}
 	// capped needs the layers as well as the merged value, so it is not a part of the literal above.
-	s.EvictionRanking = how.capped(s.EvictionRanking)
-	s.Recommender = estimateFields{o}.read(s.Source)
-	s.Resize = resizeFields{o}.read(s.Source)
+	s.EvictionRanking = o.capped(s.EvictionRanking)
+	s.Recommender = o.estimates(s.Source)
+	s.Resize = o.rules(s.Source)
 	if s.Strategy == v1alpha1.StrategyAdaptive {
 		s.Recommender.Adaptive = recommender.AdaptiveSettings{Risk: accepted[s.Risk], Cadence: s.Resize.Cooldown}
 	}
 	// Evictions for room belong to the strategy Node; with another one the setting has no effect.
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
-	combination{o, s}.check()
-	return s, o.err()
+	o.checkCombinations(s)
+	if len(o.problems) > 0 {
+		return s, &InvalidConfig{Problems: o.problems}
+	}
+	return s, nil
 }
 
 var (
@@ -81,18 +83,15 @@ func SizesNewPods(mode v1alpha1.UpdateType) bool {
 	return mode == v1alpha1.UpdateInitial || mode == v1alpha1.UpdateCanary || mode == v1alpha1.UpdateAuto
 }
 
-// strategyFields reads the choice of the strategy and the fields of the strategy Node.
-type strategyFields struct{ *overlay }
-
 // accepted is how much more shortage each risk accepts than Medium. A factor of three either way spans the useful part of
 // what docs/quality.md shows.
 var accepted = map[v1alpha1.Risk]float64{v1alpha1.RiskLow: 0.3, v1alpha1.RiskMedium: 1, v1alpha1.RiskHigh: 3}
 
 // strategy reads the strategy. It refuses Node where the operator does not see all pods of a node: the room of unseen
 // pods would count as free.
-func (o strategyFields) strategy(operator Operator) v1alpha1.Strategy {
+func (o *overlay) strategy(operator Operator) v1alpha1.Strategy {
 	const path = "strategy"
-	s := oneOf(o.overlay, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
+	s := oneOf(o, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
 	if s == v1alpha1.StrategyNode && operator.SomeNamespaces {
 		o.invalid(path, "%s %s shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use %s", path, o.quote(path, s), v1alpha1.StrategyWorkload)
 		return strategy
@@ -104,9 +103,9 @@ func (o strategyFields) strategy(operator Operator) v1alpha1.Strategy {
 var groupNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // nodeGroup reads the name of a group; empty: the pods of one workload form a group.
-func (o strategyFields) nodeGroup() string {
+func (o *overlay) nodeGroup() string {
 	const path = "node.group"
-	group := pick(o.overlay, path, "", func(l layer) *string { return l.Node.Group })
+	group := pick(o, path, "", func(l layer) *string { return l.Node.Group })
 	if o.origin[path] != BuiltIn && !groupNames.MatchString(group) {
 		o.invalid(path, "%s %s must be at most 63 lower-case letters, digits and hyphens, e.g. checkout", path, o.quote(path, group))
 		return ""
@@ -114,44 +113,42 @@ func (o strategyFields) nodeGroup() string {
 	return group
 }
 
-// estimateFields reads what a target is computed from.
-type estimateFields struct{ *overlay }
-
-// read reads the settings of the recommender. CPU may always be lowered, since too little of it kills nothing;
+// estimates reads the settings of the recommender. CPU may always be lowered, since too little of it kills nothing;
 // memory only where memory.allowDecrease says so.
-func (o estimateFields) read(source usage.SourceSettings) recommender.Settings {
+func (o *overlay) estimates(source usage.SourceSettings) recommender.Settings {
 	s := recommender.Settings{
 		HistoryWindow:     source.HistoryWindow,
 		QueryStep:         source.QueryStep,
 		MinimumDataPoints: o.minimumDataPoints(source),
 	}
-	s.Of[recommender.CPU] = o.resource(recommender.CPU, func(l layer) *v1alpha1.ResourceSettings { return &l.CPU.ResourceSettings })
+	for _, r := range recommender.Resources {
+		s.Of[r] = o.resource(r)
+	}
 	s.Of[recommender.CPU].AllowDecrease = true
-	s.Of[recommender.Memory] = o.resource(recommender.Memory, func(l layer) *v1alpha1.ResourceSettings { return &l.Memory.ResourceSettings })
-	s.Of[recommender.Memory].AllowDecrease = pick(o.overlay, "memory.allowDecrease", false, func(l layer) *bool { return l.Memory.AllowDecrease })
+	s.Of[recommender.Memory].AllowDecrease = pick(o, "memory.allowDecrease", false, func(l layer) *bool { return l.Memory.AllowDecrease })
 	return s
 }
 
 // resource reads the settings that CPU and memory share.
-func (o estimateFields) resource(r recommender.Resource, of func(layer) *v1alpha1.ResourceSettings) recommender.ResourceSettings {
+func (o *overlay) resource(r recommender.Resource) recommender.ResourceSettings {
 	builtIn := estimators[r]
 	path := func(field string) string { return builtIn.path + "." + field }
 	return recommender.ResourceSettings{
-		Percentile:       int(oneOf(o.overlay, path("percentile"), builtIn.percentile, percentiles, func(l layer) *int32 { return of(l).Percentile })),
-		OverheadPercent:  number(o.overlay, path("overhead"), builtIn.overhead, 0, 1000, func(l layer) *v1alpha1.Percent { return of(l).Overhead }),
-		BurstSensitivity: number(o.overlay, path("burstSensitivity"), burstSensitivity, 0, 10, func(l layer) *v1alpha1.Decimal { return of(l).BurstSensitivity }),
-		MinAllowed:       amount(o.overlay, path("minAllowed"), r, builtIn.minimum, func(l layer) *resource.Quantity { return of(l).MinAllowed }),
-		MaxAllowed:       amount(o.overlay, path("maxAllowed"), r, builtIn.maximum, func(l layer) *resource.Quantity { return of(l).MaxAllowed }),
-		MaxChangePercent: within(o.overlay, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l layer) *int32 { return of(l).MaxChangePercent }),
-		LimitsFollow: oneOf(o.overlay, path("controlledValues"), controlledValues, controlled,
-			func(l layer) *v1alpha1.ControlledValues { return of(l).ControlledValues }) == v1alpha1.ControlledRequestsAndLimits,
+		Percentile:       int(oneOf(o, path("percentile"), builtIn.percentile, percentiles, func(l layer) *int32 { return l.of(r).Percentile })),
+		OverheadPercent:  number(o, path("overhead"), builtIn.overhead, 0, 1000, func(l layer) *v1alpha1.Percent { return l.of(r).Overhead }),
+		BurstSensitivity: number(o, path("burstSensitivity"), burstSensitivity, 0, 10, func(l layer) *v1alpha1.Decimal { return l.of(r).BurstSensitivity }),
+		MinAllowed:       amount(o, path("minAllowed"), r, builtIn.minimum, func(l layer) *resource.Quantity { return l.of(r).MinAllowed }),
+		MaxAllowed:       amount(o, path("maxAllowed"), r, builtIn.maximum, func(l layer) *resource.Quantity { return l.of(r).MaxAllowed }),
+		MaxChangePercent: within(o, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l layer) *int32 { return l.of(r).MaxChangePercent }),
+		LimitsFollow: oneOf(o, path("controlledValues"), controlledValues, controlled,
+			func(l layer) *v1alpha1.ControlledValues { return l.of(r).ControlledValues }) == v1alpha1.ControlledRequestsAndLimits,
 	}
 }
 
 // minimumDataPoints is at most the number of steps in the history window, unless a level sets more (checkWindows
 // then refuses it). With a window of one hour the built-in 48 steps of 5 minutes could never be reached.
-func (o estimateFields) minimumDataPoints(source usage.SourceSettings) int {
-	points := within(o.overlay, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l layer) *int32 { return l.MetricsSource.MinimumDataPoints })
+func (o *overlay) minimumDataPoints(source usage.SourceSettings) int {
+	points := within(o, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l layer) *int32 { return l.MetricsSource.MinimumDataPoints })
 	if o.origin["metricsSource.minimumDataPoints"] == BuiltIn {
 		return min(points, stepsIn(source))
 	}
@@ -199,43 +196,40 @@ func Defaults(of v1alpha1.Strategy) (Settings, error) {
 	return Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: spec})
 }
 
-// resizeFields reads when and how running pods are resized.
-type resizeFields struct{ *overlay }
-
-// read reads the rules. All waves have the same observation period: the API has one.
-func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
+// rules reads when and how running pods are resized. All waves have the same observation period: the API has one.
+func (o *overlay) rules(source usage.SourceSettings) resize.Rules {
 	pods, percent := o.maxConcurrent()
 	return resize.Rules{
-		Mode:                 oneOf(o.overlay, "updateStrategy.type", updateType, modes, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type }),
-		Method:               oneOf(o.overlay, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod }),
+		Mode:                 oneOf(o, "updateStrategy.type", updateType, modes, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type }),
+		Method:               oneOf(o, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod }),
 		Paused:               o.paused(),
-		Cooldown:             span(o.overlay, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
+		Cooldown:             span(o, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
 		Observation:          o.observation(),
-		AutoRevert:           pick(o.overlay, "updateStrategy.autoRevert", autoRevert, func(l layer) *bool { return l.UpdateStrategy.AutoRevert }),
-		CanaryPercent:        within(o.overlay, "updateStrategy.canary.percentage", canaryPercent, 1, 100, func(l layer) *int32 { return l.UpdateStrategy.Canary.Percentage }),
-		AutoPromote:          pick(o.overlay, "updateStrategy.canary.autoPromote", autoPromote, func(l layer) *bool { return l.UpdateStrategy.Canary.AutoPromote }),
+		AutoRevert:           pick(o, "updateStrategy.autoRevert", autoRevert, func(l layer) *bool { return l.UpdateStrategy.AutoRevert }),
+		CanaryPercent:        within(o, "updateStrategy.canary.percentage", canaryPercent, 1, 100, func(l layer) *int32 { return l.UpdateStrategy.Canary.Percentage }),
+		AutoPromote:          pick(o, "updateStrategy.canary.autoPromote", autoPromote, func(l layer) *bool { return l.UpdateStrategy.Canary.AutoPromote }),
 		MaxConcurrent:        pods,
 		MaxConcurrentPercent: percent,
-		Schedule:             scheduleFields(o).read(),
+		Schedule:             resize.Schedule{Windows: o.windows(), Days: o.days(), Location: o.location()},
 		RateWindow:           source.RateWindow,
 		Excluded:             o.excluded(),
-		RaiseBeforeKill: oneOf(o.overlay, "memory.raiseBeforeKill", raiseBeforeKill, raises,
+		RaiseBeforeKill: oneOf(o, "memory.raiseBeforeKill", raiseBeforeKill, raises,
 			func(l layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto,
 	}
 }
 
 // observation is safetyObservationPeriod, or canary.observationPeriod where that is not set; each is merged over
 // the levels first. It is the watch of every wave.
-func (o resizeFields) observation() time.Duration {
-	canary := span(o.overlay, "updateStrategy.canary.observationPeriod", observation, time.Minute, 24*time.Hour,
+func (o *overlay) observation() time.Duration {
+	canary := span(o, "updateStrategy.canary.observationPeriod", observation, time.Minute, 24*time.Hour,
 		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Canary.ObservationPeriod })
-	return span(o.overlay, "updateStrategy.safetyObservationPeriod", canary, time.Minute, 24*time.Hour,
+	return span(o, "updateStrategy.safetyObservationPeriod", canary, time.Minute, 24*time.Hour,
 		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.SafetyObservationPeriod })
 }
 
 // paused returns the levels that pause, as any of them is enough: a policy cannot lift the pause of its cluster.
-func (o resizeFields) paused() []string {
-	pick(o.overlay, "paused", false, func(l layer) *bool { return l.Paused }) // its origin; the value is below
+func (o *overlay) paused() []string {
+	pick(o, "paused", false, func(l layer) *bool { return l.Paused }) // its origin; the value is below
 	var levels []string
 	for _, l := range o.layers {
 		if l.Paused != nil && *l.Paused {
@@ -247,8 +241,8 @@ func (o resizeFields) paused() []string {
 }
 
 // excluded reads the containers that are never changed. The list of the highest level replaces all lower ones.
-func (o resizeFields) excluded() map[string]bool {
-	names := pick(o.overlay, "excludedContainers", nil, func(l layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
+func (o *overlay) excluded() map[string]bool {
+	names := pick(o, "excludedContainers", nil, func(l layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
 	excluded := make(map[string]bool, len(names))
 	for _, name := range names {
 		excluded[string(name)] = true
@@ -259,7 +253,7 @@ func (o resizeFields) excluded() map[string]bool {
 // capped returns a ranking, reduced to that of AttuneDefaults where they set one. That ranking is the default of
 // policies that set none, and the highest that a namespace may give its own pods: a pod with a higher ranking is
 // evicted later, and pods of other namespaces in its place.
-func (o strategyFields) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRanking {
+func (o *overlay) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRanking {
 	for _, l := range o.layers {
 		most := l.Node.EvictionRanking
 		if l.level == Cluster && most != nil && slices.Index(rankings, r) > slices.Index(rankings, *most) {
@@ -330,20 +324,12 @@ var estimators = [2]estimator{
 	recommender.Memory: {path: "memory", percentile: 99, overhead: "30", maxChangePercent: 30, minimum: "64Mi", maximum: "8Gi"},
 }
 
-// scheduleFields reads when new resizes may begin.
-type scheduleFields struct{ *overlay }
-
-// read reads the schedule; the zero value, without windows and days, is always open.
-func (o scheduleFields) read() resize.Schedule {
-	return resize.Schedule{Windows: o.windows(), Days: o.days(), Location: o.location()}
-}
-
 // windows reads the windows of the day. A window may end after midnight. One that is wrong is left out and
 // reported, so that the others still apply while watches end.
-func (o scheduleFields) windows() []resize.Window {
+func (o *overlay) windows() []resize.Window {
 	const path = "updateStrategy.schedule.windows"
 	var windows []resize.Window
-	for _, w := range pick(o.overlay, path, nil, func(l layer) *[]v1alpha1.ScheduleWindow { return list(l.UpdateStrategy.Schedule.Windows) }) {
+	for _, w := range pick(o, path, nil, func(l layer) *[]v1alpha1.ScheduleWindow { return list(l.UpdateStrategy.Schedule.Windows) }) {
 		start, startOK := minuteOfDay(w.Start)
 		end, endOK := minuteOfDay(w.End)
 		switch {
@@ -358,18 +344,10 @@ func (o scheduleFields) windows() []resize.Window {
 	return windows
 }
 
-// clockTime is HH:MM from 00:00 to 23:59.
-var clockTime = regexp.MustCompile(`^([01][0-9]|2[0-3]):([0-5][0-9])$`)
-
-// minuteOfDay reads HH:MM as minutes after midnight; false for any other text.
+// minuteOfDay reads HH:MM, from 00:00 to 23:59, as minutes after midnight; false for any other text.
 func minuteOfDay(t v1alpha1.ClockTime) (int, bool) {
-	match := clockTime.FindStringSubmatch(string(t))
-	if match == nil {
-		return 0, false
-	}
-	hour, _ := strconv.Atoi(match[1])
-	minute, _ := strconv.Atoi(match[2])
-	return hour*60 + minute, true
+	at, err := time.Parse("15:04", string(t))
+	return at.Hour()*60 + at.Minute(), err == nil && len(t) == len("15:04")
 }
 
 // weekdays are the English names that the API uses.
@@ -379,10 +357,10 @@ var weekdays = map[v1alpha1.Weekday]time.Weekday{
 }
 
 // days reads the days on which windows begin; empty: every day.
-func (o scheduleFields) days() map[time.Weekday]bool {
+func (o *overlay) days() map[time.Weekday]bool {
 	const path = "updateStrategy.schedule.daysOfWeek"
 	days := map[time.Weekday]bool{}
-	for _, name := range pick(o.overlay, path, nil, func(l layer) *[]v1alpha1.Weekday { return list(l.UpdateStrategy.Schedule.DaysOfWeek) }) {
+	for _, name := range pick(o, path, nil, func(l layer) *[]v1alpha1.Weekday { return list(l.UpdateStrategy.Schedule.DaysOfWeek) }) {
 		day, known := weekdays[name]
 		if !known {
 			o.invalid(path, "%s holds %s, which is no day of the week: use Monday, Tuesday, Wednesday, Thursday, Friday, Saturday or Sunday", path, o.quote(path, name))
@@ -395,9 +373,9 @@ func (o scheduleFields) days() map[time.Weekday]bool {
 
 // location refuses an unknown time zone: without it the windows would open at the wrong hours. It also refuses
 // Local, which is the zone of the operator's process and unknown to users.
-func (o scheduleFields) location() *time.Location {
+func (o *overlay) location() *time.Location {
 	const path = "updateStrategy.schedule.timezone"
-	name := pick(o.overlay, path, "UTC", func(l layer) *string { return nonEmpty(l.UpdateStrategy.Schedule.Timezone) })
+	name := pick(o, path, "UTC", func(l layer) *string { return nonEmpty(l.UpdateStrategy.Schedule.Timezone) })
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
 		o.invalid(path, "%s %s is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC", path, o.quote(path, name))
@@ -410,9 +388,9 @@ func (o scheduleFields) location() *time.Location {
 var percentage = regexp.MustCompile(`^([1-9][0-9]?|100)%$`)
 
 // maxConcurrent is a number of pods or a percentage of a workload's pods; the other result is 0.
-func (o resizeFields) maxConcurrent() (pods, percent int) {
+func (o *overlay) maxConcurrent() (pods, percent int) {
 	const path = "updateStrategy.maxConcurrentResizes"
-	value := pick(o.overlay, path, maxConcurrentResizes, func(l layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })
+	value := pick(o, path, maxConcurrentResizes, func(l layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })
 	if value.Type == intstr.Int && value.IntVal >= 1 {
 		return int(value.IntVal), 0
 	}

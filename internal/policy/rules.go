@@ -15,59 +15,41 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// combination holds the rules about two or more fields. They are checked on the merged settings, because the
-// fields may come from different levels.
-type combination struct {
-	*overlay
-	Settings
-}
-
-// check applies all rules. It changes no setting: a combination that is wrong is only reported.
-func (o combination) check() {
+// checkCombinations applies the rules about two or more fields, on the merged settings, because the fields may come from
+// different levels. It changes no setting: a combination that is wrong is only reported.
+func (o *overlay) checkCombinations(s Settings) {
 	for _, r := range recommender.Resources {
-		o.checkBounds(r)
+		o.checkBounds(s.Recommender.Of[r], r)
 	}
-	o.checkWindows()
-	o.checkNodeMode()
-	o.checkBoostMode()
-	o.checkNodeBoost()
+	o.checkWindows(s)
+	o.checkModes(s)
 }
 
-// checkBounds refuses a minimum above the maximum of a resource. MaxAllowed 0 is no bound.
-func (o combination) checkBounds(r recommender.Resource) {
-	s := o.Recommender.Of[r]
-	least, most := r.String()+".minAllowed", r.String()+".maxAllowed"
+// checkBounds refuses a minimum above the maximum of a resource. MaxAllowed 0 is no bound. The message has the amounts
+// as their authors wrote them.
+func (o *overlay) checkBounds(s recommender.ResourceSettings, r recommender.Resource) {
 	if s.MaxAllowed == 0 || s.MinAllowed <= s.MaxAllowed {
 		return
 	}
+	least, most := r.String()+".minAllowed", r.String()+".maxAllowed"
+	minimum := pick(o, least, resource.Quantity{}, func(l layer) *resource.Quantity { return l.of(r).MinAllowed })
+	maximum := pick(o, most, resource.Quantity{}, func(l layer) *resource.Quantity { return l.of(r).MaxAllowed })
 	o.clash([]string{least, most}, "%s %s must be less than or equal to %s %s: set %s to %s or less",
-		least, o.quote(least, o.quantity(least)), most, o.quote(most, o.quantity(most)), least, o.quantity(most))
-}
-
-// quantity is the text of a bound as its author wrote it.
-func (o combination) quantity(path string) string {
-	field := map[string]func(layer) *resource.Quantity{
-		"cpu.minAllowed":    func(l layer) *resource.Quantity { return l.CPU.MinAllowed },
-		"cpu.maxAllowed":    func(l layer) *resource.Quantity { return l.CPU.MaxAllowed },
-		"memory.minAllowed": func(l layer) *resource.Quantity { return l.Memory.MinAllowed },
-		"memory.maxAllowed": func(l layer) *resource.Quantity { return l.Memory.MaxAllowed },
-	}[path]
-	value := pick(o.overlay, path, resource.Quantity{}, field)
-	return value.String()
+		least, o.quote(least, minimum.String()), most, o.quote(most, maximum.String()), least, maximum.String())
 }
 
 // checkWindows refuses a rate window longer than the history, and a number of data points that the history cannot
 // have: the workload would wait for its first target for ever.
-func (o combination) checkWindows() {
+func (o *overlay) checkWindows(s Settings) {
 	const window, rate, points, step = "metricsSource.historyWindow", "metricsSource.rateWindow", "metricsSource.minimumDataPoints", "metricsSource.queryStep"
-	if o.Source.RateWindow > o.Source.HistoryWindow {
+	if s.Source.RateWindow > s.Source.HistoryWindow {
 		o.clash([]string{rate, window}, "%s %s must be less than or equal to %s %s: set %s to %s",
-			rate, o.quote(rate, short(o.Source.RateWindow)), window, o.quote(window, short(o.Source.HistoryWindow)), rate, short(max(o.Source.QueryStep, minRateWindow)))
+			rate, o.quote(rate, short(s.Source.RateWindow)), window, o.quote(window, short(s.Source.HistoryWindow)), rate, short(max(s.Source.QueryStep, minRateWindow)))
 	}
-	if held := stepsIn(o.Source); o.Recommender.MinimumDataPoints > held {
+	if held := stepsIn(s.Source); s.Recommender.MinimumDataPoints > held {
 		o.clash([]string{points, window, step}, "%s %s can never be reached: %s %s holds %d steps of %s %s; set %s to %d or less",
-			points, o.quote(points, o.Recommender.MinimumDataPoints), window, o.quote(window, short(o.Source.HistoryWindow)),
-			held, step, o.quote(step, short(o.Source.QueryStep)), points, held)
+			points, o.quote(points, s.Recommender.MinimumDataPoints), window, o.quote(window, short(s.Source.HistoryWindow)),
+			held, step, o.quote(step, short(s.Source.QueryStep)), points, held)
 	}
 }
 
@@ -75,36 +57,27 @@ func (o combination) checkWindows() {
 // single pod to try a size on.
 var nodeModes = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial, v1alpha1.UpdateAuto}
 
-// checkNodeMode refuses modes that the strategy Node does not know.
-func (o combination) checkNodeMode() {
-	if o.Strategy != v1alpha1.StrategyNode || slices.Contains(nodeModes, o.Resize.Mode) {
+// checkModes refuses modes that the strategy Node does not know, and a boost that cannot be taken back: mode Initial
+// never changes a running pod, and the strategy Node lowers a pod to its share as soon as it sees the pod.
+func (o *overlay) checkModes(s Settings) {
+	const mode, strategy, boost = "updateStrategy.type", "strategy", "cpu.startupBoost"
+	byNode := s.Strategy == v1alpha1.StrategyNode
+	if byNode && !slices.Contains(nodeModes, s.Resize.Mode) {
+		o.clash([]string{mode, strategy}, "%s %s does not go with %s %s: use %s, or strategy Workload",
+			mode, o.quote(mode, s.Resize.Mode), strategy, o.quote(strategy, s.Strategy), join(nodeModes))
+	}
+	if s.StartupBoost == nil {
 		return
 	}
-	const mode, strategy = "updateStrategy.type", "strategy"
-	o.clash([]string{mode, strategy}, "%s %s does not go with %s %s: use %s, or strategy Workload",
-		mode, o.quote(mode, o.Resize.Mode), strategy, o.quote(strategy, o.Strategy), join(nodeModes))
-}
-
-// checkBoostMode refuses a boost in mode Initial, which never changes a running pod and so could not take the
-// boost back.
-func (o combination) checkBoostMode() {
-	if o.StartupBoost == nil || o.Resize.Mode != v1alpha1.UpdateInitial {
-		return
+	boosts := o.quote(boost, plain(s.StartupBoost.Multiplier)+" times for "+short(s.StartupBoost.Duration))
+	if s.Resize.Mode == v1alpha1.UpdateInitial {
+		o.clash([]string{boost, mode}, `%s %s cannot be taken back with %s %s, which never touches a running pod: use Canary or Auto, or set %s.multiplier to "1"`,
+			boost, boosts, mode, o.quote(mode, s.Resize.Mode), boost)
 	}
-	const boost, mode = "cpu.startupBoost", "updateStrategy.type"
-	o.clash([]string{boost, mode}, `%s %s cannot be taken back with %s %s, which never touches a running pod: use Canary or Auto, or set %s.multiplier to "1"`,
-		boost, o.quote(boost, plain(o.StartupBoost.Multiplier)+" times for "+short(o.StartupBoost.Duration)), mode, o.quote(mode, o.Resize.Mode), boost)
-}
-
-// checkNodeBoost refuses a boost with the strategy Node, which lowers a pod to its share as soon as it sees the
-// pod.
-func (o combination) checkNodeBoost() {
-	if o.StartupBoost == nil || o.Strategy != v1alpha1.StrategyNode {
-		return
+	if byNode {
+		o.clash([]string{boost, strategy}, `%s %s does not go with %s %s, which gives a new pod its peak of a day and then its share: set %s.multiplier to "1", or use strategy %s`,
+			boost, boosts, strategy, o.quote(strategy, s.Strategy), boost, v1alpha1.StrategyWorkload)
 	}
-	const boost, strategy = "cpu.startupBoost", "strategy"
-	o.clash([]string{boost, strategy}, `%s %s does not go with %s %s, which gives a new pod its peak of a day and then its share: set %s.multiplier to "1", or use strategy %s`,
-		boost, o.quote(boost, plain(o.StartupBoost.Multiplier)+" times for "+short(o.StartupBoost.Duration)), strategy, o.quote(strategy, o.Strategy), boost, v1alpha1.StrategyWorkload)
 }
 
 // checkTarget reports a targetRef that can select nothing.

@@ -20,17 +20,14 @@ import (
 	"attune.io/attune/usage/address"
 )
 
-// sourceFields reads which server is asked for usage, and how.
-type sourceFields struct{ *overlay }
-
-// read reads the source. The step comes first, since the built-in rate window is derived from it: a window shorter
+// source reads which server is asked for usage, and how. The step comes first, since the built-in rate window is derived from it: a window shorter
 // than a step would miss samples.
-func (o sourceFields) read(operator Operator, strategy v1alpha1.Strategy) usage.SourceSettings {
-	step := span(o.overlay, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
+func (o *overlay) source(operator Operator, strategy v1alpha1.Strategy) usage.SourceSettings {
+	step := span(o, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
-		HistoryWindow: span(o.overlay, "metricsSource.historyWindow", windowOf(strategy, step, operator), time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
+		HistoryWindow: span(o, "metricsSource.historyWindow", windowOf(strategy, step, operator), time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
 		QueryStep:     step,
-		RateWindow: span(o.overlay, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
+		RateWindow: span(o, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
 			func(l layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
 	}
 	o.bound(&s, operator)
@@ -51,7 +48,7 @@ func windowOf(strategy v1alpha1.Strategy, step time.Duration, operator Operator)
 
 // bound limits what one policy takes of the memory and the query time that all policies share. A value beyond the
 // operator's ceiling is a problem, and the built-in value takes its place.
-func (o sourceFields) bound(s *usage.SourceSettings, operator Operator) {
+func (o *overlay) bound(s *usage.SourceSettings, operator Operator) {
 	const window, step, rate = "metricsSource.historyWindow", "metricsSource.queryStep", "metricsSource.rateWindow"
 	if most := cmp.Or(operator.Steps, MostSteps); stepsIn(*s) > most {
 		o.clash([]string{step, window}, "%s %s makes %d steps of %s %s, and a policy may have %d (usage.limits.steps): set %s to %s or more",
@@ -77,8 +74,8 @@ func stepFor(window time.Duration, steps int) time.Duration {
 }
 
 // labels are matched in every query. The highest level that sets any replaces those of all lower levels.
-func (o sourceFields) labels(path string) map[string]string {
-	said := pick(o.overlay, path, nil, func(l layer) *map[string]v1alpha1.LabelValue { return dict(l.MetricsSource.Labels) })
+func (o *overlay) labels(path string) map[string]string {
+	said := pick(o, path, nil, func(l layer) *map[string]v1alpha1.LabelValue { return dict(l.MetricsSource.Labels) })
 	if len(said) == 0 {
 		return nil
 	}
@@ -108,10 +105,10 @@ var ownLabels = []string{"__name__", "namespace", "pod", "container"}
 // as secrets. It is the namespace of the object that names them; empty for the cluster's level (the operator's own
 // namespace) and where there are no credentials, so that policies of several namespaces have equal settings for
 // one server.
-func (o sourceFields) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
+func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
 	const path = "metricsSource.prometheus"
 	o.refuseTwoCredentials(path)
-	address := pick(o.overlay, path+".address", "", func(l layer) *string { return nonEmpty(l.MetricsSource.Prometheus.Address) })
+	address := pick(o, path+".address", "", func(l layer) *string { return nonEmpty(l.MetricsSource.Prometheus.Address) })
 	if address == "" {
 		o.refuseServerless(path)
 		return nil, ""
@@ -130,13 +127,13 @@ func (o sourceFields) prometheus() (source *v1alpha1.PrometheusSource, secrets s
 }
 
 // from returns the layers at and above a level.
-func (o sourceFields) from(level Level) []layer {
+func (o *overlay) from(level Level) []layer {
 	at := slices.IndexFunc(o.layers, func(l layer) bool { return l.level == level })
 	return o.layers[at:]
 }
 
 // namespaceOf is the namespace of the object that sets a level; empty for AttuneDefaults and for built-in values.
-func (o sourceFields) namespaceOf(level Level) string {
+func (o *overlay) namespaceOf(level Level) string {
 	for _, l := range o.layers {
 		if l.level == level {
 			return l.namespace
@@ -146,7 +143,7 @@ func (o sourceFields) namespaceOf(level Level) string {
 }
 
 // refuseTwoCredentials reports a level that sets both a bearer token and basic authentication.
-func (o sourceFields) refuseTwoCredentials(path string) {
+func (o *overlay) refuseTwoCredentials(path string) {
 	for _, l := range o.layers {
 		if p := l.MetricsSource.Prometheus; p.BearerTokenSecret != nil && p.BasicAuth != nil {
 			o.origin[path] = l.level
@@ -157,7 +154,7 @@ func (o sourceFields) refuseTwoCredentials(path string) {
 
 // checkHeaders refuses headers that cannot be sent, and those that have a field of their own. Messages contain no
 // values, since some are secret.
-func (o sourceFields) checkHeaders(path string, headers map[string]string) {
+func (o *overlay) checkHeaders(path string, headers map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		switch {
 		case !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(headers[name]):
@@ -181,7 +178,7 @@ func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 }
 
 // refuseServerless reports headers or credentials without an address, which would otherwise be ignored silently.
-func (o sourceFields) refuseServerless(path string) {
+func (o *overlay) refuseServerless(path string) {
 	for _, l := range o.layers {
 		if names(l.MetricsSource.Prometheus) {
 			o.origin[path] = l.level

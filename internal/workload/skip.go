@@ -10,16 +10,14 @@ import (
 // Skipped reports whether the workload or its pod template opts out (attune.io/skip), or is too large, and where
 // that is written.
 func (w Workload) Skipped() (where string, skipped bool) {
-	if w.Annotations[v1alpha1.SkipAnnotation] == "true" {
+	switch {
+	case w.Annotations[v1alpha1.SkipAnnotation] == "true":
 		return w.String(), true
-	}
-	if w.Template != nil && w.Template.Annotations[v1alpha1.SkipAnnotation] == "true" {
+	case w.Template != nil && w.Template.Annotations[v1alpha1.SkipAnnotation] == "true":
 		return "the pod template of " + w.String(), true
-	}
-	if w.TooLarge() {
+	case w.TooLarge():
 		return w.String() + ", which is too large", true
-	}
-	if w.Unreadable != "" {
+	case w.Unreadable != "":
 		return w.String() + ", whose pod template cannot be read: " + w.Unreadable, true
 	}
 	return "", false

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -135,7 +136,7 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 		if f.Container != container {
 			continue
 		}
-		r := resourceOf(f)
+		r := display.ResourceOf(f.Resource)
 		if left := decayed(f, now); left > greatest[r].Amount {
 			greatest[r].Amount, greatest[r].Reason = left, f.Reason
 		}
@@ -176,9 +177,9 @@ func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size
 		if f.Container != container {
 			return false
 		}
-		has := size[resourceOf(f)].Request
+		has := size[display.ResourceOf(f.Resource)].Request
 		if h := resize.Harm(f.Reason); h == resize.HarmOOM || h == resize.HarmThrottle {
-			has = podview.LimitOrRequest(size[resourceOf(f)])
+			has = podview.LimitOrRequest(size[display.ResourceOf(f.Resource)])
 		}
 		return has > 0 && has < decayed(f, now)
 	})
@@ -263,15 +264,7 @@ func greatestFloors(floors []v1alpha1.Floor, now time.Time) map[string]bool {
 
 // decayed is what is left of a floor at a time, in millicores or bytes (recommender.Decay).
 func decayed(f v1alpha1.Floor, now time.Time) recommender.Amount {
-	return recommender.Decay(podview.AmountOf(resourceOf(f), f.Amount), f.LearnedAt.Time, now)
-}
-
-// resourceOf is the resource of a floor; every unknown word counts as CPU.
-func resourceOf(f v1alpha1.Floor) recommender.Resource {
-	if f.Resource == recommender.Memory.String() {
-		return recommender.Memory
-	}
-	return recommender.CPU
+	return recommender.Decay(podview.AmountOf(display.ResourceOf(f.Resource), f.Amount), f.LearnedAt.Time, now)
 }
 
 // identity identifies a floor by container, resource and evidence.

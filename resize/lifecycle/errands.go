@@ -39,12 +39,6 @@ func nextResumed(state State, record v1alpha1.ResizeRecord, next Action) Action 
 	return next
 }
 
-// nextRestore waits for the kubelet to carry out an undo or a birth plan. As a revert, it has no deadline.
-func nextRestore(state State, record v1alpha1.ResizeRecord) Action {
-	return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred,
-		Message: "the size from before attune is asked for, and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
-}
-
 // waitsForKubelet reports whether the API server has the resize and the kubelet has not carried it out.
 func waitsForKubelet(state State) bool {
 	return state.Kind == Unobserved || state.Kind == Deferred || state.Kind == Actuating

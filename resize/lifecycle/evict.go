@@ -51,13 +51,6 @@ type Eviction struct {
 	Nodes []*corev1.Node
 }
 
-// The rules of evictions are applied in order; the first one that refuses gives the reason. Rules that only a
-// person can satisfy (standing) come before those that pass with time, so that the reported reason is the one to
-// act on.
-var standingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{
-	evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
-}
-
 // MayEvict is the one rule for every eviction. It returns nil, or why the pod stays. It does not check
 // PodDisruptionBudgets: the API server does, atomically with the eviction. Transient refusals lift without a
 // person's action.
@@ -77,30 +70,35 @@ func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	return nil
 }
 
-// standing returns the refusal of the first of the standing rules that refuses, or nil.
+// standing returns why a pod stays that only a person can change, or nil. The rules are applied in order, and the first
+// one that refuses gives the reason. They come before those that pass with time, so that the reported reason is the one
+// to act on.
 func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
-	for _, rule := range standingEvictionRules {
-		if refusal := rule(pod, e); refusal != nil {
-			return refusal
-		}
-	}
-	return nil
-}
-
-func evictionsOff(_ *corev1.Pod, e Eviction) *resize.Refusal {
 	if !e.Allowed {
 		return resize.Refuse(resize.ReasonEvictionOff, "the operator may not evict pods; the chart's value node.eviction.enabled grants it")
+	}
+	if refusal := cmp.Or(notEvictable(pod), doNotDisrupt(pod, e.Annotations)); refusal != nil {
+		return refusal
+	}
+	if len(e.Paused) > 0 {
+		return resize.Refuse(resize.ReasonPaused, "paused by the %s settings", strings.Join(e.Paused, " and "))
+	}
+	if refusal := cmp.Or(successorNotSized(pod, e), noOtherNode(pod, e)); refusal != nil {
+		return refusal
+	}
+	if e.Replicas <= 1 { // it would have none until the successor is ready
+		return resize.Refuse(resize.ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
 	}
 	return nil
 }
 
 // Tied returns why a pod is not moved to another node by whoever respects what it says of itself, or nil.
 func Tied(pod *corev1.Pod) *resize.Refusal {
-	return cmp.Or(notEvictable(pod, Eviction{}), doNotDisrupt(pod, Eviction{}))
+	return cmp.Or(notEvictable(pod), doNotDisrupt(pod, nil))
 }
 
 // notEvictable refuses pods that no controller would replace on another node, or whose work would be lost.
-func notEvictable(pod *corev1.Pod, _ Eviction) *resize.Refusal {
+func notEvictable(pod *corev1.Pod) *resize.Refusal {
 	if refusal := resize.Untouchable(pod); refusal != nil {
 		return refusal
 	}
@@ -121,8 +119,8 @@ func notEvictable(pod *corev1.Pod, _ Eviction) *resize.Refusal {
 // doNotDisrupt respects annotations on the pod, its workload and its template that keep pods where they are. It
 // also refuses for objects of which the operator's caches keep only a part: an annotation could be among what is
 // missing.
-func doNotDisrupt(pod *corev1.Pod, e Eviction) *resize.Refusal {
-	for _, annotations := range append([]map[string]string{pod.Annotations}, e.Annotations...) {
+func doNotDisrupt(pod *corev1.Pod, of []map[string]string) *resize.Refusal {
+	for _, annotations := range append([]map[string]string{pod.Annotations}, of...) {
 		if name := keeping(annotations); name != "" {
 			return resize.Refuse(resize.ReasonDoNotDisrupt, "the annotation %s=%s keeps the pod where it is", name, annotations[name])
 		}
@@ -147,14 +145,6 @@ func keeping(annotations map[string]string) string {
 		}
 	}
 	return ""
-}
-
-// evictionPaused respects a pause by any level of settings.
-func evictionPaused(_ *corev1.Pod, e Eviction) *resize.Refusal {
-	if len(e.Paused) > 0 {
-		return resize.Refuse(resize.ReasonPaused, "paused by the %s settings", strings.Join(e.Paused, " and "))
-	}
-	return nil
 }
 
 // successorNotSized refuses while the successor would be created without the wanted size: it would not fit either,
@@ -215,14 +205,6 @@ func Takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool
 	}
 	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	return err == nil && matches
-}
-
-// lastReplica refuses where the workload wants one pod only: it would have none until the successor is ready.
-func lastReplica(_ *corev1.Pod, e Eviction) *resize.Refusal {
-	if e.Replicas <= 1 {
-		return resize.Refuse(resize.ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
-	}
-	return nil
 }
 
 // siblingsUnwell allows one eviction of a workload at a time, and only while all other pods that the workload

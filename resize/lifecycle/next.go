@@ -175,11 +175,12 @@ func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
 
 // nextOpen decides about a resize that goes forward. Each state that can last has a time after which the resize is
 // withdrawn or reverted.
-// Only a resize that restores a pod's old size waits for its kubelet without an end (nextRestore).
+// Only a resize that restores a pod's old size waits for its kubelet without an end, as a revert does.
 func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	written := record.WrittenAt.Time
 	if resize.Restores(record.Wave) && waitsForKubelet(state) {
-		return nextRestore(state, record)
+		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred,
+			Message: "the size from before attune is asked for, and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
 	}
 	switch state.Kind {
 	case Unsent:

@@ -34,11 +34,7 @@ func PutBackEvery(record v1alpha1.ResizeRecord, tries []v1alpha1.Try, now time.T
 	if row := putBackRow(tries, record.PodUID); row != nil && now.Sub(row.Since.Time) >= slowAfter {
 		return trySlow
 	}
-	wait := tryFirst
-	for n := int32(1); n < record.Attempts && wait < tryLast; n++ {
-		wait *= 2
-	}
-	return min(wait, tryLast)
+	return min(resize.Doubled(tryFirst, record.Attempts-1), tryLast)
 }
 
 // PutBacks returns the tries with exactly one row for each record whose pod is being put back. Rows about pods

@@ -143,17 +143,13 @@ func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Plan {
 	plan := resize.PlanOf(pod)
 	plan.Version = pod.ResourceVersion
 	specs := podview.Specs(pod)
-	sidecars := map[string]bool{}
-	for _, c := range podview.Resizable(pod) {
-		sidecars[c.Name] = podview.IsSidecar(pod, c)
-	}
 	for _, c := range resize.Changes(record) {
 		from, ok := specs[c.Container]
 		if !ok {
 			continue
 		}
 		plan.Moves = resize.AppendMove(plan.Moves, resize.Move{
-			Container: c.Container, Sidecar: sidecars[c.Container], From: from, To: podview.Fill(c.Desired, from),
+			Container: c.Container, Sidecar: podview.IsSidecar(pod, podview.ContainerOf(pod, c.Container)), From: from, To: podview.Fill(c.Desired, from),
 		})
 	}
 	return plan

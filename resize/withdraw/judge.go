@@ -172,13 +172,12 @@ func (d *judge) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
 // resumeAfterRejections ends a withdrawal that changed nothing as soon as a pod was created, or no attempt was
 // rejected for longer than controllers wait between attempts.
 func (d *judge) resumeAfterRejections(w *v1alpha1.AdmissionWithdrawn) {
-	r := d.in.Rejected
-	if r != nil && r.Lasts || r != nil && d.in.Now.Sub(r.At) < retriedWithin && d.youngestPod().Before(r.At) {
-		d.wake(time.Minute)
-		return
+	at := w.Since.Time // a restart has lost the answer
+	if r := d.in.Rejected; r != nil {
+		at = r.At
 	}
-	if r == nil && d.in.Now.Sub(w.Since.Time) < retriedWithin && d.youngestPod().Before(w.Since.Time) {
-		d.wake(time.Minute) // a restart has lost the answer
+	if r := d.in.Rejected; r != nil && r.Lasts || d.in.Now.Sub(at) < retriedWithin && d.youngestPod().Before(at) {
+		d.wake(time.Minute)
 		return
 	}
 	d.resume("pods are created again")
@@ -256,18 +255,16 @@ func (d *judge) ofPod(pod *corev1.Pod) string {
 // stalled returns what the kubelet reports of a pod that waits: of a container that it cannot create, otherwise its
 // events. false: not known yet.
 func (d *judge) stalled(pod *corev1.Pod) (string, bool) {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
-			if s.State.Waiting == nil {
-				continue
-			}
-			switch s.State.Waiting.Reason {
-			case "CreateContainerError", "CreateContainerConfigError", "RunContainerError":
-				return s.State.Waiting.Reason + ": " + s.State.Waiting.Message, true
-			case "ContainerCreating", "PodInitializing":
-			default: // an image, or a crash loop, which births judges
-				return "", true
-			}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if s.State.Waiting == nil {
+			continue
+		}
+		switch s.State.Waiting.Reason {
+		case "CreateContainerError", "CreateContainerConfigError", "RunContainerError":
+			return s.State.Waiting.Reason + ": " + s.State.Waiting.Message, true
+		case "ContainerCreating", "PodInitializing":
+		default: // an image, or a crash loop, which births judges
+			return "", true
 		}
 	}
 	words, known := d.in.Stalled[pod.UID]
@@ -394,12 +391,8 @@ func (d *judge) templateHash() string {
 		return ""
 	}
 	var all strings.Builder
-	spec := d.in.Template.Spec
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			fmt.Fprintf(&all, "%s\x00%s\x00%q\x00%q\x00%v\x01", c.Name, c.Image, c.Command, c.Args, podview.ReadSpec(c.Resources))
-		}
+	for _, c := range slices.Concat(d.in.Template.Spec.InitContainers, d.in.Template.Spec.Containers) {
+		fmt.Fprintf(&all, "%s\x00%s\x00%q\x00%q\x00%v\x01", c.Name, c.Image, c.Command, c.Args, podview.ReadSpec(c.Resources))
 	}
 	return strconv.FormatUint(podview.Hash(all.String()), 36)
 }

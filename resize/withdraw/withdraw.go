@@ -124,14 +124,11 @@ func Words(text string) string {
 
 // Started reports whether some container of a pod has run.
 func Started(pod *corev1.Pod) bool {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
-			if s.State.Running != nil || ran(s.State.Terminated) || ran(s.LastTerminationState.Terminated) {
-				return true
-			}
-		}
+	some := func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || ran(s.State.Terminated) || ran(s.LastTerminationState.Terminated)
 	}
-	return pod.Status.Phase != corev1.PodPending && pod.Status.Phase != ""
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, some) || slices.ContainsFunc(pod.Status.ContainerStatuses, some) ||
+		pod.Status.Phase != corev1.PodPending && pod.Status.Phase != ""
 }
 
 // ran reports whether a container ran before it ended. With these reasons the runtime could not start it.

@@ -103,10 +103,7 @@ const RenewEvery, RenewEarly = time.Hour, 30 * time.Minute
 // move with every step of the history; a write for each would be most of the operator's load on the API
 // server.
 func WorthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
-	if needsRenewal(rec, wanted, now) {
-		return true
-	}
-	return !equality.Semantic.DeepEqual(withoutVolatile(rec.Spec), withoutVolatile(wanted))
+	return needsRenewal(rec, wanted, now) || !equality.Semantic.DeepEqual(withoutVolatile(rec.Spec), withoutVolatile(wanted))
 }
 
 // needsRenewal reports that the stored seed has passed half of its life and the new one lives longer, or

@@ -112,7 +112,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 // limitFloor returns the amount that no memory limit may be below; nil: none. A container that a VPA sizes
 // has none, because attune does not change it. One whose memory an HPA scales on has only what an OOM kill
 // taught: where request and limit are equal the request moves with the limit, and that changes the HPA's
-// result. Of such pods only those that were killed are raised (tuning, sizes.wishes).
+// result. Of such pods only those that were killed are raised (tuning, nextSizes).
 func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 	switch {
 	case autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA):

@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/clip"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -51,7 +52,7 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 		return nil, "Skipped"
 	case slices.ContainsFunc(targets, sizedByVPA):
 		return nil, resize.ReasonVPA
-	case mode != v1alpha1.UpdateInitial && mode != v1alpha1.UpdateCanary && mode != v1alpha1.UpdateAuto:
+	case !policy.SizesNewPods(mode):
 		return nil, seedMode(mode)
 	}
 	of := seeder{View: v, usesKept: mode != v1alpha1.UpdateInitial && v.Settings.Strategy != v1alpha1.StrategyNode}
