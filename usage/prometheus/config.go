@@ -8,7 +8,7 @@
 //  2. An Asker evaluates it: Client sends it over HTTP (client.go), the embedded source evaluates it itself.
 //  3. decode reads the answer while it arrives, one series at a time (decode.go).
 //  4. A picker drops samples that are of no use, with a reason (read.go), and yields the others.
-//  5. A failure becomes one sentence with a Reason (failure.go).
+//  5. A failure becomes one sentence (failure.go).
 //
 // The client library's own range query would hold the whole answer three times (bytes, decoded, copied) and drop
 // VictoriaMetrics' isPartial. The package never writes to a server, follows no redirect to another host, and

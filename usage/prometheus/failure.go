@@ -16,62 +16,22 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Reason is the kind of a failure, as one word. It does not change with addresses or counts.
-type Reason string
-
-// Reasons of failures.
-const (
-	// Unreachable means that no connection was made, or that it broke.
-	Unreachable Reason = "Unreachable"
-	// AddressRefused means that the address may not be used by whoever named it.
-	AddressRefused Reason = "AddressRefused"
-	// BadCertificate means that the server's certificate does not verify.
-	BadCertificate Reason = "BadCertificate"
-	// BadCredentials means 401 or 403.
-	BadCredentials Reason = "BadCredentials"
-	// QueryRejected means that the server understands the request and refuses it.
-	QueryRejected Reason = "QueryRejected"
-	// ServerError means that the server itself failed, or is asked too often.
-	ServerError Reason = "ServerError"
-	// TimedOut, TooLarge and TooMany wrap usage.ErrTooMuch: a smaller query may be answered.
-	TimedOut Reason = "TimedOut"
-	TooLarge Reason = "TooLarge"
-	TooMany  Reason = "TooMany"
-	// NotPrometheus means that the answer is not that of the API.
-	NotPrometheus Reason = "NotPrometheus"
-	// BrokenAnswer means that the answer began well and cannot be read to its end.
-	BrokenAnswer Reason = "BrokenAnswer"
-	// RedirectRefused means that the server redirects to another host.
-	RedirectRefused Reason = "RedirectRefused"
-)
-
 // Failure is why a server did not answer: one sentence.
 type Failure struct {
-	// Reason is the kind of the failure; it decides what Unwrap returns.
-	Reason Reason
 	// Address of the server, without parameters.
 	Address string
 	// Sentence goes on from the address and says what to do.
 	Sentence string
-	// Cause is the error of the transport, or nil. Its text may hold addresses, so it is for the log.
+	// Cause is the error of the transport, joined with usage.ErrTooMuch where a smaller query may be answered; nil: neither is
+	// known. Its text may hold addresses, so it is for the log.
 	Cause error
 }
 
 // Error returns one sentence with the address and with what an administrator can do.
 func (f *Failure) Error() string { return f.Address + " " + f.Sentence }
 
-// Unwrap returns the cause, and usage.ErrTooMuch where a smaller query may be answered.
-func (f *Failure) Unwrap() []error {
-	var causes []error
-	if f.Cause != nil {
-		causes = append(causes, f.Cause)
-	}
-	switch f.Reason {
-	case TooLarge, TooMany, TimedOut:
-		causes = append(causes, usage.ErrTooMuch)
-	}
-	return causes
-}
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Cause }
 
 // errForeignRedirect is what a redirect to another place ends with.
 type errForeignRedirect struct{ to string }
@@ -90,21 +50,21 @@ func (c *Client) transportFailure(err error) *Failure {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &refused):
-		return c.failure(AddressRefused, err, "is refused: %s", refused)
+		return c.failure(err, "is refused: %s", refused)
 	case errors.As(err, &redirect):
-		return c.failure(RedirectRefused, err, "redirects to %s, which is not followed: set the address to it if that is the server", redirect.to)
+		return c.failure(err, "redirects to %s, which is not followed: set the address to it if that is the server", redirect.to)
 	case errors.As(err, &large):
-		return c.failure(TooLarge, err, "answered with more than %d MiB: it needs a shorter span or a narrower query", c.maxBytes>>20)
+		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with more than %d MiB: it needs a shorter span or a narrower query", c.maxBytes>>20)
 	case errors.Is(err, errLongSeries):
-		return c.failure(TooLarge, err, "answered with a series that is longer than what was asked for")
+		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with a series that is longer than what was asked for")
 	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &lookup):
 		// It never heard of the query: a smaller one would not be answered either.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return c.failure(TimedOut, err, "did not answer within %s: it needs a shorter span or a simpler query, or more time", c.timeout)
+		return c.failure(errors.Join(err, usage.ErrTooMuch), "did not answer within %s: it needs a shorter span or a simpler query, or more time", c.timeout)
 	case errors.As(err, &certificate):
-		return c.failure(BadCertificate, err, "has a certificate that does not verify (%s): set tls.caSecret or tls.serverName", err)
+		return c.failure(err, "has a certificate that does not verify (%s): set tls.caSecret or tls.serverName", err)
 	}
-	return c.failure(Unreachable, err, "cannot be reached (%s): it is asked again at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
+	return c.failure(err, "cannot be reached (%s): it is asked again at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
 }
 
 // ownAddress is our end of a connection in an error's text, as in "read tcp 10.0.0.1:41234->10.0.0.2:9090". It is another one
@@ -116,25 +76,25 @@ func (c *Client) statusFailure(status int, body []byte) *Failure {
 	said := errorOf(body)
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return c.failure(BadCredentials, nil, "refuses the credentials (HTTP %d): check the secret that the source names, and its tenant header", status)
+		return c.failure(nil, "refuses the credentials (HTTP %d): check the secret that the source names, and its tenant header", status)
 	case status == http.StatusTooManyRequests:
-		return c.failure(ServerError, nil, "is asked too often (HTTP 429%s): it is asked again at the next cycle", said.suffix())
+		return c.failure(nil, "is asked too often (HTTP 429%s): it is asked again at the next cycle", said.suffix())
 	case said.wantsLess(status):
-		return c.failure(TooMany, nil, "found the query too large (HTTP %d%s): it needs a shorter span or a simpler query", status, said.suffix())
+		return c.failure(usage.ErrTooMuch, "found the query too large (HTTP %d%s): it needs a shorter span or a simpler query", status, said.suffix())
 	case status >= 500:
-		return c.failure(ServerError, nil, "failed (HTTP %d%s): it is asked again at the next cycle", status, said.suffix())
+		return c.failure(nil, "failed (HTTP %d%s): it is asked again at the next cycle", status, said.suffix())
 	case said.Status == "":
-		return c.failure(NotPrometheus, nil, "does not speak the Prometheus HTTP API (HTTP %d): check the address and its path", status)
+		return c.failure(nil, "does not speak the Prometheus HTTP API (HTTP %d): check the address and its path", status)
 	}
-	return c.failure(QueryRejected, nil, "rejects the query (HTTP %d%s): check the query and the source's parameters", status, said.suffix())
+	return c.failure(nil, "rejects the query (HTTP %d%s): check the query and the source's parameters", status, said.suffix())
 }
 
 // envelopeFailure is that of an answer that says of itself that it is an error.
 func (c *Client) envelopeFailure(said envelope) *Failure {
 	if said.wantsLess(http.StatusOK) {
-		return c.failure(TooMany, nil, "found the query too large (%s): it needs a shorter span or a simpler query", said.text())
+		return c.failure(usage.ErrTooMuch, "found the query too large (%s): it needs a shorter span or a simpler query", said.text())
 	}
-	return c.failure(QueryRejected, nil, "answered with an error (%s): check the query and the source's parameters", said.text())
+	return c.failure(nil, "answered with an error (%s): check the query and the source's parameters", said.text())
 }
 
 // decodeFailure is that of an answer that is not what was asked for.
@@ -142,16 +102,16 @@ func (c *Client) decodeFailure(err error) *Failure {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, errNotAnAnswer), errors.As(err, &syntax) && syntax.Offset <= 1:
-		return c.failure(NotPrometheus, err, "does not speak the Prometheus HTTP API (the answer is not its JSON): check the address and its path")
+		return c.failure(err, "does not speak the Prometheus HTTP API (the answer is not its JSON): check the address and its path")
 	case isDecoding(err):
-		return c.failure(BrokenAnswer, err, "sent an answer that broke off or cannot be read (%s): it is asked again at the next cycle", err)
+		return c.failure(err, "sent an answer that broke off or cannot be read (%s): it is asked again at the next cycle", err)
 	}
 	return c.transportFailure(err)
 }
 
 // failure makes a Failure of this client. The sentence goes on from the address.
-func (c *Client) failure(reason Reason, cause error, format string, arguments ...any) *Failure {
-	return &Failure{Reason: reason, Address: c.shown, Sentence: fmt.Sprintf(format, arguments...), Cause: cause}
+func (c *Client) failure(cause error, format string, arguments ...any) *Failure {
+	return &Failure{Address: c.shown, Sentence: fmt.Sprintf(format, arguments...), Cause: cause}
 }
 
 // withoutURL takes the URL out of an error: its parameters may be secret.

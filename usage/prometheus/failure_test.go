@@ -19,6 +19,22 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
+// What the sentences of each kind of failure have in common.
+const (
+	unreachable     = "cannot be reached ("
+	addressRefused  = "is refused: the address"
+	badCertificate  = "has a certificate that does not verify ("
+	badCredentials  = "refuses the credentials ("
+	queryRejected   = "check the query and the source's parameters"
+	serverError     = "it is asked again at the next cycle"
+	timedOut        = "did not answer within "
+	tooLarge        = "answered with more than "
+	tooMany         = "found the query too large ("
+	notPrometheus   = "does not speak the Prometheus HTTP API ("
+	brokenAnswer    = "sent an answer that broke off or cannot be read ("
+	redirectRefused = "redirects to "
+)
+
 // fails reads and checks the failure's form.
 func fails(t *testing.T, config prometheus.Config) *prometheus.Failure {
 	t.Helper()
@@ -39,45 +55,45 @@ func TestFailuresByAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer func(int, http.ResponseWriter, *http.Request)
-		reason prometheus.Reason
+		reason string
 		want   string
 		less   bool
 	}{
-		{"401", sends(401, "text/plain", "no org id"), prometheus.BadCredentials, "refuses the credentials (HTTP 401): check the secret", false},
-		{"403", sends(403, "text/html", page), prometheus.BadCredentials, "refuses the credentials (HTTP 403): check the secret", false},
-		{"400 with the server's words", sends(400, jsonType, said("bad_data", "unknown parameter \"x\"")), prometheus.QueryRejected, `rejects the query (HTTP 400: unknown parameter "x")`, false},
-		{"400 of VictoriaMetrics", sends(400, jsonType, said("400", "cannot parse arg")), prometheus.QueryRejected, "rejects the query (HTTP 400: cannot parse arg)", false},
-		{"too many points", sends(400, jsonType, said("bad_data", "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")), prometheus.TooMany, "found the query too large (HTTP 400: exceeded maximum resolution", true},
-		{"422 of Prometheus", sends(422, jsonType, said("execution", "query processing would load too many samples into memory in query execution")), prometheus.TooMany, "found the query too large (HTTP 422: query processing would load too many samples", true},
-		{"422 of Mimir", sends(422, jsonType, said("execution", "the query exceeded the maximum number of chunks (err-mimir-max-chunks-per-query)")), prometheus.TooMany, "found the query too large (HTTP 422: the query exceeded", true},
-		{"422 of VictoriaMetrics", sends(422, jsonType, said("422", "cannot select more than -search.maxSamplesPerQuery=1000000000 samples")), prometheus.TooMany, "found the query too large (HTTP 422: cannot select", true},
-		{"a timeout of Prometheus", sends(503, jsonType, said("timeout", "query timed out in expression evaluation")), prometheus.TooMany, "found the query too large (HTTP 503: query timed out", true},
-		{"a timeout of a gateway", sends(504, "text/html", page), prometheus.TooMany, "found the query too large (HTTP 504)", true},
-		{"429", sends(429, "text/plain", "too many outstanding requests"), prometheus.ServerError, "is asked too often (HTTP 429): it is asked again", false},
-		{"500", sends(500, jsonType, said("internal", "no space left")), prometheus.ServerError, "failed (HTTP 500: no space left): it is asked again at the next cycle", false},
-		{"502 of a gateway", sends(502, "text/html", page), prometheus.ServerError, "failed (HTTP 502): it is asked again at the next cycle", false},
-		{"404 of something else", sends(404, "text/plain", "404 page not found"), prometheus.NotPrometheus, "does not speak the Prometheus HTTP API (HTTP 404): check the address", false},
-		{"a page", sends(200, "text/html; charset=utf-8", page), prometheus.NotPrometheus, "does not speak the Prometheus HTTP API", false},
-		{"a page that is not called one", sends(200, jsonType, page), prometheus.NotPrometheus, "does not speak the Prometheus HTTP API", false},
-		{"other JSON", sends(200, jsonType, `{"hush":[1,2]}`), prometheus.NotPrometheus, "does not speak the Prometheus HTTP API", false},
-		{"a list", sends(200, jsonType, `[1,2]`), prometheus.NotPrometheus, "does not speak the Prometheus HTTP API", false},
-		{"nothing", sends(200, jsonType, ``), prometheus.BrokenAnswer, "broke off", false},
-		{"no content", func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, prometheus.BrokenAnswer, "broke off", false},
-		{"an error that calls itself success", sends(200, jsonType, said("internal", "no")), prometheus.QueryRejected, "answered with an error (no)", false},
-		{"a timeout that calls itself success", sends(200, jsonType, said("timeout", "slow")), prometheus.TooMany, "found the query too large (slow)", true},
-		{"a vector", sends(200, jsonType, `{"status":"success","data":{"resultType":"vector","result":[]}}`), prometheus.BrokenAnswer, "not the answer to a range query", false},
-		{"a scalar", sends(200, jsonType, `{"status":"success","data":{"resultType":"scalar","result":1}}`), prometheus.BrokenAnswer, "not the answer to a range query", false},
-		{"no data", sends(200, jsonType, `{"status":"success"}`), prometheus.BrokenAnswer, "not the answer to a range query", false},
-		{"an answer that breaks off", sends(200, jsonType, recorded(t, "prometheus.json")[:150]), prometheus.BrokenAnswer, "broke off", false},
-		{"a sample of three", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2",3]]}]}}`), prometheus.BrokenAnswer, "not a pair of a time and a value", false},
-		{"a value that is no number", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"x"]]}]}}`), prometheus.BrokenAnswer, "not a pair of a time and a value", false},
-		{"a label that is no text", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":1},"values":[]}]}}`), prometheus.BrokenAnswer, "cannot be read", false},
-		{"many words", sends(400, jsonType, said("bad_data", strings.Repeat("wörter\n", 1000))), prometheus.QueryRejected, "wörter wörter", false},
+		{"401", sends(401, "text/plain", "no org id"), badCredentials, "refuses the credentials (HTTP 401): check the secret", false},
+		{"403", sends(403, "text/html", page), badCredentials, "refuses the credentials (HTTP 403): check the secret", false},
+		{"400 with the server's words", sends(400, jsonType, said("bad_data", "unknown parameter \"x\"")), queryRejected, `rejects the query (HTTP 400: unknown parameter "x")`, false},
+		{"400 of VictoriaMetrics", sends(400, jsonType, said("400", "cannot parse arg")), queryRejected, "rejects the query (HTTP 400: cannot parse arg)", false},
+		{"too many points", sends(400, jsonType, said("bad_data", "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")), tooMany, "found the query too large (HTTP 400: exceeded maximum resolution", true},
+		{"422 of Prometheus", sends(422, jsonType, said("execution", "query processing would load too many samples into memory in query execution")), tooMany, "found the query too large (HTTP 422: query processing would load too many samples", true},
+		{"422 of Mimir", sends(422, jsonType, said("execution", "the query exceeded the maximum number of chunks (err-mimir-max-chunks-per-query)")), tooMany, "found the query too large (HTTP 422: the query exceeded", true},
+		{"422 of VictoriaMetrics", sends(422, jsonType, said("422", "cannot select more than -search.maxSamplesPerQuery=1000000000 samples")), tooMany, "found the query too large (HTTP 422: cannot select", true},
+		{"a timeout of Prometheus", sends(503, jsonType, said("timeout", "query timed out in expression evaluation")), tooMany, "found the query too large (HTTP 503: query timed out", true},
+		{"a timeout of a gateway", sends(504, "text/html", page), tooMany, "found the query too large (HTTP 504)", true},
+		{"429", sends(429, "text/plain", "too many outstanding requests"), serverError, "is asked too often (HTTP 429): it is asked again", false},
+		{"500", sends(500, jsonType, said("internal", "no space left")), serverError, "failed (HTTP 500: no space left): it is asked again at the next cycle", false},
+		{"502 of a gateway", sends(502, "text/html", page), serverError, "failed (HTTP 502): it is asked again at the next cycle", false},
+		{"404 of something else", sends(404, "text/plain", "404 page not found"), notPrometheus, "does not speak the Prometheus HTTP API (HTTP 404): check the address", false},
+		{"a page", sends(200, "text/html; charset=utf-8", page), notPrometheus, "does not speak the Prometheus HTTP API", false},
+		{"a page that is not called one", sends(200, jsonType, page), notPrometheus, "does not speak the Prometheus HTTP API", false},
+		{"other JSON", sends(200, jsonType, `{"hush":[1,2]}`), notPrometheus, "does not speak the Prometheus HTTP API", false},
+		{"a list", sends(200, jsonType, `[1,2]`), notPrometheus, "does not speak the Prometheus HTTP API", false},
+		{"nothing", sends(200, jsonType, ``), brokenAnswer, "broke off", false},
+		{"no content", func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, brokenAnswer, "broke off", false},
+		{"an error that calls itself success", sends(200, jsonType, said("internal", "no")), queryRejected, "answered with an error (no)", false},
+		{"a timeout that calls itself success", sends(200, jsonType, said("timeout", "slow")), tooMany, "found the query too large (slow)", true},
+		{"a vector", sends(200, jsonType, `{"status":"success","data":{"resultType":"vector","result":[]}}`), brokenAnswer, "not the answer to a range query", false},
+		{"a scalar", sends(200, jsonType, `{"status":"success","data":{"resultType":"scalar","result":1}}`), brokenAnswer, "not the answer to a range query", false},
+		{"no data", sends(200, jsonType, `{"status":"success"}`), brokenAnswer, "not the answer to a range query", false},
+		{"an answer that breaks off", sends(200, jsonType, recorded(t, "prometheus.json")[:150]), brokenAnswer, "broke off", false},
+		{"a sample of three", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2",3]]}]}}`), brokenAnswer, "not a pair of a time and a value", false},
+		{"a value that is no number", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"x"]]}]}}`), brokenAnswer, "not a pair of a time and a value", false},
+		{"a label that is no text", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":1},"values":[]}]}}`), brokenAnswer, "cannot be read", false},
+		{"many words", sends(400, jsonType, said("bad_data", strings.Repeat("wörter\n", 1000))), queryRejected, "wörter wörter", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := newServer(t, test.answer)
 			failure := fails(t, prometheus.Config{Address: server.URL})
-			assert.Equal(t, test.reason, failure.Reason)
+			assert.Contains(t, failure.Error(), test.reason)
 			assert.Contains(t, failure.Error(), test.want)
 			assert.Equal(t, test.less, errors.Is(failure, usage.ErrTooMuch))
 			assert.Less(t, len(failure.Error()), 600)
@@ -92,30 +108,30 @@ func TestFailureOfNobodyListening(t *testing.T) {
 	require.NoError(t, listener.Close())
 
 	failure := fails(t, prometheus.Config{Address: address, Parameters: map[string]string{"token": "hush"}})
-	assert.Equal(t, prometheus.Unreachable, failure.Reason)
+	assert.Contains(t, failure.Error(), unreachable)
 	assert.Contains(t, failure.Error(), "connection refused")
 	assert.NotErrorIs(t, failure, usage.ErrTooMuch)
 }
 
 func TestFailureOfAnAddressThatIsNotAllowed(t *testing.T) {
 	failure := fails(t, prometheus.Config{Address: "http://169.254.169.254"})
-	assert.Equal(t, prometheus.AddressRefused, failure.Reason)
+	assert.Contains(t, failure.Error(), addressRefused)
 
 	server := newServer(t, cpu(t, "prometheus.json"))
 	failure = fails(t, prometheus.Config{Address: server.URL, PolicySource: true})
-	assert.Equal(t, prometheus.AddressRefused, failure.Reason, "loopback, from a policy")
+	assert.Contains(t, failure.Error(), addressRefused, "loopback, from a policy")
 	assert.Empty(t, server.asked())
 }
 
 func TestFailureOfANameForAnAddressThatIsNotAllowed(t *testing.T) {
 	failure := fails(t, prometheus.Config{Address: "http://localhost:1", PolicySource: true})
-	assert.Equal(t, prometheus.AddressRefused, failure.Reason, "the address is checked, not the name")
+	assert.Contains(t, failure.Error(), addressRefused, "the address is checked, not the name")
 }
 
 func TestFailureOfATimeout(t *testing.T) {
 	server := newServer(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	failure := fails(t, prometheus.Config{Address: server.URL, Timeout: 20 * time.Millisecond})
-	assert.Equal(t, prometheus.TimedOut, failure.Reason)
+	assert.Contains(t, failure.Error(), timedOut)
 	assert.Contains(t, failure.Error(), "did not answer within 20ms")
 	assert.ErrorIs(t, failure, usage.ErrTooMuch)
 }
@@ -128,7 +144,7 @@ func TestFailureOfATimeoutWithinTheAnswer(t *testing.T) {
 		<-r.Context().Done()
 	})
 	failure := fails(t, prometheus.Config{Address: server.URL, Timeout: 50 * time.Millisecond})
-	assert.Equal(t, prometheus.TimedOut, failure.Reason)
+	assert.Contains(t, failure.Error(), timedOut)
 }
 
 func TestFailureOfATooLargeAnswer(t *testing.T) {
@@ -140,7 +156,7 @@ func TestFailureOfATooLargeAnswer(t *testing.T) {
 	require.NoError(t, err, "just as large as is allowed")
 
 	failure := fails(t, prometheus.Config{Address: server.URL, MaxBytes: size - 10})
-	assert.Equal(t, prometheus.TooLarge, failure.Reason)
+	assert.Contains(t, failure.Error(), tooLarge)
 	assert.ErrorIs(t, failure, usage.ErrTooMuch)
 }
 
@@ -150,7 +166,7 @@ func TestFailureOfAPackedBomb(t *testing.T) {
 		_, _ = w.Write(packed(t, `{"status":"`+strings.Repeat("a", 1<<20)+`"`))
 	})
 	failure := fails(t, prometheus.Config{Address: server.URL, MaxBytes: 64 << 10})
-	assert.Equal(t, prometheus.TooLarge, failure.Reason, "what counts is the size unpacked")
+	assert.Contains(t, failure.Error(), tooLarge, "what counts is the size unpacked")
 }
 
 func TestRedirects(t *testing.T) {
@@ -160,14 +176,14 @@ func TestRedirects(t *testing.T) {
 		name   string
 		status int
 		to     func(own string) string
-		reason prometheus.Reason
+		reason string
 	}{
 		{"within the server, as it was", http.StatusTemporaryRedirect, func(own string) string { return own + "/moved" }, ""},
 		{"within the server, for good", http.StatusPermanentRedirect, func(own string) string { return own + "/moved" }, ""},
-		{"within the server, but without the form", http.StatusFound, func(own string) string { return own + "/moved" }, prometheus.RedirectRefused},
-		{"to another server", http.StatusTemporaryRedirect, func(string) string { return other.URL + "/x" }, prometheus.RedirectRefused},
-		{"to another scheme", http.StatusTemporaryRedirect, func(own string) string { return strings.Replace(own, "http:", "https:", 1) + "/x" }, prometheus.RedirectRefused},
-		{"for ever", http.StatusTemporaryRedirect, func(own string) string { return own + "/api" }, prometheus.RedirectRefused},
+		{"within the server, but without the form", http.StatusFound, func(own string) string { return own + "/moved" }, redirectRefused},
+		{"to another server", http.StatusTemporaryRedirect, func(string) string { return other.URL + "/x" }, redirectRefused},
+		{"to another scheme", http.StatusTemporaryRedirect, func(own string) string { return strings.Replace(own, "http:", "https:", 1) + "/x" }, redirectRefused},
+		{"for ever", http.StatusTemporaryRedirect, func(own string) string { return own + "/api" }, redirectRefused},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var server *server
@@ -182,7 +198,7 @@ func TestRedirects(t *testing.T) {
 			config := prometheus.Config{Address: server.URL, Credentials: prometheus.Credentials{BearerToken: "hush"}}
 			if test.reason != "" {
 				failure := fails(t, config)
-				assert.Equal(t, test.reason, failure.Reason)
+				assert.Contains(t, failure.Error(), test.reason)
 				assert.Contains(t, failure.Error(), "set the address to it")
 				assert.LessOrEqual(t, len(server.asked()), 5)
 				return
@@ -206,11 +222,11 @@ func TestCertificates(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		config prometheus.Config
-		reason prometheus.Reason
+		reason string
 	}{
-		{"the system's authorities", prometheus.Config{}, prometheus.BadCertificate},
+		{"the system's authorities", prometheus.Config{}, badCertificate},
 		{"its own authority", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}}, ""},
-		{"another name", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}, TLS: v1alpha1.SourceTLS{ServerName: "wrong.test"}}, prometheus.BadCertificate},
+		{"another name", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}, TLS: v1alpha1.SourceTLS{ServerName: "wrong.test"}}, badCertificate},
 		{"a name of its own", prometheus.Config{Credentials: prometheus.Credentials{CA: ca}, TLS: v1alpha1.SourceTLS{ServerName: "example.com"}}, ""},
 		{"any", prometheus.Config{TLS: v1alpha1.SourceTLS{InsecureSkipVerify: true}}, ""},
 	} {
@@ -218,7 +234,7 @@ func TestCertificates(t *testing.T) {
 			test.config.Address = server.URL
 			if test.reason != "" {
 				failure := fails(t, test.config)
-				assert.Equal(t, test.reason, failure.Reason)
+				assert.Contains(t, failure.Error(), test.reason)
 				return
 			}
 			_, _, err := read(t, newClient(t, test.config), query())

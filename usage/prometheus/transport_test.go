@@ -46,7 +46,6 @@ func TestFailureOfAServerThatIsNotReached(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, port := range []int{41000, 42000} {
 				failure := c.transportFailure(&url.Error{Op: "Post", URL: "http://prometheus:9090/api/v1/query", Err: test.err(port)})
-				assert.Equal(t, Unreachable, failure.Reason)
 				assert.Contains(t, failure.Error(), test.want)
 				assert.False(t, errors.Is(failure, usage.ErrTooMuch))
 			}
@@ -79,8 +78,6 @@ func TestATokenThatIsReplaced(t *testing.T) {
 	require.NoError(t, ask())
 	valid = "second"
 	write(valid)
-	var refused *Failure
-	require.ErrorAs(t, ask(), &refused)
-	assert.Equal(t, BadCredentials, refused.Reason)
+	require.ErrorContains(t, ask(), "refuses the credentials")
 	require.NoError(t, ask(), "read again")
 }
