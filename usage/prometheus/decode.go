@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -173,60 +174,36 @@ type points []usage.Sample
 // UnmarshalJSON reads valid JSON without an allocation per point: points are what an answer mostly is.
 func (p *points) UnmarshalJSON(raw []byte) error {
 	*p = (*p)[:0]
+	raw = bytes.TrimSpace(raw)
 	if string(raw) == "null" {
 		return nil
 	}
-	text := scanner(raw)
-	if !text.accept('[') {
+	list, opens := bytes.CutPrefix(raw, []byte{'['})
+	list, closes := bytes.CutSuffix(list, []byte{']'})
+	if !opens || !closes {
 		return errPoint
 	}
-	for !text.accept(']') {
-		if len(*p) > 0 && !text.accept(',') {
+	for list = bytes.TrimSpace(list); len(list) > 0; list = bytes.TrimSpace(list) {
+		if len(*p) > 0 && list[0] != ',' {
 			return errPoint
 		}
-		sample, err := text.point()
-		if err != nil {
-			return err
+		pair, rest, closed := bytes.Cut(bytes.TrimPrefix(list, []byte{','}), []byte{']'})
+		sample, err := pointOf(pair)
+		if !closed || err != nil {
+			return errPoint
 		}
-		*p = append(*p, sample)
+		*p, list = append(*p, sample), rest
 	}
 	return nil
 }
 
-// scanner is what is left of valid JSON.
-type scanner []byte
-
-// accept passes over white space and then over c, if that comes next.
-func (s *scanner) accept(c byte) bool {
-	for len(*s) > 0 && isSpace((*s)[0]) {
-		*s = (*s)[1:]
-	}
-	return s.next(c)
-}
-
-// next passes over c, if that comes next.
-func (s *scanner) next(c byte) bool {
-	if len(*s) == 0 || (*s)[0] != c {
-		return false
-	}
-	*s = (*s)[1:]
-	return true
-}
-
-// isSpace recognises the white space of JSON.
-func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
-
-// point reads a pair of a time in Unix seconds and a value.
-func (s *scanner) point() (usage.Sample, error) {
-	if !s.accept('[') {
-		return usage.Sample{}, errPoint
-	}
-	at, ok := s.number()
-	if !ok || !s.accept(',') || !(math.Abs(at) <= maxSeconds) {
-		return usage.Sample{}, errPoint
-	}
-	value, ok := s.number()
-	if !ok || !s.accept(']') {
+// pointOf reads a pair of a time in Unix seconds and a value, up to its closing bracket.
+func pointOf(raw []byte) (usage.Sample, error) {
+	pair, opens := bytes.CutPrefix(bytes.TrimSpace(raw), []byte{'['})
+	first, second, two := bytes.Cut(pair, []byte{','})
+	at, err1 := number(first)
+	value, err2 := number(second)
+	if !opens || !two || errors.Join(err1, err2) != nil || !(math.Abs(at) <= maxSeconds) {
 		return usage.Sample{}, errPoint
 	}
 	return usage.Sample{At: int64(math.Round(at * 1000)), Value: value}, nil
@@ -235,22 +212,13 @@ func (s *scanner) point() (usage.Sample, error) {
 // maxSeconds keeps times within what milliseconds can hold.
 const maxSeconds = 1e12
 
-// number reads a number, which may be a string such as "NaN" or "+Inf".
-func (s *scanner) number() (float64, bool) {
-	quoted := s.accept('"')
-	end := 0
-	for end < len(*s) && isNumeral((*s)[end]) {
-		end++
+// number reads a number, which may be a string such as "NaN" or "+Inf". One that is too great is infinite.
+func number(raw []byte) (float64, error) {
+	text, opens := bytes.CutPrefix(bytes.TrimSpace(raw), []byte{'"'})
+	text, closes := bytes.CutSuffix(text, []byte{'"'})
+	value, err := strconv.ParseFloat(string(text), 64)
+	if opens != closes || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, errPoint
 	}
-	value, err := strconv.ParseFloat(string((*s)[:end]), 64)
-	*s = (*s)[end:]
-	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(value) && !quoted {
-		return 0, false
-	}
-	return value, !quoted || s.next('"')
-}
-
-// isNumeral says whether a byte may be part of a number, a NaN or an infinity.
-func isNumeral(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' || c == '+' || c == '-'
+	return value, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/lru"
 
 	"attune.io/attune/usage"
 )
@@ -122,10 +123,8 @@ type Meter struct {
 	newest *prometheus.GaugeVec
 	mutex  sync.Mutex
 	latest map[string]int64
-	// failed are the namespaces with series of errors, and how many queries of any had failed at the last one of each. mutex
-	// guards both.
-	failed   map[string]int
-	failures int
+	// failed are the namespaces with series of errors; mutex guards them together with the series.
+	failed *lru.Cache
 }
 
 // mostNamespaces have series of errors. Whoever makes namespaces with ever new names would otherwise make series without end.
@@ -150,7 +149,10 @@ func NewMeter(registry prometheus.Registerer) *Meter {
 			Help: "Queries of a Prometheus server that were not answered, by what was asked and the namespace whose policies name the server; empty: it is the operator's own.",
 		}, []string{"namespace", "query_type"}),
 	}
-	m.latest, m.failed = map[string]int64{}, map[string]int{}
+	m.latest = map[string]int64{}
+	m.failed = lru.NewWithEvictionFunc(mostNamespaces, func(namespace lru.Key, _ any) {
+		m.errors.DeletePartialMatch(prometheus.Labels{"namespace": namespace.(string)})
+	})
 	m.newest = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "attune_usage_newest_sample_timestamp_seconds", Help: "Time of the newest usage sample of a source, in Unix seconds.",
 	}, []string{"source"})
@@ -187,19 +189,8 @@ func (m *Meter) Asked(namespace, query string, took time.Duration, err error) {
 func (m *Meter) fail(namespace, query string) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	if _, known := m.failed[namespace]; !known && namespace != "" && len(m.failed) >= mostNamespaces {
-		last, at := "", m.failures+1
-		for other, of := range m.failed {
-			if of < at {
-				last, at = other, of
-			}
-		}
-		delete(m.failed, last)
-		m.errors.DeletePartialMatch(prometheus.Labels{"namespace": last})
-	}
-	m.failures++
 	if namespace != "" {
-		m.failed[namespace] = m.failures
+		m.failed.Add(namespace, nil)
 	}
 	m.errors.WithLabelValues(namespace, query).Inc()
 }

@@ -25,7 +25,7 @@ func TestSeriesOfErrorsAreBounded(t *testing.T) {
 		m.Asked("well", "usage", time.Second, nil)
 	}
 	assert.Equal(t, 1+1+2*(mostNamespaces-1), testutil.CollectAndCount(m.errors))
-	assert.Equal(t, mostNamespaces, len(m.failed)) // not Len, which would print all of them
+	assert.Equal(t, mostNamespaces, m.failed.Len()) // not Len, which would print all of them
 	assert.Equal(t, 1.0, testutil.ToFloat64(m.errors.WithLabelValues("", "usage")))
 	assert.Equal(t, float64(mostNamespaces+500), testutil.ToFloat64(m.errors.WithLabelValues("shop", "usage")))
 }

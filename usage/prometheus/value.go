@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,8 +65,7 @@ func decodeValue(r io.Reader, value *float64) (envelope, error) {
 	if err != nil {
 		return said, err
 	}
-	pair := scanner(point)
-	sample, err := pair.point()
+	sample, err := pointOf(bytes.TrimSuffix(point, []byte{']'}))
 	*value = sample.Value
 	return said, err
 }
