@@ -93,27 +93,22 @@ func (d Dropped) Bound(r recommender.Resource) recommender.Implausible {
 	return recommender.Implausible{Highest: recommender.Usage(d.Value) * unit, Most: recommender.Usage(d.Most) * unit}
 }
 
-// InDay is inDay of both resources.
+// InDay is what a day that ends at a time has of implausible samples, for the recommender. s is the series without them.
 func InDay(s backtest.Series, dropped [2]Dropped, end time.Time) (out [2]recommender.Implausible) {
-	for _, r := range recommender.Resources {
-		out[r] = dropped[r].inDay(s, r, end)
-	}
-	return out
-}
-
-// inDay is what a day that ends at a time has of implausible samples, for the recommender. s is the series without them.
-func (d Dropped) inDay(s backtest.Series, r recommender.Resource, end time.Time) recommender.Implausible {
 	from, to := end.Add(-24*time.Hour).UnixMilli(), end.UnixMilli()
-	out := d.Bound(r)
-	for _, at := range d.times {
-		if at > from && at <= to {
-			out.Dropped++
+	for _, r := range recommender.Resources {
+		of := &out[r]
+		*of = dropped[r].Bound(r)
+		for _, at := range dropped[r].times {
+			if at > from && at <= to {
+				of.Dropped++
+			}
 		}
-	}
-	out.Of = out.Dropped
-	for i := range s.Samples {
-		if at := s.Samples[i].At; at > from && at <= to && !math.IsNaN(s.Samples[i].Used[r]) {
-			out.Of++
+		of.Of = of.Dropped
+		for i := range s.Samples {
+			if at := s.Samples[i].At; at > from && at <= to && !math.IsNaN(s.Samples[i].Used[r]) {
+				of.Of++
+			}
 		}
 	}
 	return out

@@ -1,8 +1,6 @@
 package csvfile
 
 import (
-	"math"
-	"slices"
 	"time"
 
 	"attune.io/attune/recommender"
@@ -26,7 +24,7 @@ func Steps(series backtest.Series, step time.Duration) []recommender.StepUsage {
 		return nil
 	}
 	steps := make([]recommender.StepUsage, 0, len(series.Samples))
-	if spacing(series.Samples) >= step {
+	if len(series.Samples) < 2 || backtest.Step(series.Samples) >= step {
 		for _, sample := range series.Samples {
 			steps = append(steps, recommender.SingleStep(time.UnixMilli(sample.At).UTC(), sample.Used[recommender.CPU], sample.Used[recommender.Memory]))
 		}
@@ -34,34 +32,12 @@ func Steps(series backtest.Series, step time.Duration) []recommender.StepUsage {
 	}
 	for rest := series.Samples; len(rest) > 0; {
 		number := usage.StepHolding(time.UnixMilli(rest[0].At), step)
-		n := 1
-		for n < len(rest) && usage.StepHolding(time.UnixMilli(rest[n].At), step) == number {
-			n++
+		of := recommender.NewGathering(usage.StepEnd(number, step))
+		for len(rest) > 0 && usage.StepHolding(time.UnixMilli(rest[0].At), step) == number {
+			of.Add(rest[0].Used[recommender.CPU], rest[0].Used[recommender.Memory])
+			rest = rest[1:]
 		}
-		steps = append(steps, together(usage.StepEnd(number, step), rest[:n]))
-		rest = rest[n:]
+		steps = append(steps, of.Step())
 	}
 	return steps
-}
-
-// spacing is the median distance between neighbouring samples; that of a single one is without bound.
-func spacing(samples []backtest.Sample) time.Duration {
-	if len(samples) < 2 {
-		return math.MaxInt64
-	}
-	distances := make([]int64, len(samples)-1)
-	for i := range distances {
-		distances[i] = samples[i+1].At - samples[i].At
-	}
-	slices.Sort(distances)
-	return time.Duration(distances[len(distances)/2]) * time.Millisecond
-}
-
-// together makes one step of the samples within it.
-func together(at time.Time, samples []backtest.Sample) recommender.StepUsage {
-	step := recommender.NewGathering(at)
-	for _, sample := range samples {
-		step.Add(sample.Used[recommender.CPU], sample.Used[recommender.Memory])
-	}
-	return step.Step()
 }
