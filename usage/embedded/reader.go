@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/promql"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"attune.io/attune/usage"
 )
@@ -161,28 +162,17 @@ func (r *reader) placeOf(pod Pod) (string, error) {
 	return r.placed.node, r.placed.err
 }
 
-// resourceMetrics returns whether a metric of /metrics/resource is kept. All others are dropped while they are
-// parsed.
-func resourceMetrics(name []byte) bool {
-	switch string(name) {
-	case "container_cpu_usage_seconds_total", "container_memory_working_set_bytes",
-		"node_cpu_usage_seconds_total", "node_memory_working_set_bytes":
-		return true
-	}
-	return false
-}
-
-// cadvisorMetrics returns whether a metric of /metrics/cadvisor is kept: those that /metrics/resource does not
-// have.
-func cadvisorMetrics(name []byte) bool {
-	switch string(name) {
-	case "container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total",
-		"container_oom_events_total", "container_memory_usage_bytes",
-		waited, "container_pressure_memory_waiting_seconds_total":
-		return true
-	}
-	return false
-}
+var (
+	// resourceMetrics are those of /metrics/resource that are kept. All others are dropped while they are parsed.
+	resourceMetrics = sets.New(
+		"container_cpu_usage_seconds_total", workingSet, "node_cpu_usage_seconds_total", "node_memory_working_set_bytes",
+	)
+	// cadvisorMetrics are those of /metrics/cadvisor that are kept: /metrics/resource does not have them.
+	cadvisorMetrics = sets.New(
+		"container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total", "container_oom_events_total",
+		"container_memory_usage_bytes", waited, stalled,
+	)
+)
 
 // waited is cAdvisor's counter of the time that a task of a cgroup waited for CPU (PSI).
 const waited = "container_pressure_cpu_waiting_seconds_total"
@@ -207,7 +197,7 @@ type point struct {
 
 // parse reads the text format of Prometheus and calls take for each sample of a wanted metric. An error means that
 // the rest could not be read; the samples before it were taken.
-func parse(body []byte, wanted func(name []byte) bool, take func(point)) error {
+func parse(body []byte, wanted sets.Set[string], take func(point)) error {
 	parser := textparse.NewPromParser(body, labels.NewSymbolTable(), false)
 	// Once: a method value is made on the heap.
 	read := parser.Labels
@@ -222,7 +212,7 @@ func parse(body []byte, wanted func(name []byte) bool, take func(point)) error {
 			continue
 		}
 		text, at, value := parser.Series()
-		if !wanted(nameOf(text)) {
+		if _, kept := wanted[string(nameOf(text))]; !kept {
 			continue
 		}
 		p := point{text: text, value: value, labels: read}

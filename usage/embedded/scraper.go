@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/usage"
 )
@@ -196,7 +198,7 @@ type body struct {
 }
 
 // ask one path of a kubelet for the metrics that are wanted, and keep the samples.
-func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body *body, now time.Time, wanted func([]byte) bool, pods map[Pod]bool) error {
+func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body *body, now time.Time, wanted sets.Set[string], pods map[Pod]bool) error {
 	if err := s.kubelets.get(ctx, j.node, path, most, &body.text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
