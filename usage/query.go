@@ -1,6 +1,10 @@
 package usage
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
 
 // Query asks for the history of every container in some namespaces.
 type Query struct {
@@ -24,40 +28,30 @@ type Query struct {
 
 // Asked tells what a query is about.
 type Asked struct {
-	namespaces map[string]bool
-	// prefixes of pods; nil: every pod.
-	prefixes map[string]bool
+	namespaces sets.Set[string]
+	// prefixes of pods; empty: every pod.
+	prefixes sets.Set[string]
 }
 
 // Asked of the query.
 func (q Query) Asked() Asked {
-	asked := Asked{namespaces: make(map[string]bool, len(q.Namespaces))}
-	for _, namespace := range q.Namespaces {
-		asked.namespaces[namespace] = true
-	}
-	if len(q.PodPrefixes) > 0 {
-		asked.prefixes = make(map[string]bool, len(q.PodPrefixes))
-	}
-	for _, prefix := range q.PodPrefixes {
-		asked.prefixes[prefix] = true
-	}
-	return asked
+	return Asked{sets.New(q.Namespaces...), sets.New(q.PodPrefixes...)}
 }
 
 // Namespace is asked about.
-func (a Asked) Namespace(name string) bool { return a.namespaces[name] }
+func (a Asked) Namespace(name string) bool { return a.namespaces.Has(name) }
 
 // Pod is asked about, in a namespace that is. Prefixes end with a dash or are as long as they can be (PodPrefix).
 func (a Asked) Pod(name string) bool {
-	if a.prefixes == nil {
+	if len(a.prefixes) == 0 {
 		return true
 	}
 	for i := range len(name) {
-		if name[i] == '-' && a.prefixes[name[:i+1]] {
+		if name[i] == '-' && a.prefixes.Has(name[:i+1]) {
 			return true
 		}
 	}
-	return len(name) >= maxGenerated && a.prefixes[name[:maxGenerated]]
+	return len(name) >= maxGenerated && a.prefixes.Has(name[:maxGenerated])
 }
 
 // maxGenerated is how much of a workload's name is in its pods' names at most.
