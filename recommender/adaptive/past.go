@@ -38,20 +38,18 @@ func Of(steps []recommender.StepUsage, settings recommender.Settings) *[2]recomm
 // that a store keeps are less exact until a whole page of them has left (package usage/history); they are not looked at.
 const grains = 7
 
-// begins is where the history begins that counts, for one that ends at a time.
-func (p *Past) begins(last time.Time) time.Time {
-	grain := p.settings.HistoryWindow / grains
-	return last.Add(grain - p.settings.HistoryWindow).Truncate(grain)
-}
-
 // Estimates are what Of makes of the steps. Those that were seen by an earlier call are not looked at again, unless the
 // beginning of the history has moved.
 func (p *Past) Estimates(steps []recommender.StepUsage) [2]recommender.Estimate {
 	if len(steps) == 0 {
 		return [2]recommender.Estimate{}
 	}
-	if from := p.begins(steps[len(steps)-1].At); p.of[0] == nil || !from.Equal(p.from) {
-		p.restart(from)
+	grain := p.settings.HistoryWindow / grains
+	if from := steps[len(steps)-1].At.Add(grain - p.settings.HistoryWindow).Truncate(grain); p.of[0] == nil || !from.Equal(p.from) {
+		*p = Past{settings: p.settings, from: from, last: from.Add(-1)}
+		for _, r := range recommender.Resources {
+			p.of[r] = New(r, p.settings.Adaptive)
+		}
 	}
 	unseen, _ := slices.BinarySearchFunc(steps, p.last, func(s recommender.StepUsage, seen time.Time) int {
 		if s.At.After(seen) {
@@ -63,13 +61,6 @@ func (p *Past) Estimates(steps []recommender.StepUsage) [2]recommender.Estimate 
 		p.see(&steps[unseen+i])
 	}
 	return p.estimates
-}
-
-func (p *Past) restart(from time.Time) {
-	*p = Past{settings: p.settings, from: from, last: from.Add(-1)}
-	for _, r := range recommender.Resources {
-		p.of[r] = New(r, p.settings.Adaptive)
-	}
 }
 
 // see a step. Sizes are decided at each whole hour, and at once where either resource reaches a new height of its hour;

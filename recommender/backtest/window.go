@@ -19,12 +19,8 @@ func (w *Window) Add(at int64, value float64) {
 	w.times, w.values = append(w.times, at), append(w.values, value)
 	i, _ := slices.BinarySearch(w.sorted, value)
 	w.sorted = slices.Insert(w.sorted, i, value)
-	w.drop(at)
-}
-
-func (w *Window) drop(now int64) {
 	n := 0
-	for w.Span > 0 && n < len(w.times) && w.times[n] <= now-w.Span {
+	for w.Span > 0 && n < len(w.times) && w.times[n] <= at-w.Span {
 		i, _ := slices.BinarySearch(w.sorted, w.values[n])
 		w.sorted = slices.Delete(w.sorted, i, i+1)
 		n++
