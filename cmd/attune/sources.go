@@ -165,10 +165,10 @@ func (s *sources) climbs(settings policy.Settings) (workload.Climbs, error) {
 }
 
 // askRange asks the operator's own server.
-func (s *sources) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
+func (s *sources) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (usage.Report, error) {
 	server, err := s.kept(usage.SourceSettings{})
 	if err != nil {
-		return prometheus.Said{}, err
+		return usage.Report{}, err
 	}
 	return server.Range(ctx, expression, query, yield)
 }

@@ -37,11 +37,11 @@ func (s *Source) wait(ctx context.Context) error {
 
 // askRange evaluates an expression at each step of a query. It implements prometheus.Asker. The samples that it
 // yields are valid during the call only.
-func (s *Source) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
+func (s *Source) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (usage.Report, error) {
 	build := func(from storage.Queryable) (promql.Query, error) {
 		return s.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
 	}
-	return prometheus.Said{}, s.ask(ctx, false, build, func(result *promql.Result) error {
+	return usage.Report{}, s.ask(ctx, false, build, func(result *promql.Result) error {
 		matrix, err := result.Matrix()
 		if err != nil {
 			return err

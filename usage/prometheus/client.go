@@ -96,7 +96,7 @@ func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.S
 }
 
 // Range evaluates an expression at each step of a query (/api/v1/query_range). It implements Asker.
-func (c *Client) Range(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
+func (c *Client) Range(ctx context.Context, expression string, query usage.Query, yield func(Element)) (usage.Report, error) {
 	form := url.Values{
 		"query":   {expression},
 		"start":   {seconds(query.Start)},
@@ -104,7 +104,7 @@ func (c *Client) Range(ctx context.Context, expression string, query usage.Query
 		"step":    {strconv.FormatFloat(query.Step.Seconds(), 'f', -1, 64)},
 		"timeout": {c.timeout.String()},
 	}
-	var said Said
+	var said usage.Report
 	err := c.ask(ctx, "/api/v1/query_range", form, func(body io.Reader) error {
 		answer, err := decode(body, query.Steps(), yield)
 		if err != nil {

@@ -152,23 +152,19 @@ func (c *clusters) warn(ctx context.Context, client *Client, query usage.Query, 
 		return
 	}
 	c.mutex.Lock()
-	due := query.End.Sub(c.asked) >= clustersEvery || query.End.Before(c.asked.Add(-clustersEvery))
-	if due {
+	defer c.mutex.Unlock()
+	if query.End.Sub(c.asked) >= clustersEvery || query.End.Before(c.asked.Add(-clustersEvery)) {
 		c.asked = query.End
+		c.ask(ctx, client, query)
 	}
-	warning := c.warning
-	c.mutex.Unlock()
-	if due {
-		warning = c.ask(ctx, client, query, warning)
-	}
-	if warning != "" {
-		report.Warn(warning)
+	if c.warning != "" {
+		report.Warn(c.warning)
 	}
 }
 
-// ask asks the server for a pod that is in several clusters, and returns the warning; empty where there is none.
-// After a failure it returns the warning before.
-func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query, before string) string {
+// ask asks the server for a pod that is in several clusters, and keeps the warning; empty where there is none. After a
+// failure it keeps the warning before. The caller holds mutex.
+func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query) {
 	asked := query.Asked()
 	var found string
 	_, err := client.Range(ctx, client.scope.SeveralClusters(query), once(query.End), func(e Element) {
@@ -177,11 +173,7 @@ func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query, b
 				"usage.prometheus.matchers, e.g. {%s: eu-1}", of.Namespace, of.Pod, e.Samples[0].Value, clusterLabel, clusterLabel)
 		}
 	})
-	if err != nil {
-		return before
+	if err == nil {
+		c.warning = found
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.warning = found
-	return found
 }

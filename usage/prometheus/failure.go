@@ -16,22 +16,17 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Failure is why a server did not answer: one sentence.
+// Failure is why a server did not answer: one sentence with its address, without parameters, and with what to do.
 type Failure struct {
-	// Address of the server, without parameters.
-	Address string
-	// Sentence goes on from the address and says what to do.
-	Sentence string
-	// Cause is the error of the transport, joined with usage.ErrTooMuch where a smaller query may be answered; nil: neither is
+	sentence string
+	// cause is the error of the transport, joined with usage.ErrTooMuch where a smaller query may be answered; nil: neither is
 	// known. Its text may hold addresses, so it is for the log.
-	Cause error
+	cause error
 }
 
-// Error returns one sentence with the address and with what an administrator can do.
-func (f *Failure) Error() string { return f.Address + " " + f.Sentence }
+func (f *Failure) Error() string { return f.sentence }
 
-// Unwrap returns the cause.
-func (f *Failure) Unwrap() error { return f.Cause }
+func (f *Failure) Unwrap() error { return f.cause }
 
 // errForeignRedirect is what a redirect to another place ends with.
 type errForeignRedirect struct{ to string }
@@ -111,7 +106,7 @@ func (c *Client) decodeFailure(err error) *Failure {
 
 // failure makes a Failure of this client. The sentence goes on from the address.
 func (c *Client) failure(cause error, format string, arguments ...any) *Failure {
-	return &Failure{Address: c.shown, Sentence: fmt.Sprintf(format, arguments...), Cause: cause}
+	return &Failure{c.shown + " " + fmt.Sprintf(format, arguments...), cause}
 }
 
 // withoutURL takes the URL out of an error: its parameters may be secret.

@@ -81,8 +81,8 @@ func (m Metered) Nodes(ctx context.Context, expression string, at time.Time) (ma
 }
 
 // Range evaluates an expression at each step of a query, as Client.Range does.
-func (m Metered) Range(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
-	return counted(m, "climbs", func() (Said, error) { return m.Client.Range(ctx, expression, query, yield) })
+func (m Metered) Range(ctx context.Context, expression string, query usage.Query, yield func(Element)) (usage.Report, error) {
+	return counted(m, "climbs", func() (usage.Report, error) { return m.Client.Range(ctx, expression, query, yield) })
 }
 
 // pods asks about containers of some pods, in a few requests; the answer counts as one.

@@ -46,7 +46,7 @@ type NearPods struct {
 // scrape, so it knows of them as late as the server does. It is safe for concurrent use; mutex guards what follows it.
 type Near struct {
 	// Ask evaluates a range query.
-	Ask func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error)
+	Ask func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (usage.Report, error)
 	// Raised returns the namespaces with workloads whose memory may be raised. No other takes room.
 	Raised func(ctx context.Context) (map[string]bool, error)
 	// Noise is by how much more of its limit a container has to hold to have grown, where it holds a fraction of it.

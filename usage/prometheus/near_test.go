@@ -20,7 +20,7 @@ func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var asked []string
 	var fails error
-	n := &Near{Noise: percent, Raised: raisedIn("shop"), Scope: ScopeOf(map[string]string{"cluster": "eu-1"}), Ask: func(_ context.Context, expression string, q usage.Query, yield func(Element)) (Said, error) {
+	n := &Near{Noise: percent, Raised: raisedIn("shop"), Scope: ScopeOf(map[string]string{"cluster": "eu-1"}), Ask: func(_ context.Context, expression string, q usage.Query, yield func(Element)) (usage.Report, error) {
 		asked = append(asked, expression)
 		of := Labels{Namespace: "shop", Pod: "web-1", Container: "app"}
 		at := func(ago time.Duration, value float64) usage.Sample {
@@ -29,7 +29,7 @@ func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 		measured := func(ago time.Duration) float64 { return float64(now.Add(-ago).Unix()) }
 		switch {
 		case fails != nil:
-			return Said{}, fails
+			return usage.Report{}, fails
 		case strings.Contains(expression, "container_spec_memory_limit_bytes"):
 			yield(Element{Labels: of, Samples: []usage.Sample{at(0, 0.7)}})
 		case strings.Contains(expression, "timestamp("):
@@ -37,7 +37,7 @@ func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 		default:
 			yield(Element{Labels: of, Samples: []usage.Sample{at(45*time.Second, 100), at(30*time.Second, 100), at(15*time.Second, 200)}})
 		}
-		return Said{}, nil
+		return usage.Report{}, nil
 	}}
 	traces, err := n.Lately(t.Context(), "shop", []string{"web-1", "web-2"}, now)
 	require.NoError(t, err)
@@ -79,12 +79,12 @@ func raisedIn(namespaces ...string) func(context.Context) (map[string]bool, erro
 }
 
 // answering is a server with an answer, which can be changed.
-func answering(answer *[]Element) func(context.Context, string, usage.Query, func(Element)) (Said, error) {
-	return func(_ context.Context, _ string, _ usage.Query, yield func(Element)) (Said, error) {
+func answering(answer *[]Element) func(context.Context, string, usage.Query, func(Element)) (usage.Report, error) {
+	return func(_ context.Context, _ string, _ usage.Query, yield func(Element)) (usage.Report, error) {
 		for _, e := range *answer {
 			yield(e)
 		}
-		return Said{}, nil
+		return usage.Report{}, nil
 	}
 }
 
@@ -142,9 +142,9 @@ func TestEachNamespaceHasItsTurn(t *testing.T) {
 
 // Nothing is asked where no memory is raised, or where that is not known.
 func TestNothingIsAskedWhereNoMemoryIsRaised(t *testing.T) {
-	n := &Near{Noise: percent, Raised: raisedIn(), Ask: func(context.Context, string, usage.Query, func(Element)) (Said, error) {
+	n := &Near{Noise: percent, Raised: raisedIn(), Ask: func(context.Context, string, usage.Query, func(Element)) (usage.Report, error) {
 		t.Error("the server was asked")
-		return Said{}, nil
+		return usage.Report{}, nil
 	}}
 	pods, err := n.Refresh(t.Context(), time.Unix(0, 0))
 	require.NoError(t, err)

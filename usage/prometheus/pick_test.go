@@ -16,14 +16,14 @@ func TestForeignNamespaces(t *testing.T) {
 	at := time.Unix(1_700_000_100, 0)
 	query := usage.Query{Namespaces: []string{"shop"}, Start: at, End: at, Step: time.Minute, RateWindow: time.Minute}
 	var got []string
-	report, err := Read(t.Context(), Everything, query, func(_ context.Context, _ string, _ usage.Query, yield func(Element)) (Said, error) {
+	report, err := Read(t.Context(), Everything, query, func(_ context.Context, _ string, _ usage.Query, yield func(Element)) (usage.Report, error) {
 		for _, namespace := range []string{"shop", "bank", "Shop", "shop "} {
 			yield(Element{
 				Labels:  Labels{Namespace: namespace, Pod: "web-7d4f8c9b6-aaaaa", Container: "app"},
 				Samples: []usage.Sample{{At: at.UnixMilli(), Value: 4_294_967}, {At: at.UnixMilli(), Value: 1}},
 			})
 		}
-		return Said{}, nil
+		return usage.Report{}, nil
 	}, func(s usage.Series) { got = append(got, s.Namespace) })
 	require.NoError(t, err)
 	assert.Equal(t, []string{"shop", "shop"}, got, "CPU and memory")
@@ -39,7 +39,7 @@ func TestSamplesAboveTheLargestNodeAreToldApart(t *testing.T) {
 		Most: usage.MostOn(64, 256<<30),
 	}
 	var got []usage.Series
-	report, err := Read(t.Context(), Everything, query, func(_ context.Context, expression string, _ usage.Query, yield func(Element)) (Said, error) {
+	report, err := Read(t.Context(), Everything, query, func(_ context.Context, expression string, _ usage.Query, yield func(Element)) (usage.Report, error) {
 		values := []float64{0, 96, 1600, 0.5}
 		if expression == Everything.Memory(query) {
 			values = []float64{0, 3e8, 10 << 40, 384 << 30}
@@ -49,7 +49,7 @@ func TestSamplesAboveTheLargestNodeAreToldApart(t *testing.T) {
 			samples = append(samples, usage.Sample{At: at.Add(time.Duration(i) * time.Minute).UnixMilli(), Value: value})
 		}
 		yield(Element{Labels: Labels{Namespace: "shop", Pod: "web-7d4f8c9b6-aaaaa", Container: "app"}, Samples: samples})
-		return Said{}, nil
+		return usage.Report{}, nil
 	}, func(s usage.Series) { got = append(got, s) })
 	require.NoError(t, err)
 	require.Len(t, got, 2)

@@ -35,16 +35,9 @@ type Labels struct {
 // PeakLabel is the name of the label Peak.
 const PeakLabel = "attune_peak"
 
-// Asker evaluates an expression at each step of a query and calls yield for each series of the answer.
-type Asker func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error)
-
-// Said is what an answer reports about itself.
-type Said struct {
-	// Warnings of the server, shortened; nil: none.
-	Warnings []string
-	// Partial is true where the server could not read all of its data.
-	Partial bool
-}
+// Asker evaluates an expression at each step of a query and calls yield for each series of the answer. Of the
+// report it sets the warnings, shortened, and Partial where the server could not read all of its data.
+type Asker func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (usage.Report, error)
 
 // Read asks for CPU and for memory: once each, or once for each 11,000 steps. A query without namespaces asks
 // nothing and returns an empty report. After an error the caller throws away what was yielded.
@@ -64,7 +57,7 @@ func Read(ctx context.Context, scope Scope, query usage.Query, ask Asker, yield 
 			if err != nil {
 				return report, err
 			}
-			report.Add(usage.Report{Partial: said.Partial, Warnings: said.Warnings})
+			report.Add(said)
 		}
 	}
 	return report, nil
@@ -123,8 +116,8 @@ const aboutTheQuery = "PromQL "
 
 // said is what a server's answer says of itself. A server that asks other servers (Thanos, or Prometheus
 // with remote reading) has no other sign for an answer that is partial than a warning.
-func (e envelope) said() Said {
-	said := Said{Partial: e.Partial}
+func (e envelope) said() usage.Report {
+	said := usage.Report{Partial: e.Partial}
 	for _, warning := range e.Warnings {
 		said.Warnings = append(said.Warnings, envelope{Error: warning}.text())
 		said.Partial = said.Partial || !strings.HasPrefix(warning, aboutTheQuery)

@@ -56,11 +56,21 @@ func (s Scope) Seen(namespace string, pods []string, window time.Duration) strin
 func perContainer(expression string) string { return "max by (pod,container) (" + expression + ")" }
 
 // AskPods evaluates one of the expressions above at one time, once for as many pods as fit into one expression. A
-// container that was not measured is missing in the answer. After an error the answer is nil.
+// container that was not measured is missing in the answer. Where two series are of one container, the later one wins; the
+// expressions leave only one. After an error the answer is nil.
 func AskPods(ctx context.Context, pods []string, at time.Time, ask Asker, expression func(pods []string) string) (usage.ByContainer, error) {
 	answer := usage.ByContainer{}
 	for _, part := range parts(pods) {
-		if err := askInto(ctx, answer, expression(part), at, ask); err != nil {
+		_, err := ask(ctx, expression(part), once(at), func(e Element) {
+			if len(e.Samples) == 0 {
+				return
+			}
+			if answer[e.Labels.Pod] == nil {
+				answer[e.Labels.Pod] = map[string]float64{}
+			}
+			answer[e.Labels.Pod][e.Labels.Container] = e.Samples[len(e.Samples)-1].Value
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -85,21 +95,6 @@ func AskSince(ctx context.Context, windows map[string]time.Duration, at time.Tim
 		}
 		return strings.Join(each, " or ")
 	})
-}
-
-// askInto evaluates an expression at one time and adds the values to an answer. Where two series are of one
-// container, the later one wins; the expressions leave only one.
-func askInto(ctx context.Context, answer usage.ByContainer, expression string, at time.Time, ask Asker) error {
-	_, err := ask(ctx, expression, once(at), func(e Element) {
-		if len(e.Samples) == 0 {
-			return
-		}
-		if answer[e.Labels.Pod] == nil {
-			answer[e.Labels.Pod] = map[string]float64{}
-		}
-		answer[e.Labels.Pod][e.Labels.Container] = e.Samples[len(e.Samples)-1].Value
-	})
-	return err
 }
 
 // once is a range query of one moment.
