@@ -16,7 +16,7 @@ func MemoryCeiling(template Allocation, floor Floor, minAllowed Amount) Amount {
 	return max(Memory.WholeDown(brakeFactor*min(template.Limit, MaxAmount)), template.Limit, Memory.Whole(max(floor.Taught, floor.Amount)), minAllowed)
 }
 
-// Brake is a memory limit within a ceiling of MemoryCeiling; 0 is no ceiling.
+// Brake is an amount within a ceiling, such as that of MemoryCeiling; 0 is no ceiling.
 func Brake(limit, ceiling Amount) Amount {
 	if ceiling == 0 {
 		return limit

@@ -80,19 +80,11 @@ func newStep(m *Move, resource Resource) *step {
 		s.largest = max(largest, s.original.Limit, s.live.Limit) // it lowers nothing
 	}
 	if resource == Memory && s.limitFollows() {
-		s.limitFloor = s.withinNode(resource.Whole(m.MemoryLimitFloor))
+		s.limitFloor = Brake(resource.Whole(m.MemoryLimitFloor), s.largest)
 		// Target and floor are within the ceiling of the recommendation, which knows more kills.
 		s.ceiling = max(MemoryCeiling(s.original, Floor{}, s.settings.MinAllowed), s.limitFloor, m.Target[resource].Limit, s.live.Limit)
 	}
 	return s
-}
-
-// withinNode is a limit, or as much of it as the largest node has.
-func (s *step) withinNode(limit Amount) Amount {
-	if s.largest == 0 {
-		return limit
-	}
-	return min(limit, s.largest)
 }
 
 // limitFollows reports whether the container has a limit that the settings allow to change.
@@ -197,7 +189,7 @@ func (s *step) limit() Amount {
 	if !s.limitFollows() {
 		return s.live.Limit
 	}
-	limit := max(Brake(s.withinNode(LimitFor(s.resource, s.original, s.next.Request, 0)), s.ceiling), s.next.Request)
+	limit := max(Brake(Brake(LimitFor(s.resource, s.original, s.next.Request, 0), s.largest), s.ceiling), s.next.Request)
 	if s.next.Request == s.live.Request {
 		limit = s.caughtUp(max(limit, s.limitFloor))
 	}

@@ -262,11 +262,7 @@ func bounds(c *chain, before Amount) Amount {
 
 // clamped is the amount within the bounds, exactly. It is never zero, which would mean not set.
 func (c *chain) clamped(a Amount) Amount {
-	a = max(a, c.settings.MinAllowed, 1)
-	if highest := c.highest(); highest > 0 {
-		return min(a, highest)
-	}
-	return a
+	return Brake(max(a, c.settings.MinAllowed, 1), c.highest())
 }
 
 // highest is the lesser of the policy's maximum and the highest limit, or 0.
