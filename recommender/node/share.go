@@ -13,12 +13,15 @@ type Sharer struct {
 	pods      []Pod
 	demands   demands
 	result    Result
+	// order and groups are the memory in which evictions are chosen.
+	order  []int32
+	groups tournament
 }
 
 // Share gives every container its grant. available is what the node has left for these pods: its allocatable resources
 // less what the scheduler counts for all other pods. The answer depends on the arguments alone, and not on the order of the
 // pods. An amount below zero counts as zero, and an absurd one as the greatest that adds up exactly. The cost is
-// linear in the containers; where evictions are needed, it also grows with the pods times their groups.
+// linear in the containers; where evictions are needed, n log n in the pods.
 func (s *Sharer) Share(available Amounts, pods []Pod) Result {
 	s.available = Amounts{bounded(available[0], mostSum), bounded(available[1], mostSum)}
 	s.pods = pods
@@ -59,8 +62,9 @@ func (s *Sharer) evict() {
 	for _, v := range s.result.Evictions {
 		out := &d.pods[v.Pod]
 		out.evicted = true
-		s.count(out, -1)
+		d.count(out, -1)
 	}
+	d.reserve = d.groups.largest()
 }
 
 // choose the result's evictions: for memory, then for CPU, until all other pods fit; then take back, the last one first, each
@@ -71,6 +75,7 @@ func (s *Sharer) evict() {
 // only if the node would not fit even without all pods of lower rankings; and as less demand always fits better, none
 // of the chosen could stay.
 func (s *Sharer) choose() {
+	s.groups = s.groups.over(s.demands.groups.spikes)
 	for _, r := range [...]recommender.Resource{recommender.Memory, recommender.CPU} {
 		if !s.chooseFor(r) {
 			s.takeBack(func() bool { return true })
@@ -105,13 +110,14 @@ func (s *Sharer) fits(r recommender.Resource) bool { return !s.demands.lacking(s
 // candidates are the pods that may be evicted, in the order of their evictions: the lowest ranking first, of those the
 // largest spike, of those by name. The order is total, as names are unique on a node.
 func (s *Sharer) candidates(r recommender.Resource) []int32 {
-	order := make([]int32, 0, len(s.pods))
+	order := s.order[:0]
 	for i := range s.pods {
 		if !s.pods[i].protected() && !s.demands.pods[i].evicted {
 			order = append(order, int32(i))
 		}
 	}
 	slices.SortFunc(order, func(a, b int32) int { return s.before(r, a, b) })
+	s.order = order
 	return order
 }
 
@@ -134,8 +140,39 @@ func (s *Sharer) takeBack(well func() bool) {
 	s.result.Evictions = slices.DeleteFunc(chosen, func(v Eviction) bool { return !s.demands.pods[v.Pod].evicted })
 }
 
-// count a pod in (times 1) or out (times −1), and bring the reserve up to date.
+// count a pod in (times 1) or out (times −1), and bring the reserve up to date, in log n of the groups.
 func (s *Sharer) count(d *podDemand, times recommender.Amount) {
 	s.demands.count(d, times)
-	s.demands.reserve = s.demands.groups.largest()
+	s.groups.set(int(d.group), s.demands.groups.spikes[d.group])
+	s.demands.reserve = s.groups.largest()
+}
+
+// tournament knows the largest of some amounts: they are its second half, and each place i before them
+// holds the larger of 2i and 2i+1.
+type tournament []recommender.Amount
+
+// over is a tournament over the amounts; it reuses t.
+func (t tournament) over(amounts []recommender.Amount) tournament {
+	n := len(amounts)
+	t = slices.Grow(t[:0], 2*n)[:2*n]
+	copy(t[n:], amounts)
+	for i := n - 1; i > 0; i-- {
+		t[i] = max(t[2*i], t[2*i+1])
+	}
+	return t
+}
+
+func (t tournament) set(i int, amount recommender.Amount) {
+	i += len(t) / 2
+	t[i] = amount
+	for i /= 2; i > 0; i /= 2 {
+		t[i] = max(t[2*i], t[2*i+1])
+	}
+}
+
+func (t tournament) largest() recommender.Amount {
+	if len(t) < 2 {
+		return 0
+	}
+	return t[1]
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -49,34 +48,23 @@ func (u *Recent) Base(r recommender.Resource, now time.Time) (recommender.Usage,
 	}
 	var room [mostBaseSlots]recommender.Usage
 	values := room[:0]
-	for _, usage := range u.of[r].measured(now.Add(-window), now) {
-		values = append(values, usage)
-	}
+	u.of[r].each(now.Add(-window), now, func(usage recommender.Usage) { values = append(values, usage) })
 	slices.Sort(values)
 	return recommender.Quantile(values, baseQuantile), true
 }
 
-// Measured is how much of the window that makes the base was measured: the time between its measured slots, without the
-// gaps.
-func (u *Recent) Measured(r recommender.Resource, now time.Time) (sum time.Duration) {
-	last := int64(0)
-	for n := range u.of[r].measured(now.Add(-baseWindows[r]), now) {
-		if between := time.Duration(n-last) * u.of[r].length; last > 0 && between <= maxGap {
-			sum += between
-		}
-		last = n
-	}
-	return sum
+// Measured is how much of the window that makes the base was measured.
+func (u *Recent) Measured(r recommender.Resource, now time.Time) time.Duration {
+	return u.of[r].measured(now.Add(-baseWindows[r]), now)
 }
 
 // Seen: something was measured in one of the windows.
 func (u *Recent) Seen(now time.Time) bool {
+	seen := false
 	for _, r := range recommender.Resources {
-		for range u.of[r].measured(now.Add(-baseWindows[r]), now) {
-			return true
-		}
+		u.of[r].each(now.Add(-baseWindows[r]), now, func(recommender.Usage) { seen = true })
 	}
-	return false
+	return seen
 }
 
 // Mean of what was measured from a time on, from the first slot that begins then or later. False where nothing was.
@@ -84,10 +72,7 @@ func (u *Recent) Mean(r recommender.Resource, from, now time.Time) (recommender.
 	var sum recommender.Usage
 	measured := 0
 	whole := from.Add(u.of[r].length - time.Nanosecond)
-	for _, usage := range u.of[r].measured(whole, now) {
-		sum += usage
-		measured++
-	}
+	u.of[r].each(whole, now, func(usage recommender.Usage) { sum, measured = sum+usage, measured+1 })
 	if measured == 0 {
 		return 0, false
 	}
@@ -147,14 +132,29 @@ func (s *slots) advance(number int64) {
 
 func (s *slots) place(number int64) int64 { return remainder(number, int64(len(s.values))) }
 
-// measured are the measured slots that overlap the time after from, up to to: their numbers and their usage.
-func (s *slots) measured(from, to time.Time) iter.Seq2[int64, recommender.Usage] {
-	return func(yield func(int64, recommender.Usage) bool) {
-		first := max(s.number(from), s.newest-int64(len(s.values))+1)
-		for n := first; n <= min(s.number(to), s.newest); n++ {
-			if value := s.values[s.place(n)]; value > 0 && !yield(n, recommender.Usage(value-1)*s.quantum) {
-				return
-			}
+// each visits the measured slots that overlap the time after from, up to to.
+func (s *slots) each(from, to time.Time, visit func(recommender.Usage)) {
+	first := max(s.number(from), s.newest-int64(len(s.values))+1)
+	for n := first; n <= min(s.number(to), s.newest); n++ {
+		if value := s.values[s.place(n)]; value > 0 {
+			visit(recommender.Usage(value-1) * s.quantum)
 		}
 	}
+}
+
+// measured is the time between measured slots that overlap the time after from, up to to, without the gaps.
+func (s *slots) measured(from, to time.Time) time.Duration {
+	var sum time.Duration
+	gap := maxGap
+	for n := max(s.number(from), s.newest-int64(len(s.values))+1); n <= min(s.number(to), s.newest); n++ {
+		gap += s.length
+		if s.values[s.place(n)] == 0 {
+			continue
+		}
+		if gap <= maxGap {
+			sum += gap
+		}
+		gap = 0
+	}
+	return sum
 }
