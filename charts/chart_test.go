@@ -637,8 +637,8 @@ func TestFlags(t *testing.T) {
 	source, err := os.ReadFile("../cmd/attune/options.go")
 	require.NoError(t, err)
 	known := func(groups ...string) (flags []string) {
-		for _, group := range append(groups, "process", "policy", "certificate") {
-			_, body, found := strings.Cut(string(source), "func (o *"+group+"Options) register(")
+		for _, group := range append(groups, "(o *processOptions) register", "registerPolicies", "(o *certificateOptions) register") {
+			_, body, found := strings.Cut(string(source), "func "+group+"(")
 			require.True(t, found, group)
 			body, _, _ = strings.Cut(body, "\n}\n")
 			for _, flag := range regexp.MustCompile(`"([a-z-]+)", `).FindAllStringSubmatch(body, -1) {
@@ -650,7 +650,7 @@ func TestFlags(t *testing.T) {
 	many := []string{"usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
 		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true", "bridge.vpa=true"}
-	controller, webhook := known("loop", "usage"), known("webhook")
+	controller, webhook := known("(o *loopOptions) register", "(o *usageOptions) register"), known("(o *webhookOptions) register")
 	for _, provider := range []string{"certs.provider=self-signed", "certs.provider=cert-manager"} {
 		r := render(t, append(many, provider)...)
 		assertFlags(t, controller, deployment(t, r, "attune"))
