@@ -1,9 +1,10 @@
 package loop
 
 import (
-	"cmp"
+	"container/heap"
+	"container/list"
+	"maps"
 	"slices"
-	"sort"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -29,7 +30,7 @@ func Fair(workers, most int) func(string, workqueue.TypedRateLimiter[reconcile.R
 		q := &fair{
 			PriorityQueue: priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
 			due:           priorityqueue.New[reconcile.Request](name),
-			free:          workers, most: most, lanes: map[string]*lane{},
+			free:          workers, most: most, lanes: map[string]*lane{}, age: list.New(), urgency: map[int]*list.List{},
 		}
 		q.news = sync.NewCond(&q.mutex)
 		go q.feed()
@@ -54,9 +55,10 @@ type fair struct {
 	// free is the number of workers without a request, most the largest number for one namespace.
 	free, most int
 	lanes      map[string]*lane
-	// age has the lanes in which anything waits, the one that has waited longest first; urgent has the same ones by the
-	// priority of what is most urgent in them.
-	age, urgent []*lane
+	// age has the lanes in which anything waits, the one that has waited longest first; urgency has them by the priority of
+	// what is most urgent in them. So a choice costs the same however many there are.
+	age     *list.List
+	urgency map[int]*list.List
 	// moment counts what arrived; byAge: the next worker goes to the namespace that has waited longest.
 	moment uint64
 	byAge  bool
@@ -66,23 +68,22 @@ type fair struct {
 type lane struct {
 	// working are the requests that workers have, with what came of each of them meanwhile, if anything.
 	working map[reconcile.Request]*waiting
-	// line is what waits, the most urgent first, and the oldest of those; waits finds it.
-	line  []*waiting
+	// waits finds what is in line.
+	line  line
 	waits map[reconcile.Request]*waiting
-	// priority is that of the first in line when the lane got its place among the urgent ones.
+	// byAge and byUrgency are its places in the queue's lists; nil: nothing waits in it.
+	byAge, byUrgency *list.Element
+	// priority is the list of urgency that byUrgency is in.
 	priority int
 }
 
-// waiting is a request that waits for a worker. order is the moment of its arrival.
+// waiting is a request that waits for a worker. order is the moment of its arrival (oldest first among
+// equals), at its index in the heap.
 type waiting struct {
 	request  reconcile.Request
 	priority int
 	order    uint64
-}
-
-// inLine compares the places of two requests in their lane.
-func inLine(a, b *waiting) int {
-	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.order, b.order))
+	at       int
 }
 
 // taken is the priority, above all others, by which due hands out what the lanes chose.
@@ -116,10 +117,8 @@ func (q *fair) arrive(request reconcile.Request, priority int) {
 	switch {
 	case known != nil:
 		if priority > known.priority {
-			at, _ := slices.BinarySearchFunc(l.line, known, inLine)
-			l.line = slices.Delete(l.line, at, at+1)
 			known.priority = priority
-			l.enter(known)
+			heap.Fix(&l.line, known.at)
 			q.rank(l)
 		}
 	case working && again != nil:
@@ -133,54 +132,52 @@ func (q *fair) arrive(request reconcile.Request, priority int) {
 	q.news.Broadcast()
 }
 
-// wait puts a request in line, and its lane behind the others if nothing waited in it before.
+// wait puts a request in line, and its lane at the end of the list by age if nothing waited in it before.
 func (q *fair) wait(l *lane, one *waiting) {
+	heap.Push(&l.line, one)
 	l.waits[one.request] = one
-	if l.enter(one); len(l.line) == 1 {
-		q.place(l)
-	} else {
-		q.rank(l)
+	if l.byAge == nil {
+		l.byAge = q.age.PushBack(l)
 	}
+	q.rank(l)
 }
 
-// enter puts a request in line.
-func (l *lane) enter(one *waiting) {
-	at, _ := slices.BinarySearchFunc(l.line, one, inLine)
-	l.line = slices.Insert(l.line, at, one)
-}
-
-// place puts a lane in which anything waits behind all others, and behind those of its priority.
-func (q *fair) place(l *lane) {
-	q.age = append(q.age, l)
-	q.outrank(l)
-}
-
-// rank gives a lane the place of its highest priority, unless it has that already: then it keeps its place, so that new
-// requests of the same urgency do not push it back.
+// rank moves a lane to the end of the list of its highest priority, unless it is in that list already:
+// then it keeps its place, so that new requests of the same urgency do not push it back.
 func (q *fair) rank(l *lane) {
-	if l.priority != l.line[0].priority {
-		q.urgent = without(q.urgent, l)
-		q.outrank(l)
+	top := l.line[0].priority
+	if l.byUrgency != nil && l.priority == top {
+		return
 	}
+	q.unrank(l)
+	if q.urgency[top] == nil {
+		q.urgency[top] = list.New()
+	}
+	l.priority, l.byUrgency = top, q.urgency[top].PushBack(l)
 }
 
-// outrank puts a lane behind those of its highest priority.
-func (q *fair) outrank(l *lane) {
-	l.priority = l.line[0].priority
-	at := sort.Search(len(q.urgent), func(i int) bool { return q.urgent[i].priority < l.priority })
-	q.urgent = slices.Insert(q.urgent, at, l)
-}
-
-func without(lanes []*lane, l *lane) []*lane {
-	at := slices.Index(lanes, l)
-	return slices.Delete(lanes, at, at+1)
+// unrank takes a lane out of its list of urgency; empty lists are removed, so that their number stays
+// small.
+func (q *fair) unrank(l *lane) {
+	if l.byUrgency == nil {
+		return
+	}
+	if of := q.urgency[l.priority]; of.Len() == 1 {
+		delete(q.urgency, l.priority)
+	} else {
+		of.Remove(l.byUrgency)
+	}
+	l.byUrgency = nil
 }
 
 // served puts a lane that has just got a worker behind all others, or takes it out where nothing waits in it.
 func (q *fair) served(l *lane) {
-	q.age, q.urgent = without(q.age, l), without(q.urgent, l)
+	q.age.Remove(l.byAge)
+	q.unrank(l)
+	l.byAge = nil
 	if len(l.line) > 0 {
-		q.place(l)
+		l.byAge = q.age.PushBack(l)
+		q.rank(l)
 	}
 }
 
@@ -210,20 +207,31 @@ func (q *fair) GetWithPriority() (request reconcile.Request, priority int, shutd
 	return request, 0, true
 }
 
-// next returns the first lane whose namespace may have another worker: it has fewer workers than are free, and fewer than
-// most; nil: none may now. It alternates between age and urgency (byAge, switched in begin).
+// next returns the lane whose namespace gets the next worker; nil: no lane may have one now. It alternates
+// between age and urgency (byAge, switched in begin).
 func (q *fair) next() *lane {
 	if q.free == 0 {
 		return nil
 	}
-	lanes := q.urgent
 	if q.byAge {
-		lanes = q.age
+		return q.firstOf(q.age)
 	}
-	// A lane without a worker always may have one, so that the search passes over no more lanes than there are workers.
-	may := func(l *lane) bool { return len(l.working) < min(q.free, q.most) }
-	if i := slices.IndexFunc(lanes, may); i >= 0 {
-		return lanes[i]
+	for _, priority := range slices.Backward(slices.Sorted(maps.Keys(q.urgency))) {
+		if l := q.firstOf(q.urgency[priority]); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// firstOf returns the first lane of a list that may have another worker: it has fewer workers than are
+// free, and fewer than most. A lane without a worker always may, so that the search passes over no more
+// lanes than there are workers.
+func (q *fair) firstOf(lanes *list.List) *lane {
+	for e := lanes.Front(); e != nil; e = e.Next() {
+		if l := e.Value.(*lane); len(l.working) < min(q.free, q.most) {
+			return l
+		}
 	}
 	return nil
 }
@@ -231,8 +239,7 @@ func (q *fair) next() *lane {
 // begin gives the first request of a lane to a worker. The request enters due again with the highest
 // priority, so that due returns exactly this one.
 func (q *fair) begin(l *lane) (request reconcile.Request, priority int, shutdown bool) {
-	one := l.line[0]
-	l.line = slices.Delete(l.line, 0, 1)
+	one := heap.Pop(&l.line).(*waiting)
 	delete(l.waits, one.request)
 	l.working[one.request] = nil
 	q.byAge = !q.byAge
@@ -276,3 +283,36 @@ func (q *fair) ShutDown() {
 // ShutDownWithDrain is ShutDown: it does not wait for running work, as the priority queue beneath does not
 // either.
 func (q *fair) ShutDownWithDrain() { q.ShutDown() }
+
+// line is a heap of what waits in a lane, the most urgent first, and the oldest of those.
+type line []*waiting
+
+func (x line) Len() int { return len(x) }
+
+func (x line) Less(i, j int) bool {
+	if x[i].priority != x[j].priority {
+		return x[i].priority > x[j].priority
+	}
+	return x[i].order < x[j].order
+}
+
+func (x line) Swap(i, j int) {
+	x[i], x[j] = x[j], x[i]
+	x[i].at, x[j].at = i, j
+}
+
+// Push is the heap's own.
+func (x *line) Push(one any) {
+	w := one.(*waiting)
+	w.at = len(*x)
+	*x = append(*x, w)
+}
+
+// Pop is the heap's own.
+func (x *line) Pop() any {
+	last := len(*x) - 1
+	one := (*x)[last]
+	(*x)[last] = nil
+	*x = (*x)[:last]
+	return one
+}

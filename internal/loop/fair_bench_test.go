@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/internal/loop"
 )
 
-// BenchmarkFairQueue is a request that is taken, added again and done, while so many namespaces wait: it costs hardly
-// more where there are many.
+// BenchmarkFairQueue is a request that is taken, added again and done, while so many namespaces wait: it costs the same
+// however many there are.
 func BenchmarkFairQueue(b *testing.B) {
 	for _, namespaces := range []int{10, 1000, 5000} {
 		b.Run(fmt.Sprint(namespaces), func(b *testing.B) {
