@@ -94,7 +94,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, 
 	if err != nil {
 		return ui.Explained{Problem: "The pods of the workload could not be read from the cache."}
 	}
-	answer, err := explain.Of(view, p.now()).Explain()
+	answer, err := explain.Of(view, nil, p.now())
 	if err != nil {
 		return ui.Explained{Problem: err.Error()}
 	}

@@ -178,7 +178,7 @@ func (e *environment) explainSelected(ctx context.Context, arguments []string) (
 	all := make([]explained, len(views))
 	for i, view := range views {
 		all[i].View = view
-		if all[i].answer, err = explain.Of(view, e.now()).Explain(); err != nil {
+		if all[i].answer, err = explain.Of(view, nil, e.now()); err != nil {
 			return r, nil, err
 		}
 	}

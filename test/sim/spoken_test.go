@@ -20,7 +20,6 @@ import (
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/test/sim/api"
 	"attune.io/attune/webhook/pod"
@@ -52,9 +51,8 @@ func webWords(t *testing.T, change func(*v1alpha1.AttuneRecommendation)) words {
 		Recommendation: rec, Settings: &settings, Pods: []*corev1.Pod{running},
 		Workload: workload.Workload{Identity: workload.IdentityOf(rec), Replicas: 1, Template: &template},
 	}}
-	live := explain.Live{Recommendation: rec, Settings: &settings.Recommender, Template: podview.TemplateSizes(&template), Pods: explain.LivePods(of.view.Pods), Now: beginning}
 	for _, to := range []*explain.Explanation{&of.page, &of.program} {
-		*to, err = live.Explain()
+		*to, err = explain.Of(of.view, nil, beginning)
 		require.NoError(t, err)
 	}
 	of.vpa, _ = bridge.Of(rec, bridge.View{Template: &template, Seeded: true, Now: beginning})
