@@ -211,9 +211,10 @@ func TestSpokenKnowsWhoseSizesWereChanged(t *testing.T) {
 }
 
 func TestSumsThatDoNotAgreeAreSeen(t *testing.T) {
-	pricing := policy.Pricing{CPUPerCoreHour: 0.03, Currency: "$"}
+	settings := policy.Settings{Pricing: policy.Pricing{CPUPerCoreHour: 0.03, Currency: "$"}}
 	entry := func(namespace string, cpu recommender.Amount) report.Entry {
-		return report.Entry{Workload: workload.Identity{Namespace: namespace}, Pricing: pricing, Figures: savings.Figures{
+		rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+		return report.Entry{View: savings.View{Recommendation: rec, Settings: &settings}, Figures: savings.Figures{
 			Realised: savings.Pair{cpu, -3}, Potential: savings.Pair{1, cpu}, NotCounted: []savings.NotCounted{{Reason: savings.Skipped}, {Container: "app", Reason: "NoData"}},
 		}}
 	}

@@ -170,5 +170,5 @@ func (o *operator) next(rec *v1alpha1.AttuneRecommendation, cached client.Object
 
 // entry is a row of the report.
 func (of *words) entry(figures savings.Figures) report.Entry {
-	return report.EntryOf(of.view, figures)
+	return report.Entry{View: of.view, Figures: figures}
 }
