@@ -230,8 +230,8 @@ krew: ## The plugin for krew, into bin/krew: an archive for each platform, and t
 image: ## The operator's image, as an archive in bin/
 	@cd test && go run ./cmd/deploy --image ../bin/image
 
-rbac: ## What a default install may do, as tables; docs/security-model.md has a copy
-	@"$$(cd test && go run ./cluster/cmd/cluster find helm)" template attune charts/attune --namespace attune-system | go run ./charts/rbac
+rbac: ## What a default install may do, as tables, into docs/security-model.md
+	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" go test -count=1 -tags helm ./charts -run TestRightsInTheDocs -update
 
 mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm, into bin/mixin
 	@rm -rf bin/mixin && mkdir -p bin/mixin/dashboards bin/mixin/rules

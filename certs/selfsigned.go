@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -246,30 +248,27 @@ func (s *SelfSigned) serve(data Data) error {
 // watch wakes the loop of Start when the Secret or a configuration changes. Each object is watched by its name,
 // because the operator has rights for these objects alone. A failing watch costs time only (see recheck).
 func (s *SelfSigned) watch(ctx context.Context) {
-	s.watchOne(ctx, s.Secret, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-		return f.Core().V1().Secrets().Informer()
-	})
-	s.watchOne(ctx, s.Mutating, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-		return f.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
-	})
-	s.watchOne(ctx, s.Validating, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-		return f.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
-	})
+	s.watchOne(ctx, s.Secret, corev1.SchemeGroupVersion.WithResource("secrets"))
+	s.watchOne(ctx, s.Mutating, admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"))
+	s.watchOne(ctx, s.Validating, admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"))
 }
 
 // watchOne watches one object by name, until the context ends.
-func (s *SelfSigned) watchOne(ctx context.Context, name string, of func(informers.SharedInformerFactory) cache.SharedIndexInformer) {
+func (s *SelfSigned) watchOne(ctx context.Context, name string, of schema.GroupVersionResource) {
 	// A factory for each object, since the field selector is one for all informers of a factory.
 	factory := informers.NewSharedInformerFactoryWithOptions(s.Client, 0,
 		informers.WithNamespace(s.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}))
-	_, err := of(factory).AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { s.wake() },
-		UpdateFunc: func(any, any) { s.wake() },
-		DeleteFunc: func(any) { s.wake() },
-	})
+	informer, err := factory.ForResource(of)
+	if err == nil {
+		_, err = informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { s.wake() },
+			UpdateFunc: func(any, any) { s.wake() },
+			DeleteFunc: func(any) { s.wake() },
+		})
+	}
 	if err != nil {
 		s.Log.Error(err, "Watching failed; changes are seen late", "object", name, "every", recheck)
 		return

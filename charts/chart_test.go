@@ -1,11 +1,14 @@
 //go:build helm
 
+// Package charts checks what the chart renders, and writes into the docs what it grants.
 package charts
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -518,19 +521,34 @@ func guardOf(t *testing.T, r rendered) *admissionregistrationv1.ValidatingAdmiss
 	return found[at]
 }
 
-// TestRightsInTheDocs: what a default install may do is told as it is.
+var update = flag.Bool("update", false, "write docs/security-model.md")
+
+// TestRightsInTheDocs: what a default install may do is told as it is. make rbac writes it.
 func TestRightsInTheDocs(t *testing.T) {
-	rendered, err := template(t)
+	const file, begin, end = "../docs/security-model.md", "<!-- make rbac -->\n", "<!-- end of make rbac -->"
+	doc, err := os.ReadFile(file)
 	require.NoError(t, err)
-	want, err := Rights(strings.NewReader(rendered))
-	require.NoError(t, err)
-	doc, err := os.ReadFile("../docs/security-model.md")
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(doc), "<!-- make rbac -->\n")
+	before, rest, found := strings.Cut(string(doc), begin)
 	require.True(t, found)
-	told, _, found := strings.Cut(rest, "<!-- end of make rbac -->")
+	told, after, found := strings.Cut(rest, end)
 	require.True(t, found)
-	assert.Equal(t, strings.TrimSpace(want), strings.TrimSpace(told), "put what make rbac prints between the marks")
+	want := "\n"
+	granted := rights(t, render(t))
+	for _, account := range slices.Sorted(maps.Keys(granted)) {
+		want += fmt.Sprintf("`%s`:\n\n| where | group | resources | names | verbs |\n|---|---|---|---|---|\n", account)
+		for _, where := range slices.Sorted(maps.Keys(granted[account])) {
+			for _, rule := range granted[account][where] {
+				want += fmt.Sprintf("| %s | %s | %s | %s | %s |\n", cmp.Or(where, "everywhere"), cmp.Or(strings.Join(rule.APIGroups, ", "), "core"),
+					strings.Join(rule.Resources, ", "), cmp.Or(strings.Join(rule.ResourceNames, ", "), "any"), strings.Join(rule.Verbs, ", "))
+			}
+		}
+		want += "\n"
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(before+begin+want+end+after), 0o644))
+		told = want
+	}
+	assert.Equal(t, want, told, "run make rbac")
 }
 
 // TestDeployments: each program has pods, replicas, a ServiceAccount, a budget and metrics of its own, or there is one that is

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
@@ -64,11 +65,11 @@ func past() trail.Trail {
 
 // Savings implements ui.Caches.
 func (c Caches) Savings(context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
+	settings, pods := &settingsof.Settings{Pricing: settingsof.Pricing{CPUPerCoreHour: 0.03, MemoryPerGiBHour: 0.004, Currency: "€"}}, make([]*corev1.Pod, 3)
 	return func(rec *v1alpha1.AttuneRecommendation) report.Entry {
 		return report.Entry{
-			Workload: owner.IdentityOf(rec), Policy: rec.Spec.Policy.Name, Mode: rec.Spec.Mode, Pods: 3, Replicas: 3,
+			View:    savings.View{Recommendation: rec, Workload: owner.Workload{Replicas: 3}, Settings: settings, Pods: pods},
 			Figures: savings.Figures{Realised: savings.Pair{250, 1 << 30}, Potential: savings.Pair{620, -(128 << 20)}, NotCounted: c.NotCounted},
-			Pricing: settingsof.Pricing{CPUPerCoreHour: 0.03, MemoryPerGiBHour: 0.004, Currency: "€"},
 		}
 	}
 }

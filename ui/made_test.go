@@ -7,12 +7,16 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
+	policies "attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
+	workloads "attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/ui"
@@ -51,27 +55,26 @@ func (c Caches) All(_ context.Context, namespace string) (ui.Cluster, error) {
 
 // Explain implements ui.Caches.
 func (c Caches) Explain(_ context.Context, rec *v1alpha1.AttuneRecommendation, _ bool) ui.Explained {
-	answer, err := Live(rec).Explain()
+	answer, err := Live(rec)
 	if err != nil {
 		return ui.Explained{Problem: err.Error()}
 	}
 	return ui.Explained{Explanation: answer}
 }
 
-// Live is what a recommendation is explained by.
-func Live(rec *v1alpha1.AttuneRecommendation) explain.Live {
-	live := explain.Live{Recommendation: rec, Settings: settings(), Template: map[string]recommender.Size{}, Now: Now}
-	pod := explain.LivePod{TemplateHash: "6d4b75cb6d"}
+// Live explains a recommendation by a template and three pods that are as it says.
+func Live(rec *v1alpha1.AttuneRecommendation) (explain.Explanation, error) {
+	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-template-hash": "6d4b75cb6d"}}}
 	for _, c := range rec.Spec.Containers {
-		size := sizeOf(500, 1000, 1<<30, 2<<30)
-		live.Template[c.Name] = size
-		pod.Containers = append(pod.Containers, podview.Container{Name: c.Name, Size: size})
+		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: c.Name, Resources: podview.ToRequirements(sizeOf(500, 1000, 1<<30, 2<<30))})
 	}
+	view := savings.View{Recommendation: rec, Settings: &policies.Settings{Recommender: settings()}, Workload: workloads.Workload{Template: template}}
 	for i := range 3 {
+		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 		pod.Name = fmt.Sprintf("%s-6d4b75cb6d-%05d", rec.Spec.Workload.Name, i)
-		live.Pods = append(live.Pods, pod)
+		view.Pods = append(view.Pods, pod)
 	}
-	return live
+	return explain.Of(view, nil, Now)
 }
 
 // Usage implements ui.Caches: a week with days and nights, and a gap.
@@ -97,8 +100,8 @@ func (c Caches) Usage(_ context.Context, rec *v1alpha1.AttuneRecommendation) map
 	return out
 }
 
-func settings() *recommender.Settings {
-	return &recommender.Settings{
+func settings() recommender.Settings {
+	return recommender.Settings{
 		HistoryWindow: 7 * 24 * time.Hour, QueryStep: 5 * time.Minute, MinimumDataPoints: 48,
 		Of: [2]recommender.ResourceSettings{
 			recommender.CPU:    {Percentile: 95, OverheadPercent: 20, MinAllowed: 1, MaxAllowed: 4000, MaxChangePercent: 50, LimitsFollow: true, AllowDecrease: true},

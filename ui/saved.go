@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -57,9 +58,9 @@ func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func
 		e := of(rec)
 		sums.Add(e)
 		if i >= out.first && i < out.last {
-			w := report.RowOf(e, true)
+			w, id := report.RowOf(e, true), workload.IdentityOf(rec)
 			out.Rows = append(out.Rows, savedRow{
-				Name: e.Workload.String(), Path: pathOf(e.Workload), Realised: cells(w.Realised), Potential: cells(&w.Potential), NotCounted: report.Words(w.NotCounted),
+				Name: id.String(), Path: pathOf(id), Realised: cells(w.Realised), Potential: cells(&w.Potential), NotCounted: report.Words(w.NotCounted),
 			})
 		}
 	}

@@ -2,7 +2,7 @@
 // They are read-only and load nothing but themselves.
 //
 // NewHandler (handler.go) answers requests. It reads objects through Caches, makes a model of values of them (fleet.go,
-// namespace.go, workload.go with usage.go, node.go, saved.go, search.go), and has html/template fill
+// namespace.go with searches, workload.go with usage.go, node.go, saved.go), and has html/template fill
 // the files *.html with it (page.go), which escapes every name. What a page says of targets comes from package explain, what
 // is held from package held, what is saved from internal/savings/report, of nodes from internal/decision: the plugin
 // says the same. The package holds no client. Start reading there.
@@ -11,6 +11,8 @@ package ui
 import (
 	"context"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -76,3 +78,31 @@ func namespacePath(name string) string { return Path + "ns/" + segment(name) }
 
 // segment is a name as a part of a path.
 func segment(name string) string { return url.PathEscape(name) }
+
+// Pages is which part of a list a page has, and where the others are.
+type Pages struct {
+	// From and To count from 1; Total is the length of the list.
+	From, To, Total int
+	// Previous and Next are empty at the ends.
+	Previous, Next string
+	first, last    int
+}
+
+// pagesOf returns a page of a list at a path, which may have a query. A number beyond the list is that of its last page, one below 1 that of the first.
+func pagesOf(path string, page, total int) Pages {
+	pages := max(1, (total+mostRows-1)/mostRows)
+	page = min(max(page, 1), pages)
+	p := Pages{Total: total, first: (page - 1) * mostRows, last: min(page*mostRows, total)}
+	p.From, p.To = min(p.first+1, p.last), p.last
+	numbered := path + "?page="
+	if strings.Contains(path, "?") {
+		numbered = path + "&page="
+	}
+	if page > 1 {
+		p.Previous = numbered + strconv.Itoa(page-1)
+	}
+	if page < pages {
+		p.Next = numbered + strconv.Itoa(page+1)
+	}
+	return p
+}

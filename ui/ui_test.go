@@ -149,7 +149,7 @@ func TestTheWordsOfExplain(t *testing.T) {
 	for i := range caches.Recommendations {
 		rec := &caches.Recommendations[i]
 		page := words(t, get(t, caches, fmt.Sprintf("/ui/ns/%s/%s/%s", rec.Namespace, rec.Spec.Workload.Kind, rec.Spec.Workload.Name)).Body.String())
-		answer, err := Live(rec).Explain()
+		answer, err := Live(rec)
 		require.NoError(t, err)
 		text, err := answer.Human(false)
 		require.NoError(t, err)

@@ -100,8 +100,7 @@ func (d *decisions) Start(ctx context.Context) error {
 	return nil
 }
 
-// handler answers mostQuestions at a time, and more with 429. It checks the host before anything else, and then that no page
-// of another origin asks.
+// handler answers mostQuestions of this machine at a time, and more with 429.
 func (d *decisions) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+decision.Path+"{name}", d.leading(d.answer))
@@ -109,18 +108,7 @@ func (d *decisions) handler() http.Handler {
 		mux.Handle("GET /{$}", http.RedirectHandler(ui.Path, http.StatusFound))
 		mux.Handle("GET "+ui.Path, d.leading(d.pages.ServeHTTP))
 	}
-	answer := atMost(mostQuestions, mux, http.StatusTooManyRequests, "too many questions at once: ask again in a moment")
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !ports.LoopbackHost(r.Host) {
-			http.Error(w, fmt.Sprintf("host %q is not served here: forward a port and ask localhost", r.Host), http.StatusForbidden)
-			return
-		}
-		if ports.ForeignPage(r.Header.Get("Sec-Fetch-Site")) {
-			http.Error(w, "pages of other origins are not answered: type the address", http.StatusForbidden)
-			return
-		}
-		answer.ServeHTTP(w, r)
-	})
+	return ports.Local(ports.AtMost(mostQuestions, mux, http.StatusTooManyRequests, "too many questions at once: ask again in a moment"))
 }
 
 // leading answers with 503 where another replica leads.

@@ -20,12 +20,12 @@ func TestExpiryOfCertificates(t *testing.T) {
 	const metric = "attune_certificate_expiry_timestamp_seconds"
 	e := newExpiries()
 	var serves *tls.Certificate
-	e.add(certificateOfWebhook, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	e.of[certificateOfWebhook] = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if serves == nil {
 			return nil, errors.New("no serving certificate yet")
 		}
 		return serves, nil
-	})
+	}
 	assert.Zero(t, testutil.CollectAndCount(e, metric))
 
 	pair, err := certs.Own(time.Now(), "localhost")

@@ -94,7 +94,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, 
 	if err != nil {
 		return ui.Explained{Problem: "The pods of the workload could not be read from the cache."}
 	}
-	answer, err := explain.Of(view, p.now()).Explain()
+	answer, err := explain.Of(view, nil, p.now())
 	if err != nil {
 		return ui.Explained{Problem: err.Error()}
 	}
@@ -116,19 +116,11 @@ func (p pages) whole(ctx context.Context, cached *v1alpha1.AttuneRecommendation)
 // workload that cannot be read is the zero value.
 func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings *policy.Settings) (savings.View, error) {
 	id := workload.IdentityOf(rec)
-	view := savings.View{Recommendation: rec, Workload: p.workload(ctx, id), Settings: settings}
+	view := savings.View{Recommendation: rec, Settings: settings}
+	view.Workload, _, _ = owners.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
 	pods, err := owners.Pods(ctx, p.client, id)
 	view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })
 	return view, err
-}
-
-// workload returns the zero value where it is not in the cache.
-func (p pages) workload(ctx context.Context, id workload.Identity) workload.Workload {
-	w, _, err := owners.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return workload.Workload{}
-	}
-	return w
 }
 
 // settingsOf returns the settings of the policy that a recommendation names; nil with an error.
@@ -200,7 +192,7 @@ func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation)
 	}
 	return func(rec *v1alpha1.AttuneRecommendation) report.Entry {
 		view, _ := p.view(ctx, rec, settings(rec)) // without pods the savings are those of the template
-		return report.EntryOf(view, view.Compute())
+		return report.Entry{View: view, Figures: view.Compute()}
 	}
 }
 

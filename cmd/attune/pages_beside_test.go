@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/event/told"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
@@ -53,13 +54,13 @@ func TestPagesSavings(t *testing.T) {
 	whole.Status.Originals = nil
 	settings, err := p.settingsOf(t.Context(), whole)
 	require.NoError(t, err)
-	id := workload.IdentityOf(whole)
-	view := savings.View{Recommendation: whole, Workload: p.workload(t.Context(), id), Settings: settings, Pods: []*corev1.Pod{podOf(t, p)}}
+	sized, _, err := owners.Workload(t.Context(), p.client, p.sized, workload.IdentityOf(whole))
+	require.NoError(t, err)
+	view := savings.View{Recommendation: whole, Workload: sized, Settings: settings, Pods: []*corev1.Pod{podOf(t, p)}}
 	got := p.Savings(t.Context())(cachedRec(t, p))
-	assert.Equal(t, report.Entry{
-		Workload: id, Policy: "api", Mode: v1alpha1.UpdateAuto, Pods: 1, Replicas: view.Workload.Replicas, Figures: view.Compute(),
-		Pricing: policy.Pricing{CPUPerCoreHour: 0.03, Currency: "€"},
-	}, got)
+	assert.Equal(t, report.RowOf(report.Entry{View: view, Figures: view.Compute()}, true), report.RowOf(got, true))
+	assert.Equal(t, view.Compute(), got.Figures)
+	assert.Equal(t, policy.Pricing{CPUPerCoreHour: 0.03, Currency: "€"}, got.Settings.Pricing)
 	assert.EqualValues(t, 300, got.Figures.Potential[recommender.CPU], "500m to 200m of one pod")
 
 	rec := cachedRec(t, p)

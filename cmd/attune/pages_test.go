@@ -21,9 +21,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
 	"attune.io/attune/ui"
 	"attune.io/attune/usage/history"
 )
@@ -93,13 +93,13 @@ func TestPagesExplain(t *testing.T) {
 	assert.Empty(t, got.Note)
 	settings, err := p.settingsOf(t.Context(), whole)
 	require.NoError(t, err)
-	size := podview.FromResources(v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("500m")), MemoryRequest: ptr.To(resource.MustParse("1Gi"))})
-	live := explain.Live{
-		Recommendation: whole, Settings: &settings.Recommender, Now: p.now(), Template: podview.TemplateSizes(nil),
-		Pods: []explain.LivePod{{Name: "web-7c9f8d6b5-aaaaa", TemplateHash: "7c9f8d6b5", Containers: []podview.Container{{Name: "app", Size: size}}}},
-	}
-	live.Template["app"] = size
-	want, err := live.Explain()
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+	}}}}}
+	want, err := explain.Of(savings.View{
+		Recommendation: whole, Settings: settings, Workload: workload.Workload{Template: &corev1.PodTemplateSpec{Spec: spec}},
+		Pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-7c9f8d6b5-aaaaa", Labels: map[string]string{"pod-template-hash": "7c9f8d6b5"}}, Spec: spec}},
+	}, nil, p.now())
 	require.NoError(t, err)
 	assert.Equal(t, want, got.Explanation)
 	assert.Equal(t, "percentile", got.Containers[0].Steps[0].Name)

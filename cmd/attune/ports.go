@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -82,7 +81,7 @@ func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 // serveMetrics serves /metrics: without TLS to every client or, with --metrics-secure, over TLS to the readers
 // that the API server allows.
 func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m meters) error {
-	handler := atMost(mostScrapes, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}),
+	handler := ports.AtMost(mostScrapes, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}),
 		http.StatusServiceUnavailable, "two scrapes are under way: try again")
 	var secure *tls.Config
 	if c.process.metricsSecure && c.process.metricsAddress != switchedOff {
@@ -91,7 +90,7 @@ func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m me
 		if secure, err = ownCertificate(); err != nil {
 			return err
 		}
-		m.certificates.add(certificateOfMetrics, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &secure.Certificates[0], nil })
+		m.certificates.of[certificateOfMetrics] = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &secure.Certificates[0], nil }
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
@@ -136,21 +135,6 @@ func callers(handler http.Handler, dropped prometheus.Counter) *http.Server {
 
 // mostScrapes of the metrics at once: a scrape writes a series for every container, under a lock that the loops need.
 const mostScrapes = 2
-
-// atMost limits the requests that are handled at the same time. A further one is answered with a status and a message at
-// once.
-func atMost(most int, handler http.Handler, status int, message string) http.Handler {
-	turns := make(chan struct{}, most)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case turns <- struct{}{}:
-			defer func() { <-turns }()
-			handler.ServeHTTP(w, r)
-		default:
-			http.Error(w, message, status)
-		}
-	})
-}
 
 // meters holds the metrics of what this package makes; the loops register their own.
 type meters struct {
@@ -206,8 +190,7 @@ const (
 )
 
 // readers lets a client read the metrics only if the API server knows its bearer token and allows its user to
-// `get` the path /metrics. It keeps verdicts, so that a scrape costs no question to the API server. mutex guards
-// judged and letIn, of which each has mostJudged entries at most.
+// `get` the path /metrics. It keeps verdicts, so that a scrape costs no question to the API server.
 type readers struct {
 	// api sends TokenReviews and SubjectAccessReviews.
 	api   kubernetes.Interface
@@ -216,12 +199,10 @@ type readers struct {
 	// address where a reader was let in, again for tokens that were let in before. They are separate, so that a
 	// flood of made-up tokens does not lock out a scraper.
 	asks, nearby, again flowcontrol.RateLimiter
-
-	mutex sync.Mutex
-	// judged holds verdicts by the hash of the token.
-	judged map[[sha256.Size]byte]verdict
-	// letIn are the addresses that readers were let in from, and when last.
-	letIn map[string]time.Time
+	// passed and refused hold the last verdicts, by the hash of the token, so that a memory dump holds none. They are two, because
+	// made-up tokens must not push out those of readers. letIn has when a reader was let in last, by address. Of each the
+	// mostJudged that were used last are kept.
+	passed, refused, letIn *lru.Cache
 }
 
 // verdict is the answer to a token, as an HTTP status, and the time of the question.
@@ -234,11 +215,11 @@ type verdict struct {
 // newReaders makes a readers that knows no token. Each of the three limits has its own bucket.
 func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
 	few := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(askedEach, askedAtOnce) }
-	return &readers{api: api, clock: c, asks: few(), nearby: few(), again: few(), judged: map[[sha256.Size]byte]verdict{}, letIn: map[string]time.Time{}}
+	return &readers{api: api, clock: c, asks: few(), nearby: few(), again: few(), passed: lru.New(mostJudged), refused: lru.New(mostJudged), letIn: lru.New(mostJudged)}
 }
 
 // only serves the requests of readers, and answers all others with 401, 403, 429 or 503. The check comes before a
-// scrape takes its turn (atMost), so that a stranger cannot take the turns.
+// scrape takes its turn (ports.AtMost), so that a stranger cannot take the turns.
 func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -249,7 +230,7 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 		from, _, _ := net.SplitHostPort(r.RemoteAddr)
 		switch status := x.judge(r.Context(), log, token, from); status {
 		case http.StatusOK:
-			x.letInFrom(from)
+			x.letIn.Add(from, x.clock.Now())
 			handler.ServeHTTP(w, r)
 		default:
 			http.Error(w, http.StatusText(status), status)
@@ -263,12 +244,12 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string) int {
 	// A clock that was set back must not keep verdicts for ever, hence the absolute value of the age.
 	key, now := sha256.Sum256([]byte(token)), x.clock.Now()
-	last, known := x.known(key)
+	last := x.known(key)
 	age := now.Sub(last.at).Abs()
-	if known && age < judgedFor {
+	if age < judgedFor {
 		return last.status
 	}
-	inFavour := known && last.status == http.StatusOK && age < judgedAtMost
+	inFavour := last.status == http.StatusOK && age < judgedAtMost
 	// The limit that a token falls under depends on what is known of it and of its address.
 	asks := x.asks
 	switch {
@@ -293,7 +274,12 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 		}
 		return http.StatusServiceUnavailable
 	}
-	x.keep(key, verdict{status, now})
+	if status == http.StatusOK {
+		x.passed.Add(key, verdict{status, now})
+		return status
+	}
+	x.passed.Remove(key)
+	x.refused.Add(key, verdict{status, now})
 	return status
 }
 
@@ -326,48 +312,18 @@ func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	return http.StatusOK, nil
 }
 
-// known returns the last verdict on a token. Tokens are stored as hashes, so that a memory dump holds none.
-func (x *readers) known(key [sha256.Size]byte) (verdict, bool) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	v, ok := x.judged[key]
-	return v, ok
-}
-
-// keep stores a verdict. Where there are mostJudged already, the refused and the old ones go: made-up tokens must
-// not push out those of readers.
-func (x *readers) keep(key [sha256.Size]byte, v verdict) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	if len(x.judged) >= mostJudged {
-		for other, of := range x.judged {
-			if of.status != http.StatusOK || v.at.Sub(of.at) >= judgedAtMost {
-				delete(x.judged, other)
-			}
-		}
+// known returns the last verdict on a token; the zero value: there is none.
+func (x *readers) known(key [sha256.Size]byte) verdict {
+	found, ok := x.passed.Get(key)
+	if !ok {
+		found, _ = x.refused.Get(key)
 	}
-	// Where all places are taken by readers, the verdict is not kept: the token is reviewed again at its next
-	// request.
-	if len(x.judged) < mostJudged {
-		x.judged[key] = v
-	}
+	last, _ := found.(verdict)
+	return last
 }
 
 // wasLetIn returns whether a reader was let in from an address within judgedAtMost.
 func (x *readers) wasLetIn(from string) bool {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	at, ok := x.letIn[from]
-	return ok && x.clock.Since(at).Abs() < judgedAtMost
-}
-
-// letInFrom records an address, and forgets those that are too old.
-func (x *readers) letInFrom(address string) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	now := x.clock.Now()
-	maps.DeleteFunc(x.letIn, func(_ string, at time.Time) bool { return now.Sub(at).Abs() >= judgedAtMost })
-	if _, known := x.letIn[address]; known || len(x.letIn) < mostJudged {
-		x.letIn[address] = now
-	}
+	at, ok := x.letIn.Get(from)
+	return ok && x.clock.Since(at.(time.Time)).Abs() < judgedAtMost
 }

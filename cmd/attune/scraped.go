@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,11 +102,8 @@ func (r scrapedPods) NodeOf(ctx context.Context, pod embedded.Pod) (string, erro
 // There returns whether a pod is in the cache. It is true where the cache fails, so that a failing cache drops
 // nothing.
 func (r scrapedPods) There(namespace, name string) bool {
-	if !r.cached(namespace) {
-		return false
-	}
-	err := r.cache.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Pod{}, client.UnsafeDisableDeepCopy)
-	return !apierrors.IsNotFound(err)
+	found, err := r.pod(context.Background(), embedded.Pod{Namespace: namespace, Name: name})
+	return err != nil || found.Name != ""
 }
 
 // pod of the cache, which is not to be changed; an empty one where it is not there.

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"attune.io/attune/internal/ports"
 )
 
 func TestFewScrapesAtOnce(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
-	handler := atMost(mostScrapes, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	handler := ports.AtMost(mostScrapes, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		began <- struct{}{}
 		<-end
 	}), http.StatusServiceUnavailable, "try again")

@@ -51,7 +51,7 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	// Metrics come before the manager, because the webhook server takes them.
 	m := newMeters(&c.Options, registry)
 	if provider != nil {
-		m.certificates.add(certificateOfWebhook, provider.GetCertificate)
+		m.certificates.of[certificateOfWebhook] = provider.GetCertificate
 	}
 	mgr, err := newManager(c, provider, m)
 	if err != nil {

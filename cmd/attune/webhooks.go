@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
@@ -71,11 +70,10 @@ const (
 type getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // expiries shows until when the certificates are valid that are served (prometheus.Collector). They are read at each
-// scrape: a certificate is replaced without an event. mutex guards of.
+// scrape: a certificate is replaced without an event. of is complete before the metrics are served.
 type expiries struct {
-	mutex sync.Mutex
-	desc  *prometheus.Desc
-	of    map[string]getCertificate
+	desc *prometheus.Desc
+	of   map[string]getCertificate
 }
 
 func newExpiries() *expiries {
@@ -86,20 +84,11 @@ func newExpiries() *expiries {
 	}
 }
 
-// add a certificate by its name.
-func (e *expiries) add(name string, get getCertificate) {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	e.of[name] = get
-}
-
 // Describe implements prometheus.Collector.
 func (e *expiries) Describe(to chan<- *prometheus.Desc) { to <- e.desc }
 
 // Collect implements prometheus.Collector. A certificate that is not there yet has no series.
 func (e *expiries) Collect(to chan<- prometheus.Metric) {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
 	for name, get := range e.of {
 		if cert, err := get(nil); err == nil && cert != nil && cert.Leaf != nil {
 			to <- prometheus.MustNewConstMetric(e.desc, prometheus.GaugeValue, float64(cert.Leaf.NotAfter.Unix()), name)

@@ -13,7 +13,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -117,11 +116,8 @@ func lookAt(ctx context.Context, c client.Client, scope doctor.Scope, version st
 func lease(ctx context.Context, c client.Client, operator string) (read doctor.Read[coordinationv1.Lease]) {
 	var one coordinationv1.Lease
 	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, &one)
-	switch {
-	case err == nil:
+	if read.Err = client.IgnoreNotFound(err); err == nil {
 		read.Value = []coordinationv1.Lease{one}
-	case !apierrors.IsNotFound(err):
-		read.Err = err
 	}
 	return read
 }

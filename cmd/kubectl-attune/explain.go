@@ -69,9 +69,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 		return err
 	}
 	view.Pods = pods[workload.IdentityOf(view.Recommendation)]
-	live := explain.Of(view, env.now())
-	live.Fields = fields
-	answer, err := live.Explain()
+	answer, err := explain.Of(view, fields, env.now())
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ type recommendation struct {
 }
 
 // add appends the rows of one workload.
-// The containers of the explanation and of the recommendation are in the same order (explain.Live).
+// The containers of the explanation and of the recommendation are in the same order (explain.Of).
 func (r *recommendationReport) add(from explained) {
 	// A workload that cannot be read has no template: Current is then empty, and Savings are nil.
 	rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)

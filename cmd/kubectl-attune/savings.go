@@ -47,7 +47,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	entries, figures := make([]report.Entry, len(views)), map[*corev1.Pod]savings.Figures{}
 	for i, view := range views {
 		view.Pods = pods[workload.IdentityOf(view.Recommendation)]
-		entries[i] = report.EntryOf(view, view.Compute())
+		entries[i] = report.Entry{View: view, Figures: view.Compute()}
 		for _, pod := range view.Pods {
 			figures[pod] = view.OfPod(pod)
 		}

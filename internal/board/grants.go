@@ -21,9 +21,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/internal/table"
 	"attune.io/attune/recommender"
 )
 
@@ -169,4 +171,46 @@ func (t *Grants) of(m *marks, workload types.NamespacedName, pod types.UID) stri
 		return NotLookedAt
 	}
 	return m.why[pod]
+}
+
+// Confirmed is until when the stored targets of recommendations hold: the time of the newest usage data
+// with which the policy loop has found them unchanged. Storing that time in each object would be most of
+// the operator's writes.
+//
+// The stored time is never newer than the one here, so that a loss is harmless: targets only look older
+// than they are. It is safe for concurrent use; the zero value is empty.
+type Confirmed struct {
+	table.Table[types.NamespacedName, time.Time]
+}
+
+// Confirm notes that a recommendation's stored targets hold by usage data until a time (kept in whole
+// seconds). It returns the time that was known before; zero: none.
+func (t *Confirmed) Confirm(recommendation types.NamespacedName, until time.Time) (before time.Time) {
+	t.Change(recommendation, func(known time.Time) time.Time {
+		before = known
+		return until.UTC().Truncate(time.Second)
+	})
+	return before
+}
+
+// Largest is the largest node that the policy loop has seen, or remembers in recommendations. It never falls while the
+// process lives, so that a node pool that scaled down does not delete true history. It is safe for concurrent use; the zero
+// value knows no node.
+type Largest struct {
+	mutex        sync.RWMutex
+	cores, bytes float64
+}
+
+// Raise notes a node; 0: not known.
+func (l *Largest) Raise(cores, bytes float64) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.cores, l.bytes = max(l.cores, cores), max(l.bytes, bytes)
+}
+
+// Node is the largest that is known, by each of its resources; 0: none is.
+func (l *Largest) Node() (cores, bytes float64) {
+	l.mutex.RLock()
+	defer l.mutex.RUnlock()
+	return l.cores, l.bytes
 }

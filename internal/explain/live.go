@@ -18,64 +18,27 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Live holds what a workload of the cluster is explained from. Only Recommendation and Now are needed.
-type Live struct {
-	// Recommendation as stored by the operator.
-	Recommendation *v1alpha1.AttuneRecommendation
-	// Settings of the policy; nil: they are not known, and there is no next step.
-	Settings *recommender.Settings
-	// Fields are the settings with the level that set each; nil: they are not known.
-	Fields []policy.Field
-	// Template holds the sizes of the pod template by container; nil: it is not known.
-	Template map[string]recommender.Size
-	// Unreadable is why there is no pod template to read; empty: there is one, or it is not known.
-	Unreadable string
-	// Pods are the running pods; nil: none are shown.
-	Pods []LivePod
-	// Now is the time of the next step. Floors that were learned from harm decay until then.
-	Now time.Time
+// live is what a workload of the cluster is explained from.
+type live struct {
+	savings.View
+	// template holds the sizes of the pod template by container; nil: it is not known.
+	template map[string]recommender.Size
+	// sizes are those of the containers of each pod, by name.
+	sizes []map[string]podview.Container
+	// now is the time of the next step. Floors that were learned from harm decay until then.
+	now time.Time
 }
 
-// LivePod is a running pod and the sizes of its containers.
-type LivePod struct {
-	// Name of the pod.
-	Name string
-	// TemplateHash is that of the pod's template. The originals are stored by it.
-	TemplateHash string
-	// Containers are those of the pod, with the sizes that they have at present.
-	Containers []podview.Container
-}
-
-// Of returns the Live of what savings are computed from, too. Under the strategy Node there is no next step: a pod's next size
-// depends on its node and on the other pods there.
-func Of(v savings.View, now time.Time) Live {
-	live := Live{
-		Recommendation: v.Recommendation, Template: podview.TemplateSizes(v.Workload.Template), Unreadable: v.Workload.Unreadable,
-		Pods: LivePods(v.Pods), Now: now,
+// Of explains a workload of the cluster by what its savings are computed from, too. fields are the settings with the level that
+// set each; nil: they are not known. A container's own Current and Next are those of the first pod that would change, else of the
+// first pod, else of the template. Without settings there is no next step, nor under the strategy Node: a pod's next size depends
+// on its node and on the other pods there. An error means that the recommendation cannot be read, such as one of another version.
+func Of(v savings.View, fields []policy.Field, now time.Time) (Explanation, error) {
+	v.Pods = slices.SortedFunc(slices.Values(v.Pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	l, rec := live{View: v, template: podview.TemplateSizes(v.Workload.Template), now: now}, v.Recommendation
+	for _, pod := range v.Pods { // once for all containers
+		l.sizes = append(l.sizes, podview.ByName(podview.Read(pod)))
 	}
-	if v.Settings != nil && v.Settings.Strategy != v1alpha1.StrategyNode {
-		live.Settings = &v.Settings.Recommender
-	}
-	return live
-}
-
-// LivePods are the pods that run and are not being deleted, sorted by name.
-func LivePods(pods []*corev1.Pod) []LivePod {
-	var live []LivePod
-	for _, pod := range pods {
-		if podview.Running(pod) {
-			live = append(live, LivePod{Name: pod.Name, TemplateHash: podview.TemplateHash(pod), Containers: podview.Read(pod)})
-		}
-	}
-	slices.SortFunc(live, func(a, b LivePod) int { return cmp.Compare(a.Name, b.Name) })
-	return live
-}
-
-// Explain explains the workload. A container's own Current and Next are those of the first pod that would change,
-// else of the first pod, else of the template. An error means that the recommendation cannot be read, such as one
-// of another version.
-func (l Live) Explain() (Explanation, error) {
-	rec := l.Recommendation
 	answer := Explanation{
 		Workload: &Workload{
 			Namespace: rec.Namespace,
@@ -84,10 +47,10 @@ func (l Live) Explain() (Explanation, error) {
 			Policy:    policy.NameOf(rec.Spec.Policy),
 			Mode:      string(rec.Spec.Mode),
 
-			Unreadable: l.Unreadable,
+			Unreadable: v.Workload.Unreadable,
 		},
 		Containers: []Container{},
-		Settings:   SettingsOf(l.Fields, rec),
+		Settings:   SettingsOf(fields, rec),
 	}
 	// Containers keep the order of the recommendation; callers rely on it.
 	for i := range rec.Spec.Containers {
@@ -102,56 +65,47 @@ func (l Live) Explain() (Explanation, error) {
 
 // container explains one container. The stored holds and steps are those of the recommendation; addPods adds those
 // of the next step.
-// Without Settings it has no next step.
-func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
+func (l live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 	confidence, err := strconv.ParseFloat(stored.Confidence, 64)
 	if err != nil {
 		return Container{}, fmt.Errorf("container %s has the confidence %q, which is no number: the operator of another version wrote it", stored.Name, stored.Confidence)
 	}
-	template := display.AmountsOf(l.Template[stored.Name])
 	explained := Container{
 		Name:       stored.Name,
 		Confidence: confidence,
 		DataPoints: int(stored.DataPoints),
-		Current:    template,
+		Current:    display.AmountsOf(l.template[stored.Name]),
 		Target:     display.AmountsOf(podview.FromResources(stored.Target)),
 		Holds:      append([]Hold{}, stored.Holds...),
 		Steps:      append([]Step{}, stored.Steps...),
 	}
-	if l.Settings == nil {
-		return explained, nil
+	if l.Settings != nil && l.Settings.Strategy != v1alpha1.StrategyNode {
+		l.addPods(&explained, stored)
 	}
-	l.addPods(&explained, stored)
 	return explained, nil
 }
 
-// heading returns where the stored recommendation leads. Settings must be known.
-func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
+// addPods adds the next step of every pod that has the container. Where there is neither a pod nor a template to
+// start from, there is no next step. Settings must be known.
+func (l live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
+	var shown *step
 	to := heading{
-		move:  recommender.Move{Container: stored.Name, Settings: *l.Settings, Largest: podview.LargestNode(l.Recommendation.Spec.LargestNode)},
+		move:  recommender.Move{Container: stored.Name, Settings: l.Settings.Recommender, Largest: podview.LargestNode(l.Recommendation.Spec.LargestNode)},
 		holds: stored.Holds,
 	}
 	if stored.MemoryLimitFloor != nil {
 		to.move.MemoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
 	}
-	return to
-}
-
-// addPods adds the next step of every pod that has the container. Where there is neither a pod nor a template to
-// start from, there is no next step.
-func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
-	var shown *step
-	to := l.heading(stored)
 	next := func(live, original recommender.Size) *step { // by the function that the workload loop plans with
-		target := tuning.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.Now)
+		target := tuning.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.now)
 		return &step{live: live, change: to.toward(target, live, original)}
 	}
 	// The template is shown where no pod runs. The first pod replaces it.
-	if template, known := l.Template[stored.Name]; known {
+	if template, known := l.template[stored.Name]; known {
 		shown = next(template, template)
 	}
-	for _, pod := range l.Pods {
-		has, ok := podview.ByName(pod.Containers)[stored.Name]
+	for i, pod := range l.Pods {
+		has, ok := l.sizes[i][stored.Name]
 		if !ok {
 			continue
 		}
@@ -185,11 +139,11 @@ func (s step) moves() bool { return s.change.Next != s.live }
 
 // original returns the size that the container had before attune: what the operator recorded for the pod's
 // template, else the size in the template, else the present one.
-func (l Live) original(pod LivePod, container string, live recommender.Size) recommender.Size {
-	if size, noted := podview.OriginalsOf(l.Recommendation, pod.TemplateHash)[container]; noted {
+func (l live) original(pod *corev1.Pod, container string, live recommender.Size) recommender.Size {
+	if size, noted := podview.OriginalsOf(l.Recommendation, podview.TemplateHash(pod))[container]; noted {
 		return size
 	}
-	if template, known := l.Template[container]; known {
+	if template, known := l.template[container]; known {
 		return template
 	}
 	return live

@@ -3,14 +3,19 @@ package explain_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -41,34 +46,37 @@ func stored() *v1alpha1.AttuneRecommendation {
 	}
 }
 
-func pod(name string, has recommender.Size) explain.LivePod {
-	return explain.LivePod{Name: name, TemplateHash: "one", Containers: []podview.Container{{Name: "app", Size: has}}}
+func pod(name string, has recommender.Size) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-template-hash": "one"}}, Spec: template(has).Spec}
 }
 
-func live(rec *v1alpha1.AttuneRecommendation, pods ...explain.LivePod) explain.Live {
-	s := settings()
-	return explain.Live{
+func template(has recommender.Size) *corev1.PodTemplateSpec {
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: podview.ToRequirements(has)}}}}
+}
+
+func live(rec *v1alpha1.AttuneRecommendation, pods ...*corev1.Pod) savings.View {
+	return savings.View{
 		Recommendation: rec,
-		Settings:       &s,
-		Template:       map[string]recommender.Size{"app": size(500, 1000, 1<<30, 2<<30)},
+		Settings:       &policy.Settings{Recommender: settings()},
+		Workload:       workload.Workload{Template: template(size(500, 1000, 1<<30, 2<<30))},
 		Pods:           pods,
 	}
 }
 
-func only(t *testing.T, l explain.Live) explain.Container {
+func only(t *testing.T, v savings.View) explain.Container {
 	t.Helper()
-	answer, err := l.Explain()
+	answer, err := explain.Of(v, nil, time.Time{})
 	require.NoError(t, err)
 	require.Len(t, answer.Containers, 1)
 	return answer.Containers[0]
 }
 
 func TestLiveTakesEveryPodsOwnStep(t *testing.T) {
-	answer, err := live(stored(),
+	answer, err := explain.Of(live(stored(),
 		pod("web-1", size(200, 400, 1<<30, 2<<30)),
 		pod("web-2", size(500, 1000, 1<<30, 2<<30)),
 		pod("web-3", size(300, 600, 1<<30, 2<<30)),
-	).Explain()
+	), nil, time.Time{})
 	require.NoError(t, err)
 	golden(t, "live.json", asJSON(t, answer))
 	for name, wide := range map[string]bool{"live.txt": false, "live-wide.txt": true} {
@@ -136,13 +144,13 @@ func TestLiveWithoutSettingsHasNoNextStep(t *testing.T) {
 
 func TestLiveWithoutTemplate(t *testing.T) {
 	l := live(stored())
-	l.Template = nil
+	l.Workload.Template = nil
 	container := only(t, l)
 	assert.Equal(t, explain.Amounts{}, container.Current)
 	assert.Equal(t, explain.Amounts{}, container.Next)
 
 	l = live(stored(), pod("web-1", size(500, 2000, 1<<30, 1<<30)))
-	l.Template = nil
+	l.Workload.Template = nil
 	container = only(t, l)
 	assert.Equal(t, "250m", deref(container.Next.CPURequest))
 	assert.Equal(t, "1", deref(container.Next.CPULimit), "the ratio it has is all there is to keep")
@@ -167,7 +175,7 @@ func TestLiveDoesNotRepeatAStoredStep(t *testing.T) {
 func TestLiveRefusesAConfidenceThatIsNoNumber(t *testing.T) {
 	rec := stored()
 	rec.Spec.Containers[0].Confidence = "high"
-	_, err := live(rec).Explain()
+	_, err := explain.Of(live(rec), nil, time.Time{})
 	assert.EqualError(t, err, `AttuneRecommendation shop/deployment-web: container app has the confidence "high", which is no number: the operator of another version wrote it`)
 }
 
@@ -182,12 +190,12 @@ func TestDifferences(t *testing.T) {
 	assert.Empty(t, only(t, live(rec)).Differences(), "what is held differs in nothing")
 
 	l := live(stored())
-	l.Template["app"] = size(0, 0, 1<<30, 0)
+	l.Workload.Template = template(size(0, 0, 1<<30, 0))
 	different = only(t, l).Differences()
 	require.NotEmpty(t, different)
 	assert.Nil(t, different[0].Current, "a request that the template does not set")
 
-	l.Template["app"] = size(210, 420, 1<<30, 2<<30)
+	l.Workload.Template = template(size(210, 420, 1<<30, 2<<30))
 	assert.Empty(t, only(t, l).Differences(), "a change within the dead band is not worth making")
 }
 

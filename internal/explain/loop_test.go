@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -46,10 +47,7 @@ func TestNextIsWhatTheLoopDoes(t *testing.T) {
 			require.Len(t, decided.Writes, 1, "%+v", decided.Status.Conditions)
 			require.Len(t, decided.Writes[0].Plan.Moves, 1)
 
-			answer, err := explain.Live{
-				Recommendation: view.Rec, Settings: &view.Policy.Settings.Recommender, Now: view.Now,
-				Pods: []explain.LivePod{{Name: "web-1", TemplateHash: "abc", Containers: podview.Read(view.Pods[0])}},
-			}.Explain()
+			answer, err := explain.Of(savings.View{Recommendation: view.Rec, Settings: &view.Policy.Settings, Pods: view.Pods}, nil, view.Now)
 			require.NoError(t, err)
 			assert.Equal(t, display.AmountsOf(decided.Writes[0].Plan.Moves[0].To), answer.Containers[0].Next)
 		})

@@ -47,7 +47,7 @@ var owedFamilies = map[string]int{
 
 // owedSmall are packages with one importer and few lines.
 var owedSmall = []string{
-	"charts", "internal/autoscale/lookup", "internal/savings/removable", "internal/uninstall",
+	"internal/autoscale/lookup", "internal/savings/removable", "internal/uninstall",
 }
 
 // onePerIdea are exported names that mean one thing each, and the packages that still define them.

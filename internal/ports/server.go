@@ -9,6 +9,7 @@ package ports
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -148,9 +149,39 @@ func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// LoopbackHost returns whether the Host header is a loopback name. Another name means that a web page made a
+// AtMost limits the requests that are handled at the same time. A further one is answered with a status and a message at
+// once.
+func AtMost(most int, handler http.Handler, status int, message string) http.Handler {
+	turns := make(chan struct{}, most)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			handler.ServeHTTP(w, r)
+		default:
+			http.Error(w, message, status)
+		}
+	})
+}
+
+// Local serves requests of this machine alone. It checks the host before anything else, and then that no page of another origin
+// asks.
+func Local(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !loopbackHost(r.Host):
+			http.Error(w, fmt.Sprintf("host %q is not served here: ask localhost, through a forwarded port", r.Host), http.StatusForbidden)
+		case foreignPage(r.Header.Get("Sec-Fetch-Site")):
+			http.Error(w, "pages of other origins are not answered: type the address", http.StatusForbidden)
+		default:
+			handler.ServeHTTP(w, r)
+		}
+	})
+}
+
+// loopbackHost returns whether the Host header is a loopback name. Another name means that a web page made a
 // browser ask here under a name of its own (DNS rebinding).
-func LoopbackHost(host string) bool {
+func loopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
@@ -159,8 +190,8 @@ func LoopbackHost(host string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ForeignPage returns whether the header Sec-Fetch-Site says that a page of another origin makes the browser ask. A person
+// foreignPage returns whether the header Sec-Fetch-Site says that a page of another origin makes the browser ask. A person
 // who types the address asks with "none", the pages themselves with "same-origin", and what is no browser without one.
-func ForeignPage(fetchSite string) bool {
+func foreignPage(fetchSite string) bool {
 	return fetchSite != "" && fetchSite != "none" && fetchSite != "same-origin"
 }

@@ -1,7 +1,7 @@
 // Package savings computes what targets save, for policies' status, the metrics and the plugin: one formula for all of
 // them. It is pure.
 //
-// savings.go has the formula for one request (Of), what is held (HeldBy) and what an amount is worth (Monthly).
+// savings.go has the formula for one request (Of), what is held (heldBy) and what an amount is worth (Monthly).
 // workload.go applies them to a workload and its running pods.
 package savings
 
@@ -57,41 +57,31 @@ func Times(difference recommender.Amount, replicas int32) recommender.Amount {
 	return recommender.Amount(low)
 }
 
-// HeldBy returns why a container's target is not applied to a resource; nil: nothing holds it. Besides the stored
-// holds it is the rule that a request is only lowered with allowDecrease. The hold NotRunning is none: the target is
-// for the next pods.
-func HeldBy(holds []v1alpha1.Hold, settings *recommender.Settings, r recommender.Resource, from, to recommender.Amount) *v1alpha1.Hold {
-	if stored := storedHold(holds, r); stored != nil {
-		return stored
-	}
-	if decreaseNotAllowed(settings, r, from, to) {
-		return &v1alpha1.Hold{Resource: r.String(), Reason: string(recommender.DecreaseNotAllowed), Message: r.String() + " is lowered only with allowDecrease"}
-	}
-	return nil
-}
+// notAllowed says that a request may only be raised.
+var notAllowed = [2]string{recommender.CPU: "cpu is lowered only with allowDecrease", recommender.Memory: "memory is lowered only with allowDecrease"}
 
-// storedHold returns the first stored hold of the resource that counts, or nil.
-func storedHold(holds []v1alpha1.Hold, r recommender.Resource) *v1alpha1.Hold {
+// heldBy returns why a container's target is not applied to a resource: a word, and a sentence; both empty: nothing holds it.
+// Besides the stored holds it is the rule that a request is only lowered with allowDecrease. The hold NotRunning is none: the
+// target is for the next pods.
+func heldBy(holds []v1alpha1.Hold, settings *recommender.Settings, r recommender.Resource, from, to recommender.Amount) (reason, message string) {
 	for i := range holds {
 		if holds[i].Resource == r.String() && holds[i].Reason != string(recommender.NotRunning) {
-			return &holds[i]
+			return holds[i].Reason, holds[i].Message
 		}
 	}
-	return nil
-}
-
-// decreaseNotAllowed reports whether the change would lower a request that may only be raised.
-func decreaseNotAllowed(settings *recommender.Settings, r recommender.Resource, from, to recommender.Amount) bool {
-	return 0 < to && to < from && !settings.Of[r].AllowDecrease
+	if 0 < to && to < from && !settings.Of[r].AllowDecrease {
+		return string(recommender.DecreaseNotAllowed), notAllowed[r]
+	}
+	return "", ""
 }
 
 // Target returns what the targets of one container save over all replicas, compared with the requests now. What is
-// held saves nothing (HeldBy). It allocates nothing: the policy loop calls it for every container.
+// held saves nothing (heldBy). It allocates nothing: the policy loop calls it for every container.
 func Target(t *v1alpha1.ContainerTarget, settings *recommender.Settings, now recommender.Size, replicas int32) (saved Pair) {
 	target := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		from, to := now[r].Request, target[r].Request
-		if storedHold(t.Holds, r) == nil && !decreaseNotAllowed(settings, r, from, to) {
+		if reason, _ := heldBy(t.Holds, settings, r, from, to); reason == "" {
 			saved[r], _ = Of(from, to, replicas)
 		}
 	}

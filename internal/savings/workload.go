@@ -227,9 +227,9 @@ func (x *counter) potential(t *v1alpha1.ContainerTarget, has recommender.Size, r
 	target := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		from, to := has[r].Request, target[r].Request
-		switch hold := HeldBy(t.Holds, &x.Settings.Recommender, r, from, to); {
-		case hold != nil:
-			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: hold.Reason, Message: hold.Message})
+		switch reason, message := heldBy(t.Holds, &x.Settings.Recommender, r, from, to); {
+		case reason != "":
+			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: reason, Message: message})
 		case from == 0 && to > 0:
 			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: Unknown, Message: "the container has no request to compare with"})
 		}

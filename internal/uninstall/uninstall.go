@@ -65,11 +65,6 @@ type Options struct {
 	Out io.Writer
 }
 
-// lister lists the metadata of objects, page by page.
-type lister interface {
-	List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
-}
-
 // Run uninstalls. It may be run again after a failure: what is done already is skipped. Pods with an open resize
 // keep the size that they have.
 //
@@ -168,7 +163,7 @@ func takeOffIn(ctx context.Context, api metadata.Interface, resource schema.Grou
 }
 
 // takeOff goes over all objects until none has the finalizer, passes times at most.
-func takeOff(ctx context.Context, listed lister, api metadata.Getter, finalizer string) (int, error) {
+func takeOff(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (int, error) {
 	total := 0
 	var conflict error
 	for range passes {
@@ -184,7 +179,7 @@ func takeOff(ctx context.Context, listed lister, api metadata.Getter, finalizer 
 
 // pass removes the finalizer from every object that has it. left is the conflict of an object that has changed
 // meanwhile, or an expired listing: another pass is needed. err ends the uninstallation.
-func pass(ctx context.Context, listed lister, api metadata.Getter, finalizer string) (done int, left, err error) {
+func pass(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (done int, left, err error) {
 	options := metav1.ListOptions{Limit: perPage}
 	for {
 		page, err := listed.List(ctx, options)

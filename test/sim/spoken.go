@@ -237,10 +237,10 @@ func summed(entries []report.Entry) string {
 	var total report.Adder
 	namespaces := map[string]*report.Adder{}
 	for _, e := range entries {
-		if namespaces[e.Workload.Namespace] == nil {
-			namespaces[e.Workload.Namespace] = &report.Adder{}
+		if namespaces[e.Recommendation.Namespace] == nil {
+			namespaces[e.Recommendation.Namespace] = &report.Adder{}
 		}
-		namespaces[e.Workload.Namespace].Add(e)
+		namespaces[e.Recommendation.Namespace].Add(e)
 		total.Add(e)
 	}
 	var parts []report.Sum

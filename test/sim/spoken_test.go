@@ -20,7 +20,6 @@ import (
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/test/sim/api"
 	"attune.io/attune/webhook/pod"
@@ -52,9 +51,8 @@ func webWords(t *testing.T, change func(*v1alpha1.AttuneRecommendation)) words {
 		Recommendation: rec, Settings: &settings, Pods: []*corev1.Pod{running},
 		Workload: workload.Workload{Identity: workload.IdentityOf(rec), Replicas: 1, Template: &template},
 	}}
-	live := explain.Live{Recommendation: rec, Settings: &settings.Recommender, Template: podview.TemplateSizes(&template), Pods: explain.LivePods(of.view.Pods), Now: beginning}
 	for _, to := range []*explain.Explanation{&of.page, &of.program} {
-		*to, err = live.Explain()
+		*to, err = explain.Of(of.view, nil, beginning)
 		require.NoError(t, err)
 	}
 	of.vpa, _ = bridge.Of(rec, bridge.View{Template: &template, Seeded: true, Now: beginning})
@@ -213,9 +211,10 @@ func TestSpokenKnowsWhoseSizesWereChanged(t *testing.T) {
 }
 
 func TestSumsThatDoNotAgreeAreSeen(t *testing.T) {
-	pricing := policy.Pricing{CPUPerCoreHour: 0.03, Currency: "$"}
+	settings := policy.Settings{Pricing: policy.Pricing{CPUPerCoreHour: 0.03, Currency: "$"}}
 	entry := func(namespace string, cpu recommender.Amount) report.Entry {
-		return report.Entry{Workload: workload.Identity{Namespace: namespace}, Pricing: pricing, Figures: savings.Figures{
+		rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+		return report.Entry{View: savings.View{Recommendation: rec, Settings: &settings}, Figures: savings.Figures{
 			Realised: savings.Pair{cpu, -3}, Potential: savings.Pair{1, cpu}, NotCounted: []savings.NotCounted{{Reason: savings.Skipped}, {Container: "app", Reason: "NoData"}},
 		}}
 	}

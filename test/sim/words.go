@@ -102,7 +102,8 @@ func (o *operator) words(of *words) error {
 			of.view.Settings = &resolved
 		}
 	}
-	if err := o.explains(of, pods); err != nil {
+	of.view.Pods = slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !podview.Running(pod) })
+	if err := o.explains(of); err != nil {
 		return err
 	}
 	if err := o.publishes(of); err != nil {
@@ -111,20 +112,17 @@ func (o *operator) words(of *words) error {
 	if err == nil {
 		of.next = o.next(of.rec, object, pods)
 	}
-	of.view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })
 	return nil
 }
 
 // explains a recommendation on the page, and as the program does, with the text for people.
-func (o *operator) explains(of *words, pods []*corev1.Pod) (err error) {
+func (o *operator) explains(of *words) (err error) {
 	view := of.view
-	view.Pods = pods
-	live := explain.Of(view, o.Now())
-	if of.page, err = live.Explain(); err != nil || of.stored == nil {
+	if of.page, err = explain.Of(view, nil, o.Now()); err != nil || of.stored == nil {
 		return err
 	}
-	live.Recommendation = of.stored
-	of.program, err = live.Explain()
+	view.Recommendation = of.stored
+	of.program, err = explain.Of(view, nil, o.Now())
 	return err
 }
 
@@ -172,5 +170,5 @@ func (o *operator) next(rec *v1alpha1.AttuneRecommendation, cached client.Object
 
 // entry is a row of the report.
 func (of *words) entry(figures savings.Figures) report.Entry {
-	return report.EntryOf(of.view, figures)
+	return report.Entry{View: of.view, Figures: figures}
 }

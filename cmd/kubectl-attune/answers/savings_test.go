@@ -5,15 +5,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
-	"attune.io/attune/internal/workload"
 )
 
 // Without the pods nothing is claimed to be realised, and without a workload there is no table.
 func TestWhatIsNotKnownIsNotZero(t *testing.T) {
-	answer := Savings{Report: report.New([]report.Entry{{Workload: workload.Identity{Namespace: "shop", Name: "web"}, Figures: savings.Figures{Potential: savings.Pair{-200, 1 << 30}}}}, false)}
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Name: "web"}}}
+	answer := Savings{Report: report.New([]report.Entry{{View: savings.View{Recommendation: rec}, Figures: savings.Figures{Potential: savings.Pair{-200, 1 << 30}}}}, false)}
 	assert.Nil(t, answer.Total.Realised)
 	assert.Nil(t, answer.Workloads[0].Realised)
 	out, err := answer.Human(false)

@@ -83,17 +83,8 @@ const own = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; for
 // UIHandler forwards GET and HEAD of pages, most at a time, and answers 429 where mostWaiting wait already. It refuses hosts
 // that are not loopback, and what pages of other origins ask.
 func UIHandler(fetch func(ctx context.Context, path string) (Answer, error)) http.Handler {
-	free, here := make(chan struct{}, most), make(chan struct{}, most+mostWaiting)
-	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", http.RedirectHandler(path, http.StatusFound))
-	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case here <- struct{}{}:
-			defer func() { <-here }()
-		default:
-			http.Error(w, "too many requests wait already: ask again in a moment", http.StatusTooManyRequests)
-			return
-		}
+	free := make(chan struct{}, most)
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case free <- struct{}{}:
 			defer func() { <-free }()
@@ -107,18 +98,14 @@ func UIHandler(fetch func(ctx context.Context, path string) (Answer, error)) htt
 		}
 		forward(w, answer)
 	})
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", http.RedirectHandler(path, http.StatusFound))
+	mux.Handle("GET "+path, ports.AtMost(most+mostWaiting, page, http.StatusTooManyRequests, "too many requests wait already: ask again in a moment"))
+	local := ports.Local(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Security-Policy", own)
-		if !ports.LoopbackHost(r.Host) {
-			http.Error(w, "this host is not served here: ask 127.0.0.1", http.StatusForbidden)
-			return
-		}
-		if ports.ForeignPage(r.Header.Get("Sec-Fetch-Site")) {
-			http.Error(w, "pages of other origins are not answered: type the address", http.StatusForbidden)
-			return
-		}
-		mux.ServeHTTP(w, r)
+		local.ServeHTTP(w, r)
 	})
 }
 

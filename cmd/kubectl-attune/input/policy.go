@@ -84,13 +84,7 @@ func (d *Documents) add(text []byte) error {
 	if meta.APIVersion != v1alpha1.GroupVersion.String() {
 		return fmt.Errorf("apiVersion %q is not attune's: write %s", meta.APIVersion, v1alpha1.GroupVersion)
 	}
-	return d.addKind(meta.Kind, text)
-}
-
-// addKind decodes a document of a known kind.
-// Another kind is an error: it may be a typing mistake, and ignoring it would change the result.
-func (d *Documents) addKind(kind string, text []byte) error {
-	switch kind {
+	switch kind := meta.Kind; kind {
 	case "AttunePolicy":
 		return once(&d.Policy, kind, text)
 	case "AttuneClusterPolicy":
@@ -106,7 +100,8 @@ func (d *Documents) addKind(kind string, text []byte) error {
 		}
 		return namedDefault(kind, d.Cluster.Name)
 	}
-	return fmt.Errorf("kind %q has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", kind)
+	// It may be a typing mistake, and ignoring it would change the result.
+	return fmt.Errorf("kind %q has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", meta.Kind)
 }
 
 // clusterPolicy takes a cluster policy for the policy of any namespace that it selects.

@@ -2,7 +2,6 @@ package wizard
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -149,24 +148,12 @@ func setTarget(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	if !labelled {
 		return nil
 	}
-	selector, err := selectorOf(labels)
-	if err != nil {
+	selector, err := metav1.ParseToLabelSelector(labels)
+	if err != nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return fmt.Errorf("%q is no label selector: write e.g. deployment,tier=api", labels)
 	}
 	spec.TargetRef.Selector = selector
 	return nil
-}
-
-// selectorOf parses the labels of an answer, of which there must be one at least.
-func selectorOf(text string) (*metav1.LabelSelector, error) {
-	selector, err := metav1.ParseToLabelSelector(text)
-	if err != nil {
-		return nil, err
-	}
-	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return nil, errors.New("it is empty")
-	}
-	return selector, nil
 }
 
 func setMode(spec *v1alpha1.AttunePolicySpec, answer string) error {

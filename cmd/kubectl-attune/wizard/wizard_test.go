@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
@@ -237,7 +238,7 @@ func TestNamesOfPolicies(t *testing.T) {
 func TestAPolicyOfAnotherTargetIsNotReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	flags := []string{"--workloads", "deployment/web", "--mode", "Auto", "--strategy", "Workload", "--resizes", "InPlace", "-f", file}
-	labelled, err := selectorOf("tier=api")
+	labelled, err := metav1.ParseToLabelSelector("tier=api")
 	require.NoError(t, err)
 	other := &v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Selector: labelled}
 	// Also where nothing else is known.

@@ -14,34 +14,21 @@ import (
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
 // Entry is one workload with its figures.
 type Entry struct {
-	Workload workload.Identity
-	// Policy sizes the workload, in this Mode.
-	Policy string
-	Mode   v1alpha1.UpdateType
-	// Pods are those that run, Replicas those that are wanted.
-	Pods     int
-	Replicas int32
-	Figures  savings.Figures
-	Pricing  policy.Pricing
+	savings.View
+	Figures savings.Figures
 }
 
-// EntryOf makes the entry of a workload of what its figures are computed from.
-func EntryOf(v savings.View, figures savings.Figures) Entry {
-	rec := v.Recommendation
-	e := Entry{
-		Workload: workload.IdentityOf(rec), Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
-		Pods: len(v.Pods), Replicas: v.Workload.Replicas, Figures: figures,
+// pricing of what the workload saves; the zero value: its settings are not known.
+func (e Entry) pricing() policy.Pricing {
+	if e.Settings == nil {
+		return policy.Pricing{}
 	}
-	if v.Settings != nil {
-		e.Pricing = v.Settings.Pricing
-	}
-	return e
+	return e.Settings.Pricing
 }
 
 // Report is the answer.
@@ -170,8 +157,8 @@ type Adder struct {
 // Add counts one workload.
 func (s *Adder) Add(e Entry) {
 	s.workloads++
-	s.realised.add(e.Figures.Realised, e.Pricing)
-	s.potential.add(e.Figures.Potential, e.Pricing)
+	s.realised.add(e.Figures.Realised, e.pricing())
+	s.potential.add(e.Figures.Potential, e.pricing())
 	skipped, whole := 0, 0
 	for _, n := range e.Figures.NotCounted {
 		switch {
@@ -204,7 +191,7 @@ type Sums struct {
 
 // Add counts one workload.
 func (s *Sums) Add(e Entry) {
-	name := e.Workload.Namespace
+	name := e.Recommendation.Namespace
 	if s.by == nil {
 		s.by = map[string]*Adder{}
 	}
@@ -241,10 +228,10 @@ func New(entries []Entry, podsKnown bool) Report {
 func RowOf(e Entry, podsKnown bool) Workload {
 	var one Adder
 	one.Add(e)
-	of := one.Sum(podsKnown)
+	of, rec := one.Sum(podsKnown), e.Recommendation
 	return Workload{
-		Namespace: e.Workload.Namespace, Kind: e.Workload.Kind, Workload: e.Workload.Name, Policy: e.Policy, Mode: e.Mode,
-		Pods: e.Pods, Replicas: e.Replicas,
+		Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
+		Pods: len(e.Pods), Replicas: e.Workload.Replicas,
 		Realised: of.Realised, Potential: of.Potential,
 		NotCounted: append([]savings.NotCounted{}, e.Figures.NotCounted...),
 	}

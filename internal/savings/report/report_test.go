@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -56,9 +56,14 @@ func TestSumsAgreeAtEveryLevel(t *testing.T) {
 		for i := range random.IntN(30) {
 			namespace := random.IntN(4)
 			e := Entry{
-				Workload: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: fmt.Sprint("ns-", namespace), Name: fmt.Sprint("w-", i)},
-				Pricing:  prices[namespace%len(prices)],
-				Figures:  savings.Figures{Realised: savings.Pair{amount() >> 16, amount()}, Potential: savings.Pair{amount() >> 16, amount()}},
+				View: savings.View{
+					Recommendation: &v1alpha1.AttuneRecommendation{
+						ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("ns-", namespace)},
+						Spec:       v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: fmt.Sprint("w-", i)}},
+					},
+					Settings: &policy.Settings{Pricing: prices[namespace%len(prices)]},
+				},
+				Figures: savings.Figures{Realised: savings.Pair{amount() >> 16, amount()}, Potential: savings.Pair{amount() >> 16, amount()}},
 			}
 			if random.IntN(3) == 0 {
 				e.Figures.NotCounted = []savings.NotCounted{{Reason: savings.Skipped}, {Container: "app", Resource: "cpu", Reason: "HPA"}}[:1+random.IntN(2)]
