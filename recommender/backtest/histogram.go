@@ -30,8 +30,11 @@ func (h *histogram) end(bucket int) float64 {
 	return h.first * (math.Pow(h.ratio, float64(bucket+1)) - 1) / (h.ratio - 1)
 }
 
-// add a value with a weight, which may be negative to take one out again.
+// add a value with a weight, which may be negative to take one out again. NaN was not measured.
 func (h *histogram) add(at int64, value, weight float64) {
+	if !measured(value) {
+		return
+	}
 	if h.since == 0 {
 		h.since = at
 	}
@@ -81,4 +84,24 @@ func (h *histogram) percentile(q float64) float64 {
 		}
 	}
 	return h.end(last)
+}
+
+// peaks are a histogram in which the peak of each period counts once.
+type peaks struct {
+	histogram
+	// peak of the period that ends at end.
+	peak float64
+	end  int64
+}
+
+// raise the peak of the period that ends at a time; NaN was not measured.
+func (p *peaks) raise(end int64, used float64) {
+	if !measured(used) || end == p.end && used <= p.peak {
+		return
+	}
+	if end == p.end {
+		p.add(end, p.peak, -1)
+	}
+	p.peak, p.end = used, end
+	p.add(end, used, 1)
 }
