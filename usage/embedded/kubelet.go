@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 
 	"attune.io/attune/usage/address"
 )
@@ -43,11 +44,11 @@ type KubeletTLS struct {
 // error means that certificates or credentials cannot be read.
 func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.RoundTripper, error) {
 	// The configuration is that of the API server, without what must not be sent to a node.
-	transport, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
+	wrapped, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the connection to kubelets: %w", err)
 	}
-	return transport, nil
+	return wrapped, nil
 }
 
 // kubeletConfig changes a copy of the API server's configuration. HTTP/1.1 is used, and impersonation, proxy and
@@ -56,7 +57,7 @@ func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest
 	c := rest.CopyConfig(config)
 	if tokens != nil {
 		c = rest.AnonymousClientConfig(config)
-		c.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearing{tokens, next} })
+		c.Wrap(transport.ResettableTokenSourceWrapTransport(tokens)) // a request is not sent without a token
 	}
 	c.Impersonate = rest.ImpersonationConfig{}
 	c.TLSClientConfig.ServerName = ""
