@@ -67,7 +67,10 @@ func Settle(available Amounts, pods []Pod, shared Result, now time.Time) []Grant
 	for _, r := range recommender.Resources {
 		resourcePlan{n, r}.fill()
 	}
-	n.smallChanges()
+	// Where a pod was to be lowered and what was missing was left with it, the rest may be worth no resize.
+	for _, p := range n.changed() {
+		n.ifSmall(p.podPlan)
+	}
 	if len(shared.Evictions) > 0 {
 		n.waiting(before)
 	}
@@ -104,13 +107,6 @@ func (g *Grant) share(r recommender.Resource) recommender.Amount {
 // leastHeld is what the container keeps of what it holds because its policy allows no less.
 func (c *Container) leastHeld(r recommender.Resource) recommender.Amount {
 	return min(c.Current[r], c.Least[r])
-}
-
-// smallChanges: where a pod was to be lowered and what was missing was left with it, the rest may be worth no resize.
-func (n *nodePlan) smallChanges() {
-	for _, p := range n.changed() {
-		n.ifSmall(p.podPlan)
-	}
 }
 
 // changed are the pods that are written to, by name.

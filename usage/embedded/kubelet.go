@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"attune.io/attune/usage/address"
+	"attune.io/attune/usage/prometheus"
 )
 
 // Limits of one answer of a kubelet. That of a node with 500 containers is 300 KiB on /metrics/resource, and 10 MiB on
@@ -146,10 +147,7 @@ func refusal(response *http.Response) error {
 // complaint shortens an error of the transport, whose text has the whole URL, and adds advice where the
 // certificate is the cause.
 func complaint(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err
-	}
+	err = prometheus.WithoutURL(err)
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	if errors.As(err, &unknown) || errors.As(err, &name) {
