@@ -77,7 +77,11 @@ func Settle(available Amounts, pods []Pod, shared Result, now time.Time) []Grant
 	for _, r := range recommender.Resources {
 		resourcePlan{n, r}.give()
 	}
-	n.raiseLimits()
+	for k := range n.next {
+		if g := &n.next[k]; g.MemoryLimit > 0 {
+			g.MemoryLimit = max(g.MemoryLimit, g.Request[recommender.Memory])
+		}
+	}
 	return n.next
 }
 

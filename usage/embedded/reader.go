@@ -91,7 +91,7 @@ func (r *reader) wants(text []byte) bool {
 	case known:
 		return all || string(nameOf(text)) == waited
 	case r.scraper.NodePressure:
-		return ofNode(text)
+		return string(nameOf(text)) == waited && string(labelOf(text, "id")) == "/"
 	}
 	return false
 }
@@ -172,11 +172,6 @@ var (
 
 // waited is cAdvisor's counter of the time that a task of a cgroup waited for CPU (PSI).
 const waited = "container_pressure_cpu_waiting_seconds_total"
-
-// ofNode returns whether a series is the CPU pressure of a node's root cgroup.
-func ofNode(text []byte) bool {
-	return string(nameOf(text)) == waited && string(labelOf(text, "id")) == "/"
-}
 
 // point is one sample of an exposition. text and labels refer to the parser's memory, so they are valid only
 // during the call that receives the point.

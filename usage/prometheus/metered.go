@@ -181,13 +181,10 @@ func (m *Meter) Read(source string, took time.Duration) {
 // Asked counts a query of a Prometheus server. err is counted as an error of the namespace; nil: it was answered.
 func (m *Meter) Asked(namespace, query string, took time.Duration, err error) {
 	m.queries.WithLabelValues(query).Observe(took.Seconds())
-	if err != nil {
-		m.fail(namespace, query)
+	if err == nil {
+		return
 	}
-}
-
-// fail counts an error. The series of the namespace that failed least lately make room; the operator's own server keeps its.
-func (m *Meter) fail(namespace, query string) {
+	// The series of the namespace that failed least lately make room; the operator's own server keeps its.
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if namespace != "" {
