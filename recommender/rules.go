@@ -99,12 +99,8 @@ type chain struct {
 	notRunning, countsRuns bool
 	runs                   int
 
-	figures
-}
-
-// figures are what the rules leave for their reasons.
-type figures struct {
-	// usage is the percentile before rounding, which the margin is taken from; hour is the busiest.
+	// What follows is what the rules leave for their reasons: usage is the percentile before rounding, which the margin is
+	// taken from; hour is the busiest.
 	usage Usage
 	hour  int
 	p95   Usage
