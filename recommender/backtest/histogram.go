@@ -40,8 +40,12 @@ func (h *histogram) add(at int64, value, weight float64) {
 	}
 	if h.halfLife > 0 {
 		age := float64(at-h.since) / h.halfLife
-		if age > 100 {
-			h.rescale(age)
+		if age > 100 { // before the scale of new weights becomes too large for a float
+			h.total = 0
+			for i := range h.weights {
+				h.weights[i] *= math.Exp2(-age)
+				h.total += h.weights[i]
+			}
 			h.since, age = at, 0
 		}
 		weight *= math.Exp2(age)
@@ -53,15 +57,6 @@ func (h *histogram) add(at int64, value, weight float64) {
 	}
 	h.weights[i] += weight
 	h.total += weight
-}
-
-// rescale fades all weights, before the scale of new ones becomes too large for a float.
-func (h *histogram) rescale(halves float64) {
-	h.total = 0
-	for i := range h.weights {
-		h.weights[i] *= math.Exp2(-halves)
-		h.total += h.weights[i]
-	}
 }
 
 // percentile is the end of the bucket in which the part q of the weight is reached; 0 where nothing has a weight, NaN where
