@@ -40,6 +40,11 @@ func (r Resource) String() string {
 	return "cpu"
 }
 
+// Measured is a usage that was measured in cores or bytes.
+func (r Resource) Measured(used float64) Usage {
+	return Usage(used * [2]float64{CPU: 1000, Memory: 1}[r])
+}
+
 // Amount is an integer amount of a resource: millicores of CPU or bytes of memory. It is never
 // negative. Zero means not set, as Kubernetes counts zero quantities as absent.
 type Amount int64

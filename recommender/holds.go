@@ -145,9 +145,14 @@ func (c *chain) asleep(now time.Time) *Hold {
 		text(" ago; used for new pods only"))
 }
 
-// beyondMaximum is the hold of a resource whose floor is above what the policy allows, or nil.
+// beyondMaximum is the hold of a resource whose floor is above what the policy allows, or nil: its maximum would force a
+// size that killed, or one that surely will.
 func (c *chain) beyondMaximum() *Hold {
-	if !c.floorAboveMaximum() {
+	highest := c.learned.Amount
+	if c.limitRaisesRequest() {
+		highest = max(highest, c.limitFloor)
+	}
+	if c.settings.MaxAllowed == 0 || highest <= c.settings.MaxAllowed {
 		return nil
 	}
 	return c.hold(FloorAboveMaximum, sentence("maxAllowed ").amount(c.resource, c.settings.MaxAllowed).

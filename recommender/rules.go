@@ -1,6 +1,9 @@
 package recommender
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // rule is one step of the computation, for CPU and memory alike. Rules are called by name and not through a table
 // of functions: so the compiler can see that no rule keeps the chain, and no input is copied to the heap.
@@ -96,12 +99,8 @@ type chain struct {
 	notRunning, countsRuns bool
 	runs                   int
 
-	figures
-}
-
-// figures are what the rules leave for their reasons.
-type figures struct {
-	// usage is the percentile before rounding, which the margin is taken from; hour is the busiest.
+	// What follows is what the rules leave for their reasons: usage is the percentile before rounding, which the margin is
+	// taken from; hour is the busiest.
 	usage Usage
 	hour  int
 	p95   Usage
@@ -141,20 +140,16 @@ func (c *chain) target(t *trace) Allocation {
 		return Allocation{}
 	}
 	var request Amount
-	for _, r := range c.rules() {
+	rules := workloadRules[:]
+	if c.all.Adapts() {
+		rules = adaptiveRules[:]
+	}
+	for _, r := range rules {
 		before := request
 		request = r.apply(c, before)
 		t.add(c, r, before, request)
 	}
 	return Allocation{Request: request, Limit: c.limit(request)}
-}
-
-// rules of the strategy.
-func (c *chain) rules() []rule {
-	if c.all.Adapts() {
-		return adaptiveRules[:]
-	}
-	return workloadRules[:]
 }
 
 // limit is the limit that goes with the request. A pinned request has already been raised to the limit's
@@ -204,19 +199,11 @@ func margin(c *chain, _ Amount) Amount {
 // configured.
 func burst(c *chain, before Amount) Amount {
 	c.p95 = quantile(c.history.Overall, 0.95)
-	c.ratio = float64(c.history.Peak / leastUsage(c.p95))
+	c.ratio = float64(c.history.Peak / cmp.Or(c.p95, 1)) // finite also for an idle container
 	if !c.bursty() {
 		return before
 	}
 	return before.scaled(c.burstFactor())
-}
-
-// leastUsage keeps a ratio to an idle container's usage finite.
-func leastUsage(u Usage) Usage {
-	if u > 0 {
-		return u
-	}
-	return 1
 }
 
 func (c *chain) bursty() bool {
@@ -283,13 +270,4 @@ func (c *chain) fixedLimit() Amount {
 		return 0
 	}
 	return c.original.Limit
-}
-
-// floorAboveMaximum: the policy's maximum would force a size that killed, or one that surely will.
-func (c *chain) floorAboveMaximum() bool {
-	highest := c.learned.Amount
-	if c.limitRaisesRequest() {
-		highest = max(highest, c.limitFloor)
-	}
-	return c.settings.MaxAllowed > 0 && highest > c.settings.MaxAllowed
 }

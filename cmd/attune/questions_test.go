@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
@@ -92,7 +93,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	served := httptest.NewServer(server)
 	defer served.Close()
 	registry := prom.NewRegistry()
-	s := &sources{largest: &board.Largest{}, server: prometheusOptions{Config: prometheus.Config{Address: served.URL}}, meter: prometheus.NewMeter(registry)}
+	s := &sources{largest: &board.Largest{}, server: prometheusOptions{Config: prometheus.Config{Address: served.URL}}, meter: prometheus.NewMeter(registry), clients: prometheus.NewClients(clock.RealClock{})}
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour

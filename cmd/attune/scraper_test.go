@@ -27,8 +27,8 @@ func TestTokensAreTheScrapersAndShort(t *testing.T) {
 	})
 	token, err := tokenOf(clients.CoreV1().ServiceAccounts("attune-system"), "attune-scraper")(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, "short", token.Value)
-	assert.Equal(t, ends.Time, token.Ends)
+	assert.Equal(t, "short", token.AccessToken)
+	assert.Equal(t, ends.Time, token.Expiry)
 	assert.EqualValues(t, 600, *asked.ExpirationSeconds)
 	assert.Empty(t, asked.Audiences, "the API server's own: kubelets ask it who that is")
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/oauth2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,7 +64,10 @@ type sources struct {
 
 // newSources makes the sources. Where the flags choose the embedded source, the manager runs it on the leader.
 func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error) {
-	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest}
+	s := &sources{
+		server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest,
+		clients: prometheus.NewClients(clock.RealClock{}),
+	}
 	told := tellers{scrapedPods{mgr.GetClient(), c.watched.has}, b.look}
 	if c.usage.source != sourceEmbedded {
 		s.near = &prometheus.Near{
@@ -209,7 +213,7 @@ func (s *sources) askNodes(ctx context.Context, expression string, at time.Time)
 
 // kept returns the client of an earlier question, or a new one (see prometheus.Clients).
 func (s *sources) kept(settings usage.SourceSettings) (prometheus.Metered, error) {
-	return s.clients.Of(settings.Digest(), time.Now(), func() (prometheus.Metered, error) { return s.metered(settings) })
+	return s.clients.Of(settings.Digest(), func() (prometheus.Metered, error) { return s.metered(settings) })
 }
 
 // metered makes a client of the server that settings name, or of the operator's own. A client that fails removes
@@ -373,14 +377,14 @@ func (a connection) scraperTokens(namespace, name string) *embedded.Tokens {
 }
 
 // tokenOf returns a function that requests a token of one ServiceAccount (TokenRequest).
-func tokenOf(accounts corev1client.ServiceAccountInterface, name string) func(context.Context) (embedded.Token, error) {
-	return func(ctx context.Context) (embedded.Token, error) {
+func tokenOf(accounts corev1client.ServiceAccountInterface, name string) func(context.Context) (*oauth2.Token, error) {
+	return func(ctx context.Context) (*oauth2.Token, error) {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenSeconds))}}
 		answer, err := accounts.CreateToken(ctx, name, request, metav1.CreateOptions{})
 		if err != nil {
-			return embedded.Token{}, fmt.Errorf("asking for a token of the ServiceAccount %s: %w", name, err)
+			return nil, fmt.Errorf("asking for a token of the ServiceAccount %s: %w", name, err)
 		}
-		return embedded.Token{Value: answer.Status.Token, Ends: answer.Status.ExpirationTimestamp.Time}, nil
+		return &oauth2.Token{AccessToken: answer.Status.Token, Expiry: answer.Status.ExpirationTimestamp.Time}, nil
 	}
 }
 

@@ -63,30 +63,17 @@ func (e *Estimator) Decide(now time.Time, mayFall bool) recommender.Estimate {
 	}
 	estimate := e.choose()
 	want := float64(estimate.Value) * estimate.Margin
-	e.remember(now, want)
-	most := e.mostWanted()
+	e.wishes = append(slices.DeleteFunc(e.wishes, func(w wish) bool { return now.Sub(w.at) >= e.hold }), wish{now, want})
+	most := 0.0
+	for _, w := range e.wishes {
+		most = max(most, w.size)
+	}
 	switch lower := e.inForce - most; {
 	case e.inForce == 0, want > e.inForce*(1+e.terms.raisePast), mayFall && lower > e.terms.lowerPast*e.inForce && lower > e.terms.leastMove:
 		e.inForce = most
 	}
 	estimate.Amount, estimate.Wanted = recommender.Usage(e.inForce), recommender.Usage(want)
 	return estimate
-}
-
-// remember a wish, and forget those that are older than the hold. They are in order of time.
-func (e *Estimator) remember(now time.Time, want float64) {
-	old := 0
-	for old < len(e.wishes) && now.Sub(e.wishes[old].at) >= e.hold {
-		old++
-	}
-	e.wishes = append(slices.Delete(e.wishes, 0, old), wish{now, want})
-}
-
-func (e *Estimator) mostWanted() (most float64) {
-	for _, w := range e.wishes {
-		most = max(most, w.size)
-	}
-	return most
 }
 
 // choose the pair that costs least. The one that is in force stays unless another is clearly cheaper.

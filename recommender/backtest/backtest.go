@@ -90,13 +90,16 @@ var least = Size{0.001, 1}
 
 // Replay plays one series through one strategy. The score has no time where the series ends within the warm-up.
 func Replay(series Series, strategy Strategy, rules Rules) Score {
-	if len(series.Samples) == 0 {
-		return Score{}
+	return NewPlayer(series, strategy).replay(series.Samples, rules)
+}
+
+func (p *Player) replay(samples []Sample, rules Rules) Score {
+	if len(samples) == 0 {
+		return p.score
 	}
-	p := NewPlayer(series, strategy)
 	cadence := rules.Cadence.Milliseconds()
-	due := above(series.Samples[0].At+rules.Warmup.Milliseconds(), cadence)
-	for _, s := range series.Samples {
+	due := above(samples[0].At+rules.Warmup.Milliseconds(), cadence)
+	for _, s := range samples {
 		due = max(due, above(s.At, cadence)-mostInGap*cadence)
 		for ; due < s.At; due += cadence {
 			p.Decide(due)
@@ -117,6 +120,8 @@ type Player struct {
 	// InForce is the size in force; zero before the first decision.
 	InForce Size
 	score   Score
+	// seen is called with each sample, the size in force and the memory limit, before it is observed; nil: not called.
+	seen func(s Sample, inForce Size, limit float64)
 }
 
 // NewPlayer begins to play a series through a strategy.
@@ -129,7 +134,11 @@ func (p *Player) Take(s Sample) {
 	killed, limit := p.score.add(s, p.InForce, p.step), p.InForce[1]
 	if own, has := p.algorithm.(Limiter); has {
 		limit = own.MemoryLimit()
-		killed = p.score.addOwn(s, limit)
+		p.score.Own = true
+		killed = beyond(s, limit, &p.score.OwnOOMHours, &p.score.lastOwn)
+	}
+	if p.seen != nil {
+		p.seen(s, p.InForce, limit)
 	}
 	p.algorithm.Observe(s, p.InForce)
 	if killed && p.algorithm.OOM(s.At, limit) {

@@ -11,12 +11,7 @@ import (
 // Shipped is this project's strategy Workload or Adaptive, whichever the settings say: the shipped rules on the history of
 // the container, with the floors that its OOM kills teach. The settings are those of a policy.
 func Shipped(name string, settings recommender.Settings) Strategy {
-	s := Strategy{Name: name, New: func(s Series) Algorithm {
-		if settings.Adapts() {
-			return &adapting{newChain(s, settings)}
-		}
-		return newChain(s, settings)
-	}}
+	s := Strategy{Name: name, New: func(s Series) Algorithm { return newChain(s, settings) }}
 	for _, r := range recommender.Resources {
 		s.RaisedPast[r] = float64(settings.RaisedPast(r)) / 100
 	}
@@ -60,14 +55,11 @@ func newChain(s Series, settings recommender.Settings) *chain {
 	return &chain{settings: settings, whole: Step(s.Samples) >= settings.QueryStep, past: adaptive.NewPast(settings)}
 }
 
-// adapting is the chain with the strategy Adaptive, which says how much shortage it expects.
-type adapting struct{ *chain }
-
 // Promised implements Promiser. It is that of the pair of rule and margin; the size in force may be more, as it is held for
-// a while when less is wanted.
-func (a *adapting) Promised() [2]float64 {
+// a while when less is wanted. The strategy Workload promises nothing.
+func (c *chain) Promised() [2]float64 {
 	promised := nothing
-	for r, e := range a.estimates {
+	for r, e := range c.estimates {
 		if e.Amount > 0 {
 			promised[r] = e.Short
 		}
@@ -133,11 +125,10 @@ func (c *chain) Decide(at int64) Size {
 	}
 	target := recommender.Target(in).Target
 	size := nothing
-	if cpu := target[recommender.CPU].Request; cpu > 0 {
-		size[recommender.CPU] = float64(cpu) / 1000
-	}
-	if memory := target[recommender.Memory].Request; memory > 0 {
-		size[recommender.Memory] = float64(memory)
+	for r, unit := range [2]float64{recommender.CPU: 1000, recommender.Memory: 1} {
+		if request := target[r].Request; request > 0 {
+			size[r] = float64(request) / unit
+		}
 	}
 	return size
 }

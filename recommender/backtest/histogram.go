@@ -30,15 +30,22 @@ func (h *histogram) end(bucket int) float64 {
 	return h.first * (math.Pow(h.ratio, float64(bucket+1)) - 1) / (h.ratio - 1)
 }
 
-// add a value with a weight, which may be negative to take one out again.
+// add a value with a weight, which may be negative to take one out again. NaN was not measured.
 func (h *histogram) add(at int64, value, weight float64) {
+	if !measured(value) {
+		return
+	}
 	if h.since == 0 {
 		h.since = at
 	}
 	if h.halfLife > 0 {
 		age := float64(at-h.since) / h.halfLife
-		if age > 100 {
-			h.rescale(age)
+		if age > 100 { // before the scale of new weights becomes too large for a float
+			h.total = 0
+			for i := range h.weights {
+				h.weights[i] *= math.Exp2(-age)
+				h.total += h.weights[i]
+			}
 			h.since, age = at, 0
 		}
 		weight *= math.Exp2(age)
@@ -50,15 +57,6 @@ func (h *histogram) add(at int64, value, weight float64) {
 	}
 	h.weights[i] += weight
 	h.total += weight
-}
-
-// rescale fades all weights, before the scale of new ones becomes too large for a float.
-func (h *histogram) rescale(halves float64) {
-	h.total = 0
-	for i := range h.weights {
-		h.weights[i] *= math.Exp2(-halves)
-		h.total += h.weights[i]
-	}
 }
 
 // percentile is the end of the bucket in which the part q of the weight is reached; 0 where nothing has a weight, NaN where
@@ -81,4 +79,24 @@ func (h *histogram) percentile(q float64) float64 {
 		}
 	}
 	return h.end(last)
+}
+
+// peaks are a histogram in which the peak of each period counts once.
+type peaks struct {
+	histogram
+	// peak of the period that ends at end.
+	peak float64
+	end  int64
+}
+
+// raise the peak of the period that ends at a time; NaN was not measured.
+func (p *peaks) raise(end int64, used float64) {
+	if !measured(used) || end == p.end && used <= p.peak {
+		return
+	}
+	if end == p.end {
+		p.add(end, p.peak, -1)
+	}
+	p.peak, p.end = used, end
+	p.add(end, used, 1)
 }

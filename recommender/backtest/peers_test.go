@@ -131,7 +131,7 @@ func TestVPAsPeaksAreOfDays(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 3, weights)
-	assert.InDelta(t, 7.2e9, v.peak, 1)
+	assert.InDelta(t, 7.2e9, v.memory.peak, 1)
 	assert.Equal(t, 24*time.Hour, time.Duration(day)*time.Millisecond)
 }
 

@@ -96,18 +96,14 @@ type promising struct {
 // Observe implements Algorithm.
 func (p *promising) Observe(s Sample, inForce Size) {
 	if used := s.Used[recommender.CPU]; measured(used) && inForce[recommender.CPU] > 0 {
-		p.cpu(used > inForce[recommender.CPU])
+		if bin := p.bin(recommender.CPU); bin != nil {
+			bin.observe(p.step, p.promised[recommender.CPU], used > inForce[recommender.CPU])
+		}
 	}
 	if used := s.Used[recommender.Memory]; measured(used) && inForce[recommender.Memory] > 0 {
 		p.memory((s.At-1)/hour, used > inForce[recommender.Memory])
 	}
 	p.Promiser.Observe(s, inForce)
-}
-
-func (p *promising) cpu(short bool) {
-	if bin := p.bin(recommender.CPU); bin != nil {
-		bin.observe(p.step, p.promised[recommender.CPU], short)
-	}
 }
 
 // memory counts an hour once, with its first sample, and as short once, with the first one beyond the limit.

@@ -69,24 +69,16 @@ func (s *Score) add(sample Sample, inForce Size, step time.Duration) (killed boo
 	if cpu := inForce[recommender.CPU]; cpu > 0 && sample.Used[recommender.CPU] > 2*cpu {
 		s.Deep += step
 	}
-	limit := inForce[recommender.Memory]
-	if limit <= 0 || !(sample.Used[recommender.Memory] > limit) {
-		return false
-	}
-	if in := sample.At/hour + 1; in != s.lastOOM {
-		s.OOMHours, s.lastOOM = s.OOMHours+1, in
-	}
-	return true
+	return beyond(sample, inForce[recommender.Memory], &s.OOMHours, &s.lastOOM)
 }
 
-// addOwn scores a sample against a memory limit of the algorithm's own. It returns whether memory went beyond it.
-func (s *Score) addOwn(sample Sample, limit float64) (killed bool) {
-	s.Own = true
-	if !(limit > 0) || !(sample.Used[recommender.Memory] > limit) {
+// beyond reports whether memory went beyond a limit, and counts the clock hour, if it is not the last one that was counted.
+func beyond(s Sample, limit float64, hours *int, last *int64) bool {
+	if !(limit > 0) || !(s.Used[recommender.Memory] > limit) {
 		return false
 	}
-	if in := sample.At/hour + 1; in != s.lastOwn {
-		s.OwnOOMHours, s.lastOwn = s.OwnOOMHours+1, in
+	if in := s.At/hour + 1; in != *last {
+		*hours, *last = *hours+1, in
 	}
 	return true
 }

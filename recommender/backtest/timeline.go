@@ -23,55 +23,29 @@ func Drawn(series Series, strategy Strategy, rules Rules, most int) (Score, Time
 	if len(series.Samples) == 0 || most < 1 {
 		return Replay(series, strategy, rules), nil
 	}
-	d := &drawn{first: series.Samples[0].At, length: (series.Samples[len(series.Samples)-1].At-series.Samples[0].At)/int64(most) + 1}
-	made := strategy.New
-	strategy.New = func(s Series) Algorithm {
-		d.Algorithm = made(s)
-		if own, has := d.Algorithm.(Limiter); has {
-			return limiting{d, own}
+	first, last := series.Samples[0].At, series.Samples[len(series.Samples)-1].At
+	length, part := (last-first)/int64(most)+1, int64(-1)
+	var line Timeline
+	p := NewPlayer(series, strategy)
+	p.seen = func(s Sample, inForce Size, limit float64) {
+		if of := (s.At - first) / length; of != part {
+			part = of
+			line = append(line, Moment{Most: nothing})
 		}
-		return d
+		line[len(line)-1].add(s, inForce, limit)
 	}
-	score := Replay(series, strategy, rules)
-	return score, d.line
+	return p.replay(series.Samples, rules), line
 }
 
-// drawn notes what an algorithm is told.
-type drawn struct {
-	Algorithm
-	first, length int64
-	part          int64
-	line          Timeline
-}
-
-// limiting is drawn for an algorithm with a limit of its own.
-type limiting struct {
-	*drawn
-	own Limiter
-}
-
-// MemoryLimit implements Limiter.
-func (l limiting) MemoryLimit() float64 { return l.own.MemoryLimit() }
-
-// Observe implements Algorithm.
-func (d *drawn) Observe(s Sample, inForce Size) {
-	part := (s.At - d.first) / d.length
-	if len(d.line) == 0 || part != d.part {
-		d.part = part
-		d.line = append(d.line, Moment{Most: nothing})
-	}
-	m := &d.line[len(d.line)-1]
-	m.At, m.Request, m.Limit = s.At, inForce, inForce[recommender.Memory]
-	if own, has := d.Algorithm.(Limiter); has {
-		m.Limit = own.MemoryLimit()
-	}
+// add a sample to the part that it ends.
+func (m *Moment) add(s Sample, inForce Size, limit float64) {
+	m.At, m.Request, m.Limit = s.At, inForce, limit
 	for r, used := range s.Used {
 		m.Most[r] = recommender.Highest(m.Most[r], used)
 		most := inForce[r]
 		if recommender.Resource(r) == recommender.Memory {
-			most = m.Limit
+			most = limit
 		}
 		m.Short[r] = m.Short[r] || inForce[r] > 0 && most > 0 && used > most
 	}
-	d.Algorithm.Observe(s, inForce)
 }

@@ -14,8 +14,11 @@ type Window struct {
 	sorted []float64
 }
 
-// Add a value, and drop those that are older than the span.
+// Add a value, and drop those that are older than the span; NaN was not measured.
 func (w *Window) Add(at int64, value float64) {
+	if !measured(value) {
+		return
+	}
 	w.times, w.values = append(w.times, at), append(w.values, value)
 	i, _ := slices.BinarySearch(w.sorted, value)
 	w.sorted = slices.Insert(w.sorted, i, value)

@@ -128,7 +128,7 @@ func (x *explanation) largestGroup() string {
 		if d.pods[i].evicted || d.groups.spikes[d.pods[i].group] != d.reserve {
 			continue
 		}
-		if own := x.s.pods[i].group(); name == "" || own < name {
+		if own := cmp.Or(x.s.pods[i].Group, x.s.pods[i].Name); name == "" || own < name {
 			name = own
 		}
 	}
@@ -144,9 +144,6 @@ func (x *explanation) groupsThatStay() int {
 	}
 	return len(stay)
 }
-
-// group names the pod's group for people.
-func (p *Pod) group() string { return cmp.Or(p.Group, p.Name) }
 
 // Reason is one sentence that says why the pod is to be evicted. Amounts that do not fit are exact: a byte may be missing.
 func (v Eviction) Reason() string {

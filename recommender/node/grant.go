@@ -13,15 +13,15 @@ import (
 type raise struct{ whole, rest, spikes, of uint64 }
 
 // raise of a pod: what its init request pays for, and its part of the reserve, reserve × spike' / Σ spike'.
-func (s *sums) raise(d *podDemand) raise {
-	spike := d.spike[recommender.CPU]
+func (d *demands) raise(p *podDemand) raise {
+	spike := p.spike[recommender.CPU]
 	if spike == 0 {
-		return d.paidRaise()
+		return p.paidRaise()
 	}
-	high, low := bits.Mul64(uint64(s.reserve), uint64(spike))
+	high, low := bits.Mul64(uint64(d.reserve), uint64(spike))
 	// The reserve is a part of Σ spike', so the quotient is no more than the spike.
-	whole, rest := bits.Div64(high, low, uint64(s.spikes))
-	return raise{uint64(d.paid) + whole, rest, uint64(s.spikes), uint64(d.ownSpikes)}
+	whole, rest := bits.Div64(high, low, uint64(d.spikes))
+	return raise{uint64(p.paid) + whole, rest, uint64(d.spikes), uint64(p.ownSpikes)}
 }
 
 // paidRaise is the raise that the init request pays for alone.

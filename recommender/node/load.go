@@ -90,8 +90,12 @@ func (s LoadState) Next(load float64, now time.Time) LoadState {
 	}
 	gap := now.Sub(s.Last) >= confirmAfter
 	s.Load, s.Last = load, now
+	crossed := load > 1 // the threshold at which the node turns
+	if s.Overloaded {
+		crossed = load < recoveredBelow
+	}
 	switch {
-	case !s.crossed():
+	case !crossed:
 		s.Since = time.Time{}
 	case s.Since.IsZero() || gap:
 		s.Since = now
@@ -99,14 +103,6 @@ func (s LoadState) Next(load float64, now time.Time) LoadState {
 		s.Overloaded, s.Since = !s.Overloaded, time.Time{}
 	}
 	return s
-}
-
-// crossed: the load is beyond the threshold at which the node turns.
-func (s LoadState) crossed() bool {
-	if s.Overloaded {
-		return s.Load < recoveredBelow
-	}
-	return s.Load > 1
 }
 
 // LoadedNode is one node of a cluster.
@@ -152,17 +148,14 @@ func Taints(nodes []LoadedNode) []string {
 		}
 		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.Name, b.Name))
 	})
-	for _, n := range over[:min(len(over), mostTaints(open))] {
+	// New pods are to have a place; a third of two nodes would be none at all.
+	most := open / 3
+	if open == 2 {
+		most = 1
+	}
+	for _, n := range over[:min(len(over), most)] {
 		names = append(names, n.Name)
 	}
 	slices.Sort(names)
 	return names
-}
-
-// mostTaints bounds the tainted nodes, so that new pods have a place. A third of two nodes would be none at all.
-func mostTaints(open int) int {
-	if open == 2 {
-		return 1
-	}
-	return open / 3
 }

@@ -229,15 +229,6 @@ func (n *nodePlan) mostFirst(of func(p *podPlan) recommender.Amount) []ranked {
 	return order
 }
 
-// raiseLimits to their requests, where they are below.
-func (n *nodePlan) raiseLimits() {
-	for k := range n.next {
-		if g := &n.next[k]; g.MemoryLimit > 0 {
-			g.MemoryLimit = max(g.MemoryLimit, g.Request[recommender.Memory])
-		}
-	}
-}
-
 // raiseBand is the percentage below which a raise is worth no resize.
 var raiseBand = [2]recommender.Amount{recommender.CPU: 5, recommender.Memory: 2}
 

@@ -57,24 +57,31 @@ func Settle(available Amounts, pods []Pod, shared Result, now time.Time) []Grant
 		n.pods[i].follow()
 	}
 	n.recount()
-	for _, step := range [...]func(fitting){fitting.capRaises, fitting.lowerOthers, fitting.rationRaises} {
+	for _, step := range [...]func(resourcePlan){resourcePlan.capRaises, resourcePlan.lowerOthers, resourcePlan.rationRaises} {
 		for _, r := range recommender.Resources {
-			if f := (fitting{n, r}); f.short() {
+			if f := (resourcePlan{n, r}); f.short() {
 				step(f)
 			}
 		}
 	}
 	for _, r := range recommender.Resources {
-		filling{n, r}.fill()
+		resourcePlan{n, r}.fill()
 	}
-	keeping{n}.smallChanges()
+	// Where a pod was to be lowered and what was missing was left with it, the rest may be worth no resize.
+	for _, p := range n.changed() {
+		n.ifSmall(p.podPlan)
+	}
 	if len(shared.Evictions) > 0 {
-		keeping{n}.waiting(before)
+		n.waiting(before)
 	}
 	for _, r := range recommender.Resources {
-		leftover{n, r}.give()
+		resourcePlan{n, r}.give()
 	}
-	n.raiseLimits()
+	for k := range n.next {
+		if g := &n.next[k]; g.MemoryLimit > 0 {
+			g.MemoryLimit = max(g.MemoryLimit, g.Request[recommender.Memory])
+		}
+	}
 	return n.next
 }
 
@@ -106,19 +113,9 @@ func (c *Container) leastHeld(r recommender.Resource) recommender.Amount {
 	return min(c.Current[r], c.Least[r])
 }
 
-// keeping leaves pods as they are whose change is not worth a resize after all.
-type keeping struct{ *nodePlan }
-
-// smallChanges: where a pod was to be lowered and what was missing was left with it, the rest may be worth no resize.
-func (k keeping) smallChanges() {
-	for _, p := range k.changed() {
-		k.ifSmall(p.podPlan)
-	}
-}
-
 // changed are the pods that are written to, by name.
-func (k keeping) changed() []ranked {
-	return k.mostFirst(func(p *podPlan) recommender.Amount {
+func (n *nodePlan) changed() []ranked {
+	return n.mostFirst(func(p *podPlan) recommender.Amount {
 		if p.changes() {
 			return 1
 		}
@@ -126,15 +123,15 @@ func (k keeping) changed() []ranked {
 	})
 }
 
-func (k keeping) ifSmall(p *podPlan) {
-	if k.small(p) {
-		k.change(p, p.keep)
+func (n *nodePlan) ifSmall(p *podPlan) {
+	if n.small(p) {
+		n.change(p, p.keep)
 	}
 }
 
 // small: the pod is lowered by less than the dead band and raised by little, there is room to leave it as it is, and
 // nothing is missing then.
-func (k keeping) small(p *podPlan) bool {
+func (n *nodePlan) small(p *podPlan) bool {
 	for j := range p.next {
 		c := &p.Containers[j]
 		if p.next[j].MemoryLimit != c.CurrentLimit {
@@ -147,7 +144,7 @@ func (k keeping) small(p *podPlan) bool {
 		}
 	}
 	for _, r := range recommender.Resources {
-		if k.totalWithout(p, r) > k.available[r] || k.leavesMissing(p, r, min(k.needed[r], k.available[r])) {
+		if n.totalWithout(p, r) > n.available[r] || n.leavesMissing(p, r, min(n.needed[r], n.available[r])) {
 			return false
 		}
 	}
@@ -155,14 +152,14 @@ func (k keeping) small(p *podPlan) bool {
 }
 
 // totalWithout is what the scheduler would count for all pods if this one kept what it holds.
-func (k keeping) totalWithout(p *podPlan, r recommender.Resource) recommender.Amount {
-	return k.total[r] - p.counted(r) + p.sum(r, func(j int) recommender.Amount { return p.Containers[j].Current[r] })
+func (n *nodePlan) totalWithout(p *podPlan, r recommender.Resource) recommender.Amount {
+	return n.total[r] - p.counted(r) + p.sum(r, func(j int) recommender.Amount { return p.Containers[j].Current[r] })
 }
 
 // leavesMissing: if the pod kept what it holds, less would be held, and less than should be.
-func (k keeping) leavesMissing(p *podPlan, r recommender.Resource, should recommender.Amount) bool {
-	then := k.totalWithout(p, r)
-	return then < k.total[r] && then+leastMissing[r] <= should
+func (n *nodePlan) leavesMissing(p *podPlan, r recommender.Resource, should recommender.Amount) bool {
+	then := n.totalWithout(p, r)
+	return then < n.total[r] && then+leastMissing[r] <= should
 }
 
 // leastGain is the least raise that a pod is resized for that waits for the room of an eviction.
@@ -170,10 +167,10 @@ var leastGain = [2]recommender.Amount{recommender.CPU: 10, recommender.Memory: 1
 
 // waiting leaves pods alone that gain little of what they lack before an eviction, as far as what they would gain is not
 // needed to hold what was held before.
-func (k keeping) waiting(before Amounts) {
-	for _, p := range k.changed() {
-		if p.gainsLittle() && k.dispensable(p.podPlan, before) {
-			k.change(p.podPlan, p.keep)
+func (n *nodePlan) waiting(before Amounts) {
+	for _, p := range n.changed() {
+		if p.gainsLittle() && n.dispensable(p.podPlan, before) {
+			n.change(p.podPlan, p.keep)
 		}
 	}
 }
@@ -190,26 +187,27 @@ func (p *podPlan) gainsLittle() bool {
 }
 
 // dispensable: without the pod's raise as much is held as before, or as is needed.
-func (k keeping) dispensable(p *podPlan, before Amounts) bool {
+func (n *nodePlan) dispensable(p *podPlan, before Amounts) bool {
 	for _, r := range recommender.Resources {
-		if k.leavesMissing(p, r, min(before[r], k.needed[r], k.available[r])) {
+		if n.leavesMissing(p, r, min(before[r], n.needed[r], n.available[r])) {
 			return false
 		}
 	}
 	return true
 }
 
-// fitting brings what is held of a resource down to what there is. Its steps are for a resource that is short.
-type fitting struct {
+// resourcePlan is the plan of one resource. Its first steps bring what is held of a resource that is short down to what there
+// is; fill then leaves with the pods what they hold less than they need together, and give what no pod needs.
+type resourcePlan struct {
 	*nodePlan
 	r recommender.Resource
 }
 
-func (f fitting) short() bool { return f.room(f.r) < 0 }
+func (f resourcePlan) short() bool { return f.room(f.r) < 0 }
 
 // capRaises ends raises at what the containers can have: no room is kept for a raise that would be refused. Where there
 // is room, raises are asked for as they are, and a refusal says why.
-func (f fitting) capRaises() {
+func (f resourcePlan) capRaises() {
 	for i := range f.pods {
 		p := &f.pods[i]
 		f.change(p, func() {
@@ -221,7 +219,7 @@ func (f fitting) capRaises() {
 }
 
 // lowerOthers lowers pods that lowering was not worth it for, until the raises have room.
-func (f fitting) lowerOthers() {
+func (f resourcePlan) lowerOthers() {
 	for _, p := range f.mostFirst(f.surplus) {
 		if !f.short() {
 			return
@@ -231,7 +229,7 @@ func (f fitting) lowerOthers() {
 }
 
 // surplus is what a pod can give. A DaemonSet comes before all other pods with its CPU.
-func (f fitting) surplus(p *podPlan) recommender.Amount {
+func (f resourcePlan) surplus(p *podPlan) recommender.Amount {
 	if p.lowered {
 		return 0
 	}
@@ -249,7 +247,7 @@ func (f fitting) surplus(p *podPlan) recommender.Amount {
 }
 
 // rationRaises divides what room there is among the raises.
-func (f fitting) rationRaises() {
+func (f resourcePlan) rationRaises() {
 	claims := make([][]claim, len(f.pods))
 	for i := range f.pods {
 		for j := range f.pods[i].Containers {
@@ -262,7 +260,7 @@ func (f fitting) rationRaises() {
 }
 
 // claimOf a container: from what it would hold without its raise.
-func (f fitting) claimOf(p *podPlan, j int) claim {
+func (f resourcePlan) claimOf(p *podPlan, j int) claim {
 	c, next := &p.Containers[j], p.next[j].Request[f.r]
 	return newClaim(min(c.Current[f.r], next), p.demand(c, f.r, recommender.MaxAmount).Base, next)
 }

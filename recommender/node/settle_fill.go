@@ -9,15 +9,9 @@ import (
 // leastMissing is the least amount that a pod is resized for: what is left of a MiB would be passed on for ever.
 var leastMissing = [2]recommender.Amount{recommender.CPU: 1, recommender.Memory: 1 << 20}
 
-// filling leaves with the pods what of a resource they hold less than they need together, or than there is.
-type filling struct {
-	*nodePlan
-	r recommender.Resource
-}
-
-// fill first from pods that are changed anyway, then by lowering less, then by raises that were not worth it: those of
-// pods that rest come last.
-func (f filling) fill() {
+// fill leaves with the pods what of a resource they hold less than they need together, or than there is: first with pods
+// that are changed anyway, then by lowering less, then by raises that were not worth it: those of pods that rest come last.
+func (f resourcePlan) fill() {
 	if f.missing() <= 0 {
 		return
 	}
@@ -39,7 +33,7 @@ func (f filling) fill() {
 }
 
 // missing is what the pods hold less than they need, or than there is.
-func (f filling) missing() recommender.Amount {
+func (f resourcePlan) missing() recommender.Amount {
 	missing := min(f.needed[f.r], f.available[f.r]) - f.total[f.r]
 	if missing < leastMissing[f.r] {
 		return 0
@@ -49,7 +43,7 @@ func (f filling) missing() recommender.Amount {
 
 // missingOf is how much a pod has to be raised so that nothing is missing: raises within its init request count for
 // nothing.
-func (f filling) missingOf(p *podPlan) recommender.Amount {
+func (f resourcePlan) missingOf(p *podPlan) recommender.Amount {
 	missing := f.missing()
 	if missing <= 0 {
 		return 0
@@ -69,7 +63,7 @@ func (g *Grant) most(r recommender.Resource) recommender.Amount {
 }
 
 // lacks is what a pod holds less than it may.
-func (f filling) lacks(p *podPlan) (sum recommender.Amount) {
+func (f resourcePlan) lacks(p *podPlan) (sum recommender.Amount) {
 	p.each(func(j int, c *Container, r recommender.Resource) {
 		if r == f.r {
 			sum += max(0, c.attainable(p.grants[j].most(r), r)-p.next[j].Request[r])
@@ -80,7 +74,7 @@ func (f filling) lacks(p *podPlan) (sum recommender.Amount) {
 
 // complete raises a pod until nothing is missing, as far as it may be raised. A pod that would not be written to
 // otherwise is raised to its share at once, where there is room, so that it is not written to again for the rest.
-func (f filling) complete(p *podPlan) {
+func (f resourcePlan) complete(p *podPlan) {
 	if f.missing() <= 0 {
 		return
 	}
@@ -99,7 +93,7 @@ func (f filling) complete(p *podPlan) {
 }
 
 // lowering is how much a pod's containers are lowered.
-func (f filling) lowering(p *podPlan) (sum recommender.Amount) {
+func (f resourcePlan) lowering(p *podPlan) (sum recommender.Amount) {
 	for j := range p.next {
 		sum += max(0, p.Containers[j].Current[f.r]-p.next[j].Request[f.r])
 	}
@@ -107,7 +101,7 @@ func (f filling) lowering(p *podPlan) (sum recommender.Amount) {
 }
 
 // giveBack lets a pod keep what is missing, and all that it holds where the rest is worth no resize.
-func (f filling) giveBack(p *podPlan) {
+func (f resourcePlan) giveBack(p *podPlan) {
 	if f.missing() <= 0 {
 		return
 	}
@@ -115,12 +109,12 @@ func (f filling) giveBack(p *podPlan) {
 		current := p.Containers[j].Current[f.r]
 		f.raiseBy(p, j, min(f.missingOf(p), current-p.next[j].Request[f.r]), current)
 	}
-	keeping{f.nodePlan}.ifSmall(p)
+	f.ifSmall(p)
 }
 
 // raiseBy raises a container's amount by more, no higher than the top: rounded up where there is room, so that nothing
 // is missing then, and down where there is none.
-func (f filling) raiseBy(p *podPlan, j int, more, top recommender.Amount) {
+func (f resourcePlan) raiseBy(p *podPlan, j int, more, top recommender.Amount) {
 	if more <= 0 {
 		return
 	}
@@ -132,70 +126,65 @@ func (f filling) raiseBy(p *podPlan, j int, more, top recommender.Amount) {
 	f.change(p, func() { p.next[j].Request[f.r] = to })
 }
 
-// leftover is what no pod needs of a resource. It goes to DaemonSets, up to what they are given to spare, and to
-// containers that hold less than their policies allow, in proportion to what they lack.
-type leftover struct {
-	*nodePlan
-	r recommender.Resource
-}
-
-// give the leftover where it is wanted. Room that a pod has a grant for and does not hold yet is not given away.
-func (l leftover) give() {
-	room, wanted := l.amount(), recommender.Amount(0)
-	for i := range l.pods {
-		for j := range l.pods[i].Containers {
-			wanted += l.wants(&l.pods[i], j)
+// give what no pod needs of a resource. It goes to DaemonSets, up to what they are given to spare, and to containers that
+// hold less than their policies allow, in proportion to what they lack. Room that a pod has a grant for and does not hold
+// yet is not given away.
+func (f resourcePlan) give() {
+	room, wanted := f.unclaimed(), recommender.Amount(0)
+	for i := range f.pods {
+		for j := range f.pods[i].Containers {
+			wanted += f.wants(&f.pods[i], j)
 		}
 	}
 	if room <= 0 || wanted == 0 {
 		return
 	}
-	for i := range l.pods {
-		p := &l.pods[i]
-		l.change(p, func() { l.giveTo(p, room, wanted) })
+	for i := range f.pods {
+		p := &f.pods[i]
+		f.change(p, func() { f.giveTo(p, room, wanted) })
 	}
 }
 
-// amount that is neither held nor granted nor needed.
-func (l leftover) amount() recommender.Amount {
-	if l.overcommitted[l.r] {
+// unclaimed is what is neither held nor granted nor needed.
+func (f resourcePlan) unclaimed() recommender.Amount {
+	if f.overcommitted[f.r] {
 		return 0
 	}
 	var sum recommender.Amount
-	for i := range l.pods {
-		p := &l.pods[i]
-		sum += max(p.counted(l.r), p.sum(l.r, func(j int) recommender.Amount { return p.grants[j].share(l.r) }))
+	for i := range f.pods {
+		p := &f.pods[i]
+		sum += max(p.counted(f.r), p.sum(f.r, func(j int) recommender.Amount { return p.grants[j].share(f.r) }))
 	}
-	return l.available[l.r] - max(sum, l.needed[l.r])
+	return f.available[f.r] - max(sum, f.needed[f.r])
 }
 
 // wants is what a container would take.
-func (l leftover) wants(p *podPlan, j int) recommender.Amount {
+func (f resourcePlan) wants(p *podPlan, j int) recommender.Amount {
 	c, grant := &p.Containers[j], &p.grants[j]
-	if p.kept || p.fixed(c, l.r) {
+	if p.kept || p.fixed(c, f.r) {
 		return 0
 	}
-	top := c.Least[l.r]
-	if l.r == recommender.CPU && grant.Spare > 0 {
-		top = max(top, grant.Request[l.r])
+	top := c.Least[f.r]
+	if f.r == recommender.CPU && grant.Spare > 0 {
+		top = max(top, grant.Request[f.r])
 	}
-	return max(0, top-p.next[j].Request[l.r])
+	return max(0, top-p.next[j].Request[f.r])
 }
 
 // giveTo a pod its part of the room, where that is worth a resize.
-func (l leftover) giveTo(p *podPlan, room, wanted recommender.Amount) {
+func (f resourcePlan) giveTo(p *podPlan, room, wanted recommender.Amount) {
 	worth := p.changes()
 	parts := make([]recommender.Amount, len(p.next))
 	for j := range p.next {
-		parts[j] = l.wants(p, j)
+		parts[j] = f.wants(p, j)
 		if room < wanted {
 			parts[j] = proportion(parts[j], room, wanted)
 		}
-		worth = worth || farAbove(l.r, p.Containers[j].Current[l.r], p.next[j].Request[l.r]+parts[j])
+		worth = worth || farAbove(f.r, p.Containers[j].Current[f.r], p.next[j].Request[f.r]+parts[j])
 	}
 	for j := range p.next {
-		if at := p.next[j].Request[l.r]; worth {
-			p.next[j].Request[l.r] = whole(l.r, at, at+parts[j], at+l.wants(p, j))
+		if at := p.next[j].Request[f.r]; worth {
+			p.next[j].Request[f.r] = whole(f.r, at, at+parts[j], at+f.wants(p, j))
 		}
 	}
 }

@@ -23,26 +23,17 @@ func bounded(a, most recommender.Amount) recommender.Amount { return min(max(a, 
 // lack says which resources do not fit.
 type lack = [2]bool
 
-// sums are those of the pods that stay, in millicores and bytes. They are sums of whole amounts, so that the order of
-// the pods makes no difference.
-type sums struct {
-	// needed is Σ base' of CPU, without the reserve, and Σ peak of memory.
-	needed Amounts
-	// spikes is Σ spike' of CPU, and reserve the largest group's part of it: 0 ≤ reserve ≤ spikes.
-	spikes, reserve recommender.Amount
-}
-
 // need is what the pods that stay need of a resource.
-func (s *sums) need(r recommender.Resource) recommender.Amount {
+func (d *demands) need(r recommender.Resource) recommender.Amount {
 	if r == recommender.CPU {
-		return s.needed[r] + s.reserve
+		return d.needed[r] + d.reserve
 	}
-	return s.needed[r]
+	return d.needed[r]
 }
 
 // lacking says which resources are too small; one that is needed exactly as it is available fits.
-func (s *sums) lacking(available Amounts) lack {
-	return lack{s.need(recommender.CPU) > available[recommender.CPU], s.need(recommender.Memory) > available[recommender.Memory]}
+func (d *demands) lacking(available Amounts) lack {
+	return lack{d.need(recommender.CPU) > available[recommender.CPU], d.need(recommender.Memory) > available[recommender.Memory]}
 }
 
 // podDemand is a pod's demand as it is counted.
@@ -94,9 +85,13 @@ func (g *groups) largest() recommender.Amount {
 	return slices.Max(g.spikes)
 }
 
-// demands are those of all pods of a node as they are counted, and the sums of those that stay.
+// demands are those of all pods of a node as they are counted, and the sums of those that stay, in millicores and bytes. The
+// sums are of whole amounts, so that the order of the pods makes no difference.
 type demands struct {
-	sums
+	// needed is Σ base' of CPU, without the reserve, and Σ peak of memory.
+	needed Amounts
+	// spikes is Σ spike' of CPU, and reserve the largest group's part of it: 0 ≤ reserve ≤ spikes.
+	spikes, reserve recommender.Amount
 	// greatest is the bound of each amount.
 	greatest recommender.Amount
 	// capped: each container counts with no more than it can have now.
@@ -116,7 +111,7 @@ func (d *demands) countAll(pods []Pod, capped bool) {
 	d.capped, d.constrained = capped, false
 	d.pods, d.containerSpikes = d.pods[:0], d.containerSpikes[:0]
 	d.groups.reset()
-	d.sums, d.uncounted = sums{}, 0
+	d.needed, d.spikes, d.uncounted = Amounts{}, 0, 0
 	for i := range pods {
 		d.pods = append(d.pods, podDemand{first: len(d.containerSpikes), group: d.groups.of(&pods[i])})
 		d.enter(&pods[i], &d.pods[i])

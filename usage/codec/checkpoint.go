@@ -267,12 +267,7 @@ func (m *maximum) read(r *bytes.Reader, steps int) error {
 	if at < 0 {
 		return nil
 	}
-	var raw [8]byte
-	if _, err := io.ReadFull(r, raw[:]); err != nil {
-		return errBroken
-	}
-	m.value = math.Float64frombits(binary.LittleEndian.Uint64(raw[:]))
-	if !(m.value >= 0) || math.IsInf(m.value, 1) {
+	if err := binary.Read(r, binary.LittleEndian, &m.value); err != nil || !(m.value >= 0) || math.IsInf(m.value, 1) {
 		return errBroken
 	}
 	return nil

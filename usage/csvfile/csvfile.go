@@ -50,9 +50,7 @@ func Each(name string, told func(part float64), yield func(backtest.Series) erro
 // in the order of their first rows.
 func All(name string) ([]backtest.Series, Report, error) {
 	var all []backtest.Series
-	report, err := reading(name, func(float64) {}, func(r io.Reader) (Report, error) {
-		var report Report
-		var err error
+	report, err := reading(name, func(float64) {}, func(r io.Reader) (report Report, err error) {
 		all, report, err = AllFrom(name, r)
 		return report, err
 	})

@@ -16,11 +16,9 @@ var mostInFiles = usage.Most{Cores: 1024, Bytes: 64 << 40}
 
 // A sample above this many times the median of the others is implausible. An idle container has a median of almost
 // nothing: its bursts are compared with 10m or 1 MiB.
-const (
-	mostOfMedian = 1000
-	leastMedian  = 0.010
-	leastBytes   = 1 << 20
-)
+const mostOfMedian = 1000
+
+var leastMedian = [2]float64{recommender.CPU: 0.010, recommender.Memory: 1 << 20}
 
 // Dropped is what was dropped of one resource of a series.
 type Dropped struct {
@@ -38,10 +36,7 @@ type Dropped struct {
 func DropImplausible(s backtest.Series, bounds usage.Most) (dropped [2]Dropped) {
 	for _, r := range recommender.Resources {
 		memory := r == recommender.Memory
-		bound := bounds.Cores
-		if memory {
-			bound = bounds.Bytes
-		}
+		bound := [2]float64{recommender.CPU: bounds.Cores, recommender.Memory: bounds.Bytes}[r]
 		if bound == 0 {
 			bound = min(mostInFiles.Of(memory), mostByMedian(s, r))
 		}
@@ -66,10 +61,6 @@ func DropImplausible(s backtest.Series, bounds usage.Most) (dropped [2]Dropped) 
 // mostByMedian is what a sample may be by the median of the samples that no other rule drops. One sample does not move the
 // median of the others by more than one place, so that all are compared with the same one.
 func mostByMedian(s backtest.Series, r recommender.Resource) float64 {
-	least := leastMedian
-	if r == recommender.Memory {
-		least = leastBytes
-	}
 	values := make([]float64, 0, len(s.Samples))
 	for i := range s.Samples {
 		if value := s.Samples[i].Used[r]; mostInFiles.DropOf(value, r == recommender.Memory) == "" {
@@ -81,16 +72,12 @@ func mostByMedian(s backtest.Series, r recommender.Resource) float64 {
 		return math.Inf(1)
 	}
 	slices.Sort(values)
-	return max(values[(len(values)-1)/2], least) * mostOfMedian
+	return max(values[(len(values)-1)/2], leastMedian[r]) * mostOfMedian
 }
 
 // Bound is the highest implausible sample and its bound, in the recommender's units, without a day's counts.
 func (d Dropped) Bound(r recommender.Resource) recommender.Implausible {
-	unit := recommender.Usage(1)
-	if r == recommender.CPU {
-		unit = 1000 // millicores
-	}
-	return recommender.Implausible{Highest: recommender.Usage(d.Value) * unit, Most: recommender.Usage(d.Most) * unit}
+	return recommender.Implausible{Highest: r.Measured(d.Value), Most: r.Measured(d.Most)}
 }
 
 // InDay is what a day that ends at a time has of implausible samples, for the recommender. s is the series without them.

@@ -2,6 +2,7 @@ package csvfile
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -43,7 +44,11 @@ type row struct {
 // newRows reads the header, which must be exactly that of the format. The number of fields is checked by next, for
 // an error with advice.
 func newRows(name string, r io.Reader) (*rows, error) {
-	reader := csv.NewReader(withoutMark(bufio.NewReaderSize(r, 64<<10)))
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	if start, err := buffered.Peek(3); err == nil && string(start) == "\ufeff" {
+		_, _ = buffered.Discard(3) // the byte order mark that spreadsheets write
+	}
+	reader := csv.NewReader(buffered)
 	reader.ReuseRecord = true
 	// The reader would report a wrong number of fields without saying which columns are expected.
 	reader.FieldsPerRecord = -1
@@ -62,14 +67,6 @@ func newRows(name string, r io.Reader) (*rows, error) {
 		return nil, rows.wrong(1, "the header is %q: it must be %q", strings.Join(first, ","), strings.Join(header, ","))
 	}
 	return rows, nil
-}
-
-// withoutMark passes over the byte order mark that spreadsheets write.
-func withoutMark(r *bufio.Reader) *bufio.Reader {
-	if start, err := r.Peek(3); err == nil && string(start) == "\ufeff" {
-		_, _ = r.Discard(3)
-	}
-	return r
 }
 
 // next returns the next row; false at the end of the file. Errors name the file and the line.
@@ -116,16 +113,10 @@ func (r *rows) unreadable(err error) error {
 
 // parse converts the fields of a row. The number of fields is right already.
 func parse(fields []string) (row, error) {
-	at, err := parseTime(strings.TrimSpace(fields[1]))
-	if err != nil {
-		return row{}, err
-	}
-	cpu, err := cpuColumn.parse(strings.TrimSpace(fields[2]))
-	if err != nil {
-		return row{}, err
-	}
-	memory, err := memoryColumn.parse(strings.TrimSpace(fields[3]))
-	if err != nil {
+	at, wrongTime := parseTime(strings.TrimSpace(fields[1]))
+	cpu, wrongCPU := cpuColumn.parse(strings.TrimSpace(fields[2]))
+	memory, wrongMemory := memoryColumn.parse(strings.TrimSpace(fields[3]))
+	if err := cmp.Or(wrongTime, wrongCPU, wrongMemory); err != nil {
 		return row{}, err
 	}
 	if fields[0] == "" {

@@ -16,8 +16,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 
 	"attune.io/attune/usage/address"
+	"attune.io/attune/usage/prometheus"
 )
 
 // Limits of one answer of a kubelet. That of a node with 500 containers is 300 KiB on /metrics/resource, and 10 MiB on
@@ -43,11 +45,11 @@ type KubeletTLS struct {
 // error means that certificates or credentials cannot be read.
 func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.RoundTripper, error) {
 	// The configuration is that of the API server, without what must not be sent to a node.
-	transport, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
+	wrapped, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the connection to kubelets: %w", err)
 	}
-	return transport, nil
+	return wrapped, nil
 }
 
 // kubeletConfig changes a copy of the API server's configuration. HTTP/1.1 is used, and impersonation, proxy and
@@ -56,7 +58,7 @@ func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest
 	c := rest.CopyConfig(config)
 	if tokens != nil {
 		c = rest.AnonymousClientConfig(config)
-		c.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearing{tokens, next} })
+		c.Wrap(transport.ResettableTokenSourceWrapTransport(tokens)) // a request is not sent without a token
 	}
 	c.Impersonate = rest.ImpersonationConfig{}
 	c.TLSClientConfig.ServerName = ""
@@ -145,10 +147,7 @@ func refusal(response *http.Response) error {
 // complaint shortens an error of the transport, whose text has the whole URL, and adds advice where the
 // certificate is the cause.
 func complaint(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err
-	}
+	err = prometheus.WithoutURL(err)
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	if errors.As(err, &unknown) || errors.As(err, &name) {

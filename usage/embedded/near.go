@@ -206,11 +206,7 @@ func (r *reader) limit(k *known) {
 	if !k.held || r.limitsOf == nil {
 		return
 	}
-	if r.limited.pod != k.pod {
-		r.limited.pod = k.pod
-		r.limited.limits, r.limited.err = r.limitsOf(k.pod)
-	}
-	if r.limited.err == nil {
-		k.limit = r.limited.limits[k.labels.Get("container")]
+	if limits, err := r.limited.about(k.pod, r.limitsOf); err == nil {
+		k.limit = limits[k.labels.Get("container")]
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 // newEngine makes the query engine. A sample is looked for up to 5 minutes back, as Prometheus does by default.
 func newEngine(o Options) *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
-		Logger: warnings(o.Log), MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
+		Logger: o.Log, MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
 		EnableAtModifier: true, EnableNegativeOffset: true,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return o.Interval.Milliseconds() },
 	})
@@ -132,18 +131,3 @@ func problem(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-// warnings returns a logger for Prometheus's own packages that drops everything below warnings. They log much at
-// lower levels.
-func warnings(log *slog.Logger) *slog.Logger { return slog.New(quiet{log.Handler()}) }
-
-// quiet drops records below warnings.
-type quiet struct{ slog.Handler }
-
-// Enabled implements slog.Handler.
-func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
-}
-
-func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
-func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }

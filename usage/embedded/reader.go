@@ -33,21 +33,26 @@ type reader struct {
 	off int64
 	// nodeOf returns the node of a pod, by the API server; empty: it has none.
 	nodeOf func(Pod) (string, error)
-	// high are the samples of containers that hold half of their memory limit at least. limitsOf returns a pod's limits, and
-	// limited is the pod that was looked up last.
+	// high are the samples of containers that hold half of their memory limit at least. limitsOf returns a pod's limits.
 	high     []high
 	limitsOf func(Pod) (map[string]float64, error)
-	limited  struct {
-		pod    Pod
-		limits map[string]float64
-		err    error
+	limited  last[map[string]float64]
+	placed   last[string]
+}
+
+// last is what was found about the pod that was looked up last: a kubelet reports a pod's series one after the other.
+type last[T any] struct {
+	pod   Pod
+	found T
+	err   error
+}
+
+func (l *last[T]) about(pod Pod, look func(Pod) (T, error)) (T, error) {
+	if l.pod != pod {
+		l.pod = pod
+		l.found, l.err = look(pod)
 	}
-	// placed is the pod that was looked up last: a kubelet reports a pod's series one after the other.
-	placed struct {
-		pod  Pod
-		node string
-		err  error
-	}
+	return l.found, l.err
 }
 
 // take adds a point to the batch, or counts it as dropped. The checks that need no look-up come first.
@@ -86,7 +91,7 @@ func (r *reader) wants(text []byte) bool {
 	case known:
 		return all || string(nameOf(text)) == waited
 	case r.scraper.NodePressure:
-		return ofNode(text)
+		return string(nameOf(text)) == waited && string(labelOf(text, "id")) == "/"
 	}
 	return false
 }
@@ -137,7 +142,7 @@ func (r *reader) check(k *known) {
 	k.checked = r.target.round
 	pod := Pod{k.labels.Get("namespace"), k.labels.Get("pod")}
 	if pod != (Pod{}) || k.labels.Get("container") != "" {
-		node, err := r.placeOf(pod)
+		node, err := r.placed.about(pod, r.nodeOf)
 		if err == nil && node != r.node || err != nil && k.series == nil {
 			k.drop = usage.DropElsewhere
 			return
@@ -151,15 +156,6 @@ func (r *reader) check(k *known) {
 		k.series = r.scraper.recent.intern(k.labels)
 		k.labels = k.series.labels
 	}
-}
-
-// placeOf returns the node of a pod; empty where it has none. It caches the last pod.
-func (r *reader) placeOf(pod Pod) (string, error) {
-	if r.placed.pod != pod {
-		r.placed.pod = pod
-		r.placed.node, r.placed.err = r.nodeOf(pod)
-	}
-	return r.placed.node, r.placed.err
 }
 
 var (
@@ -176,11 +172,6 @@ var (
 
 // waited is cAdvisor's counter of the time that a task of a cgroup waited for CPU (PSI).
 const waited = "container_pressure_cpu_waiting_seconds_total"
-
-// ofNode returns whether a series is the CPU pressure of a node's root cgroup.
-func ofNode(text []byte) bool {
-	return string(nameOf(text)) == waited && string(labelOf(text, "id")) == "/"
-}
 
 // point is one sample of an exposition. text and labels refer to the parser's memory, so they are valid only
 // during the call that receives the point.

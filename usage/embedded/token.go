@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/oauth2"
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/internal/backoff"
@@ -25,20 +25,12 @@ const (
 	tokenAge = time.Minute
 )
 
-// Token is a bearer token of the scraper's ServiceAccount.
-type Token struct {
-	// Value is what is sent in the Authorization header. It is a secret and never logged.
-	Value string
-	// Ends is when the API server stops accepting it.
-	Ends time.Time
-}
-
 // Tokens are the bearer tokens for kubelets: one at a time, renewed when four fifths of its life are over. One request is
 // under way at a time, however many kubelets are scraped; where it fails, the next one waits. A token that is still
-// valid is used meanwhile. Tokens is safe for concurrent use.
+// valid is used meanwhile. Tokens is a source of tokens for client-go's transport, and safe for concurrent use.
 type Tokens struct {
 	// ask requests a token from the API server.
-	ask   func(context.Context) (Token, error)
+	ask   func(context.Context) (*oauth2.Token, error)
 	clock clock.PassiveClock
 
 	// held is the current token; nil before the first one.
@@ -56,41 +48,41 @@ type Tokens struct {
 // heldToken is a token with the time since at which it was received, and the time due from which it is renewed. It
 // is immutable; another one takes its place.
 type heldToken struct {
-	Token
+	*oauth2.Token
 	// since is when it was received, due when it is renewed.
 	since, due time.Time
 }
 
 // NewTokens makes a store of tokens. The first token is requested when the first kubelet is asked.
-func NewTokens(ask func(context.Context) (Token, error), now clock.PassiveClock) *Tokens {
+func NewTokens(ask func(context.Context) (*oauth2.Token, error), now clock.PassiveClock) *Tokens {
 	return &Tokens{ask: ask, clock: now}
 }
 
-// get returns a token that is valid until the end of a scrape. Where a renewal is due, one scrape makes the
+// Token returns a token that is valid until the end of a scrape. Where a renewal is due, one scrape makes the
 // request and waits for it, and the others use the old token. Without a valid token all scrapes wait for that
 // request.
-func (t *Tokens) get(ctx context.Context) (string, error) {
+func (t *Tokens) Token() (*oauth2.Token, error) {
 	if held := t.held.Load(); held.lasts(t.clock.Now()) {
 		if t.clock.Now().Before(held.due) || !t.renewal.TryLock() {
-			return held.Value, nil
+			return held.Token, nil
 		}
 	} else {
 		t.renewal.Lock()
 	}
 	defer t.renewal.Unlock()
-	return t.renew(ctx)
+	return t.renew()
 }
 
 // renew asks for the next token, unless another scrape has just done so. The caller holds renewal.
 // After a failure the pause doubles, from tokenRetry to tokenRetryMost. An old token that is still valid is
 // returned meanwhile.
-func (t *Tokens) renew(ctx context.Context) (string, error) {
+func (t *Tokens) renew() (*oauth2.Token, error) {
 	held, now := t.held.Load(), t.clock.Now()
 	if held.lasts(now) && now.Before(held.due) {
-		return held.Value, nil
+		return held.Token, nil
 	}
 	if !now.Before(t.earliest) {
-		if next, err := t.asked(ctx, now); err != nil {
+		if next, err := t.asked(now); err != nil {
 			t.failed, t.failures = err, t.failures+1
 			t.earliest = t.clock.Now().Add(backoff.Wait(tokenRetry, tokenRetryMost, t.failures))
 		} else {
@@ -99,33 +91,33 @@ func (t *Tokens) renew(ctx context.Context) (string, error) {
 		}
 	}
 	if held.lasts(now) {
-		return held.Value, nil
+		return held.Token, nil
 	}
-	return "", t.failed
+	return nil, t.failed
 }
 
 // asked requests a new token. The request is not cancelled with the scrape that makes it, since its answer serves
 // the other scrapes too; tokenAnswer bounds it.
-func (t *Tokens) asked(ctx context.Context, now time.Time) (*heldToken, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenAnswer)
+func (t *Tokens) asked(now time.Time) (*heldToken, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), tokenAnswer)
 	defer cancel()
 	token, err := t.ask(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("no token to show to kubelets, which is asked for again: %w", err)
 	}
-	next := &heldToken{Token: token, since: now, due: now.Add(token.Ends.Sub(now) * 4 / 5)}
-	if token.Value == "" || !next.lasts(now) {
+	next := &heldToken{Token: token, since: now, due: now.Add(token.Expiry.Sub(now) * 4 / 5)}
+	if token.AccessToken == "" || !next.lasts(now) {
 		return nil, errors.New("no token to show to kubelets, which is asked for again: the one that was issued has ended already; compare the clocks")
 	}
 	return next, nil
 }
 
-// refused makes another token due after a kubelet has answered 401: the ServiceAccount may have been made anew, or
-// the key that signs its tokens. The refused token is used until the new one is there. A token younger than
-// tokenAge is kept.
-func (t *Tokens) refused(token string) {
+// ResetTokenOlderThan makes another token due after a kubelet has answered 401 to a request that began at a time: the
+// ServiceAccount may have been made anew, or the key that signs its tokens. The refused token is used until the new one is
+// there. A token younger than tokenAge, or than the request, is kept.
+func (t *Tokens) ResetTokenOlderThan(began time.Time) {
 	held := t.held.Load()
-	if held == nil || held.Value != token || t.clock.Now().Sub(held.since) < tokenAge {
+	if held == nil || !held.since.Before(began) || t.clock.Now().Sub(held.since) < tokenAge {
 		return
 	}
 	t.held.CompareAndSwap(held, &heldToken{Token: held.Token, since: held.since})
@@ -133,28 +125,5 @@ func (t *Tokens) refused(token string) {
 
 // lasts returns whether the token is valid until the end of a scrape that begins now. A nil token is not.
 func (h *heldToken) lasts(now time.Time) bool {
-	return h != nil && now.Add(maxAnswerTime).Before(h.Ends)
-}
-
-// bearing adds the scraper's token to requests. A request is not sent without one.
-// bearing is a transport. It is used only where a ServiceAccount for the scraper is configured.
-type bearing struct {
-	tokens *Tokens
-	// next sends the request.
-	next http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper. The request is copied, since a RoundTripper must not change it.
-func (b bearing) RoundTrip(request *http.Request) (*http.Response, error) {
-	token, err := b.tokens.get(request.Context())
-	if err != nil {
-		return nil, err
-	}
-	request = request.Clone(request.Context())
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := b.next.RoundTrip(request)
-	if err == nil && response.StatusCode == http.StatusUnauthorized {
-		b.tokens.refused(token)
-	}
-	return response, err
+	return h != nil && now.Add(maxAnswerTime).Before(h.Expiry)
 }

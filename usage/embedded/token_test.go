@@ -23,6 +23,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/oauth2"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -35,11 +36,11 @@ type issuer struct {
 	err   error
 }
 
-func (i *issuer) issue(context.Context) (Token, error) {
+func (i *issuer) issue(context.Context) (*oauth2.Token, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	i.asked++
-	return Token{Value: "scraper-" + string(rune('0'+i.asked)), Ends: i.clock.Now().Add(10 * time.Minute)}, i.err
+	return &oauth2.Token{AccessToken: "scraper-" + string(rune('0'+i.asked)), Expiry: i.clock.Now().Add(10 * time.Minute)}, i.err
 }
 
 func newIssuer() (*issuer, *Tokens) {
@@ -58,30 +59,30 @@ func TestTokensAreRenewed(t *testing.T) {
 		{15 * time.Minute, "scraper-2"}, {time.Hour, "scraper-3"},
 	} {
 		issuer.clock.SetTime(noon.Add(c.after))
-		got, err := tokens.get(t.Context())
+		got, err := tokens.Token()
 		require.NoError(t, err)
-		assert.Equal(t, c.want, got, c.after)
+		assert.Equal(t, c.want, got.AccessToken, c.after)
 	}
 }
 
 // TestATokenThatCannotBeGot: what is valid is used on, what is not is never shown, and the API server is asked ever less often.
 func TestATokenThatCannotBeGot(t *testing.T) {
 	issuer, tokens := newIssuer()
-	_, err := tokens.get(t.Context())
+	_, err := tokens.Token()
 	require.NoError(t, err)
 	issuer.err = errors.New(`serviceaccounts "attune-scraper" not found`)
 	ended := 0
 	for after := 8 * time.Minute; after < time.Hour; after += time.Second {
 		issuer.clock.SetTime(noon.Add(after))
-		token, err := tokens.get(t.Context())
+		token, err := tokens.Token()
 		if after < 10*time.Minute-maxAnswerTime {
 			require.NoError(t, err)
-			require.Equal(t, "scraper-1", token)
+			require.Equal(t, "scraper-1", token.AccessToken)
 			continue
 		}
 		ended++
 		require.EqualError(t, err, `no token to show to kubelets, which is asked for again: serviceaccounts "attune-scraper" not found`)
-		require.Empty(t, token)
+		require.Nil(t, token)
 	}
 	require.Positive(t, ended)
 	assert.Less(t, issuer.asked, 70, "once a minute in the end")
@@ -89,33 +90,35 @@ func TestATokenThatCannotBeGot(t *testing.T) {
 
 	issuer.err = nil
 	issuer.clock.Step(tokenRetryMost)
-	token, err := tokens.get(t.Context())
+	token, err := tokens.Token()
 	require.NoError(t, err, "it is tried again")
-	assert.NotEmpty(t, token)
+	assert.NotEmpty(t, token.AccessToken)
 }
 
 // TestATokenThatKubeletsRefuse is exchanged, once a minute at most however many refuse it, and shown until it is.
 func TestATokenThatKubeletsRefuse(t *testing.T) {
 	issuer, tokens := newIssuer()
 	get := func() string {
-		token, err := tokens.get(t.Context())
+		token, err := tokens.Token()
 		require.NoError(t, err)
-		return token
+		return token.AccessToken
 	}
+	// The answer is to a request that began now.
+	refuse := func() { tokens.ResetTokenOlderThan(issuer.clock.Now().Add(time.Millisecond)) }
 	require.Equal(t, "scraper-1", get())
-	tokens.refused("scraper-1")
+	refuse()
 	assert.Equal(t, "scraper-1", get(), "it was got just now")
 	issuer.clock.Step(tokenAge)
-	tokens.refused("another")
-	assert.Equal(t, "scraper-1", get())
-	tokens.refused("scraper-1")
+	tokens.ResetTokenOlderThan(noon)
+	assert.Equal(t, "scraper-1", get(), "the request began before it was got")
+	refuse()
 	issuer.err = errors.New("away")
 	assert.Equal(t, "scraper-1", get())
 	issuer.err = nil
 	issuer.clock.Step(tokenRetryMost)
 	assert.Equal(t, "scraper-3", get())
 	for range 100 {
-		tokens.refused("scraper-3")
+		refuse()
 		assert.Equal(t, "scraper-3", get())
 	}
 	assert.Equal(t, 3, issuer.asked)
@@ -125,16 +128,17 @@ func TestATokenThatKubeletsRefuse(t *testing.T) {
 func TestOneTokenForAll(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
-	tokens := NewTokens(func(context.Context) (Token, error) {
+	tokens := NewTokens(func(context.Context) (*oauth2.Token, error) {
 		asked <- struct{}{}
 		<-answer
-		return Token{Value: "scraper", Ends: clock.Now().Add(10 * time.Minute)}, nil
+		return &oauth2.Token{AccessToken: "scraper", Expiry: clock.Now().Add(10 * time.Minute)}, nil
 	}, clock)
 	all := sync.WaitGroup{}
 	get := func() {
-		token, err := tokens.get(t.Context())
-		assert.NoError(t, err)
-		assert.Equal(t, "scraper", token)
+		token, err := tokens.Token()
+		if assert.NoError(t, err) {
+			assert.Equal(t, "scraper", token.AccessToken)
+		}
 	}
 	for range 50 {
 		all.Go(get)
@@ -159,8 +163,10 @@ func TestOneTokenForAll(t *testing.T) {
 
 func TestATokenThatHasEndedAlreadyIsNone(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
-	tokens := NewTokens(func(context.Context) (Token, error) { return Token{Value: "old", Ends: noon.Add(-time.Minute)}, nil }, clock)
-	_, err := tokens.get(t.Context())
+	tokens := NewTokens(func(context.Context) (*oauth2.Token, error) {
+		return &oauth2.Token{AccessToken: "old", Expiry: noon.Add(-time.Minute)}, nil
+	}, clock)
+	_, err := tokens.Token()
 	assert.ErrorContains(t, err, "compare the clocks")
 }
 

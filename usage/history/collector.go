@@ -181,7 +181,8 @@ func (m *merge) all(g *gathered) (different bool) {
 		if answer == nil {
 			continue
 		}
-		track := g.trackOf(m.namespace, number)
+		// The numbers of the namespace may have changed while the answer was on its way.
+		track := m.namespace.track(g.wishes[number].workload)
 		for ; answer != nil && track != nil; answer = answer.next {
 			if track.wanted.has(answer.container) && m.container(track, answer) {
 				different = true
@@ -189,14 +190,6 @@ func (m *merge) all(g *gathered) (different bool) {
 		}
 	}
 	return different
-}
-
-// trackOf a number, among those of its namespace, which may have changed while the answer was on its way.
-func (g *gathered) trackOf(n *namespace, number int) *track {
-	if n.resolver == g.resolver {
-		return n.tracks[number]
-	}
-	return n.track(g.wishes[number].workload)
 }
 
 // container is merged; it returns whether anything is different now.

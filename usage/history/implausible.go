@@ -86,13 +86,10 @@ func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausi
 		if dropped == 0 {
 			continue
 		}
-		values, unit := &history.cpu, recommender.Usage(1000)
-		if r == recommender.Memory {
-			values, unit = &history.memory, 1
-		}
+		values := [2]*series{recommender.CPU: &history.cpu, recommender.Memory: &history.memory}[r].values(first, last)
 		out[r] = recommender.Implausible{
-			Dropped: dropped, Of: dropped + measured(values.values(first, last)),
-			Highest: recommender.Usage(of.highest) * unit, Most: recommender.Usage(of.most) * unit,
+			Dropped: dropped, Of: dropped + measured(values),
+			Highest: r.Measured(of.highest), Most: r.Measured(of.most),
 		}
 	}
 	return out

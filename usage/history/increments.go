@@ -177,7 +177,11 @@ func (i *increments) mend(x *index, first int64, partial bool, now time.Time) {
 		m.upTo, m.helpless = i.read, false
 		i.read = min(i.read, max(m.partial+overlap-1, i.read-reach))
 		m.partial, m.at = 0, now.Add(backoff.Wait(partialPause, mostPartialPause, m.times+1))
-		x.hurry(now)
+		x.each(func(_ string, _ workload.KindName, track *track) {
+			if track.partial { // its pause is over: the source gives whole answers again
+				track.again = now
+			}
+		})
 	}
 }
 

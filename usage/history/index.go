@@ -114,16 +114,6 @@ func (x *index) repeat(now time.Time) {
 	})
 }
 
-// hurry ends the pause of every past that was answered in part. It is called when the source gives whole answers
-// again.
-func (x *index) hurry(now time.Time) {
-	x.each(func(_ string, _ workload.KindName, track *track) {
-		if track.partial {
-			track.again = now
-		}
-	})
-}
-
 // newestStart is the newest step that any history starts with.
 func (x *index) newestStart(oldest int64) int64 {
 	newest := oldest

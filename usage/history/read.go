@@ -190,10 +190,9 @@ func (s *Store) Highest(key Key, r recommender.Resource, from, to time.Time) (re
 	}
 	step := pool.settings.QueryStep
 	first, last := usage.StepOf(from, step)+1, usage.StepHolding(to, step)
-	if r == recommender.Memory {
-		highest := history.memory.max(first, last)
-		return recommender.Usage(highest), highest >= 0
+	highest := history.memory.max(first, last)
+	if r == recommender.CPU {
+		highest = history.maxCPU(first, last)
 	}
-	highest := history.maxCPU(first, last)
-	return recommender.Usage(highest * 1000), highest >= 0
+	return r.Measured(highest), highest >= 0
 }

@@ -185,7 +185,8 @@ func (r *refresh) run(ctx context.Context) bool {
 	if plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) {
 		return false
 	}
-	return r.unfinished()
+	plan, _, _ = r.begin()
+	return plan.past != nil || plan.newest != nil // the past, or what is new where it was cut
 }
 
 // begin plans what to ask of the source now; a source of nil is to be dialled.
@@ -200,12 +201,6 @@ func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
 		pool.source = nil
 	}
 	return pool.plan(r.now, answerValues/int64(min(len(r.store.pools), r.store.options.Parallel))), pool.settings, pool.source
-}
-
-// unfinished says whether something can be asked for at once: of the past, or of what is new where it was cut.
-func (r *refresh) unfinished() bool {
-	plan, _, _ := r.begin()
-	return plan.past != nil || plan.newest != nil
 }
 
 // commit changes the pool, if it is still there. A source that fails now, answers again or says something else is news for

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -157,7 +158,9 @@ func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.
 		return c.do(ctx, http.MethodGet, path, form)
 	}
 	response, err := c.do(ctx, http.MethodPost, path, form)
-	if err != nil || !refusesPost(response.StatusCode) {
+	// Gateways that let only reading requests through answer so.
+	refusals := []int{http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+	if err != nil || !slices.Contains(refusals, response.StatusCode) {
 		return response, err
 	}
 	response.Body.Close()
@@ -166,11 +169,6 @@ func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.
 		c.getOnly.Store(true)
 	}
 	return response, err
-}
-
-// refusesPost recognises the answers of gateways that let only reading requests through.
-func refusesPost(status int) bool {
-	return status == http.StatusForbidden || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
 }
 
 // do sends one request. The parameters of the source go into the URL, also of a POST, since gateways choose a

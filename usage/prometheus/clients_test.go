@@ -7,46 +7,51 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"attune.io/attune/usage"
 )
 
 // TestClientsAreKept: one is made for many questions, until its credentials may be old or it gave no answer.
 func TestClientsAreKept(t *testing.T) {
-	var c Clients
+	noon := time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
+	now := clocktesting.NewFakePassiveClock(noon)
+	c := NewClients(now)
 	made := 0
 	dial := func() (Metered, error) {
 		made++
 		client, err := New(Config{Address: "http://prometheus:9090"})
 		return Metered{Client: client}, err
 	}
-	noon := time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
-	first, err := c.Of("a", noon, dial)
+	first, err := c.Of("a", dial)
 	require.NoError(t, err)
-	again, err := c.Of("a", noon.Add(clientLasts-time.Second), dial)
+	now.SetTime(noon.Add(clientLasts - time.Second))
+	again, err := c.Of("a", dial)
 	require.NoError(t, err)
 	assert.Same(t, first.Client, again.Client)
 	assert.Equal(t, 1, made)
-	_, err = c.Of("b", noon, dial)
+	now.SetTime(noon)
+	_, err = c.Of("b", dial)
 	require.NoError(t, err)
 	assert.Equal(t, 2, made, "another server")
 
-	renewed, err := c.Of("a", noon.Add(clientLasts), dial)
+	now.SetTime(noon.Add(clientLasts + 1))
+	renewed, err := c.Of("a", dial)
 	require.NoError(t, err)
 	assert.NotSame(t, first.Client, renewed.Client)
-	assert.Len(t, c.known, 1, "what is too old is let go")
+	assert.Len(t, c.known.Keys(), 1, "what is too old is let go")
 
 	c.Drop("a", first.Client)
-	assert.Len(t, c.known, 1, "another one has taken its place")
+	assert.Len(t, c.known.Keys(), 1, "another one has taken its place")
 	c.Drop("a", renewed.Client)
-	assert.Empty(t, c.known)
+	assert.Empty(t, c.known.Keys())
 
-	_, err = c.Of("a", noon, func() (Metered, error) { return Metered{}, errors.New("no such secret") })
+	_, err = c.Of("a", func() (Metered, error) { return Metered{}, errors.New("no such secret") })
 	require.Error(t, err)
-	assert.Empty(t, c.known, "a failure is not kept")
+	assert.Empty(t, c.known.Keys(), "a failure is not kept")
 	for i := range 2 * mostClients {
-		_, err = c.Of(usage.Digest(rune('a'+i)), noon, dial)
+		_, err = c.Of(usage.Digest(rune('a'+i)), dial)
 		require.NoError(t, err)
 	}
-	assert.Len(t, c.known, mostClients)
+	assert.Len(t, c.known.Keys(), mostClients)
 }

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/transport"
 
 	"attune.io/attune/api/v1alpha1"
@@ -105,7 +106,7 @@ func (c Config) base() (*url.URL, error) {
 	base, err := url.Parse(c.Address)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the address of the usage source is not a URL: %w", withoutURL(err))
+		return nil, fmt.Errorf("the address of the usage source is not a URL: %w", WithoutURL(err))
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
 		return nil, errors.New("the address of the usage source must be like http://prometheus.monitoring:9090")
 	case base.User != nil:
@@ -122,7 +123,7 @@ func (c Config) base() (*url.URL, error) {
 func (c Config) header() (http.Header, error) {
 	header := http.Header{"User-Agent": {"attune"}}
 	for name, value := range c.Headers {
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || reserved(name) {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || reserved.Has(http.CanonicalHeaderKey(name)) {
 			return nil, fmt.Errorf("the header %q of the usage source cannot be sent: use a plain name such as X-Scope-OrgID", name)
 		}
 		header.Set(name, value)
@@ -143,13 +144,7 @@ func (c Config) header() (http.Header, error) {
 }
 
 // reserved headers belong to the transport.
-func reserved(name string) bool {
-	switch http.CanonicalHeaderKey(name) {
-	case "Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Accept-Encoding":
-		return true
-	}
-	return false
-}
+var reserved = sets.New("Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Accept-Encoding")
 
 // tls returns the TLS settings. Only an InsecureSkipVerify of the configuration switches the verification off.
 func (c Config) tls() (*tls.Config, error) {

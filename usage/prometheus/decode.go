@@ -126,41 +126,40 @@ func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yiel
 
 // elements decodes a list of series one after the other into the same memory.
 func elements(decoder *json.Decoder, parts *partReader, yield func(Element)) error {
-	opening, err := decoder.Token()
-	if err != nil || opening == nil {
-		return err
-	}
-	if opening != json.Delim('[') {
-		return errNotAMatrix
-	}
 	var s series
-	for decoder.More() {
+	return within(decoder, '[', errNotAMatrix, func() error {
 		parts.begin()
 		s = series{Values: s.Values[:0]}
 		if err := decoder.Decode(&s); err != nil {
 			return err
 		}
 		yield(Element{Labels: s.Metric, Samples: s.Values, Histograms: len(s.Histograms)})
-	}
-	_, err = decoder.Token()
-	return err
+		return nil
+	})
 }
 
-// members calls visit with the name of each member of an object, to decode its value. A null has none.
+// members calls visit with the name of each member of an object, to decode its value.
 func members(decoder *json.Decoder, visit func(name string) error) error {
-	opening, err := decoder.Token()
-	if err != nil || opening == nil {
-		return err
-	}
-	if opening != json.Delim('{') {
-		return errNotAnAnswer
-	}
-	for decoder.More() {
+	return within(decoder, '{', errNotAnAnswer, func() error {
 		name, err := decoder.Token()
 		if err != nil {
 			return err
 		}
-		if err := visit(fmt.Sprint(name)); err != nil {
+		return visit(fmt.Sprint(name))
+	})
+}
+
+// within calls visit for each part of a list or an object, to decode it. A null has none; what opens otherwise is wrong.
+func within(decoder *json.Decoder, opens json.Delim, wrong error, visit func() error) error {
+	opening, err := decoder.Token()
+	if err != nil || opening == nil {
+		return err
+	}
+	if opening != opens {
+		return wrong
+	}
+	for decoder.More() {
+		if err := visit(); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func (e errForeignRedirect) Error() string { return "redirect to " + e.to }
 
 // transportFailure is that of a request that got no answer, or not all of it.
 func (c *Client) transportFailure(err error) *Failure {
-	err = withoutURL(err)
+	err = WithoutURL(err)
 	var large *http.MaxBytesError
 	var refused addressError
 	var redirect errForeignRedirect
@@ -68,7 +68,11 @@ var ownAddress = regexp.MustCompile(`\S+:\d+->`)
 
 // statusFailure is that of an answer with an HTTP status other than success.
 func (c *Client) statusFailure(status int, body []byte) *Failure {
-	said := errorOf(body)
+	var said envelope
+	if json.Unmarshal(body, &said) != nil {
+		// What is not the API's JSON is not repeated: behind an address that a tenant chose it may be anything.
+		said = envelope{}
+	}
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return c.failure(nil, "refuses the credentials (HTTP %d): check the secret that the source names, and its tenant header", status)
@@ -109,23 +113,13 @@ func (c *Client) failure(cause error, format string, arguments ...any) *Failure 
 	return &Failure{c.shown + " " + fmt.Sprintf(format, arguments...), cause}
 }
 
-// withoutURL takes the URL out of an error: its parameters may be secret.
-func withoutURL(err error) error {
+// WithoutURL takes the URL out of an error: its parameters may be secret.
+func WithoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		return wrapped.Err
 	}
 	return err
-}
-
-// errorOf reads what the server says of an error. What is not the API's JSON is not repeated: behind an
-// address that a tenant chose it may be anything.
-func errorOf(body []byte) envelope {
-	var said envelope
-	if json.Unmarshal(body, &said) != nil {
-		return envelope{}
-	}
-	return said
 }
 
 // maxSaid bounds what is repeated of a server's words.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/lru"
 
 	"attune.io/attune/usage"
@@ -148,14 +149,14 @@ func NewMeter(registry prometheus.Registerer) *Meter {
 			Name: "attune_prometheus_query_errors_total",
 			Help: "Queries of a Prometheus server that were not answered, by what was asked and the namespace whose policies name the server; empty: it is the operator's own.",
 		}, []string{"namespace", "query_type"}),
+		newest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "attune_usage_newest_sample_timestamp_seconds", Help: "Time of the newest usage sample of a source, in Unix seconds.",
+		}, []string{"source"}),
+		latest: map[string]int64{},
 	}
-	m.latest = map[string]int64{}
 	m.failed = lru.NewWithEvictionFunc(mostNamespaces, func(namespace lru.Key, _ any) {
 		m.errors.DeletePartialMatch(prometheus.Labels{"namespace": namespace.(string)})
 	})
-	m.newest = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "attune_usage_newest_sample_timestamp_seconds", Help: "Time of the newest usage sample of a source, in Unix seconds.",
-	}, []string{"source"})
 	registry.MustRegister(m.samples, m.seconds, m.queries, m.errors, m.newest)
 	return m
 }
@@ -180,13 +181,10 @@ func (m *Meter) Read(source string, took time.Duration) {
 // Asked counts a query of a Prometheus server. err is counted as an error of the namespace; nil: it was answered.
 func (m *Meter) Asked(namespace, query string, took time.Duration, err error) {
 	m.queries.WithLabelValues(query).Observe(took.Seconds())
-	if err != nil {
-		m.fail(namespace, query)
+	if err == nil {
+		return
 	}
-}
-
-// fail counts an error. The series of the namespace that failed least lately make room; the operator's own server keeps its.
-func (m *Meter) fail(namespace, query string) {
+	// The series of the namespace that failed least lately make room; the operator's own server keeps its.
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if namespace != "" {
@@ -198,66 +196,38 @@ func (m *Meter) fail(namespace, query string) {
 const (
 	// clientLasts is how long a client is used before its credentials are read again.
 	clientLasts = 5 * time.Minute
-	// mostClients are kept: a server beyond them has a client for each question.
+	// mostClients are kept: those that were used last.
 	mostClients = 256
 )
 
 // Clients keeps clients between the questions about watched pods and nodes: connections, transports and
 // credentials. A client that gave no answer is dropped, so that a Secret that was changed is read again.
-// mostClients bounds it. It is safe for concurrent use; the zero value is empty.
-type Clients struct {
-	mutex sync.Mutex
-	known map[usage.Digest]knownClient
-}
+// mostClients bounds it. It is safe for concurrent use. The connections of a client that is too old are closed by the
+// transport, once they have been idle for a while.
+type Clients struct{ known *cache.LRUExpireCache }
 
-// knownClient is a client and when it was made.
-type knownClient struct {
-	Metered
-	made time.Time
+// NewClients keeps none yet; now ages them.
+func NewClients(now cache.Clock) Clients {
+	return Clients{cache.NewLRUExpireCacheWithClock(mostClients, now)}
 }
 
 // Of returns the client of the settings with this digest. It calls dial where there is none that is younger than
-// clientLasts. dial runs without the mutex, so two callers may make a client each; the later one is kept. An error
-// is that of dial.
-func (c *Clients) Of(digest usage.Digest, now time.Time, dial func() (Metered, error)) (Metered, error) {
-	c.mutex.Lock()
-	known, ok := c.known[digest]
-	c.mutex.Unlock()
-	if ok && now.Sub(known.made) < clientLasts {
-		return known.Metered, nil
+// clientLasts. Two callers may make a client each; the later one is kept. An error is that of dial.
+func (c Clients) Of(digest usage.Digest, dial func() (Metered, error)) (Metered, error) {
+	if known, ok := c.known.Get(digest); ok {
+		return known.(Metered), nil
 	}
 	made, err := dial()
-	if err != nil {
-		return made, err
+	if err == nil {
+		c.known.Add(digest, made, clientLasts)
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.forget(now)
-	if c.known == nil {
-		c.known = map[usage.Digest]knownClient{}
-	}
-	if len(c.known) < mostClients {
-		c.known[digest] = knownClient{made, now}
-	}
-	return made, nil
-}
-
-// forget those that are too old, and their connections.
-func (c *Clients) forget(now time.Time) {
-	for digest, known := range c.known {
-		if now.Sub(known.made) >= clientLasts {
-			known.Client.Close()
-			delete(c.known, digest)
-		}
-	}
+	return made, err
 }
 
 // Drop a client that gave no answer, unless another one has taken its place.
-func (c *Clients) Drop(digest usage.Digest, failed *Client) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if known, ok := c.known[digest]; ok && known.Client == failed {
-		delete(c.known, digest)
+func (c Clients) Drop(digest usage.Digest, failed *Client) {
+	if known, ok := c.known.Get(digest); ok && known.(Metered).Client == failed {
+		c.known.Remove(digest)
 		failed.Close()
 	}
 }
