@@ -191,7 +191,7 @@ var mutants = []mutant{
 	},
 	{
 		"P0: the kill switch keeps the harm", "nothing restores pods while attune is stopped",
-		[]edit{{"tuning/pass.go", "	d.restorer.restore()\n", ""}},
+		[]edit{{"tuning/pass.go", "	d.starter.restore()\n", ""}},
 		"TestHazards/stopped_in_harm,_kill_switch", "rescued",
 	},
 	{
