@@ -23,7 +23,6 @@ const (
 )
 
 var (
-	JSONBytes        = jsonBytes
 	BlockedCondition = blockedCondition
 	SeededOf         = seededOf
 	TopicsOf         = topicsOf

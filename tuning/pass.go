@@ -110,10 +110,10 @@ func newDeciders(v View) deciders {
 	p.out.Status = *v.Rec.Status.DeepCopy()
 	g := &gates{pass: p}
 	up := &climber{pass: p, ahead: &gates{pass: p}}
-	r := &reverter{p, g}
+	r := &reverter{g}
 	c := &closing{pass: p, reverter: r}
-	e := &evictor{p, g, c}
-	start := &starter{pass: p, evictor: e, gates: g, climber: up}
+	e := &evictor{g, c}
+	start := &starter{gates: g, evictor: e, climber: up}
 	return deciders{
 		pass: p, reverter: r, evictor: e, starter: start,
 		watcher: &watcher{pass: p, closing: c, climber: up, evictor: e, reverter: r},
