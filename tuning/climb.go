@@ -324,7 +324,7 @@ func (d *starter) giveBack(raised []v1alpha1.ResizeRecord) {
 			d.give(pod, sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]))
 		case !d.climber.spiked(pod, record):
 		case why != "":
-			d.keepRaise(pod, why)
+			d.tellOfPod(pod, raiseKept(pod, why))
 		default:
 			d.give(pod, had)
 		}
@@ -336,7 +336,7 @@ func (d *starter) give(pod *corev1.Pod, had []podview.Container) {
 	plan, refusal := d.climber.back(pod, had, d.gates, d.gates.input(pod))
 	d.askUnknownMemory(pod, plan)
 	if refusal != nil {
-		d.keepRaise(pod, refusal.Message)
+		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
 		return
 	}
 	d.out.Status.Tries = climb.GivenBack(d.out.Status.Tries, pod, d.view.Now)
@@ -350,8 +350,8 @@ func (d *starter) give(pod *corev1.Pod, had []podview.Container) {
 	d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
 }
 
-func (d *starter) keepRaise(pod *corev1.Pod, why string) {
-	d.tellOfPod(pod, event.Normal(v1alpha1.EventResized, "Pod %s keeps the memory that it was raised to, although its growth was a spike: %s", pod.Name, why))
+func raiseKept(pod *corev1.Pod, why string) event.Event {
+	return event.Normal(v1alpha1.EventResized, "Pod %s keeps the memory that it was raised to, although its growth was a spike: %s", pod.Name, why)
 }
 
 // sizesOf are the memory sizes of a record's list, with what the containers hold.

@@ -18,8 +18,9 @@ import (
 // InPlaceOrRecreate), and those for which their node has no room (strategy Node). One pod of a workload is
 // evicted at a time. The rules about who may be evicted are in lifecycle.MayEvict, for both causes.
 type evictor struct {
+	*pass
 	// gates supplies the input of the gates, and knows the pod that this pass already moves.
-	*gates
+	gates *gates
 	// closing ends the record of a pod that is not evicted after all.
 	closing *closing
 }

@@ -92,7 +92,7 @@ func (d deciders) decide() {
 	d.out.Topics = d.refused.topics
 }
 
-// deciders are the parts of one pass. They share its view and its decision. A decider may call those that
+// deciders are the parts of one pass, and report its result. They share its view and its decision. A decider may call those that
 // it names as fields, never the other way round, so that the calls form no cycle.
 type deciders struct {
 	*pass
@@ -110,10 +110,10 @@ func newDeciders(v View) deciders {
 	p.out.Status = *v.Rec.Status.DeepCopy()
 	g := &gates{pass: p}
 	up := &climber{pass: p, ahead: &gates{pass: p}}
-	r := &reverter{g}
+	r := &reverter{p, g}
 	c := &closing{pass: p, reverter: r}
-	e := &evictor{g, c}
-	start := &starter{gates: g, evictor: e, climber: up}
+	e := &evictor{p, g, c}
+	start := &starter{pass: p, evictor: e, gates: g, climber: up}
 	return deciders{
 		pass: p, reverter: r, evictor: e, starter: start,
 		watcher: &watcher{pass: p, closing: c, climber: up, evictor: e, reverter: r},

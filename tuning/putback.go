@@ -18,8 +18,9 @@ import (
 // in the phase Reverting stays open until all of the old size is back or it is given up; it survives
 // restarts.
 type reverter struct {
+	*pass
 	// gates supplies the node's capabilities and what LimitRanges and quotas leave.
-	*gates
+	gates *gates
 }
 
 // putBackAsFar sends what puts a pod back, as far as the API server accepts it; the record stays open

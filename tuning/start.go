@@ -19,9 +19,10 @@ import (
 // starter begins new resizes: restores, undos, the end of boosts and of raises, the repair of births, answers to OOM kills,
 // and waves towards the targets. It runs only after the watcher has stepped all open records.
 type starter struct {
-	*gates
+	*pass
 	climber *climber
 	evictor *evictor
+	gates   *gates
 	// waits is since when pods wait for their turn to be resized (strategy Node).
 	waits map[types.UID]time.Time
 }

@@ -2,7 +2,6 @@
 package resizetest
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -146,7 +145,13 @@ func SetCondition(pod *corev1.Pod, kind corev1.PodConditionType, reason, message
 
 // ClearCondition takes a condition off a pod.
 func ClearCondition(pod *corev1.Pod, kind corev1.PodConditionType) {
-	pod.Status.Conditions = slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(c corev1.PodCondition) bool { return c.Type == kind })
+	var kept []corev1.PodCondition
+	for _, c := range pod.Status.Conditions {
+		if c.Type != kind {
+			kept = append(kept, c)
+		}
+	}
+	pod.Status.Conditions = kept
 }
 
 // Recorded is a record of the pod's resize from prior to another size, accepted as generation 2, a
