@@ -53,7 +53,7 @@ func ResizedSince(pod *corev1.Pod, at, now time.Time) bool {
 	if pod.Generation <= 1 {
 		return false
 	}
-	last := lastResize(pod)
+	last := lastEntry(pod, func(string) bool { return true }) // by attune or by others; zero: never, or the entry is lost
 	if ahead := nodeAhead(pod); ahead <= clocksDiffer || at.After(now.Add(time.Minute)) {
 		at = at.Add(-ahead)
 	}

@@ -25,12 +25,6 @@ func ResizedBy(pod *corev1.Pod) (manager string, at time.Time) {
 	return manager, at
 }
 
-// lastResize is when sizes of the pod were last changed through the subresource resize, by attune or by others, as the
-// API server noted it; zero: never, or the entry is lost.
-func lastResize(pod *corev1.Pod) time.Time {
-	return lastEntry(pod, func(string) bool { return true })
-}
-
 // ResizedByAttune returns when attune last set an amount of the pod that still stands, by the clock of the API server;
 // the zero time: none stands. An amount that another writer set later is taken out of attune's entry.
 func ResizedByAttune(pod *corev1.Pod) time.Time {

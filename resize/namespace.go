@@ -25,7 +25,7 @@ func withinLimitRanges(_ *corev1.Pod, p Plan, in GateInput) Plan {
 			for _, r := range recommender.Resources {
 				to[r] = constraint.Within(item, r, m.From[r], to[r])
 			}
-			return to, refuseMove(ReasonLimitRange, "a LimitRange of the namespace does not allow the size wished for")
+			return to, Refuse(ReasonLimitRange, "a LimitRange of the namespace does not allow the size wished for")
 		})
 	}
 	return p

@@ -1,11 +1,10 @@
 package resize
 
 import (
-	"encoding/json"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/podview"
 )
 
@@ -26,11 +25,7 @@ func (p Plan) Patch() []byte {
 			patch.Spec.Containers = append(patch.Spec.Containers, c)
 		}
 	}
-	body, err := json.Marshal(patch)
-	if err != nil {
-		panic("strings and quantities always marshal: " + err.Error())
-	}
-	return body
+	return clip.JSON(patch)
 }
 
 // podPatch is the part of a pod that a patch may contain.

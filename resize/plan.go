@@ -278,7 +278,6 @@ func nothingLeft(left []Refusal) *Refusal {
 		return Refuse(ReasonNoChange, "the pod already has the sizes wished for")
 	}
 	first := left[0]
-	first.PodWide = true
 	for _, other := range left[1:] {
 		first.Transient = first.Transient && other.Transient
 	}

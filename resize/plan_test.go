@@ -2,6 +2,7 @@ package resize_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,10 @@ func TestOneContainersRefusalDoesNotHoldTheOthers(t *testing.T) {
 	assert.Equal(t, "side-1", plan.Moves[0].Container)
 	require.Len(t, plan.LeftOut, 1)
 	assert.Equal(t, "app", plan.LeftOut[0].Container)
-	assert.Equal(t, "RestartedLately: container app: it restarted at 2026-03-04T12:00:00Z; it is not lowered for 10m0s after that", plan.LeftOut[0].Error())
+	assert.Equal(t, Refusal{
+		Reason: ReasonRestartedLately, Container: "app", Message: "it restarted at 2026-03-04T12:00:00Z; it is not lowered for 10m0s after that",
+		Transient: true, Until: noon.Add(10 * time.Minute),
+	}, plan.LeftOut[0])
 }
 
 func TestRestartsIsWhatResizePolicySays(t *testing.T) {

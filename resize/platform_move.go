@@ -14,7 +14,7 @@ import (
 // unscheduledGrowth lets a pod that fits on no node shrink until it fits, and never grow.
 func unscheduledGrowth(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName == "" && m.Raises() {
-		return waitMove(ReasonNotScheduled, "the pod fits no node; it is not made bigger")
+		return RefuseForNow(ReasonNotScheduled, "the pod fits no node; it is not made bigger")
 	}
 	return nil
 }
@@ -23,7 +23,7 @@ func unscheduledGrowth(s situation, m Move) *Refusal {
 // for them.
 func criticalGrowth(s situation, m Move) *Refusal {
 	if p := s.pod.Spec.Priority; p != nil && *p >= podview.CriticalPriority && m.Raises() {
-		return refuseMove(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
+		return Refuse(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
 	}
 	return nil
 }
@@ -31,7 +31,7 @@ func criticalGrowth(s situation, m Move) *Refusal {
 // notReady lowers nothing of a pod that is not ready. A startup probe that has not passed also means not ready.
 func notReady(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName != "" && !podview.IsReady(s.pod) && m.Lowers() {
-		return waitMove(ReasonNotReady, "a pod that is not ready is never lowered")
+		return RefuseForNow(ReasonNotReady, "a pod that is not ready is never lowered")
 	}
 	return nil
 }
@@ -40,10 +40,8 @@ func notReady(s situation, m Move) *Refusal {
 func restartedLately(s situation, m Move) *Refusal {
 	restarted := lastRestart(s.statuses[m.Container])
 	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && m.Lowers() {
-		refusal := waitMove(ReasonRestartedLately, "it restarted at %s; it is not lowered for %s after that",
+		return waitUntil(restarted.Add(restartRest), ReasonRestartedLately, "it restarted at %s; it is not lowered for %s after that",
 			restarted.UTC().Format(time.RFC3339), restartRest)
-		refusal.Until = restarted.Add(restartRest)
-		return refusal
 	}
 	return nil
 }
@@ -52,7 +50,7 @@ func restartedLately(s situation, m Move) *Refusal {
 // every resize of them.
 func oldStaticKubelet(s situation, m Move) *Refusal {
 	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && podview.Guaranteed(s.pod) {
-		return refuseMove(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
+		return Refuse(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
 	}
 	return nil
 }
@@ -60,14 +58,14 @@ func oldStaticKubelet(s situation, m Move) *Refusal {
 // staticCPU and staticMemory leave one resource of Guaranteed pods alone where the node assigns it statically.
 func staticCPU(s situation, m Move) *Refusal {
 	if s.caps.StaticCPU && podview.Guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
-		return refuseOf(recommender.CPU, ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
+		return Refuse(ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
 	}
 	return nil
 }
 
 func staticMemory(s situation, m Move) *Refusal {
 	if s.caps.StaticMemory && podview.Guaranteed(s.pod) && m.From[recommender.Memory] != m.To[recommender.Memory] {
-		return refuseOf(recommender.Memory, ReasonStaticMemory, "the node assigns memory statically; new pods get the new size")
+		return Refuse(ReasonStaticMemory, "the node assigns memory statically; new pods get the new size")
 	}
 	return nil
 }
@@ -80,9 +78,7 @@ func notRunning(s situation, m Move) *Refusal {
 	if status == nil || status.State.Running != nil || from == 0 || to <= from {
 		return nil
 	}
-	refusal := refuseOf(recommender.CPU, ReasonNotRunning, "container %s does not run, and a CPU limit that is raised now can keep it from starting; it is raised when it runs", m.Container)
-	refusal.Transient = true
-	return refusal
+	return RefuseForNow(ReasonNotRunning, "container %s does not run, and a CPU limit that is raised now can keep it from starting; it is raised when it runs", m.Container)
 }
 
 // swap keeps the memory request on nodes with swap: the swap that a Burstable container may use follows from its
@@ -93,7 +89,7 @@ func swap(s situation, m Move) *Refusal {
 		podview.ClassOf(s.pod) != corev1.PodQOSBurstable || s.restartsFor(m.Container, corev1.ResourceMemory) {
 		return nil
 	}
-	return refuseOf(recommender.Memory, ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
+	return Refuse(ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
 }
 
 // memoryLimitDecreaseUnsupported keeps a memory limit where the API server or the kubelet is older than 1.34,
@@ -106,22 +102,17 @@ func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
 		(s.caps.KubeletMinor >= MinorMemoryLimitDecrease || s.pod.Spec.NodeName == "") {
 		return nil
 	}
-	return refuseOf(recommender.Memory, ReasonMemoryLimitDecrease,
+	return Refuse(ReasonMemoryLimitDecrease,
 		"lowering a memory limit safely needs Kubernetes 1.34 or newer on the API server and the node; the limit stays")
 }
 
 // startedJustNow keeps a memory limit while the kubelet may not know the container's usage yet (statsDelay).
 func startedJustNow(s situation, m Move) *Refusal {
 	status := s.statuses[m.Container]
-	if status == nil || status.State.Running == nil || !m.LowersMemoryLimit() {
+	if status == nil || status.State.Running == nil || !m.LowersMemoryLimit() || s.now.Sub(status.State.Running.StartedAt.Time) >= statsDelay {
 		return nil
 	}
-	if s.now.Sub(status.State.Running.StartedAt.Time) >= statsDelay {
-		return nil
-	}
-	refusal := refuseOf(recommender.Memory, ReasonStartedJustNow, "it started less than %s ago and its memory usage is not known yet; the limit stays", statsDelay)
-	refusal.Transient = true
-	return refusal
+	return RefuseForNow(ReasonStartedJustNow, "it started less than %s ago and its memory usage is not known yet; the limit stays", statsDelay)
 }
 
 // belowUsage keeps a memory limit that would fall to less than 1.1 times what the container holds. Page cache
@@ -133,14 +124,12 @@ func belowUsage(s situation, m Move) *Refusal {
 	case !m.LowersMemoryLimit():
 		return nil
 	case usage == 0 && m.From[recommender.Memory].Limit == 0:
-		return refuseOf(recommender.Memory, ReasonMemoryUnknown, "what it holds now is not known, and a limit that is added is never removed; it gets none")
+		return Refuse(ReasonMemoryUnknown, "what it holds now is not known, and a limit that is added is never removed; it gets none")
 	case usage == 0 || limit > headroomOver(usage):
 		return nil
 	}
-	refusal := refuseOf(recommender.Memory, ReasonMemoryInUse, "it holds too much, page cache included, for a limit of %s: below 1.1 times what it holds, a limit could kill it; the limit stays",
+	return RefuseForNow(ReasonMemoryInUse, "it holds too much, page cache included, for a limit of %s: below 1.1 times what it holds, a limit could kill it; the limit stays",
 		recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit))
-	refusal.Transient = true
-	return refusal
 }
 
 // tmpfs keeps a memory limit that leaves no room for the container's memory-backed volumes (podview.MemoryVolumes).
@@ -153,9 +142,9 @@ func tmpfs(s situation, m Move) *Refusal {
 	case !volumes.Exceed(limit, headroomOver(s.wished[m.Container].MemoryUsage)):
 		return nil
 	case volumes.Unbounded:
-		return refuseOf(recommender.Memory, ReasonMemoryVolume, "it mounts a memory-backed volume without a size limit, which may fill up to the memory limit; the limit stays")
+		return Refuse(ReasonMemoryVolume, "it mounts a memory-backed volume without a size limit, which may fill up to the memory limit; the limit stays")
 	default:
-		return refuseOf(recommender.Memory, ReasonMemoryVolume, "it mounts memory-backed volumes of %s, for which the limit leaves no room; the limit stays",
+		return Refuse(ReasonMemoryVolume, "it mounts memory-backed volumes of %s, for which the limit leaves no room; the limit stays",
 			recommender.Format(recommender.Memory, volumes.Size))
 	}
 }

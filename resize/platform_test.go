@@ -78,7 +78,6 @@ func TestPlatformRefusesPods(t *testing.T) {
 			}
 			require.NotNil(t, refusal)
 			assert.Equal(t, tc.reason, refusal.Reason)
-			assert.True(t, refusal.PodWide)
 			assert.Equal(t, tc.transient, refusal.Transient)
 			assert.NotEmpty(t, refusal.Message)
 			assert.True(t, plan.Empty())
@@ -316,7 +315,6 @@ func TestPlatformRefusesPlans(t *testing.T) {
 			}
 			require.NotNil(t, refusal)
 			assert.Equal(t, tc.reason, refusal.Reason)
-			assert.True(t, refusal.PodWide)
 		})
 	}
 }

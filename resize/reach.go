@@ -1,6 +1,8 @@
 package resize
 
 import (
+	"sort"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/podview"
@@ -65,16 +67,8 @@ func outOfReach(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 // farthest is the greatest number of steps that may be taken, found by bisection. It assumes that fewer steps are
 // allowed wherever more are.
 func farthest(may func(recommender.Amount) bool) recommender.Amount {
-	low, high := recommender.Amount(0), recommender.Amount(reachSteps)
-	for low < high {
-		middle := (low + high + 1) / 2
-		if may(middle) {
-			low = middle
-		} else {
-			high = middle - 1
-		}
-	}
-	return low
+	fewer := sort.Search(reachSteps, func(fewer int) bool { return may(recommender.Amount(reachSteps - fewer)) })
+	return recommender.Amount(reachSteps - fewer)
 }
 
 // partOf is the plan with each raise cut to a part of its way, in reachSteps by resource. Lowerings stay complete.

@@ -135,12 +135,8 @@ func turnedAway(pod *corev1.Pod, now time.Time) bool {
 // deferredLately reports whether the pod's resize is deferred, and for less than blockFor. A resize that never
 // gets room thus holds up no other pod for ever.
 func deferredLately(pod *corev1.Pod, now time.Time) bool {
-	if !helpers.IsPodResizeDeferred(pod) {
-		return false
-	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodResizePending && now.Sub(c.LastTransitionTime.Time) < blockFor
-	})
+	pending := podview.Condition(pod, corev1.PodResizePending)
+	return pending != nil && helpers.IsPodResizeDeferred(pod) && now.Sub(pending.LastTransitionTime.Time) < blockFor
 }
 
 // Needs is what a node must have for the pod after the plan, as the scheduler counts it.

@@ -2,9 +2,7 @@ package resize
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -412,13 +410,7 @@ func digestOfRecord(record v1alpha1.ResizeRecord) string {
 // digest hashes values by their JSON, in which map keys are sorted (FNV-1a, 64 bits, hexadecimal). It is stored in
 // a row, so another format would make rows of earlier versions match nothing.
 func digest(parts ...any) string {
-	text, err := json.Marshal(parts)
-	if err != nil {
-		panic("maps of numbers always marshal: " + err.Error())
-	}
-	h := fnv.New64a()
-	_, _ = h.Write(text)
-	return fmt.Sprintf("%016x", h.Sum64())
+	return fmt.Sprintf("%016x", podview.Hash(string(clip.JSON(parts))))
 }
 
 // termsOf identifies the objects on which an answer rests, by name and version; empty where the answer rests on

@@ -39,7 +39,8 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	room := v1alpha1.MaxRecords - len(records)
 	going := take(urgent, &room, v1alpha1.MaxRecords, WaveNext)
 	open := steps(records, unreachable) + len(going)
-	if withheld(rules) {
+	// A person has to promote the size of a canary before other pods are lowered to it.
+	if rules.Mode == v1alpha1.UpdateCanary && !rules.AutoPromote {
 		followers, _ = partition(followers, func(p Plan) bool { return !p.Lowers() })
 	}
 	if len(followers) > 0 {
@@ -89,9 +90,6 @@ func Concurrent(rules Rules, pods int) int {
 	}
 	return max(1, rules.MaxConcurrent)
 }
-
-// withheld reports whether a person has to promote the size of a canary before other pods are lowered to it.
-func withheld(rules Rules) bool { return rules.Mode == v1alpha1.UpdateCanary && !rules.AutoPromote }
 
 // gentle returns the plans that may go beside each other: one that restarts containers goes alone, and only while
 // nothing else is open.

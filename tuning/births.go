@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
@@ -61,7 +62,8 @@ func (d *pass) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, ve
 		return
 	}
 	d.out.Status.BirthCrashes = crashes
-	d.tell(loweringWithheld(birth, pod, verdict.Message))
+	d.tell(event.Warning(v1alpha1.EventLoweringWithheld, "New pods of template %s are no longer lowered, as pod %s was born below its template's size: %s",
+		birth.TemplateHash, pod.Name, verdict.Message))
 }
 
 // suffered reports whether some container of the pod has ended at least once. Other pods have nothing to
@@ -84,7 +86,8 @@ func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict r
 	d.out.Status.BadSeeds = marked
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, harmful, d.view.Now)
 	d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, harmful)
-	d.tell(seedMarkedBad(revision, harmful, string(verdict.Harm), verdict.Message))
+	d.tell(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods are no longer born with seed %s, which harmed pod %s: %s: %s",
+		revision, harmful.PodName, verdict.Harm, verdict.Message))
 }
 
 // markSeedOf marks the current seed bad where new pods would get the size that has just harmed a running

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -186,7 +187,9 @@ func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
 		why[v.container.Name] = v.Why
 	}
 	for _, m := range plan.Moves {
-		d.tellOfPod(pod, raising(pod, m, why[m.Container]))
+		from, to := m.From[recommender.Memory].Limit, m.To[recommender.Memory].Limit
+		d.tellOfPod(pod, event.Warning(v1alpha1.EventResized, "Raising the memory limit of container %s of pod %s before an OOM kill, %s -> %s: %s",
+			m.Container, pod.Name, recommender.Format(recommender.Memory, from), recommender.Format(recommender.Memory, to), why[m.Container]))
 	}
 	d.out.Status.Tries = climb.Noted(climb.OfLive(d.out.Status.Tries, d.view.Live()), pod, plan, d.view.Now)
 }
@@ -303,23 +306,14 @@ func (d *climber) safe(container string, before, has recommender.Allocation, tog
 	return before
 }
 
-// giver gives containers their old memory back that were raised before an OOM kill, where their growth was a spike. It
-// comes right after their records have closed, so that one write ends the raise and begins the way back.
-type giver struct {
-	*pass
-	climber *climber
-	closing *closing
-	gates   *gates
-	starter *starter
-}
-
-// giveBack begins the way back of the raises that have ended in this pass. What cannot be lowered now stays: the policy's
-// own steps lower it, where it allows them.
-func (d *giver) giveBack() {
+// giveBack gives containers their old memory back that were raised before an OOM kill, where their growth was a spike. It
+// comes right after the records of their raises have closed, so that one write ends the raise and begins the way back. What
+// cannot be lowered now stays: the policy's own steps lower it, where it allows them.
+func (d *starter) giveBack(raised []v1alpha1.ResizeRecord) {
 	if !d.climber.returnsAny() {
 		return
 	}
-	for _, record := range d.closing.raised {
+	for _, record := range raised {
 		pod := d.view.Pod(record.PodUID)
 		if pod == nil || ended(pod) || hasRecord(d.out.Status.Records, pod) {
 			continue
@@ -338,7 +332,7 @@ func (d *giver) giveBack() {
 }
 
 // give a pod's containers the memory that they had.
-func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
+func (d *starter) give(pod *corev1.Pod, had []podview.Container) {
 	plan, refusal := d.climber.back(pod, had, d.gates, d.gates.input(pod))
 	d.askUnknownMemory(pod, plan)
 	if refusal != nil {
@@ -346,9 +340,18 @@ func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
 		return
 	}
 	d.out.Status.Tries = climb.GivenBack(d.out.Status.Tries, pod, d.view.Now)
-	d.tellOfPod(pod, givingBack(pod, plan))
-	d.starter.start(pod, plan)
+	var parts []string
+	for _, m := range plan.Moves {
+		parts = append(parts, fmt.Sprintf("container %s %s -> %s", m.Container, recommender.Format(recommender.Memory, m.From[recommender.Memory].Limit),
+			recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit)))
+	}
+	d.tellOfPod(pod, event.Normal(v1alpha1.EventResized, "Giving pod %s its old memory limits back, as the growth was a spike: %s", pod.Name, strings.Join(parts, "; ")))
+	d.start(pod, plan)
 	d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
+}
+
+func raiseKept(pod *corev1.Pod, why string) event.Event {
+	return event.Normal(v1alpha1.EventResized, "Pod %s keeps the memory that it was raised to, although its growth was a spike: %s", pod.Name, why)
 }
 
 // sizesOf are the memory sizes of a record's list, with what the containers hold.

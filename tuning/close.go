@@ -4,6 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 )
@@ -25,7 +26,7 @@ type closing struct {
 // putBackDone reports a pod that was verified to have its original size again (undo).
 func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultUndone, "", d.view.Now) {
-		d.tellOf(record, putBack(record, row))
+		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Put %s of %s/%s back: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
 	}
 	if record.Wave != resize.WaveRestore { // it was counted as a revert when it began
 		d.count(countSuccess, record, "")
@@ -36,11 +37,13 @@ func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 // because its node refused its size.
 func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 	if d.out.EvictionOutcomes = append(d.out.EvictionOutcomes, lifecycle.EvictionGranted); lifecycle.Leaving(record) {
-		d.tellOf(record, evictedForRoom(record))
+		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit beside the others; its successor is born with its peak",
+			record.PodName, record.Node))
 		return
 	}
 	for _, row := range lifecycle.HistoryRows("", record, lifecycle.ResultEvicted, "", d.view.Now) {
-		d.tellOf(record, evictedForSize(record, row))
+		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which does not give container %s %s of %s (it had %s); its successor is sized at admission",
+			record.PodName, record.Node, row.Container, row.To, row.Resource, row.From))
 	}
 }
 
@@ -92,6 +95,10 @@ func (d *closing) raise(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 // answered.
 func (d *closing) survived(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if action.Result == lifecycle.ResultSuccess && action.Message != "" {
-		d.tellOf(record, watchEnded(record, action.Alert, action.Message))
+		kind := event.Normal
+		if action.Alert {
+			kind = event.Warning
+		}
+		d.tellOf(record, kind(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, action.Message))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/lifecycle"
@@ -104,7 +105,7 @@ func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, act
 		stays = resize.Refuse(resize.ReasonClimb, "its memory was to be raised before an OOM kill, which moves no pod")
 	}
 	d.evictUnless(stays, pod, record, next, func() {
-		d.tellOfPod(pod, notEvictable(pod, stays))
+		d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s stays on a node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
 		action.Result = lifecycle.ResultWithdrawn
 		d.closing.close(record, action)
 	})
@@ -154,7 +155,7 @@ func (d *evictor) evictForRoom() {
 			continue
 		}
 		d.out.Status.Records = append(d.out.Status.Records, lifecycle.GivenUp(lifecycle.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
-		d.tellOfPod(pod, evicting(pod, why))
+		d.tellOfPod(pod, event.Normal(v1alpha1.EventEvicting, "Pod %s is to go from node %s: %s", pod.Name, pod.Spec.NodeName, why))
 		d.wake(time.Second)
 	}
 }

@@ -23,7 +23,6 @@ const (
 )
 
 var (
-	JSONBytes        = jsonBytes
 	BlockedCondition = blockedCondition
 	SeededOf         = seededOf
 	TopicsOf         = topicsOf
@@ -70,7 +69,7 @@ func (p Pass) Eviction(plan resize.Plan) lifecycle.Eviction { return p.evictor.e
 func (p Pass) Wishes(pod *corev1.Pod) []podview.Container   { return p.nextSizes(pod) }
 func (p Pass) Learn()                                       { p.watcher.learn() }
 func (p Pass) NotAhead()                                    { p.notAhead() }
-func (p Pass) Skip(refusal *resize.Refusal)                 { reporter{p.pass}.skip(refusal) }
+func (p Pass) Skip(refusal *resize.Refusal)                 { p.skip(refusal) }
 func (p Pass) TooLarge(pod *corev1.Pod) bool                { return p.tooLarge(pod) }
 
 // Reserve says what this pass has given away already, and which pod is resized although its node has no room.

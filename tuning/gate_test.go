@@ -18,6 +18,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -63,7 +64,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 			HPA:                 map[string]resize.Held{"app": {Of: [2]bool{true, false}, By: "scaler"}},
 			VPA:                 "sizer",
 		},
-		OtherBytes: tuning.MetadataBytes + tuning.JSONBytes(w.Rec.Spec) + tuning.JSONBytes(v1alpha1.AttuneRecommendationStatus{Phase: "Watching"}) + tuning.StepsOfOne,
+		OtherBytes: tuning.MetadataBytes + len(clip.JSON(w.Rec.Spec)) + len(clip.JSON(v1alpha1.AttuneRecommendationStatus{Phase: "Watching"})) + tuning.StepsOfOne,
 		Namespace: resize.NamespaceInput{
 			LimitRanges: w.Namespace.Limits,
 			Quotas:      w.Namespace.Quotas,

@@ -1,11 +1,10 @@
 package tuning
 
 import (
-	"encoding/json"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -120,19 +119,9 @@ func (d *gates) otherBytes() int {
 	if d.other == 0 {
 		status := d.out.Status
 		status.Records = nil
-		d.other = metadataBytes + jsonBytes(d.view.Rec.Spec) + jsonBytes(status) + min(resize.StepsBytes, stepsOfOne*len(d.view.Rec.Spec.Containers))
+		d.other = metadataBytes + len(clip.JSON(d.view.Rec.Spec)) + len(clip.JSON(status)) + min(resize.StepsBytes, stepsOfOne*len(d.view.Rec.Spec.Containers))
 	}
 	return d.other
-}
-
-// jsonBytes is the length of a value as JSON. It panics on a value that cannot be encoded, which cannot
-// happen with an object that was read as JSON.
-func jsonBytes(of any) int {
-	raw, err := json.Marshal(of)
-	if err != nil {
-		panic("what was read as JSON goes back into it: " + err.Error())
-	}
-	return len(raw)
 }
 
 // capabilities returns what the pod's node can do, with what this pass has learned.

@@ -62,9 +62,8 @@ func Decide(v View) Decision {
 //     what stops attune. The same goes for pods that fit no node with what admission gave them.
 //  6. summarise comes last, as it reads the records, the refusals and the tries of all others.
 func (d deciders) decide() {
-	report := reporter{d.pass}
 	d.notAhead()
-	report.goneOrNot()
+	d.goneOrNot()
 	d.endPause()
 	d.takeOver()
 	d.pauseForOtherWriter()
@@ -73,7 +72,7 @@ func (d deciders) decide() {
 	d.judgeBirths()
 	d.judgeAdmission()
 	d.watcher.advance()
-	d.restorer.restore()
+	d.starter.restore()
 	d.starter.restoreUnscheduled()
 	switch {
 	case d.view.Part == UrgentPart:
@@ -81,29 +80,26 @@ func (d deciders) decide() {
 	case d.view.Part == WholePass && d.view.Begin.Wait > 0:
 		d.wake(d.view.Begin.Wait)
 	case d.view.Part == WholePass:
-		d.giver.giveBack()
+		d.starter.giveBack(d.watcher.closing.raised)
 		blocked := d.beginOrUndo()
-		report.skip(blocked)
+		d.skip(blocked)
 		d.condition(blockedCondition(blocked))
 		d.evictor.hold()
 	}
 	d.reverter.remember()
-	report.summarise()
+	d.summarise()
 	d.out.ByNode.WaitingSince = d.starter.stillWaiting()
 	d.out.Topics = d.refused.topics
 }
 
-// deciders are the parts of one pass. They share its view and its decision. A decider may call those that
+// deciders are the parts of one pass, and report its result. They share its view and its decision. A decider may call those that
 // it names as fields, never the other way round, so that the calls form no cycle.
 type deciders struct {
 	*pass
-	giver    *giver
 	reverter *reverter
 	watcher  *watcher
 	evictor  *evictor
 	starter  *starter
-	restorer *restorer
-	undoer   *undoer
 }
 
 // newDeciders connects the deciders of one pass. All of them point to one pass, so that each sees at once
@@ -120,10 +116,7 @@ func newDeciders(v View) deciders {
 	start := &starter{pass: p, evictor: e, gates: g, climber: up}
 	return deciders{
 		pass: p, reverter: r, evictor: e, starter: start,
-		restorer: &restorer{p, g, start},
-		watcher:  &watcher{pass: p, closing: c, climber: up, evictor: e, reverter: r},
-		giver:    &giver{pass: p, climber: up, closing: c, gates: g, starter: start},
-		undoer:   &undoer{p, g, start},
+		watcher: &watcher{pass: p, closing: c, climber: up, evictor: e, reverter: r},
 	}
 }
 
@@ -134,7 +127,7 @@ func (d deciders) beginOrUndo() *resize.Refusal {
 	if d.view.Begin.Closed != nil && d.view.sizesPods() {
 		return d.view.Begin.Closed
 	}
-	if undone := d.undoer.undo(); undone != nil {
+	if undone := d.starter.undo(); undone != nil {
 		return undone
 	}
 	return d.starter.begin()
@@ -191,7 +184,9 @@ func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {
 	return recordAt(records, pod) >= 0
 }
 
-// tell adds an event about the workload as a whole.
+// tell adds an event about the workload as a whole. The texts of events are read in kubectl describe: a component is
+// the subject, and what a person can do stands at the end. The recorder sends the same text about the same
+// object at most every 10 minutes (internal/event); an amount or a time in a text makes it another event.
 func (d *pass) tell(e event.Event) { d.out.Events = append(d.out.Events, Event{Event: e}) }
 
 // tellOf adds an event about the pod of a record; the pod itself may be gone.

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
@@ -32,7 +33,7 @@ const (
 
 // supersede counts another writer's resize over ours, and pauses the workload after the second.
 func (d *pass) supersede(record v1alpha1.ResizeRecord) {
-	d.tellOf(record, supersededBy(record))
+	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Another writer resized pod %s; attune leaves it alone", record.PodName))
 	d.superseded(fmt.Sprintf(
 		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
@@ -61,7 +62,7 @@ func (d *pass) pauseBecause(why string) {
 // setPaused pauses the workload from now on, and tells why.
 func (d *pass) setPaused(format string, args ...any) {
 	d.out.Status.Paused = &v1alpha1.PausedState{Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(), Reason: fmt.Sprintf(format, args...)}
-	d.tell(pausedBecause(d.out.Status.Paused.Reason))
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
 }
 
 // pauseForOtherWriter pauses a workload whose pods another writer has just resized, whether attune had resized them or not: a
@@ -123,7 +124,8 @@ func (d *pass) takeOver() {
 	}
 	// It is not put off: until it is stored, the two undo each other's work with each look. The second one pauses.
 	d.out.Due = true
-	d.tell(operatorChanged(d.view.Operator.Namespace, before))
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s looks after this workload now; it was that in namespace %s",
+		d.view.Operator.Namespace, before))
 	d.superseded(fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, d.view.Operator.Namespace))
 }
 

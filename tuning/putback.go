@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 )
@@ -80,14 +82,21 @@ const downNode = "NodeNotReady"
 func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why string) {
 	d.out.Status.Tries, why = lifecycle.Obstacle(d.out.Status.Tries, record.PodUID, reason, why)
 	d.out.Pending = append(d.out.Pending, fmt.Sprintf("pod %s does not have its old size back: %s", record.PodName, why))
-	d.tellOf(record, revertPending(record, why))
+	d.tellOf(record, event.Warning(v1alpha1.EventRevertPending, "Pod %s does not have its old size back, and it is asked for again: %s", record.PodName, why))
 }
 
 // giveUp remembers and reports a revert that did not come about: a person has to restore the pod, or
 // delete it.
 func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
 	d.out.Status.Tries = lifecycle.NotPutBack(d.out.Status.Tries, record, why, d.view.Now)
-	d.tell(revertGivenUp(record, why))
+	d.tell(event.Warning(v1alpha1.EventRevertPending, "%s", leftAt(record.PodName, why)))
+}
+
+// leftAt explains what became of a pod that is not put back any more, and what a person can do. An empty
+// name stands for an unknown pod: a try that was stored earlier may not have it.
+func leftAt(pod, why string) string {
+	return fmt.Sprintf("pod %s was to have its old size back and keeps the one it has, as that was given up: %s; remove what is in the way, "+
+		"or delete the pod: its successor is not born with the size that did harm", cmp.Or(pod, "of the workload"), why)
 }
 
 // remember keeps exactly one try for each pod that is being put back, and drops the tries of pods that are
@@ -134,14 +143,6 @@ func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
 	return max(0, last.Add(lifecycle.PutBackEvery(record, d.view.Rec.Status.Tries, d.view.Now)).Sub(d.view.Now))
 }
 
-// undoer puts pods back to what they had before attune, when a person asks for it with an annotation
-// (kubectl attune undo). It is carried out once for each time in the annotation.
-type undoer struct {
-	*pass
-	gates   *gates
-	starter *starter
-}
-
 // Reasons of an annotation that asks for an undo.
 const (
 	ReasonUndone  = "Undone"
@@ -152,7 +153,7 @@ const (
 // as the annotation is there. It returns why nothing new begins, or nil where no undo is asked for. The
 // undo counts as done (status.undoneAt) only when no pod is left, no record is open and the policy loop
 // has removed the seed: otherwise the next new pod would be born with the size that was undone.
-func (d *undoer) undo() *resize.Refusal {
+func (d *starter) undo() *resize.Refusal {
 	at, asked, err := d.view.owner().Undo()
 	switch {
 	case !asked:
@@ -167,14 +168,14 @@ func (d *undoer) undo() *resize.Refusal {
 			return d.undone(at, d.underway(left))
 		}
 		d.out.Status.UndoneAt = text
-		d.tell(undone(at))
+		d.tell(event.Normal(v1alpha1.EventUndone, "Undone as asked for at %s: running pods have the sizes from before attune", at.Format(time.RFC3339)))
 	}
 	return d.undone(at, "its running pods were put back to the sizes from before attune")
 }
 
 // putBack begins to put back the pods without an open record, as many as there is room for records. It
 // returns why others have to wait; empty: none waits.
-func (d *undoer) putBack() (left []*resize.Refusal) {
+func (d *starter) putBack() (left []*resize.Refusal) {
 	for _, pod := range d.view.Live() {
 		if hasRecord(d.out.Status.Records, pod) {
 			continue
@@ -189,7 +190,7 @@ func (d *undoer) putBack() (left []*resize.Refusal) {
 			left = append(left, d.notPutBack(pod, refusal)...)
 			continue
 		}
-		d.starter.start(pod, plan)
+		d.start(pod, plan)
 		d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
 	}
 	return left
@@ -197,7 +198,7 @@ func (d *undoer) putBack() (left []*resize.Refusal) {
 
 // notPutBack reports why a pod is not put back. The undo waits for a refusal that may pass or that a
 // person can remove; it goes on without a pod that the platform will never change.
-func (d *undoer) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize.Refusal {
+func (d *starter) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize.Refusal {
 	switch {
 	case refusal.Reason == resize.ReasonNoChange:
 		return nil
@@ -206,12 +207,12 @@ func (d *undoer) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize.
 		refusal.Message = "pod " + pod.Name + ": " + refusal.Message
 		return []*resize.Refusal{refusal}
 	}
-	d.tellOfPod(pod, notUndone(pod, refusal))
+	d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s cannot be put back to its original size: %s: %s", pod.Name, refusal.Reason, refusal.Message))
 	return nil
 }
 
 // underway describes how far the undo is, for the condition.
-func (d *undoer) underway(left []*resize.Refusal) string {
+func (d *starter) underway(left []*resize.Refusal) string {
 	text := fmt.Sprintf("%d pods are being put back to the sizes from before attune", len(d.out.Status.Records))
 	if len(left) > 0 {
 		text += fmt.Sprintf(", %d wait: %s", len(left), left[0].Message)
@@ -220,7 +221,7 @@ func (d *undoer) underway(left []*resize.Refusal) string {
 }
 
 // undone is the refusal of everything new while the annotation is there, with the command that removes it.
-func (d *undoer) undone(at time.Time, how string) *resize.Refusal {
+func (d *starter) undone(at time.Time, how string) *resize.Refusal {
 	return resize.Refuse(ReasonUndone, "undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again",
 		at.Format(time.RFC3339), how, d.view.commandLine())
 }

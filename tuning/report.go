@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 )
@@ -18,13 +19,9 @@ import (
 // whether the API server serves pods/resize.
 const RightsEvery, ServedEvery = 15 * time.Second, 5 * time.Minute
 
-// reporter writes the result of the pass into the status: the phase, the conditions and the counts of
-// pods. It decides nothing about pods.
-type reporter struct{ *pass }
-
 // goneOrNot notes since when the workload is gone. The time is stored, because the recommendation is
 // deleted a week later and the operator may be restarted before.
-func (d reporter) goneOrNot() {
+func (d deciders) goneOrNot() {
 	switch {
 	case d.view.Workload != nil:
 		d.out.Status.GoneSince = nil
@@ -34,7 +31,7 @@ func (d reporter) goneOrNot() {
 }
 
 // summarise sets the phase and the conditions.
-func (d reporter) summarise() {
+func (d deciders) summarise() {
 	d.out.Status.Phase = d.phase()
 	d.wakeFor()
 	d.condition(d.resizing())
@@ -44,7 +41,7 @@ func (d reporter) summarise() {
 
 // wakeFor asks for the next look when what blocks may be over: the cooldown, a refusal with a time, lost
 // rights.
-func (d reporter) wakeFor() {
+func (d deciders) wakeFor() {
 	d.wake(resize.CooldownLeft(d.out.Status.CooldownFrom, d.out.Status.Backoff, d.view.Policy.Settings.Resize, d.view.Now))
 	d.wake(d.refused.after(d.view.Now))
 	if d.view.Operator.NoRights != "" || d.view.Operator.NoRightsUrgent != "" {
@@ -57,7 +54,7 @@ func (d reporter) wakeFor() {
 
 // phase derives status.phase from the records first, then from pauses and the cooldown. The most urgent
 // record wins: Reverting before Resizing before Watching.
-func (d reporter) phase() v1alpha1.RecommendationPhase {
+func (d deciders) phase() v1alpha1.RecommendationPhase {
 	phase := v1alpha1.PhaseIdle
 	for _, r := range d.out.Status.Records {
 		switch r.Phase {
@@ -83,7 +80,7 @@ func (d reporter) phase() v1alpha1.RecommendationPhase {
 }
 
 // resizing is the condition Resizing: True while a record is open.
-func (d reporter) resizing() metav1.Condition {
+func (d deciders) resizing() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionResizing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonIdle}
 	switch {
 	case len(d.out.Status.Records) > 0:
@@ -96,7 +93,7 @@ func (d reporter) resizing() metav1.Condition {
 
 // degraded is the condition Degraded. A pod that was killed below its original resources goes first, then one that
 // should have its old size back, then one that was given up, then a high rate of reverts in the history.
-func (d reporter) degraded() metav1.Condition {
+func (d deciders) degraded() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
 	below, w := d.belowOriginals(), d.out.Status.AdmissionWithdrawn
 	// It is in the tries that a revert was given up, so that Degraded stays True after a restart.
@@ -129,7 +126,7 @@ func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 
 // atTarget counts the live pods for which no change is planned. A pod whose resize is under way is not at
 // its target; a pod that is watched may be.
-func (d reporter) atTarget() int32 {
+func (d deciders) atTarget() int32 {
 	var n int32
 	for _, pod := range d.view.Live() {
 		if d.underWay(pod) {
@@ -143,7 +140,7 @@ func (d reporter) atTarget() int32 {
 }
 
 // underWay reports whether the pod has a record that is not yet watched.
-func (d reporter) underWay(pod *corev1.Pod) bool {
+func (d deciders) underWay(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(d.out.Status.Records, func(r v1alpha1.ResizeRecord) bool {
 		return r.PodUID == pod.UID && r.Phase != v1alpha1.RecordWatching
 	})
@@ -153,7 +150,7 @@ func (d reporter) underWay(pod *corev1.Pod) bool {
 // condition ResizeBlocked changes. A transient refusal is only shown in the condition. Quotas are an
 // exception, since they pass only when something else is removed; their figures change all the time and do
 // not count as a change.
-func (d reporter) skip(refusal *resize.Refusal) {
+func (d deciders) skip(refusal *resize.Refusal) {
 	if refusal == nil || slices.Contains(asked, refusal.Reason) || refusal.Transient && refusal.Reason != resize.ReasonQuota {
 		return
 	}
@@ -162,7 +159,7 @@ func (d reporter) skip(refusal *resize.Refusal) {
 	if same && (refusal.Transient || known.Message == refusal.Message) {
 		return
 	}
-	d.tell(skipped(refusal))
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "%s", refusal.Message))
 }
 
 // asked are the reasons of refusals that a person or the operator itself caused, and that are reported

@@ -9,22 +9,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 )
 
-// restorer gives containers their original resources back that are killed with less (harm.LossOf) while attune is
+// restore gives containers their original resources back that are killed with less (harm.LossOf) while attune is
 // stopped for their pods. Stopping attune must not take away the only answer to sizes that attune set. A pod that attune
 // is not stopped for has other answers: reverts, and growth after OOM kills.
-type restorer struct {
-	*pass
-	gates   *gates
-	starter *starter
-}
-
-// restore begins the restores that are due, once for each pod and kill. Nothing holds one but the gates of its wave and
+//
+// It begins the restores that are due, once for each pod and kill. Nothing holds one but the gates of its wave and
 // autoRevert: false.
-func (d *restorer) restore() {
+func (d *starter) restore() {
 	for _, pod := range d.view.Live() {
 		record := RecordOf(d.out.Status, pod)
 		if record != nil && record.Wave == resize.WaveRestore {
@@ -40,7 +36,7 @@ func (d *restorer) restore() {
 }
 
 // answer restores one pod, or reports why it is not restored and what lifts that.
-func (d *restorer) answer(pod *corev1.Pod, loss harm.Loss) {
+func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 	stopped := d.stopped(pod, loss.Container)
 	if autoRevert := d.view.Policy.Settings.Resize.AutoRevert; !autoRevert && (stopped != nil || pod.Generation > 1) { // see urgent
 		d.report(pod, fmt.Sprintf("%s; not restored, as autoRevert is off: set it to true, or run kubectl attune undo %s", loss.Message, d.view.commandLine()))
@@ -64,13 +60,14 @@ func (d *restorer) answer(pod *corev1.Pod, loss harm.Loss) {
 		return
 	}
 	d.report(pod, loss.Message+"; its original resources are asked for")
-	d.tellOfPod(pod, restoring(pod, loss.Message, stopped))
-	d.starter.start(pod, plan)
+	d.tellOfPod(pod, event.Warning(v1alpha1.EventReverted, "Restoring the original resources of pod %s: %s. attune is stopped for the pod: %s. "+
+		"It does nothing about a further kill at the original resources", pod.Name, loss.Message, stopped.Message))
+	d.start(pod, plan)
 	d.count(countReverted, d.out.Status.Records[len(d.out.Status.Records)-1], string(loss.Harm))
 }
 
 // stopped returns what stops attune for a container of a pod; nil: nothing does.
-func (d *restorer) stopped(pod *corev1.Pod, container string) *resize.Refusal {
+func (d *starter) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if d.view.orphaned() || !d.view.Policy.Usable {
 		return resize.Refuse(v1alpha1.ReasonBelowOriginal, "its policy is gone or not valid, or its workload is gone")
 	}
@@ -87,7 +84,7 @@ func (d *restorer) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 }
 
 // report adds a sentence about a pod.
-func (d *restorer) report(pod *corev1.Pod, why string) {
+func (d *starter) report(pod *corev1.Pod, why string) {
 	d.below = append(d.below, "pod "+pod.Name+": "+why)
 }
 

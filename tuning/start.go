@@ -16,8 +16,8 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// starter begins new resizes: the end of boosts, the repair of births, answers to OOM kills, and waves
-// towards the targets. It runs only after the watcher has stepped all open records.
+// starter begins new resizes: restores, undos, the end of boosts and of raises, the repair of births, answers to OOM kills,
+// and waves towards the targets. It runs only after the watcher has stepped all open records.
 type starter struct {
 	*pass
 	climber *climber
@@ -256,7 +256,8 @@ func (d *starter) restoreBirths() {
 			continue
 		}
 		plan, refusal := harm.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
-		d.startAdmitted(pod, plan, refusal, birthRestored(pod, c.verdict.Message))
+		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
+			"Giving pod %s what its template says, as it crashes since it was born with less: %s", pod.Name, c.verdict.Message))
 	}
 }
 
@@ -269,7 +270,8 @@ func (d *starter) restoreUnscheduled() {
 			continue
 		}
 		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, harm.ReasonBirthPending)
-		d.startAdmitted(pod, plan, refusal, unscheduledRestored(pod))
+		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
+			"Giving pod %s the resources of its template, as it fits no node with those of admission", pod.Name))
 	}
 }
 

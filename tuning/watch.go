@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -131,7 +132,7 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 		return
 	case lifecycle.Revert, lifecycle.Withdraw:
 		if record.Phase != next.Phase && state.Kind != lifecycle.Harmed {
-			d.tellOf(record, takingBack(record, action))
+			d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Taking back the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
 		}
 		if !d.reverter.putBackAsFar(pod, record, next) {
 			action.RequeueAfter = lookAgain
@@ -157,11 +158,12 @@ func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, 
 	d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
 	d.markSeedOf(record, verdict)
 	if action.Kind != lifecycle.Revert {
-		d.tellOf(record, harmNotReverted(record, d.whyKept(record), action))
+		d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and is not taken back (%s): %s: %s",
+			record.PodName, d.whyKept(record), action.Reason, action.Message))
 		return
 	}
 	d.out.Status.Backoff = lifecycle.MoreBackoff(d.out.Status.Backoff, record, d.view.Now)
-	d.tellOf(record, reverting(record, action))
+	d.tellOf(record, event.Warning(v1alpha1.EventReverted, "Reverting the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
 	d.count(countReverted, record, action.Reason)
 }
 
@@ -176,27 +178,22 @@ func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 	return "nothing would do good if it were put back"
 }
 
-// succeeded reports a resize that was verified on its pod and whose watch begins. drift is what the pod
-// shows beside the wanted size.
+// succeeded reports a resize that was verified on its pod and whose watch begins, with what the pod shows beside the
+// wanted size (State.Drift).
 func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state lifecycle.State) {
-	drift := ""
-	if state.Drift {
-		drift = state.Message
+	var parts []string
+	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultSuccess, "", d.view.Now) {
+		parts = append(parts, fmt.Sprintf("%s of container %s %s -> %s", row.Resource, row.Container, row.From, row.To))
 	}
-	if changed := changedBy(lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultSuccess, "", d.view.Now)); changed != "" {
-		d.tellOf(record, resized(record, changed, drift))
+	switch changed := strings.Join(parts, "; "); {
+	case changed == "":
+	case state.Drift:
+		d.tellOf(record, event.Warning(v1alpha1.EventResized, "Resized pod %s: %s, but %s; watching it", record.PodName, changed, state.Message))
+	default:
+		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; watching it", record.PodName, changed))
 	}
 	d.count(countSuccess, record, "")
 	d.out.Counts = append(d.out.Counts, tookOf(record)...)
-}
-
-// changedBy describes the history rows of one pod in one sentence; empty: there are none.
-func changedBy(rows []v1alpha1.HistoryEntry) string {
-	parts := make([]string, 0, len(rows))
-	for _, row := range rows {
-		parts = append(parts, fmt.Sprintf("%s of container %s %s -> %s", row.Resource, row.Container, row.From, row.To))
-	}
-	return strings.Join(parts, "; ")
 }
 
 // learn takes floors from every OOM kill that the workload's pods show, whether or not they were ever

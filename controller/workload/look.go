@@ -73,8 +73,7 @@ func (c *Controller) full(w *tuning.View, begins int) bool {
 func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tuning.Decision {
 	incomplete.WithLabelValues(whatUnsettled).Inc()
 	log.FromContext(ctx).Info("Nothing new is begun in this pass: other workloads kept taking the room that it counted on", "looks", mostLooks)
-	w.Close(&resize.Refusal{Reason: resize.ReasonUnsettled, Transient: true, PodWide: true,
-		Message: "other workloads took the room that was counted on while it was looked at"})
+	w.Close(resize.RefuseForNow(resize.ReasonUnsettled, "other workloads took the room that was counted on while it was looked at"))
 	d := tuning.Decide(*w)
 	if (looker{c}).answer(ctx, w, d.Unknowns) {
 		d = tuning.Decide(*w)

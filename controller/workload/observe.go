@@ -197,8 +197,7 @@ const (
 func notKnown(ctx context.Context, what string, err error) *resize.Refusal {
 	incomplete.WithLabelValues(what).Inc()
 	log.FromContext(ctx).Error(err, "A pass goes on without what it could not read; nothing new rests on that", "what", what)
-	return &resize.Refusal{Reason: resize.ReasonNotKnown, Transient: true, PodWide: true,
-		Message: fmt.Sprintf("what it rests on could not be read, and is asked for again: %v", err)}
+	return resize.RefuseForNow(resize.ReasonNotKnown, "what it rests on could not be read, and is asked for again: %v", err)
 }
 
 // observeGrants adds to the view what the nodes of the pods grant them, and since when pods wait for their

@@ -25,13 +25,17 @@ func Marked(text string, most int) string {
 	return Text(text, most) + "…"
 }
 
-// Digest is the first so many bytes of the SHA-256 of a value's JSON, in hexadecimal. The value must be plain data: it
-// panics on one that JSON cannot write.
+// Digest is the first so many bytes of the SHA-256 of a value's JSON, in hexadecimal.
 func Digest(value any, bytes int) string {
+	sum := sha256.Sum256(JSON(value))
+	return hex.EncodeToString(sum[:bytes])
+}
+
+// JSON writes plain data, such as what was read as JSON. It panics on a value that JSON cannot write.
+func JSON(value any) []byte {
 	written, err := json.Marshal(value)
 	if err != nil {
 		panic("writing plain data as JSON: " + err.Error())
 	}
-	sum := sha256.Sum256(written)
-	return hex.EncodeToString(sum[:bytes])
+	return written
 }

@@ -1,6 +1,7 @@
 package constraint
 
 import (
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,8 +102,7 @@ func NewQuotaRoom(quotas []corev1.ResourceQuota) *QuotaRoom {
 // amount is zero where the use of a quota is not known. The whole result is zero where a container of the pod does
 // not set an amount that a quota counts, since the API server then refuses every resize of the pod.
 func (x *QuotaRoom) Left(pod *corev1.Pod) recommender.Size {
-	const most = recommender.MaxAmount
-	room := recommender.Size{{Request: most, Limit: most}, {Request: most, Limit: most}}
+	room := every(recommender.MaxAmount)
 	for i := range x.quotas {
 		q := &x.quotas[i]
 		if !Covers(q, pod) {
@@ -143,32 +143,26 @@ func (x *QuotaRoom) Promise(pod *corev1.Pod, growth recommender.Size) {
 // of quality of service as covering every pod: a quota that does not count a pod then still keeps that pod from
 // growing, never the other way round.
 type QuotaLeft struct {
-	of [2]struct{ request, limit allowance }
+	// of is what new pods may still use, in millicores and bytes: the greatest number where the quota does not count an
+	// amount, and 0 also where the rest is not known.
+	of recommender.Size
 	// ByClass is true where the quota counts only some classes of quality of service (scopes BestEffort and
 	// NotBestEffort). The caller then has to keep the class of the pod.
 	ByClass bool
 }
 
-// allowance is what a quota says about one amount. An amount that is not counted is not bounded.
-type allowance struct {
-	counted bool
-	// left is what new pods may still use, in millicores or bytes; 0 also where it is not known.
-	left recommender.Amount
+func every(amount recommender.Amount) recommender.Size {
+	return recommender.Size{{Request: amount, Limit: amount}, {Request: amount, Limit: amount}}
 }
 
 // QuotaLeftOf reads a quota. A quota can count one amount under two names (cpu and requests.cpu); then the smaller
 // rest applies.
 func QuotaLeftOf(q *corev1.ResourceQuota) (left QuotaLeft) {
+	left.of = every(math.MaxInt64) // above MaxAmount, as the containers of a pod together may be
 	for name := range q.Spec.Hard {
-		c, counted := CountedBy(name)
-		if !counted {
-			continue
+		if c, counted := CountedBy(name); counted {
+			*c.in(&left.of) = min(*c.in(&left.of), c.leftForNew(q, name))
 		}
-		a, rest := left.in(c), c.leftForNew(q, name)
-		if a.counted {
-			rest = min(rest, a.left)
-		}
-		*a = allowance{counted: true, left: rest}
 	}
 	left.ByClass = slices.ContainsFunc(scopesOf(q), byClass)
 	return left
@@ -186,23 +180,10 @@ func (c Counted) leftForNew(q *corev1.ResourceQuota, name corev1.ResourceName) r
 	return max(0, hard-used)
 }
 
-// in returns the allowance of a counted amount, to read or to write it.
-func (x *QuotaLeft) in(c Counted) *allowance {
-	if c.Limits {
-		return &x.of[c.Resource].limit
-	}
-	return &x.of[c.Resource].request
-}
-
-// admits reports whether a pod whose effective amount grows from one value to another is known to fit. A pod that
-// does not grow always fits: without attune it would have been created with the same amount.
-func (a *allowance) admits(from, to recommender.Amount) bool {
-	return !a.counted || to <= from || to <= a.left
-}
-
-// Admits reports whether a pod that grows from one effective allocation of a resource to another is known to fit.
+// Admits reports whether a pod that grows from one effective allocation of a resource to another is known to fit. A pod that
+// does not grow always fits: without attune it would have been created with the same amounts.
 func (x *QuotaLeft) Admits(r recommender.Resource, from, to recommender.Allocation) bool {
-	return x.of[r].request.admits(from.Request, to.Request) && x.of[r].limit.admits(from.Limit, to.Limit)
+	return to.Request <= max(from.Request, x.of[r].Request) && to.Limit <= max(from.Limit, x.of[r].Limit)
 }
 
 // Covers reports whether a quota counts the pod: every scope of the quota must match. An unknown scope counts as a

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -126,20 +127,13 @@ func dict[V any](m map[string]V) *map[string]V {
 	return &m
 }
 
-// present returns a pointer to a field that is itself a pointer, in the form that pick expects.
-func present[T any](p *T) **T {
-	if p == nil {
+// nonZero treats a zero value, such as an empty string or a nil pointer, as not set.
+func nonZero[T comparable](value T) *T {
+	var zero T
+	if value == zero {
 		return nil
 	}
-	return &p
-}
-
-// nonEmpty treats the empty string as not set.
-func nonEmpty[S ~string](s S) *S {
-	if s == "" {
-		return nil
-	}
-	return &s
+	return &value
 }
 
 // The functions of this file read one field each, of one kind of value, and check it as the CRD's own
@@ -169,7 +163,7 @@ func within(o *overlay, path string, builtIn, least, most int32, field func(laye
 
 // span reads a duration between least and most, both inclusive.
 func span(o *overlay, path string, builtIn, least, most time.Duration, field func(layer) *v1alpha1.Duration) time.Duration {
-	return o.checkSpan(path, pick(o, path, duration(builtIn), field).Duration.Duration, builtIn, least, most)
+	return o.checkSpan(path, pick(o, path, v1alpha1.Duration{Duration: metav1.Duration{Duration: builtIn}}, field).Duration.Duration, builtIn, least, most)
 }
 
 // checkSpan checks a duration that was already read.
@@ -221,12 +215,6 @@ func amount(o *overlay, path string, r recommender.Resource, example string, fie
 		return 0
 	}
 	return podview.AmountOf(r, value)
-}
-
-func duration(d time.Duration) v1alpha1.Duration {
-	var value v1alpha1.Duration
-	value.Duration.Duration = d
-	return value
 }
 
 // short writes a duration as people do: 1h instead of 1h0m0s.

@@ -164,7 +164,7 @@ func stepsIn(source usage.SourceSettings) int {
 // multiplier of 1 switches the boost off, so that a policy can override a boost of lower levels. nil: no boost.
 func (o *overlay) startupBoost() *Boost {
 	const path = "cpu.startupBoost"
-	set := pick(o, path, nil, func(l layer) **v1alpha1.StartupBoost { return present(l.CPU.StartupBoost) })
+	set := pick(o, path, nil, func(l layer) **v1alpha1.StartupBoost { return nonZero(l.CPU.StartupBoost) })
 	if set == nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (o *overlay) prices() Pricing {
 	return Pricing{
 		CPUPerCoreHour:   number(o, "costPricing.cpuPerCoreHour", "0", 0, 1e6, func(l layer) *v1alpha1.Decimal { return l.pricing.CPUPerCoreHour }),
 		MemoryPerGiBHour: number(o, "costPricing.memoryPerGiBHour", "0", 0, 1e6, func(l layer) *v1alpha1.Decimal { return l.pricing.MemoryPerGiBHour }),
-		Currency:         pick(o, "costPricing.currency", currency, func(l layer) *string { return nonEmpty(l.pricing.Currency) }),
+		Currency:         pick(o, "costPricing.currency", currency, func(l layer) *string { return nonZero(l.pricing.Currency) }),
 	}
 }
 
@@ -375,7 +375,7 @@ func (o *overlay) days() map[time.Weekday]bool {
 // Local, which is the zone of the operator's process and unknown to users.
 func (o *overlay) location() *time.Location {
 	const path = "updateStrategy.schedule.timezone"
-	name := pick(o, path, "UTC", func(l layer) *string { return nonEmpty(l.UpdateStrategy.Schedule.Timezone) })
+	name := pick(o, path, "UTC", func(l layer) *string { return nonZero(l.UpdateStrategy.Schedule.Timezone) })
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
 		o.invalid(path, "%s %s is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC", path, o.quote(path, name))

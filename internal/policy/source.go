@@ -108,7 +108,7 @@ var ownLabels = []string{"__name__", "namespace", "pod", "container"}
 func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
 	const path = "metricsSource.prometheus"
 	o.refuseTwoCredentials(path)
-	address := pick(o, path+".address", "", func(l layer) *string { return nonEmpty(l.MetricsSource.Prometheus.Address) })
+	address := pick(o, path+".address", "", func(l layer) *string { return nonZero(l.MetricsSource.Prometheus.Address) })
 	if address == "" {
 		o.refuseServerless(path)
 		return nil, ""
@@ -174,7 +174,7 @@ func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 	if p.BearerTokenSecret == nil && p.BasicAuth == nil && p.TLS == nil {
 		return nil
 	}
-	return present(&v1alpha1.PrometheusSource{BearerTokenSecret: p.BearerTokenSecret, BasicAuth: p.BasicAuth, TLS: p.TLS})
+	return nonZero(&v1alpha1.PrometheusSource{BearerTokenSecret: p.BearerTokenSecret, BasicAuth: p.BasicAuth, TLS: p.TLS})
 }
 
 // refuseServerless reports headers or credentials without an address, which would otherwise be ignored silently.

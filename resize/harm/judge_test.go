@@ -237,7 +237,7 @@ func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
 		action := lifecycle.Next(state, record, auto(), lifecycle.Circumstances{}, noon)
 		assert.Equal(t, lifecycle.Forget, action.Kind, name)
 		assert.Equal(t, "why", action.Reason, name)
-		assert.False(t, action.Keep || action.Learn, name)
+		assert.False(t, action.Keep, name)
 		assert.Contains(t, action.Message, "container app was OOM-killed at", name)
 	}
 	soon := recorded(desired, func(r *v1alpha1.ResizeRecord) {

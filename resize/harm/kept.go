@@ -52,13 +52,11 @@ func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.K
 }
 
 // KeptAbove drops kept sizes that are below a floor. A pod may be killed at a kept size long after its resize,
-// when no record exists any more. Where nothing is dropped, the argument itself is returned.
+// when no record exists any more.
 func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time) []v1alpha1.KeptSize {
-	below := func(k v1alpha1.KeptSize) bool { return BelowFloor(floors, k.Name, podview.FromResources(k.Size), now) }
-	if !slices.ContainsFunc(kept, below) {
-		return kept
-	}
-	return slices.DeleteFunc(slices.Clone(kept), below)
+	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.KeptSize) bool {
+		return BelowFloor(floors, k.Name, podview.FromResources(k.Size), now)
+	})
 }
 
 // SiblingsUnready compares a resized pod with a control group: the siblings that were ready when the record was

@@ -45,7 +45,10 @@ func byRule(pod *corev1.Pod, status *corev1.ContainerStatus, name string) bool {
 		return true
 	}
 	rules := ptr.Deref(podview.ContainerOf(pod, name), corev1.Container{}).RestartPolicyRules
-	return slices.ContainsFunc(rules, func(r corev1.ContainerRestartRule) bool { return named(r, end.ExitCode) })
+	return slices.ContainsFunc(rules, func(r corev1.ContainerRestartRule) bool {
+		// A rule with NotIn covers nearly every crash and explains none.
+		return r.ExitCodes != nil && r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn && slices.Contains(r.ExitCodes.Values, end.ExitCode)
+	})
 }
 
 // restartsAll reports whether all containers of the pod are being restarted because one of them exited as a rule
@@ -53,11 +56,6 @@ func byRule(pod *corev1.Pod, status *corev1.ContainerStatus, name string) bool {
 func restartsAll(pod *corev1.Pod) bool {
 	c := podview.Condition(pod, corev1.AllContainersRestarting)
 	return c != nil && c.Status == corev1.ConditionTrue
-}
-
-// named reports whether a rule names the exit code. A rule with NotIn covers nearly every crash and explains none.
-func named(rule corev1.ContainerRestartRule, code int32) bool {
-	return rule.ExitCodes != nil && rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn && slices.Contains(rule.ExitCodes.Values, code)
 }
 
 // unseenEnds are the reasons that a kubelet writes when it finds a container gone whose end it did not see.

@@ -15,8 +15,8 @@ import (
 func TestInOurTime(t *testing.T) {
 	written := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	record := v1alpha1.ResizeRecord{
-		WrittenAt: metav1.NewTime(written), VerifiedOnce: TimeOf(written.Add(17 * time.Second)),
-		Deadline: TimeOf(written.Add(time.Minute)), WatchUntil: TimeOf(written.Add(5 * time.Minute)),
+		WrittenAt: metav1.NewTime(written), VerifiedOnce: &metav1.Time{Time: written.Add(17 * time.Second)},
+		Deadline: &metav1.Time{Time: written.Add(time.Minute)}, WatchUntil: &metav1.Time{Time: written.Add(5 * time.Minute)},
 	}
 	before := record.DeepCopy()
 	for name, c := range map[string]struct {
@@ -50,6 +50,6 @@ func TestNotAhead(t *testing.T) {
 	for at, want := range map[time.Time]time.Time{
 		now: now, now.Add(-time.Hour): now.Add(-time.Hour), now.Add(time.Hour): now,
 	} {
-		assert.Equal(t, want, NotAhead(TimeOf(at), now).Time)
+		assert.Equal(t, want, NotAhead(&metav1.Time{Time: at}, now).Time)
 	}
 }

@@ -47,7 +47,7 @@ func Denied(record v1alpha1.ResizeRecord) *resize.Refusal {
 	}
 	refusal := resize.RefuseForNow(resize.ReasonEvictionDenied, "pod %s has its old size and is to be evicted, which a PodDisruptionBudget does not let happen, or the operator's rights; it is asked for again every minute until %s",
 		record.PodName, record.WrittenAt.Add(evictFor).UTC().Format(time.RFC3339))
-	refusal.PodWide, refusal.Until = true, record.Deadline.Time
+	refusal.Until = record.Deadline.Time
 	return refusal
 }
 

@@ -17,7 +17,6 @@ var (
 	NextResumed    = nextResumed
 	NextUndoing    = nextUndoing
 	SecondPatch    = secondPatch
-	TimeOf         = timeOf
 )
 
 // Idle is a state in which putting the pod back after such harm would put nothing back.

@@ -353,7 +353,7 @@ func (o *operator) look(c *cluster) {
 	state := harm.Assess(pod, *o.record, c.caps(), c.now, o.rules, o.signals)
 	action := Next(state, *o.record, o.rules, Circumstances{}, c.now)
 	o.note(state, action)
-	if action.Learn {
+	if state.Kind == Harmed {
 		o.floors = harm.LearnHarm(o.floors, state.Verdict, *o.record, c.now)
 	}
 	next := Advance(*o.record, action, c.now)

@@ -75,8 +75,6 @@ type Action struct {
 	Keep bool
 	// Alert is true where a person should know; the caller makes an event of it.
 	Alert bool
-	// Learn is true where floors are to be learned from the state's verdict (harm.LearnHarm).
-	Learn bool
 }
 
 // evictFor is how long an eviction that is denied is requested again, evictEvery how often. After that the pod
@@ -157,7 +155,11 @@ func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now tim
 	case Harmed:
 		return nextHarmed(state, record, rules)
 	case NotRestored:
-		return Action{Kind: putBackKind(record), Reason: record.Reason, RequeueAfter: pollEvery}
+		again := Action{Kind: Withdraw, Reason: record.Reason, RequeueAfter: pollEvery}
+		if record.Phase == v1alpha1.RecordReverting {
+			again.Kind = Revert
+		}
+		return again
 	}
 	if resize.PuttingBack(record) {
 		return nextPuttingBack(state, record, rules, now)
@@ -356,7 +358,7 @@ const spikePoll = time.Minute
 // nextHarmed reverts the resize, with three exceptions: the policy switches reverts off, a revert would change
 // nothing (idle), or the harmful size is the one from before attune. Floors are learned in every case.
 func nextHarmed(state State, record v1alpha1.ResizeRecord, rules resize.Rules) Action {
-	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true, Learn: true}
+	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true}
 	if rules.AutoRevert && !resize.Restores(record.Wave) && !state.idle[state.Verdict.Harm] {
 		action.RequeueAfter = pollEvery
 		return action
@@ -404,15 +406,15 @@ func worthEvicting(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	if !action.Deadline.IsZero() {
-		record.Deadline = timeOf(action.Deadline)
+		record.Deadline = &metav1.Time{Time: action.Deadline}
 	}
 	switch action.Kind {
 	case Adopt:
 		record.Phase, record.Generation = v1alpha1.RecordApplied, action.Generation
 	case MarkVerified:
-		record.VerifiedOnce = timeOf(now)
+		record.VerifiedOnce = &metav1.Time{Time: now}
 	case StartWatch:
-		record.Phase, record.WatchUntil, record.Deadline = v1alpha1.RecordWatching, timeOf(action.Until), nil
+		record.Phase, record.WatchUntil, record.Deadline = v1alpha1.RecordWatching, &metav1.Time{Time: action.Until}, nil
 	case SendRest:
 		if action.Reason == resize.ReasonActuation {
 			record, _ = givingUpLimits(record)
@@ -423,13 +425,13 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 		}
 		record = secondPatch(record, now)
 	case ExtendWatch:
-		record.WatchUntil, record.Extended = timeOf(action.Until), true
+		record.WatchUntil, record.Extended = &metav1.Time{Time: action.Until}, true
 	case Revert:
 		record = startPuttingBack(record, v1alpha1.RecordReverting, action.Reason)
 	case Withdraw:
 		record = startPuttingBack(record, withdrawnPhase(action.Reason), action.Reason)
 	case Evict:
-		record.Phase, record.Deadline = v1alpha1.RecordEvicting, timeOf(now.Add(evictEvery))
+		record.Phase, record.Deadline = v1alpha1.RecordEvicting, &metav1.Time{Time: now.Add(evictEvery)}
 	}
 	return record
 }
@@ -476,13 +478,6 @@ func withdrawnPhase(reason string) v1alpha1.RecordPhase {
 		return v1alpha1.RecordLeaving
 	}
 	return v1alpha1.RecordWithdrawing
-}
-
-func putBackKind(record v1alpha1.ResizeRecord) ActionKind {
-	if record.Phase == v1alpha1.RecordReverting {
-		return Revert
-	}
-	return Withdraw
 }
 
 func withdraw(reason string, state State) Action {

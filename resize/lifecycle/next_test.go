@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	. "attune.io/attune/resize"
@@ -41,7 +42,7 @@ func TestNext(t *testing.T) {
 		{name: "28 deferred: the time to actuate begins later", state: State{Kind: Deferred}, record: recorded(up),
 			want: Action{Kind: Wait, RequeueAfter: PollEvery, Deadline: noon.Add(4*time.Minute + time.Minute)}},
 		{name: "28 deferred again: the deadline stays", state: State{Kind: Deferred},
-			record: recorded(up, func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon.Add(5 * time.Minute)) }), at: time.Minute,
+			record: recorded(up, func(r *v1alpha1.ResizeRecord) { r.Deadline = &metav1.Time{Time: noon.Add(5 * time.Minute)} }), at: time.Minute,
 			want: Action{Kind: Wait, RequeueAfter: PollEvery}},
 		{name: "28 deferred for 5 minutes", state: State{Kind: Deferred}, record: recorded(up), at: 4 * time.Minute,
 			want: Action{Kind: Withdraw, Reason: ReasonDeferred, RequeueAfter: PollEvery}},
@@ -92,11 +93,11 @@ func TestNext(t *testing.T) {
 			want: Action{Kind: Forget, Result: ResultSuccess, Reason: ReasonUnconcluded, Alert: true,
 				Message: "the pod keeps its size, but nothing proves it good: no answer"}},
 		{name: "37 harmed", state: harmed(HarmOOM), record: recorded(lessMemory),
-			want: Action{Kind: Revert, Reason: "oomkill", RequeueAfter: PollEvery, Alert: true, Learn: true}},
+			want: Action{Kind: Revert, Reason: "oomkill", RequeueAfter: PollEvery, Alert: true}},
 		{name: "harmed, and the policy only reports", state: harmed(HarmOOM), record: recorded(lessMemory), rules: quiet,
-			want: Action{Kind: Forget, Reason: "oomkill", Result: ResultFailed, Alert: true, Learn: true}},
+			want: Action{Kind: Forget, Reason: "oomkill", Result: ResultFailed, Alert: true}},
 		{name: "73 harmed, and putting back would put nothing back", state: State{Kind: Harmed, Verdict: Verdict{Harm: HarmOOM}}.Idle(HarmOOM), record: recorded(up),
-			want: Action{Kind: Forget, Reason: "oomkill", Result: ResultFailed, Alert: true, Learn: true}},
+			want: Action{Kind: Forget, Reason: "oomkill", Result: ResultFailed, Alert: true}},
 		{name: "not restored", state: State{Kind: NotRestored}, record: recorded(desired, phase(v1alpha1.RecordReverting), reason("oomkill")),
 			want: Action{Kind: Revert, Reason: "oomkill", RequeueAfter: PollEvery}},
 		{name: "not restored after a refusal", state: State{Kind: NotRestored}, record: recorded(desired, phase(v1alpha1.RecordWithdrawing), reason(ReasonDeferred)),
@@ -141,7 +142,7 @@ func TestNext(t *testing.T) {
 }
 
 func verified(after time.Duration) func(*v1alpha1.ResizeRecord) {
-	return func(r *v1alpha1.ResizeRecord) { r.VerifiedOnce = TimeOf(noon.Add(after)) }
+	return func(r *v1alpha1.ResizeRecord) { r.VerifiedOnce = &metav1.Time{Time: noon.Add(after)} }
 }
 
 func harmed(h Harm) State { return State{Kind: Harmed, Verdict: Verdict{Harm: h}} }

@@ -60,7 +60,7 @@ func NewRecord(plan resize.Plan, pod *corev1.Pod, now time.Time, rules resize.Ru
 	if plan.Restarts {
 		budget += time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)) * time.Second
 	}
-	record.Deadline = timeOf(now.Add(budget))
+	record.Deadline = &metav1.Time{Time: now.Add(budget)}
 	return record
 }
 
@@ -96,9 +96,4 @@ func baselineOf(name string, status *corev1.ContainerStatus) v1alpha1.ContainerB
 		baseline.StartedAt = running.StartedAt.DeepCopy()
 	}
 	return baseline
-}
-
-func timeOf(t time.Time) *metav1.Time {
-	at := metav1.NewTime(t)
-	return &at
 }

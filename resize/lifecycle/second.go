@@ -45,10 +45,10 @@ func onTheWire(record v1alpha1.ResizeRecord) bool {
 // the time at which the resize was decided, as WrittenAt is renewed here.
 func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
 	record = whole(record)
-	record.Begun = timeOf(begun(record))
+	record.Begun = &metav1.Time{Time: begun(record)}
 	record.VerifiedOnce, record.WatchUntil = nil, nil
 	record.Phase, record.WrittenAt = v1alpha1.RecordSecondWritten, metav1.NewTime(now)
-	record.Deadline = timeOf(now.Add(MemoryActuatedFor))
+	record.Deadline = &metav1.Time{Time: now.Add(MemoryActuatedFor)}
 	return record
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -45,7 +46,7 @@ func TestTheSecondPatch(t *testing.T) {
 	half.Generation = 2
 	record = RecordReturned(record, half)
 	assert.False(t, InSecondPatch(record))
-	record.VerifiedOnce = TimeOf(noon)
+	record.VerifiedOnce = &metav1.Time{Time: noon}
 
 	sending := Advance(record, Action{Kind: SendRest}, noon.Add(time.Minute))
 	assert.True(t, InSecondPatch(sending))

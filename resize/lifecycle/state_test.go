@@ -18,7 +18,7 @@ import (
 )
 
 func deadline(after time.Duration) func(*v1alpha1.ResizeRecord) {
-	return func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon.Add(after)) }
+	return func(r *v1alpha1.ResizeRecord) { r.Deadline = &metav1.Time{Time: noon.Add(after)} }
 }
 
 func old133(p *corev1.Pod) { p.Status.ObservedGeneration = 0 }
@@ -63,8 +63,8 @@ func TestAssess(t *testing.T) {
 		{"in progress", resized(desired, observed, allocatedTo(desired), inProgress("")), recorded(desired), Actuating},
 		{"9 in progress, error", resized(desired, observed, allocatedTo(desired), inProgress(corev1.PodReasonError)), recorded(desired), Failed},
 		{"23 no condition and the runtime has the old size", resized(desired, observed, allocatedTo(desired)),
-			recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon.Add(time.Second)) }), Actuating},
-		{"51 the same after the deadline is drift", resized(desired, observed, allocatedTo(desired)), recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon) }), Applied},
+			recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = &metav1.Time{Time: noon.Add(time.Second)} }), Actuating},
+		{"51 the same after the deadline is drift", resized(desired, observed, allocatedTo(desired)), recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = &metav1.Time{Time: noon} }), Applied},
 		{"52 a runtime that reports nothing cannot be checked", resized(desired, observed, allocatedTo(desired), func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Resources = nil }), recorded(desired), Applied},
 		{"a container that has ended is not compared", resized(desired, observed, allocatedTo(desired), func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
@@ -104,7 +104,7 @@ func TestAssessCarriesTheKubeletsWords(t *testing.T) {
 	state := Assess(resized(desired, observed, pending(corev1.PodReasonDeferred, 2)), recorded(desired), able(), noon)
 	assert.Equal(t, "the kubelet's word", state.Message)
 	assert.False(t, Assess(resized(desired, done(desired)), recorded(desired), able(), noon).Drift)
-	late := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon) })
+	late := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = &metav1.Time{Time: noon} })
 	assert.True(t, Assess(resized(desired, observed, allocatedTo(desired)), late, able(), noon).Drift)
 	assert.Equal(t, int64(2), Assess(resized(desired), recorded(desired, phase(v1alpha1.RecordWritten)), able(), noon.Add(-time.Hour)).Generation)
 }
@@ -201,7 +201,7 @@ func TestNewRecord(t *testing.T) {
 	started := metav1.NewTime(noon.Add(-time.Hour))
 	want := v1alpha1.ResizeRecord{
 		PodUID: "uid-1", PodName: "web-1", Node: "node-1", Phase: v1alpha1.RecordWritten, WrittenAt: metav1.NewTime(noon),
-		Deadline: TimeOf(noon.Add(time.Minute)), TemplateHash: "abc", Wave: WaveFirst,
+		Deadline: &metav1.Time{Time: noon.Add(time.Minute)}, TemplateHash: "abc", Wave: WaveFirst,
 		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(prior)}},
 		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(desired)}},
 		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://app-0", StartedAt: &started, Ready: true}},

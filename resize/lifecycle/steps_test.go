@@ -24,14 +24,14 @@ func TestRetold(t *testing.T) {
 	}{
 		"nothing":          {func(*v1alpha1.ResizeRecord) {}, true},
 		"accepted":         {func(r *v1alpha1.ResizeRecord) { r.Phase, r.Generation = v1alpha1.RecordApplied, 3 }, true},
-		"applied since":    {func(r *v1alpha1.ResizeRecord) { r.VerifiedOnce = TimeOf(noon) }, true},
+		"applied since":    {func(r *v1alpha1.ResizeRecord) { r.VerifiedOnce = &metav1.Time{Time: noon} }, true},
 		"watched":          {func(r *v1alpha1.ResizeRecord) { r.Phase = v1alpha1.RecordWatching }, false},
 		"put back":         {func(r *v1alpha1.ResizeRecord) { r.Phase = v1alpha1.RecordReverting }, false},
 		"taken back":       {func(r *v1alpha1.ResizeRecord) { r.Phase = v1alpha1.RecordWithdrawing }, false},
 		"filled in":        {func(r *v1alpha1.ResizeRecord) { r.Desired[0].MemoryLimit = ptr.To(apiresource.MustParse("1Gi")) }, false},
 		"sent again":       {func(r *v1alpha1.ResizeRecord) { r.WrittenAt = metav1.NewTime(noon.Add(time.Minute)) }, false},
 		"second patch":     {func(r *v1alpha1.ResizeRecord) { *r = SecondPatch(*r, r.WrittenAt.Time) }, false},
-		"another deadline": {func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon.Add(time.Hour)) }, false},
+		"another deadline": {func(r *v1alpha1.ResizeRecord) { r.Deadline = &metav1.Time{Time: noon.Add(time.Hour)} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := recorded(desired)
@@ -51,7 +51,7 @@ func TestAWaveIsVerifiedTogether(t *testing.T) {
 	for i := range 10 {
 		first := noon.Add(time.Duration(i)*400*time.Millisecond + time.Millisecond)
 		record := recorded(desired)
-		record.VerifiedOnce = TimeOf(first)
+		record.VerifiedOnce = &metav1.Time{Time: first}
 		for now := first; ; now = now.Add(time.Millisecond) {
 			action := Next(State{Kind: Applied}, record, auto(), Circumstances{}, now)
 			if action.Kind == StartWatch {

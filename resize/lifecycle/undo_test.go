@@ -105,7 +105,6 @@ func TestHowAnUndoGoesOn(t *testing.T) {
 
 	harmed := Next(State{Kind: Harmed, Verdict: Verdict{Harm: HarmOOM}}, record, auto(), Circumstances{Undo: true}, noon)
 	assert.Equal(t, Forget, harmed.Kind)
-	assert.True(t, harmed.Learn)
 }
 
 // Everything that is under way is taken back first, but for what may still be on its way.

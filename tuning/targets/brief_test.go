@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/resize"
 )
 
@@ -39,7 +40,7 @@ func TestStepsOfManyContainersAreBrief(t *testing.T) {
 			total := 0
 			var got struct{ whole, changing, omitted int }
 			for _, of := range targets {
-				total += bytesOf(of.Steps)
+				total += len(clip.JSON(of.Steps))
 				switch {
 				case len(of.Steps) == 12:
 					got.whole++

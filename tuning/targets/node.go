@@ -41,10 +41,11 @@ func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alph
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	settings, learned := v.Settings.Recommender, harm.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
-	var least, most, peaks, days, max7d [2]recommender.Amount
+	var least, most recommender.Size
+	var peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {
-		most[r] = settings.Of[r].MaxAllowed
-		least[r] = max(settings.Of[r].MinAllowed, floors[r].Amount)
+		most[r].Request = settings.Of[r].MaxAllowed
+		least[r].Request = max(settings.Of[r].MinAllowed, floors[r].Amount)
 		if barred(t.Holds, r) {
 			continue
 		}
@@ -54,7 +55,7 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 			if !ok {
 				return 0
 			}
-			return d.Within(r, learned[r].Amount, most[r]).Peak
+			return d.Within(r, learned[r].Amount, most[r].Request).Peak
 		}
 		peaks[r], days[r] = within(node.Peak(of, v.Now)), within(node.Day(of, v.Now))
 		if usage, known := node.Max7d(of, v.Now); known {
@@ -72,8 +73,8 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 		MemoryPeak:          podview.ToPointer(memory, damped(memory, before.Of[memory].Peak, peaks[memory])),
 		MemoryMax7d:         podview.ToPointer(memory, damped(memory, before.Max7d, max7d[memory])),
 		MemoryOOM:           podview.ToPointer(memory, harm.OOMFloorOf(v.Status.Floors, container, v.Now)),
-		Least:               requests(least),
-		Most:                requests(most),
+		Least:               podview.ToResources(least),
+		Most:                podview.ToResources(most),
 		AllowMemoryDecrease: settings.Of[memory].AllowDecrease,
 	}
 }
@@ -142,13 +143,6 @@ func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 	return c
 }
 
-// requests writes amounts as the requests of a Resources value; zero amounts are left out.
-func requests(of [2]recommender.Amount) v1alpha1.Resources {
-	return v1alpha1.Resources{
-		CPURequest: podview.ToPointer(recommender.CPU, of[recommender.CPU]), MemoryRequest: podview.ToPointer(recommender.Memory, of[recommender.Memory]),
-	}
-}
-
 // nodeSteps explains the size of a new pod. What its node makes of it is explained by kubectl attune node.
 func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 	var steps []v1alpha1.Step
@@ -170,12 +164,10 @@ func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 	return steps
 }
 
-// evictionRanking returns the ranking of a workload's pods: empty under another strategy, Never where the
-// policy does not allow evictions, then the policy's own, then the default by kind and replicas.
+// evictionRanking returns the ranking of a workload's pods (strategy Node): Never where the policy does not allow
+// evictions, then the policy's own, then the default by kind and replicas.
 func evictionRanking(s policy.Settings, w workload.Workload) v1alpha1.EvictionRanking {
 	switch {
-	case s.Strategy != v1alpha1.StrategyNode:
-		return ""
 	case !s.NodeEviction:
 		return v1alpha1.RankingNever
 	case s.EvictionRanking != "":

@@ -50,7 +50,9 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 		return nil, resize.ReasonTooLarge
 	case skipped:
 		return nil, "Skipped"
-	case slices.ContainsFunc(targets, sizedByVPA):
+	case slices.ContainsFunc(targets, func(t v1alpha1.ContainerTarget) bool {
+		return autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA) // a VPA holds both resources
+	}):
 		return nil, resize.ReasonVPA
 	case !policy.SizesNewPods(mode):
 		return nil, seedMode(mode)

@@ -1,7 +1,6 @@
 package targets
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -63,12 +62,6 @@ func barred(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	})
 }
 
-// sizedByVPA reports whether a VPA sizes the container. A VPA holds both resources, so that memory alone
-// is looked at.
-func sizedByVPA(t v1alpha1.ContainerTarget) bool {
-	return autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
-}
-
 // stepOmitted is the name of the step that stands for those that are left out.
 const stepOmitted = "omitted"
 
@@ -79,7 +72,7 @@ const stepOmitted = "omitted"
 func Brief(targets []v1alpha1.ContainerTarget) {
 	total := 0
 	for i := range targets {
-		total += bytesOf(targets[i].Steps)
+		total += len(clip.JSON(targets[i].Steps))
 	}
 	changing := func(steps []v1alpha1.Step) []v1alpha1.Step {
 		return slices.DeleteFunc(slices.Clone(steps), func(s v1alpha1.Step) bool { return s.Before == s.After })
@@ -89,20 +82,11 @@ func Brief(targets []v1alpha1.ContainerTarget) {
 	}
 	for _, shorten := range []func([]v1alpha1.Step) []v1alpha1.Step{changing, omitted} {
 		for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
-			before := bytesOf(targets[i].Steps)
+			before := len(clip.JSON(targets[i].Steps))
 			targets[i].Steps = shorten(targets[i].Steps)
-			total += bytesOf(targets[i].Steps) - before
+			total += len(clip.JSON(targets[i].Steps)) - before
 		}
 	}
-}
-
-// bytesOf is the length of steps as JSON in bytes. It cannot fail for strings, so that a failure panics.
-func bytesOf(steps []v1alpha1.Step) int {
-	raw, err := json.Marshal(steps)
-	if err != nil {
-		panic("steps are strings: " + err.Error())
-	}
-	return len(raw)
 }
 
 // templateOverride returns a container's own request in the template while a person who changed it may

@@ -3,7 +3,6 @@
 package tuningtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -99,12 +99,10 @@ func Running(name string, size recommender.Size) *corev1.Pod {
 // Born notes on a pod that it was seeded.
 func Born(t *testing.T, pod *corev1.Pod, revision string, original recommender.Size) *corev1.Pod {
 	t.Helper()
-	raw, err := json.Marshal(v1alpha1.Seeded{
+	pod.Annotations[v1alpha1.SeededAnnotation] = string(clip.JSON(v1alpha1.Seeded{
 		Recommendation: "deployment-web", Revision: revision,
 		Original: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(original)}},
-	})
-	require.NoError(t, err)
-	pod.Annotations[v1alpha1.SeededAnnotation] = string(raw)
+	}))
 	return pod
 }
 

@@ -149,7 +149,7 @@ var mutants = []mutant{
 	},
 	{
 		"P0: another admission policy rejects created pods for ever", "rejected pods withdraw no admission resources",
-		[]edit{{"resize/withdraw/judge.go", "	if r := d.in.Rejected; r != nil &&", "	if r := d.in.Rejected; false && r != nil &&"}},
+		[]edit{{"resize/withdraw/judge.go", "	if r := d.in.Rejected; r != nil && d.in.Seed != nil &&", "	if r := d.in.Rejected; false && r != nil && d.in.Seed != nil &&"}},
 		"TestHazards/created_pods_are_refused_by_a_policy", "it would run without attune",
 	},
 	{
@@ -191,7 +191,7 @@ var mutants = []mutant{
 	},
 	{
 		"P0: the kill switch keeps the harm", "nothing restores pods while attune is stopped",
-		[]edit{{"tuning/pass.go", "	d.restorer.restore()\n", ""}},
+		[]edit{{"tuning/pass.go", "	d.starter.restore()\n", ""}},
 		"TestHazards/stopped_in_harm,_kill_switch", "rescued",
 	},
 	{
