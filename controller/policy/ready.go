@@ -24,9 +24,7 @@ type readiness struct{ report }
 // missing, then the source, then refused writes, then data. The order is what a person should act on
 // first.
 func (r readiness) condition() metav1.Condition {
-	no := func(reason, message string) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	}
+	no := func(reason, message string) metav1.Condition { return no(v1alpha1.ConditionReady, reason, message) }
 	reason, message := r.unsized()
 	remarks := remarks(r)
 	switch {
