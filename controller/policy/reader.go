@@ -24,7 +24,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// reader reads what a workload's recommendation depends on. It changes nothing.
+// reader reads what a workload's recommendation depends on. It changes nothing but the history, by restore.
 type reader struct {
 	client      client.Reader
 	history     History
@@ -151,25 +151,19 @@ func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds
 // for a resource that an HPA scales on would make both controllers react to each other.
 var errUnlisted = errors.New("autoscalers cannot be listed")
 
-// checkpoints reads and makes the checkpoints of the history, which are stored in the spec of each
-// recommendation. They let an operator that restarts know the past of a source that does not keep it.
-// store nil: there are none.
-type checkpoints struct{ store Checkpoints }
-
-// due reports that the stored checkpoints of a recommendation have to be compared with the history again.
-func (c checkpoints) due(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
-	return c.store != nil && targets.CheckpointDue(rec.Spec, c.store.Forgets(pass.settings.Source), pass.now)
+// checkpointsDue reports that the stored checkpoints of a recommendation have to be compared with the history again.
+// Checkpoints are stored in the spec of each recommendation. They let an operator that restarts know the past of a source
+// that does not keep it.
+func (r reader) checkpointsDue(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
+	return targets.CheckpointDue(rec.Spec, r.history.Forgets(pass.settings.Source), pass.now)
 }
 
 // restore puts the checkpoints of a workload under what has been read of its history. The store takes each
 // once, so that later calls cost almost nothing. A checkpoint that cannot be used is logged and skipped: a
 // damaged one must not stop the recommendation.
-func (c checkpoints) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
-	if c.store == nil {
-		return
-	}
+func (r reader) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
 	for _, checkpoint := range rec.Spec.Checkpoints {
-		if err := c.store.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
+		if err := r.history.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
 			log.FromContext(ctx).Error(err, "history is not restored", "recommendation", rec.Name)
 		}
 	}
@@ -181,10 +175,7 @@ const checkpointsBytes = 12 << 10
 
 // renewed returns the checkpoints to be stored: new ones where the history has changed, the stored ones
 // where there is no newer one, until all of their data is older than the history window.
-func (c checkpoints) renewed(pass pass, w workload.Workload, stored []v1alpha1.Checkpoint) []v1alpha1.Checkpoint {
-	if c.store == nil {
-		return stored
-	}
+func (r reader) renewed(pass pass, w workload.Workload, stored []v1alpha1.Checkpoint) []v1alpha1.Checkpoint {
 	var out []v1alpha1.Checkpoint
 	containers := targets.Sized(w.Template, pass.settings)
 	most := min(history.MaxCheckpoint, checkpointsBytes/max(1, len(containers)))
@@ -194,7 +185,7 @@ func (c checkpoints) renewed(pass pass, w workload.Workload, stored []v1alpha1.C
 		if i >= 0 {
 			kept = stored[i].Data
 		}
-		data := c.store.Checkpoint(pass.key(w, container.Name), most, kept)
+		data := r.history.Checkpoint(pass.key(w, container.Name), most, kept)
 		switch {
 		case data != nil && (i < 0 || !bytes.Equal(data, stored[i].Data)):
 			at := metav1.Time{Time: pass.now.UTC().Truncate(time.Second)}

@@ -116,17 +116,13 @@ func (o *outcome) note(err error) error {
 type sizer struct {
 	pass
 	reader
-	checkpoints     checkpoints
 	recommendations recommendations
 	loop            *Controller
 }
 
 // sizer returns one without a pass; recommend sets the pass.
 func (c *Controller) sizer() sizer {
-	return sizer{
-		reader:      reader{c.Client, c.History, c.Autoscalers, c.largestNow},
-		checkpoints: checkpoints{c.Checkpoints}, recommendations: recommendations{c.Client}, loop: c,
-	}
+	return sizer{reader: reader{c.Client, c.History, c.Autoscalers, c.largestNow}, recommendations: recommendations{c.Client}, loop: c}
 }
 
 // size returns the workload's AttuneRecommendation, and writes it where the stored one is not what it
@@ -154,7 +150,7 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 		s.confirm(rec, known.DataUntil)
 		return rec, nil
 	}
-	s.checkpoints.restore(ctx, s.pass, rec, w)
+	s.restore(ctx, s.pass, rec, w)
 	// What comes while it is decided is news for the next look, and a past that ends meanwhile was not there.
 	complete = s.complete(s.pass, w)
 	facing.News = s.history.News(s.key(w, ""))
@@ -162,9 +158,9 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	wanted := targets.Wanted(rec, v, complete)
 	writing := rec.UID == "" || targets.WorthWriting(rec, wanted, s.now)
 	checkpoints := rec.Spec.Checkpoints
-	if writing || s.checkpoints.due(s.pass, rec) {
+	if writing || s.checkpointsDue(s.pass, rec) {
 		// A target is stored together with the history that it rests on.
-		checkpoints = s.checkpoints.renewed(s.pass, w, checkpoints)
+		checkpoints = s.renewed(s.pass, w, checkpoints)
 	}
 	if !writing && targets.SameCheckpoints(rec.Spec.Checkpoints, checkpoints) {
 		if !complete { // what is carried over tells nothing new
@@ -206,7 +202,7 @@ func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	if !known.Stands(facing, s.now) {
 		return false
 	}
-	if s.checkpoints.due(s.pass, rec) && !targets.SameCheckpoints(rec.Spec.Checkpoints, s.checkpoints.renewed(s.pass, w, rec.Spec.Checkpoints)) {
+	if s.checkpointsDue(s.pass, rec) && !targets.SameCheckpoints(rec.Spec.Checkpoints, s.renewed(s.pass, w, rec.Spec.Checkpoints)) {
 		return false
 	}
 	if s.loop.Doubt != nil {
