@@ -206,7 +206,7 @@ func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 // deleted.
 func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
-	err := c.Client.List(ctx, list, client.MatchingFields{byPolicy: policy.InstanceName(name)}, client.UnsafeDisableDeepCopy)
+	err := c.Client.List(ctx, list, client.MatchingFields{policy.RecommendationsByPolicy: policy.InstanceName(name)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("listing recommendations of cluster policy %s: %w", name, err)
 	}

@@ -240,7 +240,7 @@ type recommendations struct{ client client.Client }
 // change it.
 func (r recommendations) of(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
-	err := r.client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{byPolicy: p.Name}, client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{policy.RecommendationsByPolicy: p.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing recommendations of policy %s: %w", p.Name, err)
 	}

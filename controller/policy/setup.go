@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -28,25 +27,14 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// byPolicy is the index of recommendations by the name of their policy.
-const byPolicy = "spec.policy.name"
-
-// debounce joins the events of a moment, such as a rollout's, into one look: each look is at all workloads
-// of a policy.
-const debounce = 2 * time.Second
-
-// Register adds the loop and its index to a manager, and makes its figures visible as metrics. Each value
+// Register adds the loop to a manager, and makes its figures visible as metrics. Each value
 // on newData names a namespace with new usage data or changed VerticalPodAutoscalers; "" stands for all
-// namespaces.
+// namespaces. The loop lists recommendations with the workload loop's index by policy, so that that loop has to be
+// registered too.
 func (c *Controller) Register(mgr ctrl.Manager, newData <-chan event.TypedGenericEvent[string]) error {
-	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
-		return err
-	}
-	exposed.Store(&c.published)
-	return loop.Build(mgr, "policy", c.Watches()).
-		WatchesRawSource(source.TypedChannel(newData, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))).
-		WithOptions(Options()).
-		Complete(loop.Measured("policy", c))
+	loop.Show(&c.published)
+	told := source.TypedChannel(newData, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))
+	return loop.Add(mgr, "policy", c, c.Watches(), told, Options())
 }
 
 // Options returns the options of the loop's queue: 4 workers, and one at a time for a namespace. Two
@@ -55,13 +43,6 @@ func (c *Controller) Register(mgr ctrl.Manager, newData <-chan event.TypedGeneri
 func Options() controller.Options {
 	const workers = 4
 	return controller.Options{MaxConcurrentReconciles: workers, NewQueue: loop.Fair(workers, 1)}
-}
-
-// Indexes returns the indexes by which the loop lists objects.
-func Indexes() []loop.Index {
-	return []loop.Index{{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
-		return []string{policy.NameOf(o.(*v1alpha1.AttuneRecommendation).Spec.Policy)}
-	}}}
 }
 
 // Watches returns what wakes the loop. A workload wakes all policies of its namespace: which of them sizes
@@ -78,9 +59,9 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneDefaults{}, Map: policiesIn, When: spec},
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: policiesIn, When: spec},
 		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: debounce},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Settings), When: first(), After: debounce},
-		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: loop.ScalingChanged(), After: debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: loop.Debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Settings), When: first(), After: loop.Debounce},
+		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: loop.ScalingChanged(), After: loop.Debounce},
 	}
 	if c.Nodes.Reader != nil {
 		watches = append(watches, loop.Watch{Object: &corev1.Node{}, Map: c.forgetNodes, When: nodesChanged()})
@@ -92,7 +73,7 @@ func (c *Controller) Watches() []loop.Watch {
 	}
 	changed := predicate.And(workloadChanged(), whole())
 	for _, kind := range c.Sized.Kinds() {
-		watches = append(watches, loop.Watch{Object: c.Sized.NewObject(kind), Map: policiesIn, When: changed, After: debounce})
+		watches = append(watches, loop.Watch{Object: c.Sized.NewObject(kind), Map: policiesIn, When: changed, After: loop.Debounce})
 	}
 	return watches
 }

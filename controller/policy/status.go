@@ -74,7 +74,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 		s.Savings = savingsOf(saved(r), r.settings.Pricing)
 	}
 	// SetStatusCondition keeps the time of the last transition where a condition's status stays the same.
-	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.degraded(), r.blocked()} {
+	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy), r.blocked()} {
 		c.ObservedGeneration = r.policy.Generation
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
@@ -130,11 +130,6 @@ func (r report) resizing() metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonInProgress, fmt.Sprintf("%d pods are being resized or watched", open)
 	}
 	return c
-}
-
-// degraded is the condition Degraded of the first workload that has it, with the workload's name.
-func (r report) degraded() metav1.Condition {
-	return r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy)
 }
 
 // blocked is the condition ResizeBlocked of the first workload that has it; without one, the first hold of

@@ -292,16 +292,6 @@ const forgetAfter = 7 * 24 * time.Hour
 // record depends on an event, which may be lost.
 const openEvery = time.Minute
 
-// priority is the priority of a workload's next look in the queue. A workload that waits for its turn to
-// begin resizes goes behind those that a new leader has not looked at yet, because these may have been
-// harmed meanwhile.
-func priority(v tuning.View) int {
-	if v.Begin.Wait > 0 {
-		return handler.LowPriority
-	}
-	return 0
-}
-
 // rest returns when to look again. It deletes a recommendation whose workload has been gone for
 // forgetAfter and that has no open record; the deletion names the uid and the version, so that an object
 // that changed meanwhile stays.
@@ -310,7 +300,13 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 		d.Wake(openEvery)
 	}
 	if w.Workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
-		return reconcile.Result{RequeueAfter: d.After, Priority: ptr.To(priority(w))}, nil
+		// A workload that waits for its turn to begin resizes goes behind those that a new leader has not looked at yet,
+		// because these may have been harmed meanwhile.
+		priority := 0
+		if w.Begin.Wait > 0 {
+			priority = handler.LowPriority
+		}
+		return reconcile.Result{RequeueAfter: d.After, Priority: &priority}, nil
 	}
 	c.meters.counted.drop(client.ObjectKeyFromObject(rec))
 	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.Now); left > 0 {

@@ -6,7 +6,6 @@ package foreign
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 
@@ -15,17 +14,18 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// Unmarshal decodes a part of an object, with bounded work. Names of fields are compared with their case, as the API
-// server does. The text of an error has at most 200 bytes.
-func Unmarshal(data []byte, into any) error {
+// Read decodes a part of an object, with bounded work. Names of fields are compared with their case, as the API
+// server does. A part that cannot be read is the zero value and has the reason, of at most 200 bytes.
+func Read[T any](data []byte) (part T, unreadable string) {
 	err := shortAmounts(data)
 	if err == nil {
-		err = utiljson.Unmarshal(data, into)
+		err = utiljson.Unmarshal(data, &part)
 	}
 	if err != nil {
-		return errors.New(clip.Text(err.Error(), Most))
+		var none T
+		return none, clip.Text(err.Error(), Most)
 	}
-	return nil
+	return part, ""
 }
 
 // Most is how many bytes are kept of a text that another program wrote.
