@@ -105,13 +105,6 @@ type Recent interface {
 	Refused(namespace string) bool
 }
 
-// Autoscalers finds out what autoscalers hold of a workload.
-type Autoscalers interface {
-	// Of returns the holds of HPAs and VPAs on a workload. An error means that they could not be listed;
-	// then nothing is recommended.
-	Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error)
-}
-
 // Controller reconciles AttunePolicy objects. Its exported fields are set before Register and not changed
 // afterwards. Reconcile runs in several goroutines, but in one at a time for a namespace (Options).
 type Controller struct {
@@ -133,8 +126,9 @@ type Controller struct {
 	Sized workload.Sized
 	// Nodes bound what is recommended; the zero value: no node is known, and no size is bounded by one.
 	Nodes Nodes
-	// Autoscalers finds holds of HPAs and VPAs; nil: the cluster has none.
-	Autoscalers Autoscalers
+	// Autoscalers finds holds of HPAs and VPAs. While they cannot be listed, nothing is recommended. nil: the cluster has
+	// none.
+	Autoscalers autoscale.Reader
 	// Clock is the source of the time of a look; tests set a fake one.
 	Clock clock.PassiveClock
 	// Settings resolves a policy's settings over all levels.

@@ -28,7 +28,7 @@ import (
 type reader struct {
 	client      client.Reader
 	history     History
-	autoscalers Autoscalers
+	autoscalers autoscale.Reader
 	// largest returns what pods may request by the nodes that exist (Controller.largestNow).
 	largest func(context.Context, workload.Workload) [2]recommender.Amount
 }

@@ -48,13 +48,6 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Autoscalers finds out what autoscalers hold of a workload. An error means that they could not be listed:
-// then nothing new begins but answers to OOM kills.
-type Autoscalers interface {
-	// Of returns the holds of HPAs and VPAs on a workload; the zero value: none.
-	Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error)
-}
-
 // Controller reconciles AttuneRecommendation objects. Its exported fields are set before Register and not
 // changed afterwards. Reconcile runs in several goroutines, but never twice at a time for one
 // recommendation.
@@ -69,8 +62,8 @@ type Controller struct {
 	// Settings resolves a policy's settings over all levels.
 	Settings lookup.Reader
 	// Autoscalers are read anew for every decision, because the holds in the stored spec may be older than
-	// an HPA. nil: the cluster has none.
-	Autoscalers Autoscalers
+	// an HPA. While they cannot be listed, nothing new begins but answers to OOM kills. nil: the cluster has none.
+	Autoscalers autoscale.Reader
 	// Events sends Kubernetes events; nil: none are sent.
 	Events *event.Recorder
 	// Gauges returns the gauge of a policy's usage source; nil: nothing is measured, and the verdict of a
