@@ -315,18 +315,12 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	case of.Selected == 0:
 		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound, "no namespace is selected")
 	case unready == 0:
-		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("there is nothing to size in %d namespaces: no workload matches, or policies of the namespaces size them", of.Selected)+x.notSized())
+		kind := ptr.Deref(x.policy.Spec.TargetRef, v1alpha1.ClusterTargetRef{}).Kind
+		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound,
+			fmt.Sprintf("there is nothing to size in %d namespaces: no workload matches, or policies of the namespaces size them", of.Selected)+notSized(x.sized, kind))
 	}
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(reasons)), func(a, b string) int { return cmp.Compare(reasons[a], reasons[b]) })
 	return no(v1alpha1.ConditionReady, most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))
-}
-
-// notSized is a clause about the policy's kind, or empty.
-func (x summary) notSized() string {
-	if x.policy.Spec.TargetRef == nil {
-		return ""
-	}
-	return notSized(x.sized, x.policy.Spec.TargetRef.Kind)
 }
 
 // first returns the condition of the first namespace that has it True, with the namespace's name; otherwise a False one

@@ -252,9 +252,9 @@ func TestWithoutClusterPolicies(t *testing.T) {
 	r := newRealm(t, "shop")
 	r.all()
 	rec := r.memory.recommendations("shop")[0]
-	assert.Nil(t, gone(r.Settings)(t.Context(), rec))
+	assert.Nil(t, r.gone(t.Context(), rec))
 	r.Settings.Clusterwide = false
-	woken := gone(r.Settings)(t.Context(), rec)
+	woken := r.gone(t.Context(), rec)
 	require.Len(t, woken, 1)
 	r.reconcile(woken[0])
 	assert.Empty(t, r.sizedBy())

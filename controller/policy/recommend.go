@@ -67,7 +67,8 @@ type outcome struct {
 // others. On an error that concerns all, it returns what was done so far.
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
 	matched matched, now time.Time) (outcome, error) {
-	s, key := c.sizer(), client.ObjectKeyFromObject(p)
+	key := client.ObjectKeyFromObject(p)
+	s := sizer{reader: reader{c.Client, c.History, c.Autoscalers, c.largestNow}, recommendations: recommendations{c.Client}, loop: c}
 	recs, err := s.recommendations.of(ctx, p)
 	if err != nil {
 		return outcome{}, err
@@ -118,11 +119,6 @@ type sizer struct {
 	reader
 	recommendations recommendations
 	loop            *Controller
-}
-
-// sizer returns one without a pass; recommend sets the pass.
-func (c *Controller) sizer() sizer {
-	return sizer{reader: reader{c.Client, c.History, c.Autoscalers, c.largestNow}, recommendations: recommendations{c.Client}, loop: c}
 }
 
 // size returns the workload's AttuneRecommendation, and writes it where the stored one is not what it

@@ -23,7 +23,6 @@ import (
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 )
 
@@ -60,7 +59,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: policiesIn, When: spec},
 		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: loop.Debounce},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Settings), When: first(), After: loop.Debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.gone, When: first(), After: loop.Debounce},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: loop.ScalingChanged(), After: loop.Debounce},
 	}
 	if c.Nodes.Reader != nil {
@@ -71,7 +70,9 @@ func (c *Controller) Watches() []loop.Watch {
 			loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: c.everywhere, When: spec},
 			loop.Watch{Object: owners.Namespace(), Map: c.selecting, When: predicate.LabelChangedPredicate{}})
 	}
-	changed := predicate.And(workloadChanged(), whole())
+	// Recommendations depend on the spec (replicas, template), labels and annotations of a workload; not on the status,
+	// which moves with every pod.
+	changed := predicate.And(predicate.Or[client.Object](spec, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}), whole())
 	for _, kind := range c.Sized.Kinds() {
 		watches = append(watches, loop.Watch{Object: c.Sized.NewObject(kind), Map: policiesIn, When: changed, After: loop.Debounce})
 	}
@@ -139,14 +140,12 @@ func (c *Controller) selecting(ctx context.Context, o client.Object) []reconcile
 
 // gone returns the policy that a recommendation names if that policy does not exist, or is a cluster policy that does
 // not select the namespace: it was deleted while the operator was not running, and its workloads have to be let go.
-func gone(in lookup.Reader) handler.MapFunc {
-	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		p, err := in.Of(ctx, o.(*v1alpha1.AttuneRecommendation))
-		if apierrors.IsNotFound(err) || err == nil && policy.OfCluster(p) && p.DeletionTimestamp != nil {
-			return policyOf(ctx, o)
-		}
-		return nil
+func (c *Controller) gone(ctx context.Context, o client.Object) []reconcile.Request {
+	p, err := c.Settings.Of(ctx, o.(*v1alpha1.AttuneRecommendation))
+	if apierrors.IsNotFound(err) || err == nil && policy.OfCluster(p) && p.DeletionTimestamp != nil {
+		return policyOf(ctx, o)
 	}
+	return nil
 }
 
 // policyOf returns the policy that a recommendation names.
@@ -181,12 +180,6 @@ func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommend
 	}
 	status.Pods, status.CooldownFrom, status.GoneSince = nil, nil, nil
 	return status
-}
-
-// workloadChanged passes what recommendations depend on: the spec (replicas, template), labels and
-// annotations; not the status, which moves with every pod.
-func workloadChanged() predicate.Predicate {
-	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
 // whole leaves out workloads that are a part of another one, such as a CronJob's Job: no policy sizes
