@@ -15,7 +15,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/owners"
-	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
@@ -51,18 +50,12 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 			}
 		}
 	case v1alpha1.StrategyAdaptive:
-		v.History.Estimates = r.estimates(pass, w, v.History.Profiles)
+		v.History.Estimates = map[string]*[2]recommender.Estimate{}
+		for container := range v.History.Profiles {
+			v.History.Estimates[container] = adaptive.Of(r.history.Steps(pass.key(w, container)), pass.settings.Recommender)
+		}
 	}
 	return v
-}
-
-// estimates returns what the strategy Adaptive makes of the past of the containers that have a profile.
-func (r reader) estimates(pass pass, w workload.Workload, profiles map[string]recommender.Profile) map[string]*[2]recommender.Estimate {
-	out := map[string]*[2]recommender.Estimate{}
-	for container := range profiles {
-		out[container] = adaptive.Of(r.history.Steps(pass.key(w, container)), pass.settings.Recommender)
-	}
-	return out
 }
 
 // facts returns what a decision about the workload depends on now. false: it depends on the time as well,
@@ -82,13 +75,6 @@ func (r reader) bound(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 	known := r.largest(ctx, w)
 	bound = targets.LargestOf(known, rec.Spec.LargestNode, w.Kind, pass.settings.Source.HistoryWindow, pass.now)
 	return bound, bound != known
-}
-
-// continued reports whether restored histories have been continued by new samples. Before that, a restored
-// history only seems to have ended, and its workload would look stopped.
-func (r reader) continued(settings policy.Settings, now time.Time) bool {
-	state, _ := r.history.State(settings.Source)
-	return !now.Before(state.SettledAt)
 }
 
 // complete reports whether the past of the workload has been read. Until then, for example after a change

@@ -31,7 +31,8 @@ type pass struct {
 	// history.
 	digest string
 	source usage.Digest
-	// settled reports that restored histories have been continued (reader.continued).
+	// settled reports that restored histories have been continued by new samples. Before that, a restored history only
+	// seems to have ended, and its workload would look stopped.
 	settled bool
 	// known are the policy's recommendations by name. Each workload that is looked at takes its own out,
 	// so that those that are left at the end have to be released. The objects are the cache's own.
@@ -73,9 +74,10 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	if err != nil {
 		return outcome{}, err
 	}
+	state, _ := s.history.State(settings.Source)
 	s.pass = pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
-		settled: s.continued(settings, now), known: recs, refused: byName(c.refused.Of(key)), now: now,
+		settled: !now.Before(state.SettledAt), known: recs, refused: byName(c.refused.Of(key)), now: now,
 		before: c.decided.Of(key).under(settings), made: map[string]targets.Decision{},
 	}
 	defer func() { c.decided.Put(key, decided{settings, s.made}) }()

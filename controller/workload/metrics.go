@@ -185,19 +185,6 @@ func blockedBy(status v1alpha1.AttuneRecommendationStatus) string {
 	return ""
 }
 
-// sums are the figures by namespace, and the workloads by what blocks them.
-func (x *fleet) sums() (namespaces map[string]figures, blocked map[string]int) {
-	namespaces, blocked = map[string]figures{}, map[string]int{}
-	for name, f := range x.All() {
-		sum := namespaces[name.Namespace]
-		namespaces[name.Namespace] = figures{running: sum.running + f.running, realised: sum.realised.Plus(f.realised)}
-		if f.blocked != "" {
-			blocked[f.blocked]++
-		}
-	}
-	return namespaces, blocked
-}
-
 func init() { loop.Show(&fleet{}) }
 
 // Describe implements prometheus.Collector.
@@ -209,7 +196,14 @@ func (*fleet) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. It adds up at each scrape: sums that are kept beside what they sum drift.
 func (x *fleet) Collect(to chan<- prometheus.Metric) {
-	namespaces, blocked := x.sums()
+	namespaces, blocked := map[string]figures{}, map[string]int{}
+	for name, f := range x.All() {
+		sum := namespaces[name.Namespace]
+		namespaces[name.Namespace] = figures{running: sum.running + f.running, realised: sum.realised.Plus(f.realised)}
+		if f.blocked != "" {
+			blocked[f.blocked]++
+		}
+	}
 	gauge := func(desc *prometheus.Desc, value float64, label string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label)
 	}
