@@ -119,7 +119,7 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
 	return &policyloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator, Sized: c.kinds.Sized,
+		History: histories, Recent: followed, Operator: of.operator, Sized: c.kinds.Sized,
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 		Nodes: policyloop.Nodes{Reader: mgr.GetClient(), AtLeast: c.loops.largest(), Largest: b.largest},
 	}

@@ -69,7 +69,7 @@ func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
 		}
 	}
-	wide, err := inscope.Policies(ctx, p.settings, inscope.Scope{Namespace: namespace}, recs.Items)
+	wide, err := inscope.Policies(ctx, p.settings, namespace, nil, recs.Items)
 	if err != nil {
 		return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
 	}

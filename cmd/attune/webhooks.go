@@ -53,7 +53,7 @@ func addWebhooks(ctx context.Context, mgr ctrl.Manager, c Config, provider certs
 			return fmt.Errorf("watching %T: %w", defaults, err)
 		}
 	}
-	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), watchedReader{mgr.GetClient(), c.watched}, c.operator())
+	mgr.GetWebhookServer().Register(validation.Path, validation.New(mgr.GetScheme(), watchedReader{mgr.GetClient(), c.watched}, c.operator()))
 	if err := mgr.AddReadyzCheck("certificate", provider.Ready); err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err := r.List(ctx, &recs, client.InNamespace(r.namespace)); err != nil {
 		return fmt.Errorf("listing the recommendations: %w", err)
 	}
-	clusters, err := inscope.Policies(ctx, policies(r), inscope.Scope{Namespace: r.namespace, Selector: r.selector}, recs.Items)
+	clusters, err := inscope.Policies(ctx, policies(r), r.namespace, r.selector, recs.Items)
 	if err != nil {
 		env.note("cluster policies are not shown: %v", err)
 	}

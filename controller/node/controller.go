@@ -85,7 +85,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	found := &corev1.Node{}
 	err := c.Client.Get(ctx, types.NamespacedName{Name: req.Name}, found, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
-		c.forget(req.Name)
+		c.known.Forget(req.Name)
+		c.Wake(c.Grants.Publish(req.Name, nil))
+		forgetGauges(req.Name)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -154,11 +156,4 @@ func (c *Controller) Decided(node string) (decision.Node, bool) {
 		return decision.Node{}, false
 	}
 	return last.answer(), true
-}
-
-// forget drops a node that is gone: its memory, its grants and its metrics.
-func (c *Controller) forget(node string) {
-	c.known.Forget(node)
-	c.Wake(c.Grants.Publish(node, nil))
-	forgetGauges(node)
 }

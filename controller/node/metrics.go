@@ -75,8 +75,12 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 	for i, pod := range out.ledger.members {
 		granted := out.grants[pod.UID]
 		if before, ok := c.Grants.Of(pod.UID); !ok || !maps.Equal(before.Sizes, granted.Sizes) {
-			for _, direction := range directions(&out.ledger.demands[i], granted) {
-				moves.WithLabelValues(on.Name, direction).Inc()
+			lowers, raises := directions(&out.ledger.demands[i], granted)
+			if lowers {
+				moves.WithLabelValues(on.Name, "lowered").Inc()
+			}
+			if raises {
+				moves.WithLabelValues(on.Name, "raised").Inc()
 			}
 		}
 	}
@@ -95,8 +99,7 @@ func showHeadroom(name string, out shared) {
 }
 
 // directions returns whether a grant lowers and whether it raises a request of the pod; it may do both.
-func directions(p *node.Pod, granted board.Pod) []string {
-	lowers, raises := false, false
+func directions(p *node.Pod, granted board.Pod) (lowers, raises bool) {
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		for r, a := range granted.Sizes[c.Name] {
@@ -104,22 +107,14 @@ func directions(p *node.Pod, granted board.Pod) []string {
 			raises = raises || a.Request > c.Current[r]
 		}
 	}
-	var out []string
-	if lowers {
-		out = append(out, "lowered")
-	}
-	if raises {
-		out = append(out, "raised")
-	}
-	return out
+	return lowers, raises
 }
 
 // forgetGauges removes the metrics of a node that is gone.
 func forgetGauges(name string) {
-	for _, gauge := range []*prometheus.GaugeVec{members, overcommitted, victimsOf, headroomCPU, headroomMemory} {
-		gauge.DeletePartialMatch(prometheus.Labels{"node": name})
+	for _, vec := range []*prometheus.MetricVec{members.MetricVec, overcommitted.MetricVec, victimsOf.MetricVec, headroomCPU.MetricVec, headroomMemory.MetricVec, moves.MetricVec} {
+		vec.DeletePartialMatch(prometheus.Labels{"node": name})
 	}
-	moves.DeletePartialMatch(prometheus.Labels{"node": name})
 }
 
 const (

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,21 +22,16 @@ import (
 	"attune.io/attune/resize"
 )
 
-// debounce joins the events of a moment, such as a rollout's, into one look at a node.
-const debounce = 2 * time.Second
-
 // Register adds the loop to a manager. Each value on held names a recommendation whose pods are held
 // otherwise than before. The loop lists pods with the workload loop's index by node, so that that loop has
 // to be registered too.
 func (c *Controller) Register(mgr ctrl.Manager, held <-chan event.TypedGenericEvent[types.NamespacedName]) error {
-	return loop.Build(mgr, "node", c.Watches()).
-		WatchesRawSource(source.TypedChannel(held, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
-			GenericFunc: func(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], q loop.Queue) {
-				c.Held(ctx, e.Object, q)
-			},
-		})).
-		WithOptions(Options()).
-		Complete(loop.Measured("node", c))
+	told := source.TypedChannel(held, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+		GenericFunc: func(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], q loop.Queue) {
+			c.Held(ctx, e.Object, q)
+		},
+	})
+	return loop.Add(mgr, "node", c, c.Watches(), told, Options())
 }
 
 // Options returns the options of the loop's queue: 4 workers, without fairness, since a node has no
@@ -48,8 +42,8 @@ func Options() controller.Options { return controller.Options{MaxConcurrentRecon
 func (c *Controller) Watches() []loop.Watch {
 	return []loop.Watch{
 		{Object: &corev1.Node{}, When: allocatableChanged()},
-		{Object: &corev1.Pod{}, Map: onNode, When: podChanged(), After: debounce},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.nodesOf, When: demandChanged(), After: debounce},
+		{Object: &corev1.Pod{}, Map: onNode, When: podChanged(), After: loop.Debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.nodesOf, When: demandChanged(), After: loop.Debounce},
 	}
 }
 
@@ -61,7 +55,7 @@ func (c *Controller) Held(ctx context.Context, name types.NamespacedName, q loop
 		return
 	}
 	for _, request := range c.nodesOf(ctx, rec) {
-		q.AddAfter(request, debounce)
+		q.AddAfter(request, loop.Debounce)
 	}
 }
 

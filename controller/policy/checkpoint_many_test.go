@@ -13,7 +13,7 @@ import (
 )
 
 // full are histories that take as much as they may.
-type full struct{ Checkpoints }
+type full struct{ History }
 
 func (full) Checkpoint(_ history.Key, most int, _ []byte) []byte { return make([]byte, most) }
 
@@ -24,7 +24,7 @@ func TestCheckpointsOfManyContainersAreCoarse(t *testing.T) {
 		for i := range n {
 			w.Template.Spec.Containers = append(w.Template.Spec.Containers, corev1.Container{Name: fmt.Sprint("container-", i)})
 		}
-		checkpoints := checkpoints{full{}}.renewed(pass{settings: initialSettings(t), now: now}, w, nil)
+		checkpoints := reader{history: full{}}.renewed(pass{settings: initialSettings(t), now: now}, w, nil)
 		require.Len(t, checkpoints, n)
 		for _, checkpoint := range checkpoints {
 			assert.Len(t, checkpoint.Data, most)

@@ -49,7 +49,7 @@ func lead(f *fleet, since time.Time, workloads int) *history.Store {
 		Dial:    func(usage.SourceSettings) (usage.Source, error) { return scraped{since, workloads}, nil },
 		Forgets: func(s usage.SourceSettings) bool { return s.Prometheus == nil },
 	})
-	f.History, f.Checkpoints = histories, histories
+	f.History = histories
 	return histories
 }
 
@@ -171,7 +171,7 @@ func settingsOf(t *testing.T, f *fleet) usage.SourceSettings {
 func TestACheckpointOutlivesItsSource(t *testing.T) {
 	f, _ := newLed(t, 1)
 	histories := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return scraped{f.clock.Now(), 1}, nil }})
-	f.History, f.Checkpoints = histories, histories
+	f.History = histories
 	made := f.memory.recommendations("shop")[0].Spec.Checkpoints
 	f.pass(t)
 	f.tick(t, histories, 90*time.Minute)
@@ -229,13 +229,13 @@ func TestWhatComesWhileItIsDecided(t *testing.T) {
 	f, _ := newLed(t, 1)
 	before := f.memory.recommendations("shop")[0].Spec
 	histories := lead(f, today.Add(-1000*time.Hour), 1)
-	f.Checkpoints = nil
+	f.History = withoutCheckpoints{histories}
 	f.pass(t) // it is wanted now
 	refresh := func() {
 		for histories.Refresh(t.Context(), f.clock.Now()) {
 		}
 	}
-	between := &meanwhile{History: histories, happens: refresh}
+	between := &meanwhile{History: withoutCheckpoints{histories}, happens: refresh}
 	f.History = between
 	f.pass(t)
 	after := f.memory.recommendations("shop")[0].Spec

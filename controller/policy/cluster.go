@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -42,57 +43,33 @@ type parts struct {
 
 // part is what a cluster policy's status keeps of one namespace. It is small: there may be thousands.
 type part struct {
-	// generation of the cluster policy that the part is about.
-	generation int64
-	counts     v1alpha1.WorkloadCounts
-	// saved is in millicores and bytes; nil: the mode is Observe, or nothing is known.
-	saved *savings.Pair
-	// ready, resizing, degraded and blocked are conditions.
-	ready, resizing, degraded, blocked brief
+	// status has the counts, the savings and the conditions, which are about status.observedGeneration of the cluster policy.
+	// Their messages are cut.
+	status v1alpha1.AttunePolicyStatus
 	// open: a pod is being resized or watched.
 	open bool
 }
 
-// brief is what is kept of a condition.
-type brief struct {
-	is              bool
-	reason, message string
+// condition returns a condition of the part; without one, the zero value.
+func (p part) condition(kind string) metav1.Condition {
+	return ptr.Deref(meta.FindStatusCondition(p.status.Conditions, kind), metav1.Condition{})
 }
 
-// briefOf returns a condition of that type. Its message is cut.
-func briefOf(conditions []metav1.Condition, kind string) brief {
-	c := meta.FindStatusCondition(conditions, kind)
-	if c == nil {
-		return brief{}
-	}
-	return brief{is: c.Status == metav1.ConditionTrue, reason: c.Reason, message: clip.Text(c.Message, 256)}
-}
+// mostOfPart is how many bytes of a condition's message a part keeps.
+const mostOfPart = 256
 
 // note keeps the part of an instance.
 func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
-	x.change(p, func(of *part) {
-		of.generation, of.counts, of.saved = p.Generation, v1alpha1.WorkloadCounts{}, nil
-		if s.Savings != nil {
-			of.saved = &savings.Pair{
-				recommender.CPU:    recommender.Amount(s.Savings.CPURequestReduction.MilliValue()),
-				recommender.Memory: recommender.Amount(s.Savings.MemoryRequestReduction.Value()),
-			}
-		}
-		if s.Workloads != nil {
-			of.counts = *s.Workloads
-		}
-		of.ready = briefOf(s.Conditions, v1alpha1.ConditionReady)
-		of.resizing = briefOf(s.Conditions, v1alpha1.ConditionResizing)
-		of.degraded = briefOf(s.Conditions, v1alpha1.ConditionDegraded)
-		of.blocked = briefOf(s.Conditions, v1alpha1.ConditionResizeBlocked)
-	})
+	s.Recommendations, s.ResizeHistory, s.Conflicts, s.Conditions = nil, nil, nil, slices.Clone(s.Conditions)
+	for i := range s.Conditions {
+		s.Conditions[i].Message = clip.Text(s.Conditions[i].Message, mostOfPart)
+	}
+	x.change(p, func(of *part) { of.status = s })
 }
 
 // unfinished keeps why a look at an instance has ended early; what an earlier look has counted stays.
 func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error) {
-	x.change(p, func(of *part) {
-		of.generation, of.ready = p.Generation, brief{reason: reason, message: clip.Text(err.Error(), 256)}
-	})
+	x.change(p, func(of *part) { of.status = unready(p, of.status, reason, clip.Text(err.Error(), mostOfPart)) })
 }
 
 // opened keeps whether a pod is being resized or watched for an instance.
@@ -116,7 +93,7 @@ func (x *parts) of(name string, namespaces []string, generation int64) (found []
 	complete = true
 	for _, namespace := range namespaces {
 		p, known := all[types.NamespacedName{Namespace: namespace, Name: instance}]
-		complete = complete && known && p.generation == generation
+		complete = complete && known && p.status.ObservedGeneration == generation
 		found = append(found, p)
 	}
 	for key, p := range all {
@@ -229,7 +206,7 @@ func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 // deleted.
 func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
-	err := c.Client.List(ctx, list, client.MatchingFields{byPolicy: policy.InstanceName(name)}, client.UnsafeDisableDeepCopy)
+	err := c.Client.List(ctx, list, client.MatchingFields{policy.RecommendationsByPolicy: policy.InstanceName(name)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("listing recommendations of cluster policy %s: %w", name, err)
 	}
@@ -280,22 +257,25 @@ func (x summary) status() v1alpha1.AttuneClusterPolicyStatus {
 		Savings:            x.savings(),
 	}
 	for i, p := range x.parts {
-		s.Workloads.Discovered += p.counts.Discovered
-		s.Workloads.WithRecommendations += p.counts.WithRecommendations
-		s.Workloads.Resized += p.counts.Resized
-		s.Workloads.Pending += p.counts.Pending
-		if p.ready.is {
+		if counts := p.status.Workloads; counts != nil {
+			s.Workloads.Discovered += counts.Discovered
+			s.Workloads.WithRecommendations += counts.WithRecommendations
+			s.Workloads.Resized += counts.Resized
+			s.Workloads.Pending += counts.Pending
+		}
+		ready := p.condition(v1alpha1.ConditionReady)
+		if ready.Status == metav1.ConditionTrue {
 			s.Namespaces.Ready++
 		}
-		if p.wants() && len(s.Unready) < maxUnready {
-			s.Unready = append(s.Unready, v1alpha1.UnreadyNamespace{Namespace: x.namespaces[i], Reason: p.ready.reason, Message: p.ready.message})
+		if wants(ready) && len(s.Unready) < maxUnready {
+			s.Unready = append(s.Unready, v1alpha1.UnreadyNamespace{Namespace: x.namespaces[i], Reason: ready.Reason, Message: ready.Message})
 		}
 	}
 	for _, c := range []metav1.Condition{
 		x.ready(*s.Namespaces, s.Workloads.Discovered),
-		x.first(v1alpha1.ConditionResizing, v1alpha1.ReasonIdle, func(p part) brief { return p.resizing }),
-		x.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy, func(p part) brief { return p.degraded }),
-		x.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked, func(p part) brief { return p.blocked }),
+		x.first(v1alpha1.ConditionResizing, v1alpha1.ReasonIdle),
+		x.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy),
+		x.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked),
 	} {
 		c.ObservedGeneration = x.policy.Generation
 		meta.SetStatusCondition(&s.Conditions, c)
@@ -303,27 +283,24 @@ func (x summary) status() v1alpha1.AttuneClusterPolicyStatus {
 	return s
 }
 
-// wants reports that the policy is not ready in a namespace, and that this is worth a word: a namespace without
-// workloads, or whose own policies size all of them, is as it should be.
-func (p part) wants() bool {
-	return !p.ready.is && p.ready.reason != v1alpha1.ReasonNoWorkloadsFound && p.ready.reason != v1alpha1.ReasonConflict
+// wants reports that the policy is not ready in a namespace, by its condition there, and that this is worth a word: a
+// namespace without workloads, or whose own policies size all of them, is as it should be.
+func wants(ready metav1.Condition) bool {
+	return ready.Status != metav1.ConditionTrue && ready.Reason != v1alpha1.ReasonNoWorkloadsFound && ready.Reason != v1alpha1.ReasonConflict
 }
 
 // ready is True where the policy is ready in any namespace. Elsewhere it has the reason of most namespaces.
 func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Condition {
-	no := func(reason, message string) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	}
 	reasons, example := map[string]int{}, map[string]string{}
 	unready := 0
 	for i, p := range x.parts {
-		if !p.wants() {
+		ready := p.condition(v1alpha1.ConditionReady)
+		if !wants(ready) {
 			continue
 		}
 		unready++
-		reasons[p.ready.reason]++
-		if example[p.ready.reason] == "" {
-			example[p.ready.reason] = x.namespaces[i] + ": " + p.ready.message
+		if reasons[ready.Reason]++; reasons[ready.Reason] == 1 {
+			example[ready.Reason] = x.namespaces[i] + ": " + ready.Message
 		}
 	}
 	if of.Ready > 0 {
@@ -336,40 +313,33 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	}
 	switch {
 	case of.Selected == 0:
-		return no(v1alpha1.ReasonNoWorkloadsFound, "no namespace is selected")
+		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound, "no namespace is selected")
 	case unready == 0:
-		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("there is nothing to size in %d namespaces: no workload matches, or policies of the namespaces size them", of.Selected)+x.notSized())
+		kind := ptr.Deref(x.policy.Spec.TargetRef, v1alpha1.ClusterTargetRef{}).Kind
+		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound,
+			fmt.Sprintf("there is nothing to size in %d namespaces: no workload matches, or policies of the namespaces size them", of.Selected)+notSized(x.sized, kind))
 	}
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(reasons)), func(a, b string) int { return cmp.Compare(reasons[a], reasons[b]) })
-	return no(most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))
-}
-
-// notSized is a clause about the policy's kind, or empty.
-func (x summary) notSized() string {
-	if x.policy.Spec.TargetRef == nil {
-		return ""
-	}
-	return notSized(x.sized, x.policy.Spec.TargetRef.Kind)
+	return no(v1alpha1.ConditionReady, most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))
 }
 
 // first returns the condition of the first namespace that has it True, with the namespace's name; otherwise a False one
 // with the given reason.
-func (x summary) first(kind, otherwise string, of func(part) brief) metav1.Condition {
-	n := 0
-	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: otherwise}
+func (x summary) first(kind, otherwise string) metav1.Condition {
+	n, first := 0, no(kind, otherwise, "")
 	for i, p := range x.parts {
-		b := of(p)
-		if !b.is {
+		c := p.condition(kind)
+		if c.Status != metav1.ConditionTrue {
 			continue
 		}
 		if n++; n == 1 {
-			c.Status, c.Reason, c.Message = metav1.ConditionTrue, b.reason, x.namespaces[i]+": "+b.message
+			first.Status, first.Reason, first.Message = c.Status, c.Reason, x.namespaces[i]+": "+c.Message
 		}
 	}
 	if n > 1 {
-		c.Message += fmt.Sprintf("; and in %d more namespaces", n-1)
+		first.Message += fmt.Sprintf("; and in %d more namespaces", n-1)
 	}
-	return c
+	return first
 }
 
 // savings adds up what the targets save; nil in the mode Observe. Money is
@@ -378,8 +348,11 @@ func (x summary) savings() *v1alpha1.Savings {
 	var sum savings.Pair
 	any := false
 	for _, p := range x.parts {
-		if p.saved != nil {
-			any, sum = true, sum.Plus(*p.saved)
+		if of := p.status.Savings; of != nil {
+			any, sum = true, sum.Plus(savings.Pair{
+				recommender.CPU:    recommender.Amount(of.CPURequestReduction.MilliValue()),
+				recommender.Memory: recommender.Amount(of.MemoryRequestReduction.Value()),
+			})
 		}
 	}
 	if !any {

@@ -252,9 +252,9 @@ func TestWithoutClusterPolicies(t *testing.T) {
 	r := newRealm(t, "shop")
 	r.all()
 	rec := r.memory.recommendations("shop")[0]
-	assert.Nil(t, gone(r.Settings)(t.Context(), rec))
+	assert.Nil(t, r.gone(t.Context(), rec))
 	r.Settings.Clusterwide = false
-	woken := gone(r.Settings)(t.Context(), rec)
+	woken := r.gone(t.Context(), rec)
 	require.Len(t, woken, 1)
 	r.reconcile(woken[0])
 	assert.Empty(t, r.sizedBy())
@@ -272,9 +272,14 @@ func TestSummaries(t *testing.T) {
 		}
 		return x.status()
 	}
-	fine := part{ready: brief{is: true, reason: v1alpha1.ReasonMonitoring}, counts: v1alpha1.WorkloadCounts{Discovered: 3}}
-	bare := part{ready: brief{reason: v1alpha1.ReasonNoWorkloadsFound}}
-	young := part{ready: brief{reason: v1alpha1.ReasonInsufficientData, message: "1 of 48"}}
+	with := func(conditions ...metav1.Condition) part {
+		return part{status: v1alpha1.AttunePolicyStatus{Conditions: conditions}}
+	}
+	notReady := func(reason, message string) metav1.Condition { return no(v1alpha1.ConditionReady, reason, message) }
+	fine := with(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring})
+	fine.status.Workloads = &v1alpha1.WorkloadCounts{Discovered: 3}
+	bare := with(notReady(v1alpha1.ReasonNoWorkloadsFound, ""))
+	young := with(notReady(v1alpha1.ReasonInsufficientData, "1 of 48"))
 	ready := func(s v1alpha1.AttuneClusterPolicyStatus) metav1.Condition {
 		return *meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady)
 	}
@@ -284,13 +289,14 @@ func TestSummaries(t *testing.T) {
 	assert.Equal(t, []v1alpha1.UnreadyNamespace{{Namespace: "ns-02", Reason: "InsufficientData", Message: "1 of 48"}}, s.Unready)
 	s = of(bare, bare)
 	assert.Equal(t, v1alpha1.ReasonNoWorkloadsFound, ready(s).Reason)
-	s = of(young, part{ready: brief{reason: v1alpha1.ReasonPaused, message: "paused"}}, young)
+	s = of(young, with(notReady(v1alpha1.ReasonPaused, "paused")), young)
 	assert.Equal(t, v1alpha1.ReasonInsufficientData, ready(s).Reason)
 	assert.Equal(t, "in 2 of 3 namespaces, such as ns-00: 1 of 48", ready(s).Message)
 
 	var many []part
 	for range 5000 {
-		many = append(many, part{ready: brief{reason: v1alpha1.ReasonPaused, message: strings.Repeat("x", 256)}, degraded: brief{is: true, reason: "HighRevertRate", message: strings.Repeat("y", 256)}})
+		degraded := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "HighRevertRate", Message: strings.Repeat("y", 256)}
+		many = append(many, with(notReady(v1alpha1.ReasonPaused, strings.Repeat("x", 256)), degraded))
 	}
 	s = of(many...)
 	assert.Len(t, s.Unready, maxUnready)

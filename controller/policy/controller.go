@@ -2,11 +2,11 @@
 // and what the policy's status reports.
 //
 // One look at a policy (Reconcile), in order:
-//  1. policiesOf bounds how many policies of a namespace are used; a policy beyond the bound is left out
+//  1. policiesOf bounds how many policies of a namespace are used; a policy beyond the bound is not used
 //     (ends.go).
 //  2. Settings resolves the policy's fields over four levels; invalid settings are reported, and nothing is
 //     applied.
-//  3. matcher settles which policy sizes each workload of the namespace (matching.go), once for all its
+//  3. match settles which policy sizes each workload of the namespace (matching.go), once for all its
 //     policies.
 //  4. The loop asks the history to collect usage for the workloads that the policy won (interest).
 //  5. sizer computes each workload's recommendation with package tuning/targets and writes it if it is
@@ -84,6 +84,15 @@ type History interface {
 	// Highest returns the highest usage of a container over its replicas in a span of time; false: nothing
 	// was measured in it.
 	Highest(key history.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)
+
+	// Forgets reports whether a source cannot be asked for the whole past again, such as kubelets. Its past is kept in
+	// checkpoints.
+	Forgets(usage.SourceSettings) bool
+	// Checkpoint returns a container's history in a compact form of at most so many bytes, or nil where
+	// there is none. It returns stored itself where nothing has changed since that was made.
+	Checkpoint(key history.Key, most int, stored []byte) []byte
+	// Restore puts a checkpoint under what is already known. An error means that it cannot be used.
+	Restore(key history.Key, checkpoint []byte, now time.Time) error
 }
 
 // Recent follows what pods used lately, for the policies of the strategy Node.
@@ -96,25 +105,6 @@ type Recent interface {
 	Refused(namespace string) bool
 }
 
-// Autoscalers finds out what autoscalers hold of a workload.
-type Autoscalers interface {
-	// Of returns the holds of HPAs and VPAs on a workload. An error means that they could not be listed;
-	// then nothing is recommended.
-	Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error)
-}
-
-// Checkpoints is what usage/history offers for sources that cannot be asked for the whole past again, such
-// as kubelets.
-type Checkpoints interface {
-	// Forgets reports whether a source is such a one.
-	Forgets(usage.SourceSettings) bool
-	// Checkpoint returns a container's history in a compact form of at most so many bytes, or nil where
-	// there is none. It returns stored itself where nothing has changed since that was made.
-	Checkpoint(key history.Key, most int, stored []byte) []byte
-	// Restore puts a checkpoint under what is already known. An error means that it cannot be used.
-	Restore(key history.Key, checkpoint []byte, now time.Time) error
-}
-
 // Controller reconciles AttunePolicy objects. Its exported fields are set before Register and not changed
 // afterwards. Reconcile runs in several goroutines, but in one at a time for a namespace (Options).
 type Controller struct {
@@ -122,8 +112,6 @@ type Controller struct {
 	Client client.Client
 	// History is the collected usage; never nil.
 	History History
-	// Checkpoints of the history; nil: none are stored.
-	Checkpoints Checkpoints
 	// Recent follows recent usage; nil: the strategy Node is not served.
 	Recent Recent
 	// Confirmed publishes until when stored targets hold.
@@ -138,8 +126,9 @@ type Controller struct {
 	Sized workload.Sized
 	// Nodes bound what is recommended; the zero value: no node is known, and no size is bounded by one.
 	Nodes Nodes
-	// Autoscalers finds holds of HPAs and VPAs; nil: the cluster has none.
-	Autoscalers Autoscalers
+	// Autoscalers finds holds of HPAs and VPAs. While they cannot be listed, nothing is recommended. nil: the cluster has
+	// none.
+	Autoscalers autoscale.Reader
 	// Clock is the source of the time of a look; tests set a fake one.
 	Clock clock.PassiveClock
 	// Settings resolves a policy's settings over all levels.
@@ -153,14 +142,6 @@ type Controller struct {
 
 	memories
 }
-
-// matcher is made anew for each use; its memory is the Controller's.
-func (c *Controller) matcher() matcher {
-	return matcher{c.Client, c.Settings, c.Sized, &c.memories}
-}
-
-// reporter writes the policy's status and finalizer.
-func (c *Controller) reporter() reporter { return reporter{c.Client, &c.parts} }
 
 // Reconcile brings the recommendations of one policy's workloads, and the policy's status, up to date. The
 // package comment has the steps. A key without a namespace is that of a cluster policy as a whole.
@@ -181,25 +162,27 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		p.Namespace, p.Name = req.Namespace, req.Name
 		_, err = c.end(ctx, p)
 		c.parts.Forget(req.NamespacedName)
-		return reconcile.Result{}, errors.Join(err, c.matcher().forget(ctx, p.Namespace))
+		return reconcile.Result{}, errors.Join(err, c.forget(ctx, p.Namespace))
 	}
 	if p.DeletionTimestamp != nil {
 		return c.finish(ctx, p)
 	}
-	used, beyond, err := c.matcher().policiesOf(ctx, p.Namespace)
+	used, beyond, err := c.policiesOf(ctx, p.Namespace)
 	if err != nil {
 		return c.unfinished(p, err)
 	}
 	if slices.ContainsFunc(beyond, func(other v1alpha1.AttunePolicy) bool { return other.Name == p.Name }) {
-		return c.leaveOut(ctx, p)
+		// Its interest in usage ends too: it is not one of the policies that are used.
+		recs, err := c.end(ctx, p)
+		return c.unused(ctx, p, recs, err, v1alpha1.ReasonTooManyPolicies, policy.TooMany(p.Namespace))
 	}
 	settings, err := c.Settings.Settings(ctx, p)
 	if err != nil {
 		return c.refuse(ctx, p, err)
 	}
-	matched, err := c.matcher().match(ctx, p, used)
+	matched, err := c.match(ctx, p, used)
 	if err != nil {
-		return reconcile.Result{}, errors.Join(err, c.reporter().undiscovered(ctx, p, err))
+		return reconcile.Result{}, errors.Join(err, c.undiscovered(ctx, p, err))
 	}
 	return c.look(ctx, p, settings, matched)
 }
@@ -209,7 +192,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 // that another operator looks after ends the look before anything of the policy is written, so that two
 // operators do not overwrite one status in turns.
 func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched) (reconcile.Result, error) {
-	now, to := c.Clock.Now(), c.reporter()
+	now := c.Clock.Now()
 	// Before the history is asked for: its samples are judged by the nodes.
 	if err := c.listNodes(ctx); err != nil {
 		return c.unfinished(p, err)
@@ -218,7 +201,7 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	follow(c.Recent, p, settings, matched, unread)
 	out, err := c.recommend(ctx, p, settings, matched, now)
 	if errors.Is(err, errUnlisted) {
-		return reconcile.Result{}, errors.Join(err, to.guard(ctx, p, out.open), to.undiscovered(ctx, p, err))
+		return reconcile.Result{}, errors.Join(err, c.guard(ctx, p, out.open), c.undiscovered(ctx, p, err))
 	}
 	if err != nil {
 		return c.unfinished(p, err)
@@ -232,10 +215,10 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 		c.parts.note(p, report.status())
 		return result, out.later
 	}
-	if err := to.guard(ctx, p, out.open); err != nil {
+	if err := c.guard(ctx, p, out.open); err != nil {
 		return c.unfinished(p, err)
 	}
-	if err := to.write(ctx, p, report.status()); err != nil {
+	if err := c.write(ctx, p, report.status()); err != nil {
 		return reconcile.Result{}, err
 	}
 	return result, out.later

@@ -16,20 +16,16 @@ import (
 	"attune.io/attune/internal/policy/lookup"
 )
 
-// reporter writes what this loop writes of a policy: its status and its finalizer. What is found of an instance of a
-// cluster policy goes into parts instead, from which the cluster policy's own are written.
-type reporter struct {
-	client client.Client
-	parts  *parts
-}
+// What is found of an instance of a cluster policy goes into parts instead of its status and finalizer: from these the
+// cluster policy's own are written.
 
 // write patches the status.
-func (r reporter) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
+func (c *Controller) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
 	if policy.OfCluster(p) {
-		r.parts.note(p, status)
+		c.parts.note(p, status)
 		return nil
 	}
-	return patchStatus(ctx, r.client, p, &p.Status, status, "policy")
+	return patchStatus(ctx, c.Client, p, &p.Status, status, "policy")
 }
 
 // patchStatus patches the status of an object, only if something changed. An object that is gone meanwhile is no error.
@@ -46,12 +42,12 @@ func patchStatus[S any](ctx context.Context, to client.Client, o client.Object, 
 }
 
 // undiscovered reports workloads or autoscalers that could not be listed.
-func (r reporter) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) error {
+func (c *Controller) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) error {
 	if policy.OfCluster(p) {
-		r.parts.unfinished(p, v1alpha1.ReasonWorkloadDiscoveryFailed, cause)
+		c.parts.unfinished(p, v1alpha1.ReasonWorkloadDiscoveryFailed, cause)
 		return nil
 	}
-	return r.write(ctx, p, unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause)))
+	return c.write(ctx, p, unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause)))
 }
 
 // guard sets or removes the policy's finalizer: it exists as long as a pod is resized or watched by the
@@ -61,19 +57,19 @@ func (r reporter) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy, ca
 // The workload loop adds the finalizer before it stores a first record. This function adds it only where
 // records were already open when the workload came to this policy, and removes it. In a namespace that is
 // being deleted it is removed at once: the pods go too, and the right to write there may go first.
-func (r reporter) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool) error {
+func (c *Controller) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool) error {
 	if open {
-		terminating, err := owners.Terminating(ctx, r.client, p.Namespace)
+		terminating, err := owners.Terminating(ctx, c.Client, p.Namespace)
 		if err != nil {
 			return err
 		}
 		open = !terminating
 	}
 	if policy.OfCluster(p) {
-		r.parts.opened(p, open)
+		c.parts.opened(p, open)
 		return nil
 	}
-	if _, err := loop.Guard(ctx, r.client, p, v1alpha1.CleanupFinalizer, open); err != nil {
+	if _, err := loop.Guard(ctx, c.Client, p, v1alpha1.CleanupFinalizer, open); err != nil {
 		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.Name, err)
 	}
 	return nil
@@ -98,33 +94,23 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 		return c.unfinished(p, cause)
 	}
 	recs, err := c.letGo(ctx, p)
-	if err != nil {
-		return c.unfinished(p, err)
+	return c.unused(ctx, p, recs, err, v1alpha1.ReasonInvalidConfig, invalid.Error())
+}
+
+// unused ends a look at a policy that sizes nothing for a reason; the condition Ready says why. recs are the
+// recommendations that were released, err is what kept them from it.
+func (c *Controller) unused(ctx context.Context, p *v1alpha1.AttunePolicy, recs map[string]*v1alpha1.AttuneRecommendation, err error, reason, why string) (reconcile.Result, error) {
+	if err == nil {
+		err = c.guard(ctx, p, watched(recs))
 	}
-	if err := c.reporter().guard(ctx, p, watched(recs)); err != nil {
+	if err != nil {
 		return c.unfinished(p, err)
 	}
 	// A cluster policy has one event, not one for each of its namespaces (summarizer).
-	why := invalid.Error()
-	if !policy.OfCluster(p) && !saysInvalid(p.Status.Conditions, why) {
+	if reason == v1alpha1.ReasonInvalidConfig && !policy.OfCluster(p) && !saysInvalid(p.Status.Conditions, why) {
 		c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", why))
 	}
-	unused := v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}
-	return reconcile.Result{}, c.reporter().write(ctx, p, unready(p, unused, v1alpha1.ReasonInvalidConfig, why))
-}
-
-// leaveOut handles a policy beyond the bound of its namespace: its interest in usage ends, its workloads
-// are let go, and the condition Ready says so.
-func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
-	recs, err := c.end(ctx, p)
-	if err != nil {
-		return c.unfinished(p, err)
-	}
-	if err := c.reporter().guard(ctx, p, watched(recs)); err != nil {
-		return c.unfinished(p, err)
-	}
-	unused := v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}
-	return reconcile.Result{}, c.reporter().write(ctx, p, unready(p, unused, v1alpha1.ReasonTooManyPolicies, policy.TooMany(p.Namespace)))
+	return reconcile.Result{}, c.write(ctx, p, unready(p, v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}, reason, why))
 }
 
 // unfinished ends a look with an error. The part of an instance says so: the status of a cluster policy waits for a
@@ -155,9 +141,9 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 	}
 	if policy.OfCluster(p) {
 		c.parts.Forget(client.ObjectKeyFromObject(p))
-		return reconcile.Result{}, c.matcher().forget(ctx, p.Namespace)
+		return reconcile.Result{}, c.forget(ctx, p.Namespace)
 	}
-	return reconcile.Result{}, c.reporter().guard(ctx, p, false)
+	return reconcile.Result{}, c.guard(ctx, p, false)
 }
 
 // end stops everything that is done for a policy: its interest in usage and its recommendations. It

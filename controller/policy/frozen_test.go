@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 )
 
 // denying is an API server that takes no change of a recommendation of one namespace.
@@ -147,8 +148,10 @@ func TestWhatCannotBeLetGoFreezesNoStatus(t *testing.T) {
 // A message is cut between two runes: the API server stores no half ones, and the status would never be the stored one.
 func TestAMessageIsCutBetweenRunes(t *testing.T) {
 	message := strings.Repeat("a", 255) + "é: no"
-	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "X", Message: message}
-	b := briefOf([]metav1.Condition{c}, v1alpha1.ConditionReady)
-	assert.True(t, utf8.ValidString(b.message))
-	assert.Equal(t, message[:255], b.message)
+	var x parts
+	instance := policy.Instance(&v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}, "shop", true)
+	x.note(instance, v1alpha1.AttunePolicyStatus{Conditions: []metav1.Condition{no(v1alpha1.ConditionReady, "X", message)}})
+	ready := x.Of(client.ObjectKeyFromObject(instance)).condition(v1alpha1.ConditionReady)
+	assert.True(t, utf8.ValidString(ready.Message))
+	assert.Equal(t, message[:255], ready.Message)
 }

@@ -15,7 +15,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 )
 
@@ -280,23 +279,15 @@ func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
 	return noLongerMatches
 }
 
-// matcher finds out which workloads a policy sizes.
-type matcher struct {
-	client   client.Reader
-	policies lookup.Reader
-	sized    workload.Sized
-	memory   *memories
-}
-
 // policiesOf returns the policies of a namespace: those that are used, and those beyond the bound
 // (policy.Used). Those of cluster policies come last. The objects are the cache's own.
-func (m matcher) policiesOf(ctx context.Context, namespace string) (used, beyond []v1alpha1.AttunePolicy, err error) {
+func (c *Controller) policiesOf(ctx context.Context, namespace string) (used, beyond []v1alpha1.AttunePolicy, err error) {
 	list := &v1alpha1.AttunePolicyList{}
-	if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing policies: %w", err)
 	}
 	used, beyond = policy.Used(list.Items)
-	instances, err := m.policies.Instances(ctx, namespace)
+	instances, err := c.Settings.Instances(ctx, namespace)
 	// What is beyond the bound follows in the same array.
 	return append(slices.Clip(used), instances...), beyond, err
 }
@@ -304,32 +295,32 @@ func (m matcher) policiesOf(ctx context.Context, namespace string) (used, beyond
 // match settles which policy sizes each workload of the namespace, and returns the part of one policy. The
 // result is kept and used for all policies of the namespace until a policy or a workload of it changes:
 // 100 policies would otherwise match all workloads 100 times.
-func (m matcher) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1alpha1.AttunePolicy) (matched, error) {
-	objects, err := m.everyWorkload(ctx, p.Namespace)
+func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1alpha1.AttunePolicy) (matched, error) {
+	objects, err := c.everyWorkload(ctx, p.Namespace)
 	if err != nil {
 		return matched{}, err
 	}
-	next := m.memory.matchings.Of(p.Namespace).next(used, objects, m.memory.mostWorkloads())
-	m.memory.matchings.Put(p.Namespace, next)
+	next := c.matchings.Of(p.Namespace).next(used, objects, c.mostWorkloads())
+	c.matchings.Put(p.Namespace, next)
 	return next.to(p.Name), nil
 }
 
 // forget drops the matching of a namespace that has no policy any more.
-func (m matcher) forget(ctx context.Context, namespace string) error {
-	used, _, err := m.policiesOf(ctx, namespace)
+func (c *Controller) forget(ctx context.Context, namespace string) error {
+	used, _, err := c.policiesOf(ctx, namespace)
 	if err == nil && len(used) == 0 {
-		m.memory.matchings.Forget(namespace)
+		c.matchings.Forget(namespace)
 	}
 	return err
 }
 
 // everyWorkload lists the workloads of all kinds from the cache. The objects are the cache's own: they are
 // only read.
-func (m matcher) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
+func (c *Controller) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
 	var all []workload.Object
-	for _, kind := range m.sized.Kinds() {
-		list := m.sized.NewList(kind)
-		if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	for _, kind := range c.Sized.Kinds() {
+		list := c.Sized.NewList(kind)
+		if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing %ss: %w", kind, err)
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {

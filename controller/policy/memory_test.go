@@ -114,7 +114,7 @@ func selects(o *client.ListOptions, object client.Object) bool {
 		return requirement.Field == workload.JobsByCronJob && slices.Contains(workload.IndexOfJob(job), requirement.Value)
 	}
 	rec, ok := object.(*v1alpha1.AttuneRecommendation)
-	return ok && requirement.Field == byPolicy && policy.NameOf(rec.Spec.Policy) == requirement.Value
+	return ok && requirement.Field == policy.RecommendationsByPolicy && policy.NameOf(rec.Spec.Policy) == requirement.Value
 }
 
 func (m *memory) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {

@@ -5,14 +5,13 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -28,25 +27,12 @@ var (
 	savedMem        = prometheus.NewDesc("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.", labels[:1], nil)
 )
 
-// exposed is what the loop of this process has published; nil before Register. Storing a gauge for each
-// figure of each container would take ten times the memory: the figures become metrics only when
-// Prometheus scrapes them.
-var exposed atomic.Pointer[published]
+func init() { loop.Show(&published{}) }
 
-func init() { metrics.Registry.MustRegister(collector{}) }
-
-// collector is registered once for the process and reads exposed at each scrape (prometheus.Collector).
-type collector struct{}
-
-func (collector) Describe(to chan<- *prometheus.Desc) {
+// Describe implements prometheus.Collector.
+func (*published) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{recommendedCPU, recommendedMem, confidenceGauge, burstFactor, savedCPU, savedMem} {
 		to <- desc
-	}
-}
-
-func (collector) Collect(to chan<- prometheus.Metric) {
-	if x := exposed.Load(); x != nil {
-		x.collect(to)
 	}
 }
 
@@ -122,7 +108,8 @@ func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool
 	return 0, false
 }
 
-// published is what each policy shows. A policy's newest pass replaces all that it showed before, and takes over what others
+// published is what each policy shows. Storing a gauge for each figure of each container would take ten times the memory:
+// the figures become metrics only when Prometheus scrapes them. A policy's newest pass replaces all that it showed before, and takes over what others
 // showed of its containers, so that nothing stays visible of what is gone. Its size is bounded by the containers that are sized.
 type published struct {
 	mutex sync.Mutex
@@ -154,12 +141,12 @@ func (x *published) publish(of types.NamespacedName, r report) {
 	}
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
+	if x.policies == nil {
+		x.policies = map[string]map[string]share{}
+	}
 	in := x.policies[of.Namespace]
 	if in == nil {
 		in = map[string]share{}
-		if x.policies == nil {
-			x.policies = map[string]map[string]share{}
-		}
 		x.policies[of.Namespace] = in
 	}
 	for name, other := range in {
@@ -178,8 +165,9 @@ func (x *published) forget(of types.NamespacedName) {
 	}
 }
 
-// collect sends the series of all containers, and what the policies of each namespace save together.
-func (x *published) collect(to chan<- prometheus.Metric) {
+// Collect implements prometheus.Collector: it sends the series of all containers, and what the policies of each namespace
+// save together.
+func (x *published) Collect(to chan<- prometheus.Metric) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	for namespace, in := range x.policies {

@@ -40,19 +40,17 @@ func shown(mode v1alpha1.UpdateType, names ...string) report {
 func TestSeriesGoWithWhatTheyAreAbout(t *testing.T) {
 	var x published
 	one, other := types.NamespacedName{Namespace: "metrics", Name: "one"}, types.NamespacedName{Namespace: "metrics", Name: "other"}
-	exposed.Store(&x)
-	t.Cleanup(func() { exposed.Store(nil) })
 	gained := func() []int {
 		var all []int
 		for _, name := range []string{"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor", "attune_savings_cpu_cores_total"} {
-			all = append(all, testutil.CollectAndCount(collector{}, name))
+			all = append(all, testutil.CollectAndCount(&x, name))
 		}
 		return all
 	}
 
 	x.publish(one, shown(v1alpha1.UpdateAuto, "web", "api", "db"))
 	assert.Equal(t, []int{3, 0, 3, 3, 1}, gained(), "no series for memory, which has no target and no peaks")
-	assert.NoError(t, testutil.CollectAndCompare(collector{}, strings.NewReader(`
+	assert.NoError(t, testutil.CollectAndCompare(&x, strings.NewReader(`
 # HELP attune_burst_factor What room for peaks multiplies a container's recommendation by, where it does.
 # TYPE attune_burst_factor gauge
 attune_burst_factor{container="app",kind="Deployment",namespace="metrics",resource="cpu",workload="api"} 1.5
@@ -128,7 +126,7 @@ func savedBy(x *published, name string) map[string]float64 {
 func collected(x *published) <-chan prometheus.Metric {
 	to := make(chan prometheus.Metric)
 	go func() {
-		x.collect(to)
+		x.Collect(to)
 		close(to)
 	}()
 	return to

@@ -69,3 +69,18 @@ func (p *past) Steps(key history.Key) []recommender.StepUsage {
 func (p *past) Highest(history.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
 	return 0, false
 }
+
+func (*past) Forgets(usage.SourceSettings) bool { return false }
+
+func (*past) Checkpoint(_ history.Key, _ int, stored []byte) []byte { return stored }
+
+func (*past) Restore(history.Key, []byte, time.Time) error { return nil }
+
+// withoutCheckpoints are histories of a source that keeps its past.
+type withoutCheckpoints struct{ History }
+
+func (withoutCheckpoints) Forgets(usage.SourceSettings) bool { return false }
+
+func (withoutCheckpoints) Checkpoint(_ history.Key, _ int, stored []byte) []byte { return stored }
+
+func (withoutCheckpoints) Restore(history.Key, []byte, time.Time) error { return nil }

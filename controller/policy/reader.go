@@ -15,7 +15,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/owners"
-	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
@@ -24,11 +23,11 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// reader reads what a workload's recommendation depends on. It changes nothing.
+// reader reads what a workload's recommendation depends on. It changes nothing but the history, by restore.
 type reader struct {
 	client      client.Reader
 	history     History
-	autoscalers Autoscalers
+	autoscalers autoscale.Reader
 	// largest returns what pods may request by the nodes that exist (Controller.largestNow).
 	largest func(context.Context, workload.Workload) [2]recommender.Amount
 }
@@ -51,18 +50,12 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 			}
 		}
 	case v1alpha1.StrategyAdaptive:
-		v.History.Estimates = r.estimates(pass, w, v.History.Profiles)
+		v.History.Estimates = map[string]*[2]recommender.Estimate{}
+		for container := range v.History.Profiles {
+			v.History.Estimates[container] = adaptive.Of(r.history.Steps(pass.key(w, container)), pass.settings.Recommender)
+		}
 	}
 	return v
-}
-
-// estimates returns what the strategy Adaptive makes of the past of the containers that have a profile.
-func (r reader) estimates(pass pass, w workload.Workload, profiles map[string]recommender.Profile) map[string]*[2]recommender.Estimate {
-	out := map[string]*[2]recommender.Estimate{}
-	for container := range profiles {
-		out[container] = adaptive.Of(r.history.Steps(pass.key(w, container)), pass.settings.Recommender)
-	}
-	return out
 }
 
 // facts returns what a decision about the workload depends on now. false: it depends on the time as well,
@@ -82,13 +75,6 @@ func (r reader) bound(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 	known := r.largest(ctx, w)
 	bound = targets.LargestOf(known, rec.Spec.LargestNode, w.Kind, pass.settings.Source.HistoryWindow, pass.now)
 	return bound, bound != known
-}
-
-// continued reports whether restored histories have been continued by new samples. Before that, a restored
-// history only seems to have ended, and its workload would look stopped.
-func (r reader) continued(settings policy.Settings, now time.Time) bool {
-	state, _ := r.history.State(settings.Source)
-	return !now.Before(state.SettledAt)
 }
 
 // complete reports whether the past of the workload has been read. Until then, for example after a change
@@ -151,25 +137,19 @@ func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds
 // for a resource that an HPA scales on would make both controllers react to each other.
 var errUnlisted = errors.New("autoscalers cannot be listed")
 
-// checkpoints reads and makes the checkpoints of the history, which are stored in the spec of each
-// recommendation. They let an operator that restarts know the past of a source that does not keep it.
-// store nil: there are none.
-type checkpoints struct{ store Checkpoints }
-
-// due reports that the stored checkpoints of a recommendation have to be compared with the history again.
-func (c checkpoints) due(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
-	return c.store != nil && targets.CheckpointDue(rec.Spec, c.store.Forgets(pass.settings.Source), pass.now)
+// checkpointsDue reports that the stored checkpoints of a recommendation have to be compared with the history again.
+// Checkpoints are stored in the spec of each recommendation. They let an operator that restarts know the past of a source
+// that does not keep it.
+func (r reader) checkpointsDue(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
+	return targets.CheckpointDue(rec.Spec, r.history.Forgets(pass.settings.Source), pass.now)
 }
 
 // restore puts the checkpoints of a workload under what has been read of its history. The store takes each
 // once, so that later calls cost almost nothing. A checkpoint that cannot be used is logged and skipped: a
 // damaged one must not stop the recommendation.
-func (c checkpoints) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
-	if c.store == nil {
-		return
-	}
+func (r reader) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
 	for _, checkpoint := range rec.Spec.Checkpoints {
-		if err := c.store.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
+		if err := r.history.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
 			log.FromContext(ctx).Error(err, "history is not restored", "recommendation", rec.Name)
 		}
 	}
@@ -181,10 +161,7 @@ const checkpointsBytes = 12 << 10
 
 // renewed returns the checkpoints to be stored: new ones where the history has changed, the stored ones
 // where there is no newer one, until all of their data is older than the history window.
-func (c checkpoints) renewed(pass pass, w workload.Workload, stored []v1alpha1.Checkpoint) []v1alpha1.Checkpoint {
-	if c.store == nil {
-		return stored
-	}
+func (r reader) renewed(pass pass, w workload.Workload, stored []v1alpha1.Checkpoint) []v1alpha1.Checkpoint {
 	var out []v1alpha1.Checkpoint
 	containers := targets.Sized(w.Template, pass.settings)
 	most := min(history.MaxCheckpoint, checkpointsBytes/max(1, len(containers)))
@@ -194,7 +171,7 @@ func (c checkpoints) renewed(pass pass, w workload.Workload, stored []v1alpha1.C
 		if i >= 0 {
 			kept = stored[i].Data
 		}
-		data := c.store.Checkpoint(pass.key(w, container.Name), most, kept)
+		data := r.history.Checkpoint(pass.key(w, container.Name), most, kept)
 		switch {
 		case data != nil && (i < 0 || !bytes.Equal(data, stored[i].Data)):
 			at := metav1.Time{Time: pass.now.UTC().Truncate(time.Second)}

@@ -24,9 +24,7 @@ type readiness struct{ report }
 // missing, then the source, then refused writes, then data. The order is what a person should act on
 // first.
 func (r readiness) condition() metav1.Condition {
-	no := func(reason, message string) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	}
+	no := func(reason, message string) metav1.Condition { return no(v1alpha1.ConditionReady, reason, message) }
 	reason, message := r.unsized()
 	remarks := remarks(r)
 	switch {
@@ -144,6 +142,13 @@ func dataHold(c v1alpha1.ContainerTarget, r recommender.Resource) *v1alpha1.Hold
 // remark.
 type remarks struct{ report }
 
+func remark(applies bool, format string, args ...any) string {
+	if !applies {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
 // tooLarge names the first workload that the policy may select and that is left alone because of its size.
 // The labels of such an object may not be kept, so that a selector cannot be checked.
 func (r remarks) tooLarge() string {
@@ -170,27 +175,19 @@ func (r remarks) complaint() string {
 // wider.
 func (r remarks) coarse() string {
 	most := r.settings.Recommender.MostConfidence()
-	if most >= 1 {
-		return ""
-	}
-	return fmt.Sprintf("; confidence reaches %.2f at most with metricsSource.queryStep %s: a shorter step needs less room", most, r.settings.Recommender.QueryStep)
+	return remark(most < 1, "; confidence reaches %.2f at most with metricsSource.queryStep %s: a shorter step needs less room", most, r.settings.Recommender.QueryStep)
 }
 
 // shortPast remarks that the history is shorter than the week in which the strategy Node looks for peaks.
 func (r remarks) shortPast() string {
-	if r.settings.Strategy != v1alpha1.StrategyNode || r.settings.Source.HistoryWindow >= node.PeakWindow {
-		return ""
-	}
-	return fmt.Sprintf("; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow %s keeps less: what is rarer is not seen; 168h would do", r.settings.Source.HistoryWindow)
+	short := r.settings.Strategy == v1alpha1.StrategyNode && r.settings.Source.HistoryWindow < node.PeakWindow
+	return remark(short, "; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow %s keeps less: what is rarer is not seen; 168h would do", r.settings.Source.HistoryWindow)
 }
 
 // notFollowed remarks that containers are not sized by their node, because there is no room to follow
 // their usage.
 func (r remarks) notFollowed() string {
-	if !r.usage.unfollowed {
-		return ""
-	}
-	return fmt.Sprintf("; some containers of namespace %s keep what they hold: the operator follows no more containers of the strategy Node, or the namespace has its share of them; attune_usage_recent_refused counts them", r.policy.Namespace)
+	return remark(r.usage.unfollowed, "; some containers of namespace %s keep what they hold: the operator follows no more containers of the strategy Node, or the namespace has its share of them; attune_usage_recent_refused counts them", r.policy.Namespace)
 }
 
 // leftOut remarks which values of the source's newest answer were no usage, such as NaN: data that seems
@@ -203,18 +200,12 @@ func (r remarks) leftOut() string {
 		}
 		parts = append(parts, fmt.Sprintf("%d %s", r.usage.Last.Dropped[reason], reason))
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "; the source's newest answer had values that were left out: " + strings.Join(parts, ", ")
+	return remark(len(parts) > 0, "; the source's newest answer had values that were left out: %s", strings.Join(parts, ", "))
 }
 
 // implausible remarks that samples were dropped because no node has so much.
 func (r remarks) implausible() string {
-	if r.report.implausible == "" {
-		return ""
-	}
-	return "; " + r.report.implausible
+	return remark(r.report.implausible != "", "; %s", r.report.implausible)
 }
 
 // tooMuch remarks that the source refuses questions about this namespace because the answer is too large.
@@ -228,10 +219,7 @@ func (r remarks) tooMuch() string {
 // crowded remarks that the history of the namespace has gaps because its share of the operator's memory is
 // used up.
 func (r remarks) crowded() string {
-	if r.usage.lost == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; the usage history of namespace %s has gaps: it holds its share of the operator's memory, "+
+	return remark(r.usage.lost > 0, "; the usage history of namespace %s has gaps: it holds its share of the operator's memory, "+
 		"and new values are left out: shorten metricsSource.historyWindow, lengthen metricsSource.queryStep, or give the operator more memory", r.policy.Namespace)
 }
 

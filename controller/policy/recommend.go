@@ -31,7 +31,8 @@ type pass struct {
 	// history.
 	digest string
 	source usage.Digest
-	// settled reports that restored histories have been continued (reader.continued).
+	// settled reports that restored histories have been continued by new samples. Before that, a restored history only
+	// seems to have ended, and its workload would look stopped.
 	settled bool
 	// known are the policy's recommendations by name. Each workload that is looked at takes its own out,
 	// so that those that are left at the end have to be released. The objects are the cache's own.
@@ -67,14 +68,16 @@ type outcome struct {
 // others. On an error that concerns all, it returns what was done so far.
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
 	matched matched, now time.Time) (outcome, error) {
-	s, key := c.sizer(), client.ObjectKeyFromObject(p)
+	key := client.ObjectKeyFromObject(p)
+	s := sizer{reader: reader{c.Client, c.History, c.Autoscalers, c.largestNow}, recommendations: recommendations{c.Client}, loop: c}
 	recs, err := s.recommendations.of(ctx, p)
 	if err != nil {
 		return outcome{}, err
 	}
+	state, _ := s.history.State(settings.Source)
 	s.pass = pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
-		settled: s.continued(settings, now), known: recs, refused: byName(c.refused.Of(key)), now: now,
+		settled: !now.Before(state.SettledAt), known: recs, refused: byName(c.refused.Of(key)), now: now,
 		before: c.decided.Of(key).under(settings), made: map[string]targets.Decision{},
 	}
 	defer func() { c.decided.Put(key, decided{settings, s.made}) }()
@@ -116,17 +119,8 @@ func (o *outcome) note(err error) error {
 type sizer struct {
 	pass
 	reader
-	checkpoints     checkpoints
 	recommendations recommendations
 	loop            *Controller
-}
-
-// sizer returns one without a pass; recommend sets the pass.
-func (c *Controller) sizer() sizer {
-	return sizer{
-		reader:      reader{c.Client, c.History, c.Autoscalers, c.largestNow},
-		checkpoints: checkpoints{c.Checkpoints}, recommendations: recommendations{c.Client}, loop: c,
-	}
 }
 
 // size returns the workload's AttuneRecommendation, and writes it where the stored one is not what it
@@ -154,7 +148,7 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 		s.confirm(rec, known.DataUntil)
 		return rec, nil
 	}
-	s.checkpoints.restore(ctx, s.pass, rec, w)
+	s.restore(ctx, s.pass, rec, w)
 	// What comes while it is decided is news for the next look, and a past that ends meanwhile was not there.
 	complete = s.complete(s.pass, w)
 	facing.News = s.history.News(s.key(w, ""))
@@ -162,9 +156,9 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	wanted := targets.Wanted(rec, v, complete)
 	writing := rec.UID == "" || targets.WorthWriting(rec, wanted, s.now)
 	checkpoints := rec.Spec.Checkpoints
-	if writing || s.checkpoints.due(s.pass, rec) {
+	if writing || s.checkpointsDue(s.pass, rec) {
 		// A target is stored together with the history that it rests on.
-		checkpoints = s.checkpoints.renewed(s.pass, w, checkpoints)
+		checkpoints = s.renewed(s.pass, w, checkpoints)
 	}
 	if !writing && targets.SameCheckpoints(rec.Spec.Checkpoints, checkpoints) {
 		if !complete { // what is carried over tells nothing new
@@ -206,7 +200,7 @@ func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	if !known.Stands(facing, s.now) {
 		return false
 	}
-	if s.checkpoints.due(s.pass, rec) && !targets.SameCheckpoints(rec.Spec.Checkpoints, s.checkpoints.renewed(s.pass, w, rec.Spec.Checkpoints)) {
+	if s.checkpointsDue(s.pass, rec) && !targets.SameCheckpoints(rec.Spec.Checkpoints, s.renewed(s.pass, w, rec.Spec.Checkpoints)) {
 		return false
 	}
 	if s.loop.Doubt != nil {
@@ -244,7 +238,7 @@ type recommendations struct{ client client.Client }
 // change it.
 func (r recommendations) of(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
-	err := r.client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{byPolicy: p.Name}, client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{policy.RecommendationsByPolicy: p.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing recommendations of policy %s: %w", p.Name, err)
 	}

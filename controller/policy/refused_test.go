@@ -234,10 +234,10 @@ func TestADeletedPolicysWorkloadsAreLetGo(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0]
-	assert.Nil(t, gone(f.Settings)(t.Context(), rec))
+	assert.Nil(t, f.gone(t.Context(), rec))
 	delete(f.memory.objects["AttunePolicy/shop"], "all")
-	require.Len(t, gone(f.Settings)(t.Context(), rec), 1)
-	assert.Equal(t, f.request, gone(f.Settings)(t.Context(), rec)[0])
+	require.Len(t, f.gone(t.Context(), rec), 1)
+	assert.Equal(t, f.request, f.gone(t.Context(), rec)[0])
 	f.pass(t)
 	for _, rec := range f.memory.recommendations("shop") {
 		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedWithheld)

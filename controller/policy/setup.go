@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -24,29 +23,17 @@ import (
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 )
 
-// byPolicy is the index of recommendations by the name of their policy.
-const byPolicy = "spec.policy.name"
-
-// debounce joins the events of a moment, such as a rollout's, into one look: each look is at all workloads
-// of a policy.
-const debounce = 2 * time.Second
-
-// Register adds the loop and its index to a manager, and makes its figures visible as metrics. Each value
+// Register adds the loop to a manager, and makes its figures visible as metrics. Each value
 // on newData names a namespace with new usage data or changed VerticalPodAutoscalers; "" stands for all
-// namespaces.
+// namespaces. The loop lists recommendations with the workload loop's index by policy, so that that loop has to be
+// registered too.
 func (c *Controller) Register(mgr ctrl.Manager, newData <-chan event.TypedGenericEvent[string]) error {
-	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
-		return err
-	}
-	exposed.Store(&c.published)
-	return loop.Build(mgr, "policy", c.Watches()).
-		WatchesRawSource(source.TypedChannel(newData, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))).
-		WithOptions(Options()).
-		Complete(loop.Measured("policy", c))
+	loop.Show(&c.published)
+	told := source.TypedChannel(newData, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))
+	return loop.Add(mgr, "policy", c, c.Watches(), told, Options())
 }
 
 // Options returns the options of the loop's queue: 4 workers, and one at a time for a namespace. Two
@@ -55,13 +42,6 @@ func (c *Controller) Register(mgr ctrl.Manager, newData <-chan event.TypedGeneri
 func Options() controller.Options {
 	const workers = 4
 	return controller.Options{MaxConcurrentReconciles: workers, NewQueue: loop.Fair(workers, 1)}
-}
-
-// Indexes returns the indexes by which the loop lists objects.
-func Indexes() []loop.Index {
-	return []loop.Index{{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
-		return []string{policy.NameOf(o.(*v1alpha1.AttuneRecommendation).Spec.Policy)}
-	}}}
 }
 
 // Watches returns what wakes the loop. A workload wakes all policies of its namespace: which of them sizes
@@ -78,9 +58,9 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneDefaults{}, Map: policiesIn, When: spec},
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: policiesIn, When: spec},
 		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: debounce},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Settings), When: first(), After: debounce},
-		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: loop.ScalingChanged(), After: debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: loop.Debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.gone, When: first(), After: loop.Debounce},
+		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: loop.ScalingChanged(), After: loop.Debounce},
 	}
 	if c.Nodes.Reader != nil {
 		watches = append(watches, loop.Watch{Object: &corev1.Node{}, Map: c.forgetNodes, When: nodesChanged()})
@@ -90,9 +70,11 @@ func (c *Controller) Watches() []loop.Watch {
 			loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: c.everywhere, When: spec},
 			loop.Watch{Object: owners.Namespace(), Map: c.selecting, When: predicate.LabelChangedPredicate{}})
 	}
-	changed := predicate.And(workloadChanged(), whole())
+	// Recommendations depend on the spec (replicas, template), labels and annotations of a workload; not on the status,
+	// which moves with every pod.
+	changed := predicate.And(predicate.Or[client.Object](spec, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}), whole())
 	for _, kind := range c.Sized.Kinds() {
-		watches = append(watches, loop.Watch{Object: c.Sized.NewObject(kind), Map: policiesIn, When: changed, After: debounce})
+		watches = append(watches, loop.Watch{Object: c.Sized.NewObject(kind), Map: policiesIn, When: changed, After: loop.Debounce})
 	}
 	return watches
 }
@@ -158,14 +140,12 @@ func (c *Controller) selecting(ctx context.Context, o client.Object) []reconcile
 
 // gone returns the policy that a recommendation names if that policy does not exist, or is a cluster policy that does
 // not select the namespace: it was deleted while the operator was not running, and its workloads have to be let go.
-func gone(in lookup.Reader) handler.MapFunc {
-	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		p, err := in.Of(ctx, o.(*v1alpha1.AttuneRecommendation))
-		if apierrors.IsNotFound(err) || err == nil && policy.OfCluster(p) && p.DeletionTimestamp != nil {
-			return policyOf(ctx, o)
-		}
-		return nil
+func (c *Controller) gone(ctx context.Context, o client.Object) []reconcile.Request {
+	p, err := c.Settings.Of(ctx, o.(*v1alpha1.AttuneRecommendation))
+	if apierrors.IsNotFound(err) || err == nil && policy.OfCluster(p) && p.DeletionTimestamp != nil {
+		return policyOf(ctx, o)
 	}
+	return nil
 }
 
 // policyOf returns the policy that a recommendation names.
@@ -200,12 +180,6 @@ func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommend
 	}
 	status.Pods, status.CooldownFrom, status.GoneSince = nil, nil, nil
 	return status
-}
-
-// workloadChanged passes what recommendations depend on: the spec (replicas, template), labels and
-// annotations; not the status, which moves with every pod.
-func workloadChanged() predicate.Predicate {
-	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
 // whole leaves out workloads that are a part of another one, such as a CronJob's Job: no policy sizes

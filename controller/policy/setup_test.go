@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
 )
 
 // A rollout wakes nobody but by its Deployment.
@@ -47,7 +48,7 @@ func TestEventsAreGathered(t *testing.T) {
 		if kind := reflect.TypeOf(w.Object).Elem().Name(); atOnce[kind] {
 			assert.Zero(t, w.After, kind)
 		} else {
-			assert.Equal(t, debounce, w.After, kind)
+			assert.Equal(t, loop.Debounce, w.After, kind)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 		s.Savings = savingsOf(saved(r), r.settings.Pricing)
 	}
 	// SetStatusCondition keeps the time of the last transition where a condition's status stays the same.
-	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.degraded(), r.blocked()} {
+	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy), r.blocked()} {
 		c.ObservedGeneration = r.policy.Generation
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
@@ -118,7 +118,7 @@ func wasResized(rec v1alpha1.AttuneRecommendation) bool {
 
 // resizing is the condition Resizing of all workloads together.
 func (r report) resizing() metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionResizing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonIdle}
+	c := no(v1alpha1.ConditionResizing, v1alpha1.ReasonIdle, "")
 	open := 0
 	for _, rec := range r.recommendations {
 		open += len(rec.Status.Records)
@@ -130,11 +130,6 @@ func (r report) resizing() metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonInProgress, fmt.Sprintf("%d pods are being resized or watched", open)
 	}
 	return c
-}
-
-// degraded is the condition Degraded of the first workload that has it, with the workload's name.
-func (r report) degraded() metav1.Condition {
-	return r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy)
 }
 
 // blocked is the condition ResizeBlocked of the first workload that has it; without one, the first hold of
@@ -175,7 +170,12 @@ func (r report) first(kind, otherwise string) metav1.Condition {
 			return metav1.Condition{Type: kind, Status: c.Status, Reason: c.Reason, Message: rec.Spec.Workload.Name + ": " + c.Message}
 		}
 	}
-	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: otherwise}
+	return no(kind, otherwise, "")
+}
+
+// no returns a condition that is False.
+func no(kind, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
 // history returns the newest entries of all workloads, the newest first, at most maxHistory; entries of
@@ -234,9 +234,9 @@ func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, me
 // notReady returns conditions with Ready false for a reason.
 func notReady(conditions []metav1.Condition, generation int64, reason, message string) []metav1.Condition {
 	conditions = slices.Clone(conditions)
-	meta.SetStatusCondition(&conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: generation,
-	})
+	ready := no(v1alpha1.ConditionReady, reason, message)
+	ready.ObservedGeneration = generation
+	meta.SetStatusCondition(&conditions, ready)
 	return conditions
 }
 

@@ -48,13 +48,6 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Autoscalers finds out what autoscalers hold of a workload. An error means that they could not be listed:
-// then nothing new begins but answers to OOM kills.
-type Autoscalers interface {
-	// Of returns the holds of HPAs and VPAs on a workload; the zero value: none.
-	Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error)
-}
-
 // Controller reconciles AttuneRecommendation objects. Its exported fields are set before Register and not
 // changed afterwards. Reconcile runs in several goroutines, but never twice at a time for one
 // recommendation.
@@ -69,8 +62,8 @@ type Controller struct {
 	// Settings resolves a policy's settings over all levels.
 	Settings lookup.Reader
 	// Autoscalers are read anew for every decision, because the holds in the stored spec may be older than
-	// an HPA. nil: the cluster has none.
-	Autoscalers Autoscalers
+	// an HPA. While they cannot be listed, nothing new begins but answers to OOM kills. nil: the cluster has none.
+	Autoscalers autoscale.Reader
 	// Events sends Kubernetes events; nil: none are sent.
 	Events *event.Recorder
 	// Gauges returns the gauge of a policy's usage source; nil: nothing is measured, and the verdict of a
@@ -292,16 +285,6 @@ const forgetAfter = 7 * 24 * time.Hour
 // record depends on an event, which may be lost.
 const openEvery = time.Minute
 
-// priority is the priority of a workload's next look in the queue. A workload that waits for its turn to
-// begin resizes goes behind those that a new leader has not looked at yet, because these may have been
-// harmed meanwhile.
-func priority(v tuning.View) int {
-	if v.Begin.Wait > 0 {
-		return handler.LowPriority
-	}
-	return 0
-}
-
 // rest returns when to look again. It deletes a recommendation whose workload has been gone for
 // forgetAfter and that has no open record; the deletion names the uid and the version, so that an object
 // that changed meanwhile stays.
@@ -310,7 +293,13 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 		d.Wake(openEvery)
 	}
 	if w.Workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
-		return reconcile.Result{RequeueAfter: d.After, Priority: ptr.To(priority(w))}, nil
+		// A workload that waits for its turn to begin resizes goes behind those that a new leader has not looked at yet,
+		// because these may have been harmed meanwhile.
+		priority := 0
+		if w.Begin.Wait > 0 {
+			priority = handler.LowPriority
+		}
+		return reconcile.Result{RequeueAfter: d.After, Priority: &priority}, nil
 	}
 	c.meters.counted.drop(client.ObjectKeyFromObject(rec))
 	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.Now); left > 0 {

@@ -21,10 +21,8 @@ import (
 // scrapedFleet is what the loop shows of all workloads.
 func scrapedFleet(t *testing.T, l *lab) []string {
 	t.Helper()
-	shownFleet.Store(&l.c.meters.fleet)
-	t.Cleanup(func() { shownFleet.Store(nil) })
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(fleetCollector{})
+	registry.MustRegister(&l.c.meters.fleet)
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	var lines []string

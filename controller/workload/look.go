@@ -71,7 +71,7 @@ func (c *Controller) full(w *tuning.View, begins int) bool {
 // decideWithoutNew decides what is open when the new part of a pass did not settle. One more look answers
 // the unknowns of that smaller decision.
 func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tuning.Decision {
-	incomplete.WithLabelValues(whatUnsettled).Inc()
+	incomplete.WithLabelValues("unsettled").Inc()
 	log.FromContext(ctx).Info("Nothing new is begun in this pass: other workloads kept taking the room that it counted on", "looks", mostLooks)
 	w.Close(resize.RefuseForNow(resize.ReasonUnsettled, "other workloads took the room that was counted on while it was looked at"))
 	d := tuning.Decide(*w)
@@ -91,17 +91,17 @@ type looker struct{ *Controller }
 func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns) bool {
 	for _, node := range asks.Rooms {
 		if err := c.room(ctx, w, node); err != nil {
-			w.Looked.Unread.Nodes[node] = notKnown(ctx, whatRoom, err)
+			w.Looked.Unread.Nodes[node] = notKnown(ctx, "room", err)
 		}
 	}
 	for _, uid := range asks.Live {
 		if err := c.livePod(ctx, w, uid); err != nil {
-			w.Looked.Unread.Pods[uid] = notKnown(ctx, whatPod, err)
+			w.Looked.Unread.Pods[uid] = notKnown(ctx, "pod", err)
 		}
 	}
 	if asks.Nodes {
 		if err := c.allNodes(ctx, w); err != nil {
-			w.Looked.Unread.Cluster = notKnown(ctx, whatNodes, err)
+			w.Looked.Unread.Cluster = notKnown(ctx, "nodes", err)
 		}
 	}
 	c.askMemory(ctx, w, asks.Memory)

@@ -103,8 +103,13 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 		return heard{}
 	}
 	gauge, err := c.Gauges(w.Policy.Settings)
+	var a heard
 	if err != nil {
-		return heard{slo: unanswered(w.Policy.Settings.SLOGuardrails, err), unanswered: err.Error()}
+		for _, g := range w.Policy.Settings.SLOGuardrails {
+			a.slo = append(a.slo, guardrail(g, 0, err))
+		}
+		a.unanswered = err.Error()
+		return a
 	}
 	var pods []string
 	windows := map[string]time.Duration{}
@@ -114,7 +119,6 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 	}
 	slices.Sort(pods)
 	namespace, window := w.Rec.Namespace, w.Policy.Settings.Resize.RateWindow
-	var a heard
 	var failures [3]error
 	a.killed, failures[0] = gauge.OOMKills(ctx, namespace, windows, w.Now)
 	a.throttled, failures[1] = gauge.Throttled(ctx, namespace, pods, window, w.Now)
@@ -172,22 +176,12 @@ func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *cor
 	}
 }
 
-// unanswered marks every guardrail as failed with the same error. A failed guardrail is neither held nor
-// broken.
-func unanswered(guardrails []v1alpha1.SLOGuardrail, err error) []harm.SLOResult {
-	var out []harm.SLOResult
-	for _, g := range guardrails {
-		out = append(out, guardrail(g, 0, err))
-	}
-	return out
-}
-
 // errNotANumber is the failure of a guardrail whose query returned NaN, for example a ratio without
 // requests.
 var errNotANumber = errors.New("the answer is not a number")
 
 // guardrail compares a query's answer with its threshold. An error, a threshold that is no number and NaN
-// make the result failed, so that harm is never concluded from a missing answer.
+// make the result failed, which is neither held nor broken: harm is never concluded from a missing answer.
 func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) harm.SLOResult {
 	threshold, bad := strconv.ParseFloat(string(g.Threshold), 64)
 	err = cmp.Or(err, bad)

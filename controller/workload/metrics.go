@@ -2,7 +2,6 @@ package workload
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/table"
 	"attune.io/attune/podview"
@@ -39,7 +39,7 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"namespace", "kind", "workload"}, labels...))
 }
 
-// incomplete counts passes that went on without something new. Its label is one of the what… constants.
+// incomplete counts passes that went on without something new.
 var incomplete = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "attune_pass_incomplete_total",
 	Help: "What passes over workloads could not read (autoscalers, namespace, node, nodes, pod, room) or settle (unsettled: others kept taking the room); nothing new was begun that rests on it.",
@@ -185,9 +185,18 @@ func blockedBy(status v1alpha1.AttuneRecommendationStatus) string {
 	return ""
 }
 
-// sums are the figures by namespace, and the workloads by what blocks them.
-func (x *fleet) sums() (namespaces map[string]figures, blocked map[string]int) {
-	namespaces, blocked = map[string]figures{}, map[string]int{}
+func init() { loop.Show(&fleet{}) }
+
+// Describe implements prometheus.Collector.
+func (*fleet) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{runningPods, realisedCPU, realisedMemory, blockedWorkloads} {
+		to <- desc
+	}
+}
+
+// Collect implements prometheus.Collector. It adds up at each scrape: sums that are kept beside what they sum drift.
+func (x *fleet) Collect(to chan<- prometheus.Metric) {
+	namespaces, blocked := map[string]figures{}, map[string]int{}
 	for name, f := range x.All() {
 		sum := namespaces[name.Namespace]
 		namespaces[name.Namespace] = figures{running: sum.running + f.running, realised: sum.realised.Plus(f.realised)}
@@ -195,31 +204,6 @@ func (x *fleet) sums() (namespaces map[string]figures, blocked map[string]int) {
 			blocked[f.blocked]++
 		}
 	}
-	return namespaces, blocked
-}
-
-// shownFleet is that of this process; nil before Register.
-var shownFleet atomic.Pointer[fleet]
-
-// fleetCollector shows it. It is registered once for the process (prometheus.Collector).
-type fleetCollector struct{}
-
-func init() { metrics.Registry.MustRegister(fleetCollector{}) }
-
-// Describe implements prometheus.Collector.
-func (fleetCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{runningPods, realisedCPU, realisedMemory, blockedWorkloads} {
-		to <- desc
-	}
-}
-
-// Collect implements prometheus.Collector. It adds up at each scrape: sums that are kept beside what they sum drift.
-func (fleetCollector) Collect(to chan<- prometheus.Metric) {
-	x := shownFleet.Load()
-	if x == nil {
-		return
-	}
-	namespaces, blocked := x.sums()
 	gauge := func(desc *prometheus.Desc, value float64, label string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label)
 	}

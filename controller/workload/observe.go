@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -61,7 +60,7 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	}
 	c.observeGrants(&w)
 	if err := c.observeNamespace(ctx, &w); err != nil {
-		w.Close(notKnown(ctx, whatNamespace, err))
+		w.Close(notKnown(ctx, "namespace", err))
 	}
 	return w, nil
 }
@@ -107,20 +106,15 @@ func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id worklo
 	return nil
 }
 
-// autoscalersFor bounds how long one pass waits for a list of autoscalers that was never read yet.
-const autoscalersFor = 10 * time.Second
-
 // observeAutoscalers comes after what is open. If the autoscalers cannot be listed, it returns why nothing
 // new begins but answers to OOM kills.
 func (c observer) observeAutoscalers(ctx context.Context, w *tuning.View) *resize.Refusal {
 	if w.Workload == nil || c.Autoscalers == nil {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, autoscalersFor)
-	defer cancel()
 	var err error
-	if w.Autoscalers, err = c.Autoscalers.Of(bounded, *w.Workload); err != nil {
-		return notKnown(ctx, whatAutoscalers, err)
+	if w.Autoscalers, err = c.Autoscalers.Of(ctx, *w.Workload); err != nil {
+		return notKnown(ctx, "autoscalers", err)
 	}
 	return nil
 }
@@ -153,7 +147,7 @@ func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) 
 	case apierrors.IsNotFound(err):
 		c.nodes.Forget(name)
 	case err != nil:
-		w.Looked.Unread.Nodes[name] = notKnown(ctx, whatNode, fmt.Errorf("reading node %s: %w", name, err))
+		w.Looked.Unread.Nodes[name] = notKnown(ctx, "node", fmt.Errorf("reading node %s: %w", name, err))
 	default:
 		w.Nodes[name] = c.nodes.see(node, w.Now)
 	}
@@ -181,18 +175,7 @@ func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// What a pass could not read or settle: the values of the label what of attune_pass_incomplete_total.
-const (
-	whatAutoscalers = "autoscalers"
-	whatNamespace   = "namespace"
-	whatNode        = "node"
-	whatNodes       = "nodes"
-	whatPod         = "pod"
-	whatRoom        = "room"
-	whatUnsettled   = "unsettled"
-)
-
-// notKnown counts and logs a failed read, and returns it as the refusal of everything that depends on it.
+// notKnown counts and logs a failed read (what: a value of the metric's label), and returns it as the refusal of everything that depends on it.
 // It is transient: it is read again in the next pass.
 func notKnown(ctx context.Context, what string, err error) *resize.Refusal {
 	incomplete.WithLabelValues(what).Inc()

@@ -104,7 +104,7 @@ func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 			return api.List(ctx, list, opts...)
 		},
 	})
-	before := testutil.ToFloat64(incomplete.WithLabelValues(whatUnsettled))
+	before := testutil.ToFloat64(incomplete.WithLabelValues("unsettled"))
 	l.pass() // learns from the kill
 	l.clock.Step(2 * paceLast)
 	result := l.pass()
@@ -113,7 +113,7 @@ func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 	assert.NotEmpty(t, l.rec().Status.Floors, "a kill is learned from")
 	assert.NotEmpty(t, l.rec().Status.Originals, "and the rest is stored")
 	assert.Equal(t, resize.ReasonUnsettled, blocked(tuning.Decision{Status: l.rec().Status}))
-	assert.InDelta(t, before+1, testutil.ToFloat64(incomplete.WithLabelValues(whatUnsettled)), 0)
+	assert.InDelta(t, before+1, testutil.ToFloat64(incomplete.WithLabelValues("unsettled")), 0)
 	waits := []time.Duration{result.RequeueAfter}
 	for range 3 {
 		l.clock.Step(waits[len(waits)-1])

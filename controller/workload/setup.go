@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -33,9 +34,6 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// byPolicy is the index of recommendations by their policy.
-const byPolicy = "attune.policy"
-
 // retryFirst and retryLast bound the delay after a look that failed. The bound is short: an outage of the
 // API server should not be followed by a long silence.
 const retryFirst, retryLast = 50 * time.Millisecond, 30 * time.Second
@@ -47,14 +45,12 @@ func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEv
 	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
 	}
-	shownFleet.Store(&c.meters.fleet)
-	return loop.Build(mgr, "workload", c.Watches()).
-		WatchesRawSource(channel.TypedChannel(told, handler.TypedEnqueueRequestsFromMapFunc(
-			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
-				return []reconcile.Request{{NamespacedName: name}}
-			}))).
-		WithOptions(Options()).
-		Complete(loop.Measured("workload", c))
+	loop.Show(&c.meters.fleet)
+	news := channel.TypedChannel(told, handler.TypedEnqueueRequestsFromMapFunc(
+		func(_ context.Context, name types.NamespacedName) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: name}}
+		}))
+	return loop.Add(mgr, "workload", c, c.Watches(), news, Options())
 }
 
 // Options returns the options of the loop's queue: 8 workers, of which one namespace has at most half. A
@@ -82,13 +78,14 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &policyv1.PodDisruptionBudget{}, Map: wake.waitingFor(tuning.AboutBudgets, client.Object.GetNamespace), When: budgetChanged()},
 		{Object: &corev1.Event{}, Map: wake.rejected, When: loop.Updated(func(before, after *corev1.Event) bool { return !timeOf(before).Equal(timeOf(after)) })},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: scaled, When: loop.ScalingChanged()},
-		{Object: &v1alpha1.AttunePolicy{}, Map: wake.listed(ofPolicy), When: spec},
-		{Object: &v1alpha1.AttuneDefaults{}, Map: wake.listed(beside), When: spec},
-		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: wake.listed(beside), When: spec},
-		{Object: owners.Namespace(), Map: wake.listed(inNamespace), When: owners.BecomesTerminating()},
+		{Object: &v1alpha1.AttunePolicy{}, Map: wake.listed(client.Object.GetNamespace, client.Object.GetName), When: spec},
+		{Object: &v1alpha1.AttuneDefaults{}, Map: wake.listed(client.Object.GetNamespace, nil), When: spec},
+		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: wake.listed(client.Object.GetNamespace, nil), When: spec},
+		{Object: owners.Namespace(), Map: wake.listed(client.Object.GetName, nil), When: owners.BecomesTerminating()},
 	}
 	if c.Settings.Clusterwide {
-		watches = append(watches, loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: wake.listed(ofClusterPolicy), When: spec})
+		instance := func(o client.Object) string { return policy.InstanceName(o.GetName()) }
+		watches = append(watches, loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: wake.listed(client.Object.GetNamespace, instance), When: spec})
 	}
 	for _, kind := range c.Access.Sized.Kinds() {
 		watches = append(watches, loop.Watch{Object: c.Access.Sized.NewObject(kind).(client.Object), Map: itself, When: workloadChanged()})
@@ -102,7 +99,7 @@ func Indexes() []loop.Index {
 		{Object: &corev1.Pod{}, Field: workload.PodsByWorkload, Of: func(o client.Object) []string { return workload.IndexOf(o) }},
 		{Object: &corev1.Pod{}, Field: workload.PodsByNode, Of: func(o client.Object) []string { return []string{nodeOf(o)} }},
 		{Object: &batchv1.Job{}, Field: workload.JobsByCronJob, Of: func(o client.Object) []string { return workload.IndexOfJob(o) }},
-		{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
+		{Object: &v1alpha1.AttuneRecommendation{}, Field: policy.RecommendationsByPolicy, Of: func(o client.Object) []string {
 			return []string{policy.NameOf(o.(*v1alpha1.AttuneRecommendation).Spec.Policy)}
 		}},
 	}
@@ -159,34 +156,20 @@ func (c wakers) waitingFor(about func(string) tuning.Topic, of func(client.Objec
 
 func nodeOf(pod client.Object) string { return pod.(*corev1.Pod).Spec.NodeName }
 
-// listed returns the recommendations that which selects for an object, from the cache. On an error it wakes none: the next
-// regular look finds the change.
-func (c wakers) listed(which func(client.Object) []client.ListOption) handler.MapFunc {
+// listed returns, from the cache, the recommendations in the namespace that an object stands for (empty: in all), of the
+// policy of a name (nil: of any). On an error it wakes none: the next regular look finds the change.
+func (c wakers) listed(in, of func(client.Object) string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		which := []client.ListOption{client.InNamespace(in(o)), client.UnsafeDisableDeepCopy}
+		if of != nil {
+			which = append(which, client.MatchingFields{policy.RecommendationsByPolicy: of(o)})
+		}
 		list := &v1alpha1.AttuneRecommendationList{}
-		if err := c.Client.List(ctx, list, append(which(o), client.UnsafeDisableDeepCopy)...); err != nil {
+		if err := c.Client.List(ctx, list, which...); err != nil {
 			return nil
 		}
 		return loop.RequestsFor(list.Items)
 	}
-}
-
-// Recommendations of the namespace of an object (all of the cluster for an object without one), of a namespace, of a policy,
-// and of a cluster policy.
-func beside(o client.Object) []client.ListOption {
-	return []client.ListOption{client.InNamespace(o.GetNamespace())}
-}
-
-func inNamespace(o client.Object) []client.ListOption {
-	return []client.ListOption{client.InNamespace(o.GetName())}
-}
-
-func ofPolicy(o client.Object) []client.ListOption {
-	return []client.ListOption{client.InNamespace(o.GetNamespace()), client.MatchingFields{byPolicy: o.GetName()}}
-}
-
-func ofClusterPolicy(o client.Object) []client.ListOption {
-	return []client.ListOption{client.MatchingFields{byPolicy: policy.InstanceName(o.GetName())}}
 }
 
 // podChanged passes changes of what an assessment reads: the spec, annotations, conditions, container
@@ -242,12 +225,10 @@ func reasonOf(pod *corev1.Pod, of corev1.PodConditionType) string {
 // container ids and end times, so that the end of a container that is not restarted counts too.
 func endsOf(pod *corev1.Pod) map[string]string {
 	ends := map[string]string{}
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
-			for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
-				if ended != nil {
-					ends[s.Name] += ended.ContainerID + ended.FinishedAt.String() + " "
-				}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+			if ended != nil {
+				ends[s.Name] += ended.ContainerID + ended.FinishedAt.String() + " "
 			}
 		}
 	}

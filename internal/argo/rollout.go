@@ -79,10 +79,8 @@ type RolloutStatus struct {
 // UnmarshalJSON reads a spec. It never returns an error, see the package.
 func (s *RolloutSpec) UnmarshalJSON(data []byte) error {
 	type plain RolloutSpec
-	var read plain
-	if err := foreign.Unmarshal(data, &read); err != nil {
-		read = plain{Unreadable: err.Error()}
-	}
+	read, unreadable := foreign.Read[plain](data)
+	read.Unreadable = unreadable
 	*s = RolloutSpec(read)
 	return nil
 }
@@ -91,12 +89,9 @@ func (s *RolloutSpec) UnmarshalJSON(data []byte) error {
 // It never returns an error.
 func (s *RolloutStatus) UnmarshalJSON(data []byte) error {
 	type plain RolloutStatus
-	var read plain
-	*s = RolloutStatus{}
-	if foreign.Unmarshal(data, &read) == nil {
-		read.Message = clip.Text(read.Message, foreign.Most)
-		*s = RolloutStatus(read)
-	}
+	read, _ := foreign.Read[plain](data)
+	read.Message = clip.Text(read.Message, foreign.Most)
+	*s = RolloutStatus(read)
 	return nil
 }
 

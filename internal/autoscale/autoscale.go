@@ -11,6 +11,7 @@ package autoscale
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -23,6 +24,13 @@ import (
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 )
+
+// Reader finds out what autoscalers hold of a workload (package lookup).
+type Reader interface {
+	// Of returns the holds of HPAs and VPAs on a workload; the zero value: none. An error means that they could not be
+	// listed.
+	Of(ctx context.Context, w workload.Workload) (Holds, error)
+}
 
 // Autoscalers are those of one namespace: all of them, or at least those that may concern the workload. The zero
 // value holds nothing.

@@ -34,9 +34,11 @@ const defaultPercent = 80
 // objects, external ones) do not depend on requests.
 //
 // An HPA whose minReplicas and maxReplicas are equal holds nothing: the number of replicas is the same whatever
-// the utilization is.
+// the utilization is. It is the one case of "the same number in every hour" that can be proven. The history holds the
+// highest replica's mean of each step; HPA decides by the mean of all replicas, on shorter windows, and from a number of
+// replicas that the history does not hold.
 func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
-	if !ofHPA(hpa).names(w) || fixed(&hpa.Spec) {
+	if !ofHPA(hpa).names(w) || ptr.Deref(hpa.Spec.MinReplicas, 1) == hpa.Spec.MaxReplicas {
 		return nil
 	}
 	if len(hpa.Spec.Metrics) == 0 {
@@ -50,14 +52,6 @@ func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) [
 		}
 	}
 	return bindings
-}
-
-// fixed: the number of replicas is the same for every utilization. It is the one case of "the same
-// number in every hour" that can be proven. The history holds the highest replica's mean of each step;
-// HPA decides by the mean of all replicas, on shorter windows, and from a number of replicas that the
-// history does not hold.
-func fixed(spec *autoscalingv2.HorizontalPodAutoscalerSpec) bool {
-	return ptr.Deref(spec.MinReplicas, 1) == spec.MaxReplicas
 }
 
 // binding reads one metric; false for a metric that does not depend on requests.

@@ -6,7 +6,6 @@ package foreign
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 
@@ -15,17 +14,26 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// Unmarshal decodes a part of an object, with bounded work. Names of fields are compared with their case, as the API
-// server does. The text of an error has at most 200 bytes.
-func Unmarshal(data []byte, into any) error {
-	err := shortAmounts(data)
+// Read decodes a part of an object, with bounded work. Names of fields are compared with their case, as the API
+// server does. A part that cannot be read is the zero value and has the reason, of at most 200 bytes.
+func Read[T any](data []byte) (part T, unreadable string) {
+	// The time to read an amount grows with the square of its length, seconds for a megabyte, in which no other object
+	// would be read: one that is too long is refused before.
+	var whole any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber() // a number stays as it was written
+	err := decoder.Decode(&whole)
 	if err == nil {
-		err = utiljson.Unmarshal(data, into)
+		err = shortIn(whole, false)
+	}
+	if err == nil {
+		err = utiljson.Unmarshal(data, &part)
 	}
 	if err != nil {
-		return errors.New(clip.Text(err.Error(), Most))
+		var none T
+		return none, clip.Text(err.Error(), Most)
 	}
-	return nil
+	return part, ""
 }
 
 // Most is how many bytes are kept of a text that another program wrote.
@@ -37,19 +45,7 @@ const longest = 64
 // amounts are the fields of a pod template whose values are amounts, or have amounts alone below them.
 var amounts = map[string]bool{"requests": true, "limits": true, "overhead": true, "sizeLimit": true, "divisor": true}
 
-// shortAmounts refuses a part with an amount that is too long, before it is read: the time to read one grows with the
-// square of its length, seconds for a megabyte, in which no other object would be read.
-func shortAmounts(data []byte) error {
-	var whole any
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber() // a number stays as it was written
-	if err := decoder.Decode(&whole); err != nil {
-		return err
-	}
-	return shortIn(whole, false)
-}
-
-// shortIn looks at a value and what is below it. within is true below a field of amounts.
+// shortIn refuses a value with an amount that is too long in it or below it. within is true below a field of amounts.
 func shortIn(value any, within bool) error {
 	switch v := value.(type) {
 	case map[string]any:

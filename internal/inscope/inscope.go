@@ -14,27 +14,19 @@ import (
 	"attune.io/attune/tuning/targets"
 )
 
-// Scope is where a user looks.
-type Scope struct {
-	// Namespace is empty for all of them.
-	Namespace string
-	// Selector is on the labels of policies; nil: any.
-	Selector labels.Selector
-}
-
 // Policies returns the cluster policies with their status, for a report (policy.AsPolicy): for all namespaces each one,
 // for one namespace those that select it or size a workload of it, whose counts are then those of the namespace. recs
-// are the recommendations of the scope.
+// are the recommendations of the namespace; empty: all of them. selector is on the labels of policies; nil: any.
 //
 // Who may not read them gets an error only where one of the recommendations names one.
-func Policies(ctx context.Context, reader lookup.Reader, of Scope, recs []v1alpha1.AttuneRecommendation) ([]v1alpha1.AttunePolicy, error) {
+func Policies(ctx context.Context, reader lookup.Reader, namespace string, selector labels.Selector, recs []v1alpha1.AttuneRecommendation) ([]v1alpha1.AttunePolicy, error) {
 	used, beyond, err := reader.ClusterPolicies(ctx)
 	if err != nil {
 		return nil, unlessUnneeded(err, recs)
 	}
 	there := map[string]bool{}
-	if of.Namespace != "" {
-		instances, err := reader.Instances(ctx, of.Namespace)
+	if namespace != "" {
+		instances, err := reader.Instances(ctx, namespace)
 		// Who may not read the namespace sees those that size its workloads.
 		if err != nil && !apierrors.IsForbidden(err) {
 			return nil, err
@@ -49,10 +41,10 @@ func Policies(ctx context.Context, reader lookup.Reader, of Scope, recs []v1alph
 	var out []v1alpha1.AttunePolicy
 	for _, p := range append(used[:len(used):len(used)], beyond...) {
 		as := policy.AsPolicy(&p)
-		if of.Selector != nil && !of.Selector.Matches(labels.Set(p.Labels)) || of.Namespace != "" && !there[as.Name] {
+		if selector != nil && !selector.Matches(labels.Set(p.Labels)) || namespace != "" && !there[as.Name] {
 			continue
 		}
-		if of.Namespace != "" {
+		if namespace != "" {
 			as.Status.Workloads, as.Status.Savings = counts(as, recs), nil
 		}
 		out = append(out, *as)

@@ -59,7 +59,7 @@ type fair struct {
 	// what is most urgent in them. So a choice costs the same however many there are.
 	age     *list.List
 	urgency map[int]*list.List
-	// moment counts what arrived; byAge: the next worker goes to the namespace that has waited longest.
+	// moment counts what arrived, so that no two arrivals are equal as times may be; byAge: the next worker goes to the namespace that has waited longest.
 	moment uint64
 	byAge  bool
 }
@@ -112,6 +112,7 @@ func (q *fair) arrive(request reconcile.Request, priority int) {
 		l = &lane{working: map[reconcile.Request]*waiting{}, waits: map[reconcile.Request]*waiting{}}
 		q.lanes[request.Namespace] = l
 	}
+	q.moment++
 	again, working := l.working[request]
 	known := l.waits[request]
 	switch {
@@ -124,9 +125,9 @@ func (q *fair) arrive(request reconcile.Request, priority int) {
 	case working && again != nil:
 		again.priority = max(again.priority, priority)
 	case working:
-		l.working[request] = &waiting{request: request, priority: priority, order: q.tick()}
+		l.working[request] = &waiting{request: request, priority: priority, order: q.moment}
 	default:
-		q.wait(l, &waiting{request: request, priority: priority, order: q.tick()})
+		q.wait(l, &waiting{request: request, priority: priority, order: q.moment})
 	}
 	q.due.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(min(priority, taken-1))}, request)
 	q.news.Broadcast()
@@ -179,12 +180,6 @@ func (q *fair) served(l *lane) {
 		l.byAge = q.age.PushBack(l)
 		q.rank(l)
 	}
-}
-
-// tick returns the next moment: a count, not a time, so that two arrivals are never equal.
-func (q *fair) tick() uint64 {
-	q.moment++
-	return q.moment
 }
 
 // Get returns the request that a free worker is to work on. It blocks until there is one; shutdown is true

@@ -1,5 +1,5 @@
 // Package loop has what the control loops have in common:
-//   - Watch: what wakes a loop, as data. A manager (Build) and a test that plays one wire the loop in the
+//   - Watch: what wakes a loop, as data. A manager (Add) and a test that plays one wire the loop in the
 //     same way.
 //   - Fair: a work queue in which no namespace keeps the others waiting (fair.go).
 //   - Measured: metrics of a loop: duration and errors.
@@ -31,6 +31,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -38,6 +39,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Queue is the work queue of a loop: names of objects to look at.
@@ -117,10 +119,13 @@ func later(names handler.MapFunc, after time.Duration) handler.EventHandler {
 	}
 }
 
-// Build prepares a controller of a manager with these watches. The caller adds the options and the
-// reconciler.
-func Build(mgr ctrl.Manager, name string, watches []Watch) *ctrl.Builder {
-	b := ctrl.NewControllerManagedBy(mgr).Named(name)
+// Debounce joins the events of a moment, such as a rollout's, into one look (Watch.After).
+const Debounce = 2 * time.Second
+
+// Add adds a loop to a manager: what it does, measured under its name, what wakes it beside another loop (told), and the
+// options of its queue.
+func Add(mgr ctrl.Manager, name string, of reconcile.Reconciler, watches []Watch, told source.Source, options controller.Options) error {
+	b := ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(options).WatchesRawSource(told)
 	for _, w := range watches {
 		if w.Map == nil {
 			b = b.For(w.Object, builder.WithPredicates(w.Predicate()))
@@ -128,7 +133,13 @@ func Build(mgr ctrl.Manager, name string, watches []Watch) *ctrl.Builder {
 			b = b.Watches(w.Object, w.Handler(), builder.WithPredicates(w.Predicate()))
 		}
 	}
-	return b
+	return b.Complete(Measured(name, of))
+}
+
+// Show makes a collector's metrics visible, in place of those of an earlier one that has the same descriptions.
+func Show(c prometheus.Collector) {
+	metrics.Registry.Unregister(c)
+	metrics.Registry.MustRegister(c)
 }
 
 // Index is an index of the cache by which a loop lists objects.

@@ -48,6 +48,9 @@ func RefOf(p *v1alpha1.AttunePolicy) v1alpha1.PolicyRef {
 	return ref
 }
 
+// RecommendationsByPolicy is the index of recommendations by NameOf their policy.
+const RecommendationsByPolicy = "attune.policy"
+
 // NameOf returns the name of the policy that a recommendation names: for a cluster policy that of its instance.
 func NameOf(ref v1alpha1.PolicyRef) string {
 	if ref.Kind == v1alpha1.PolicyKindCluster {

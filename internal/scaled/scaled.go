@@ -79,11 +79,10 @@ type Status struct {
 // UnmarshalJSON reads a spec. It never returns an error, see the package.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	type plain Spec
-	var read plain
-	err := foreign.Unmarshal(data, &read)
+	read, unreadable := foreign.Read[plain](data)
 	switch {
-	case err != nil:
-		read = plain{Unreadable: err.Error()}
+	case unreadable != "":
+		read.Unreadable = unreadable
 	case read.Template == nil:
 		read.Unreadable = "it has no spec.template"
 	case len(read.Template.Spec.Containers) == 0:
@@ -97,11 +96,8 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 // UnmarshalJSON reads a status; one that cannot be read stays empty. It never returns an error.
 func (s *Status) UnmarshalJSON(data []byte) error {
 	type plain Status
-	var read plain
-	*s = Status{}
-	if foreign.Unmarshal(data, &read) == nil {
-		*s = Status(read)
-	}
+	read, _ := foreign.Read[plain](data)
+	*s = Status(read)
 	return nil
 }
 

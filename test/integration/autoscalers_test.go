@@ -304,6 +304,12 @@ func (steady) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (steady) Lost(usage.SourceSettings, string) int { return 0 }
 
+func (steady) Forgets(usage.SourceSettings) bool { return false }
+
+func (steady) Checkpoint(_ history.Key, _ int, stored []byte) []byte { return stored }
+
+func (steady) Restore(history.Key, []byte, time.Time) error { return nil }
+
 func (steady) Implausible(history.Key, time.Time) [2]recommender.Implausible {
 	return [2]recommender.Implausible{}
 }

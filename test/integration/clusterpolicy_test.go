@@ -22,7 +22,9 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	policyloop "attune.io/attune/controller/policy"
+	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/board"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/trim"
@@ -49,6 +51,7 @@ func newEverywhere(t *testing.T) everywhere {
 		Client:    mgr.GetClient(), History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Operator: e.operator,
 		Settings: lookup.Reader{Client: mgr.GetClient(), Operator: policy.Operator{Namespace: e.operator}, Clusterwide: true},
 	}
+	require.NoError(t, loop.Register(t.Context(), mgr.GetFieldIndexer(), workloadloop.Indexes()))
 	require.NoError(t, policies.Register(mgr, make(chan genericevent.TypedGenericEvent[string])))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

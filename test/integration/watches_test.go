@@ -448,6 +448,7 @@ func newPolicyWaking(t *testing.T) *policyWaking {
 		Confirmed: &board.Confirmed{},
 		Client:    w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.looks}, Sized: w.sized,
 	}
+	require.NoError(t, loop.Register(t.Context(), w.mgr.GetFieldIndexer(), workloadloop.Indexes()))
 	require.NoError(t, policies.Register(w.mgr, w.fresh))
 	watches := policies.Watches()
 	ofObjects := len(watches) - len(w.sized.Kinds())

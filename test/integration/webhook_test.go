@@ -42,7 +42,7 @@ func serveWebhook(t *testing.T, sourceNamespaces ...string) {
 	c := newClient(t)
 	require.NoError(t, options.Install(rest.CopyConfig(server)))
 	s := webhook.NewServer(webhook.Options{Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir})
-	validation.Register(s, newScheme(t), c, policy.Operator{SourceNamespaces: sourceNamespaces, Steps: policy.DefaultSteps, RateWindow: policy.DefaultRateWindow})
+	s.Register(validation.Path, validation.New(newScheme(t), c, policy.Operator{SourceNamespaces: sourceNamespaces, Steps: policy.DefaultSteps, RateWindow: policy.DefaultRateWindow}))
 
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

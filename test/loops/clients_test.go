@@ -63,7 +63,6 @@ func (w *world) counting(n *int, known memo) interceptor.Funcs {
 // indexes are those that the loops register with a cache.
 var indexes = map[string]func(client.Object) string{
 	"attune.policy":         func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
-	"spec.policy.name":      func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
 	"attune.node":           func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName },
 	workload.PodsByWorkload: func(o client.Object) string { return first(workload.IndexOf(o)) },
 	workload.JobsByCronJob:  func(o client.Object) string { return first(workload.IndexOfJob(o)) },

@@ -55,6 +55,12 @@ func (*usages) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (*usages) Lost(usage.SourceSettings, string) int { return 0 }
 
+func (*usages) Forgets(usage.SourceSettings) bool { return false }
+
+func (*usages) Checkpoint(_ history.Key, _ int, stored []byte) []byte { return stored }
+
+func (*usages) Restore(history.Key, []byte, time.Time) error { return nil }
+
 func (*usages) Implausible(history.Key, time.Time) [2]recommender.Implausible {
 	return [2]recommender.Implausible{}
 }

@@ -106,7 +106,7 @@ type operator struct {
 	nodes     *nodeloop.Controller
 	// gauge, where set, measures pods; autoscalers are those of the namespace; rights those of the operator.
 	gauge       workloadloop.Gauge
-	autoscalers policyloop.Autoscalers
+	autoscalers autoscale.Reader
 	rights      *workloadloop.Rights
 	// sources are the namespaces whose policies may name queries of their own; evictions: the operator may evict pods.
 	sources   []string

@@ -202,7 +202,6 @@ func (o *operator) freshUsage(ctx context.Context, namespace string) {
 
 // run wires the loops to their queues, and the usage loop to its tick.
 func (o *operator) run(ctx context.Context) {
-	o.cache.indexed(policyloop.Indexes())
 	o.cache.indexed(workloadloop.Indexes())
 	for _, kind := range []client.Object{&corev1.Namespace{}, &corev1.Pod{}} {
 		o.cache.of(kind)

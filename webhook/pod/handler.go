@@ -40,11 +40,10 @@ type Handler struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.Clock.Now()
 	body, err := ports.Body(w, r, maxBody)
-	if err != nil {
-		h.refuse(w, err)
-		return
+	var answer []byte
+	if err == nil {
+		answer, err = h.Answer(body)
 	}
-	answer, err := h.Answer(body)
 	if err != nil {
 		h.refuse(w, err)
 		return

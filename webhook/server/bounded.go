@@ -32,10 +32,18 @@ type bounded struct {
 	metrics *Metrics
 }
 
+// refusal is why a review is not answered, with the value of the metric's label reason and the status of the answer.
+type refusal struct {
+	why, reason string
+	status      int
+}
+
+func (r *refusal) Error() string { return r.why }
+
 var (
-	errBusy  = errors.New("too many reviews are in flight")
-	errLarge = errors.New("the review is too large")
-	errSlow  = errors.New("the review did not arrive in time")
+	errBusy  = &refusal{"too many reviews are in flight", "Busy", http.StatusServiceUnavailable}
+	errLarge = &refusal{"the review is too large", "TooLarge", http.StatusRequestEntityTooLarge}
+	errSlow  = &refusal{"the review did not arrive in time", "Slow", http.StatusRequestTimeout}
 )
 
 // ServeHTTP has a review answered by the next handler, or refuses it. drop sets a read deadline in the past, which
@@ -45,30 +53,25 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stay := b.room.enter(func() { _ = controller.SetReadDeadline(time.Unix(1, 0)) })
 	defer stay.leave()
 	body, err := b.read(stay, r)
-	switch {
-	case err == nil:
-		r.Body, r.ContentLength = ports.Whole{Buffer: bytes.NewBuffer(body)}, int64(len(body))
-		b.next.ServeHTTP(w, r)
-		if stay.held > b.room.all/8 {
-			// Garbage is not free memory. The garbage of a few large reviews would make the process half as large again.
-			runtime.GC()
-		}
-	case errors.Is(err, errLarge):
-		b.refuse(w, b.metrics.large, err, http.StatusRequestEntityTooLarge)
-	case errors.Is(err, errSlow):
-		b.refuse(w, b.metrics.slow, err, http.StatusRequestTimeout)
-	case errors.Is(err, errBusy):
-		b.refuse(w, b.metrics.busy, err, http.StatusServiceUnavailable)
-	default:
-		b.refuse(w, b.metrics.broken, err, http.StatusBadRequest)
+	if err != nil {
+		b.refuse(w, err)
+		return
+	}
+	r.Body, r.ContentLength = ports.Whole{Buffer: bytes.NewBuffer(body)}, int64(len(body))
+	b.next.ServeHTTP(w, r)
+	if stay.held > b.room.all/8 {
+		// Garbage is not free memory. The garbage of a few large reviews would make the process half as large again.
+		runtime.GC()
 	}
 }
 
-// refuse answers with a status and closes the connection, since the rest of the body is not read.
-func (b *bounded) refuse(w http.ResponseWriter, count counter, err error, status int) {
-	count.Inc()
+// refuse counts and answers an error, and closes the connection, since the rest of the body is not read.
+func (b *bounded) refuse(w http.ResponseWriter, err error) {
+	refused := &refusal{err.Error(), broken, http.StatusBadRequest}
+	_ = errors.As(err, &refused)
+	b.metrics.dropped.WithLabelValues(refused.reason).Inc()
 	w.Header().Set("Connection", "close")
-	http.Error(w, err.Error(), status)
+	http.Error(w, refused.why, refused.status)
 }
 
 // read returns the whole body, with the memory for its decoding reserved. The order of the cases matters: a
@@ -142,10 +145,11 @@ func decoding(body []byte) int64 {
 // answering is more than what an answer takes, in bytes: its texts are bounded, and few.
 const answering = 96 << 10
 
-type counter = prometheus.Counter
+// Values of the label reason that no refusal has: the body could not be read, and the connection was closed for others.
+const broken, connections = "Broken", "Connections"
 
 // Metrics count, by reason, the requests that no handler saw and the connections closed for others.
-type Metrics struct{ busy, slow, large, broken, connections counter }
+type Metrics struct{ dropped *prometheus.CounterVec }
 
 // NewMetrics registers attune_webhook_dropped_total. It panics where that is registered already.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
@@ -154,13 +158,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		Help: "Requests to the webhooks that no handler saw, and connections closed for others, by reason.",
 	}, []string{"reason"})
 	registry.MustRegister(dropped)
-	return &Metrics{
-		busy:        dropped.WithLabelValues("Busy"),
-		slow:        dropped.WithLabelValues("Slow"),
-		large:       dropped.WithLabelValues("TooLarge"),
-		broken:      dropped.WithLabelValues("Broken"),
-		connections: dropped.WithLabelValues("Connections"),
+	for _, reason := range []string{errBusy.reason, errSlow.reason, errLarge.reason, broken, connections} {
+		dropped.WithLabelValues(reason) // shown as 0 until the first one
 	}
+	return &Metrics{dropped}
 }
 
 // room is the memory that reviews in flight share. Where it is used up, the review that has been arriving for the

@@ -115,7 +115,7 @@ func serveAsChild(t *testing.T) {
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	s := New(Options{Bytes: budget, Metrics: NewMetrics(prometheus.NewRegistry()),
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }})
-	validation.Register(s, scheme, fake.NewClientBuilder().WithScheme(scheme).Build(), policy.Operator{Steps: policy.DefaultSteps})
+	s.Register(validation.Path, validation.New(scheme, fake.NewClientBuilder().WithScheme(scheme).Build(), policy.Operator{Steps: policy.DefaultSteps}))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	fmt.Println(listener.Addr())

@@ -81,7 +81,7 @@ func New(o Options) *Server {
 	return &Server{
 		Server:      webhook.NewServer(webhook.Options{Port: o.Port}),
 		options:     o,
-		connections: &ports.Connections{Most: maxConnections, Dropped: o.Metrics.connections.Inc},
+		connections: &ports.Connections{Most: maxConnections, Dropped: o.Metrics.dropped.WithLabelValues(connections).Inc},
 		readTimeout: readTimeout,
 	}
 }

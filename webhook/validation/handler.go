@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"attune.io/attune/api/v1alpha1"
@@ -28,7 +27,7 @@ import (
 // Path is the URL path of the webhook.
 const Path = "/validate"
 
-// Handler answers admission reviews of attune's own objects. It is safe for concurrent use. Register makes it.
+// Handler answers admission reviews of attune's own objects. It is safe for concurrent use. New makes it.
 type Handler struct {
 	// Reader reads the two kinds of defaults; a cache will do, since a verdict that is based on slightly old
 	// defaults is repeated by the operator.
@@ -37,11 +36,6 @@ type Handler struct {
 	Decoder admission.Decoder
 	// Operator is what the installation of the operator allows.
 	Operator policy.Operator
-}
-
-// Register adds the webhook to a server.
-func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reader, operator policy.Operator) {
-	server.Register(Path, New(scheme, reader, operator))
 }
 
 // New returns the handler of HTTP requests.

@@ -96,36 +96,25 @@ func (l *Lookup) indexVPAs(ctx context.Context) error {
 func (l *Lookup) Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var found autoscale.Autoscalers
+	var found autoscale.Autoscalers // the objects are the cache's own
 	for _, key := range autoscale.TargetKeys(w) {
-		some, err := l.at(ctx, w.Namespace, key)
-		if err != nil {
-			return autoscale.Holds{}, err
+		options := []client.ListOption{client.InNamespace(w.Namespace), client.MatchingFields{byTarget: key}, client.UnsafeDisableDeepCopy}
+		hpas := &autoscalingv2.HorizontalPodAutoscalerList{}
+		if err := l.Cache.List(ctx, hpas, options...); err != nil {
+			return autoscale.Holds{}, fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
 		}
-		found.HPAs = append(found.HPAs, some.HPAs...)
-		found.VPAs = append(found.VPAs, some.VPAs...)
+		found.HPAs = append(found.HPAs, hpas.Items...)
+		if !l.vpas.Load() {
+			continue
+		}
+		vpas := &unstructured.UnstructuredList{}
+		vpas.SetGroupVersionKind(autoscale.VPAKind)
+		if err := l.Cache.List(ctx, vpas, options...); err != nil {
+			return autoscale.Holds{}, fmt.Errorf("listing VerticalPodAutoscalers: %w", err)
+		}
+		found.VPAs = append(found.VPAs, vpas.Items...)
 	}
 	return found.Of(w), nil
-}
-
-// at reads the autoscalers whose target has a key. They are the cache's own.
-func (l *Lookup) at(ctx context.Context, namespace, key string) (autoscale.Autoscalers, error) {
-	options := []client.ListOption{client.InNamespace(namespace), client.MatchingFields{byTarget: key}, client.UnsafeDisableDeepCopy}
-	hpas := &autoscalingv2.HorizontalPodAutoscalerList{}
-	if err := l.Cache.List(ctx, hpas, options...); err != nil {
-		return autoscale.Autoscalers{}, fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
-	}
-	found := autoscale.Autoscalers{HPAs: hpas.Items}
-	if !l.vpas.Load() {
-		return found, nil
-	}
-	vpas := &unstructured.UnstructuredList{}
-	vpas.SetGroupVersionKind(autoscale.VPAKind)
-	if err := l.Cache.List(ctx, vpas, options...); err != nil {
-		return autoscale.Autoscalers{}, fmt.Errorf("listing VerticalPodAutoscalers: %w", err)
-	}
-	found.VPAs = vpas.Items
-	return found, nil
 }
 
 // served reports whether the API server serves VPAs.

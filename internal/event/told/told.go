@@ -77,14 +77,14 @@ type sink struct {
 func (k sink) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	k.next.Eventf(regarding, related, kind, reason, action, note, args...)
 	e := Event{At: k.store.clock.Now(), Type: kind, Reason: reason, Message: clip.Marked(fmt.Sprintf(note, args...), mostText)}
-	if rec, ok := regarding.(*v1alpha1.AttuneRecommendation); ok {
-		k.store.add(types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}, e)
-		return
-	}
-	if rec, ok := related.(*v1alpha1.AttuneRecommendation); ok && rec != nil {
+	rec, itself := regarding.(*v1alpha1.AttuneRecommendation)
+	if !itself {
+		rec, _ = related.(*v1alpha1.AttuneRecommendation)
 		if named, ok := regarding.(interface{ GetName() string }); ok {
 			e.Pod = named.GetName()
 		}
+	}
+	if rec != nil {
 		k.store.add(types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}, e)
 	}
 }
