@@ -56,8 +56,8 @@ func NextOpen(s Schedule, now time.Time) time.Time {
 // on reports whether windows may begin on a day.
 func (s Schedule) on(day time.Weekday) bool { return len(s.Days) == 0 || s.Days[day] }
 
-// mostBackoff is the greatest factor by which reverts lengthen the cooldown and refusals the wait before the
-// same resize is tried again. Without it a workload with many reverts would be left alone for ever.
+// mostBackoff is the greatest factor by which reverts lengthen the cooldown, and refusals the wait before the same resize
+// or restore is tried again. Without it a workload with many reverts would be left alone for ever.
 const mostBackoff = 16
 
 // CooldownLeft is how much of a workload's cooldown is left; 0: the cooldown is over. It runs from the end of the
@@ -74,7 +74,7 @@ func CooldownLeft(from *metav1.Time, backoff *v1alpha1.Backoff, rules Rules, now
 	return max(0, from.Add(Doubled(rules.Cooldown, reverts)).Sub(now))
 }
 
-// doubled returns the wait, doubled as many times as given, and at most mostBackoff times as long.
+// Doubled returns the wait, doubled as many times as given, and at most mostBackoff times as long.
 func Doubled(wait time.Duration, times int32) time.Duration {
 	factor := time.Duration(1)
 	for i := int32(0); i < times && factor < mostBackoff; i++ {

@@ -15,8 +15,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// rememberOriginals notes what the running pods of each template had before attune (status.originals), of at most
-// v1alpha1.MaxOriginals templates. Undo and the judgement of seeds depend on it. Its result for unchanged pods
+// rememberOriginals notes what the running pods of each template had before attune (status.originals), in at most
+// v1alpha1.MaxOriginals entries. Undo and the judgement of seeds depend on it. Its result for unchanged pods
 // is the same in every pass: a generation that a live pod belongs to is never dropped for another one, and
 // where the list is full of such generations, no more are noted. Otherwise two generations would replace
 // each other in turns, with one write for each pass.

@@ -54,7 +54,7 @@ func Decide(v View) Decision {
 //     would stretch each deadline.
 //  2. learn comes before advance and begin, so that a size below a floor that this pass has just learned is
 //     not planned.
-//  3. remember (originals) comes before anything is resized: afterwards the pod no longer shows its first
+//  3. rememberOriginals comes before anything is resized: afterwards the pod no longer shows its first
 //     size.
 //  4. advance comes before begin: a record that closes makes room for a new one, and harm raises the
 //     backoff that begin waits for.

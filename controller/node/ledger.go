@@ -187,8 +187,11 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
 	hash := podview.TemplateHash(pod)
 	for _, o := range slices.Backward(rec.Status.Originals) { // an older entry may name a container that a newer one does not
+		if o.TemplateHash != hash {
+			continue
+		}
 		size, noted := podview.SizesOf(o.Containers)[container]
-		if o.TemplateHash != hash || !noted {
+		if !noted {
 			continue
 		}
 		for _, r := range recommender.Resources {

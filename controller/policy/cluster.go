@@ -89,16 +89,14 @@ func (x *parts) change(p *v1alpha1.AttunePolicy, change func(*part)) {
 // of returns the parts of some namespaces in their order, and whether each of them has been looked at since the
 // cluster policy was changed; open reports a pod that is being resized or watched in any namespace.
 func (x *parts) of(name string, namespaces []string, generation int64) (found []part, complete, open bool) {
-	all, instance := x.All(), policy.InstanceName(name)
+	instance := policy.InstanceName(name)
 	complete = true
 	for _, namespace := range namespaces {
-		p, known := all[types.NamespacedName{Namespace: namespace, Name: instance}]
+		p, known := x.Find(types.NamespacedName{Namespace: namespace, Name: instance})
 		complete = complete && known && p.status.ObservedGeneration == generation
 		found = append(found, p)
 	}
-	for key, p := range all {
-		open = open || key.Name == instance && p.open
-	}
+	open = x.Any(func(key types.NamespacedName, p part) bool { return key.Name == instance && p.open })
 	return found, complete, open
 }
 

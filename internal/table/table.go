@@ -56,6 +56,18 @@ func (t *Table[K, V]) ForgetIf(old func(K, V) bool) {
 	maps.DeleteFunc(t.of, old)
 }
 
+// Any reports whether one of the entries is as asked. is must not use the table.
+func (t *Table[K, V]) Any(is func(K, V) bool) bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for key, value := range t.of {
+		if is(key, value) {
+			return true
+		}
+	}
+	return false
+}
+
 // All returns a copy of the map.
 func (t *Table[K, V]) All() map[K]V {
 	t.mutex.Lock()

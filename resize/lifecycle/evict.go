@@ -70,7 +70,7 @@ func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	return nil
 }
 
-// standing returns why a pod stays that only a person can change, or nil. The rules are applied in order, and the first
+// standing returns why a pod stays whatever else is the case, or nil. A transient refusal passes with time. The rules are applied in order, and the first
 // one that refuses gives the reason. They come before those that pass with time, so that the reported reason is the one
 // to act on.
 func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {

@@ -43,6 +43,7 @@ type plugin struct {
 // The manifest keeps the rules by which krew judges one.
 func TestTheManifestIsWhatKrewTakes(t *testing.T) {
 	dir := t.TempDir()
+	os.Getenv("ATTUNE_INPUTS") // the digest of what is read outside of this module, so that Go's test cache sees a change
 	args := []string{manifestTemplate, "v1.2.3", "https://downloads.example/v1.2.3/"}
 	for _, name := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64"} {
 		path := filepath.Join(dir, "kubectl-attune_"+name+".tar.gz")
