@@ -63,19 +63,19 @@ inputs = "$$(git ls-files -zco --exclude-standard -- $(1) | xargs -0 sha256sum 2
 
 test: bin/gotestsum ## All tests, lint and known vulnerabilities, set-up included; the last line says what passed, failed and was skipped
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
-	@status=0; $(MAKE) --no-print-directory timed-test-unit timed-test-karpenter timed-test-integration && \
-	$(MAKE) --no-print-directory -j2 lane-e2e lane-background || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory timed-test-unit timed-test-karpenter && \
+	$(MAKE) --no-print-directory -j2 lane-clusters lane-background || status=$$?; \
 	cd test && go run ./cmd/tally $(RESULTS); exit $$status
 
 # timed-TARGET makes the target and writes its seconds down for the tally.
 timed-%:
 	@began=$$SECONDS status=0; $(MAKE) --no-print-directory $* || status=$$?; echo "$* $$((SECONDS - began))" >> $(RESULTS)/seconds; exit $$status
 
-# The tests on real kubelets wait for half of their time. What needs no cluster runs beside them at the lowest priority, one
-# target at a time, and prints when all of it is done. A lane that fails does not stop the other. Without MAKEFLAGS the lanes
-# share no jobs.
-lane-e2e:
-	@MAKEFLAGS= $(MAKE) --no-print-directory timed-test-e2e
+# The tests on real API servers and kubelets wait for a part of their time. What needs no cluster runs beside them at the lowest
+# priority, one target at a time, and prints when all of it is done. A lane that fails does not stop the other. Without MAKEFLAGS
+# the lanes share no jobs.
+lane-clusters:
+	@MAKEFLAGS= $(MAKE) --no-print-directory timed-test-integration timed-test-e2e
 
 lane-background:
 	@status=0; MAKEFLAGS= nice -n 19 $(MAKE) --no-print-directory -k timed-test-sim timed-test-browser timed-verify timed-vulncheck > $(RESULTS)/background.log 2>&1 || status=$$?; \
@@ -296,4 +296,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: lane-e2e lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

@@ -179,8 +179,9 @@ const (
 	judgedFor = time.Minute
 	// judgedAtMost is how long one that was in favour holds where the API server cannot be asked.
 	judgedAtMost = 10 * time.Minute
-	// mostJudged tokens are known; scrapers are few.
-	mostJudged = 64
+	// mostJudged tokens are known. It is more than the limits let in within judgedAtMost, 2 × (10 + 2 × 600), so that a reader
+	// with many tokens does not push out another one.
+	mostJudged = 4096
 	// askedEach second at most, and so many at once: whoever sends made-up tokens is not to load the API server. Those who
 	// were let in before are asked about apart, so that the tokens of others are not in their way, and so is who comes from where one
 	// of them was let in lately: a scraper's token is exchanged each hour.

@@ -181,7 +181,7 @@ func (c summarizer) write(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 	return patchStatus(ctx, c.Client, p, &p.Status, status, "cluster policy")
 }
 
-// guard sets or removes the finalizer of a cluster policy, as reporter.guard does for a policy. It is removed only where
+// guard sets or removes the finalizer of a cluster policy, as Controller.guard does for a policy. It is removed only where
 // no recommendation of any namespace has an open record: after a start, not every namespace has a part yet.
 func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, open bool) error {
 	has := controllerutil.ContainsFinalizer(p, v1alpha1.CleanupFinalizer)

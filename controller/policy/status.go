@@ -225,7 +225,7 @@ func knowsItIsLeftOut(p *v1alpha1.AttunePolicy) bool {
 }
 
 // unready sets the condition Ready to False with a reason. It copies the conditions before it changes
-// them: reporter.write compares the result with p.Status to find out whether there is anything to write.
+// them: Controller.write compares the result with p.Status to find out whether there is anything to write.
 func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, message string) v1alpha1.AttunePolicyStatus {
 	s.ObservedGeneration, s.Conditions = p.Generation, notReady(s.Conditions, p.Generation, reason, message)
 	return s

@@ -136,7 +136,7 @@ func (x *QuotaRoom) Promise(pod *corev1.Pod, growth recommender.Size) {
 	}
 }
 
-// QuotaLeft is what one ResourceQuota leaves for new pods. The zero value counts nothing and admits everything.
+// QuotaLeft is what one ResourceQuota leaves for new pods.
 //
 // It is more cautious than QuotaRoom in two ways. It reads both the spec and the status of the quota and takes the
 // smaller amount, because the status follows a change of the spec later. And it treats scopes other than classes
