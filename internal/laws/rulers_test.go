@@ -266,7 +266,7 @@ func eachFile(t *testing.T, f func(dir string, file *ast.File)) {
 	for _, name := range sources(t) {
 		body, err := os.ReadFile(filepath.Join("..", "..", name))
 		require.NoError(t, err)
-		file, err := parser.ParseFile(token.NewFileSet(), name, body, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), name, body, parser.SkipObjectResolution|parser.ParseComments)
 		require.NoError(t, err)
 		f(path.Dir(name), file)
 	}

@@ -1,0 +1,199 @@
+package laws
+
+import (
+	"go/ast"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// mostMarkers is how many markers a package or a page may have in 1,000 words. A marker is a phrase of a private dialect, where
+// Kubernetes' own documentation has a plain one: the glossary of docs/architecture has the terms. Texts of fewer than leastWords
+// may have one marker.
+const mostMarkers, leastWords = 3, 350
+
+// markers each match one phrase. Go's regular expressions have no lookahead: a phrase that is plain in some uses is matched by
+// the words around those that are not.
+var markers = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)\b(?:those|that) of\b`),
+	regexp.MustCompile(`(?i)\b(?:nobody|somebody|whoever|whomever|whom)\b`),
+	regexp.MustCompile(`(?:(?i)\b(?:of|to|from|by|for|with|than|and|but|so|by|as)|[.:;,]) who\b`),
+	regexp.MustCompile(`(?:^|[.:;] )What (?:[a-z]+ )*?(?:is|was|has|are|were|have|had|does|did|can|may|must|the|a|an|it|they|pods?|nodes?)\b`),
+	regexp.MustCompile(`(?i)\b(?:tells?|told|says?|said) of\b|\b(?:is|are|was|were|be|been) (?:told|taught)\b`),
+	regexp.MustCompile(`(?i)\b(?:or|and|who|what|all|nothing|anything|everything|something|anybody|where) else\b|\bbut for\b|\bbeside\b`),
+	regexp.MustCompile(`(?i)\b(?:anew|in vain|of which|as far as)\b`),
+	regexp.MustCompile(`(?i)\b(?:there|it|that|which|where) is none\b|\bis none\b`),
+	regexp.MustCompile(`(?i)\b(?:born|births?|newborns?)\b`),
+	regexp.MustCompile(`(?i)\b(?:lets?|letting) (?:it |them |pods? )?go\b|\b(?:gives?|gave|given|puts?|takes?|took|taken|taking) (?:it |them )?back\b`),
+	regexp.MustCompile(`(?i)\b(?:mends?|mended)\b|\bgoes before\b|\bin nobody's way\b`),
+}
+
+// TestWords counts markers in the comments and messages of each package, and in each page.
+func TestWords(t *testing.T) {
+	texts := map[string]*strings.Builder{}
+	add := func(to, text string) {
+		if texts[to] == nil {
+			texts[to] = &strings.Builder{}
+		}
+		texts[to].WriteString(text + "\n")
+	}
+	eachFile(t, func(dir string, file *ast.File) {
+		for _, group := range file.Comments {
+			add(dir, strings.Join(strings.Fields(group.Text()), " "))
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && strings.Count(s.Value, " ") > 3 {
+				add(dir, s.Value)
+			}
+			return true
+		})
+	})
+	for name, text := range pages(t) {
+		add(name, text)
+	}
+	found := map[string]int{}
+	for of, text := range texts {
+		words, n := len(strings.Fields(text.String())), 0
+		for _, m := range markers {
+			n += len(m.FindAllStringIndex(text.String(), -1))
+		}
+		if n > 1 && n*1000 > mostMarkers*max(words, leastWords) {
+			found[of] = n
+		}
+	}
+	for _, of := range slices.Sorted(maps.Keys(found)) {
+		if found[of] > owedWords[of] {
+			for line := range strings.Lines(texts[of].String()) {
+				for _, m := range markers {
+					for _, at := range m.FindAllStringIndex(line, -1) {
+						t.Logf("%s: …%s…", of, line[max(0, at[0]-40):min(len(line)-1, at[1]+40)])
+					}
+				}
+			}
+		}
+	}
+	assert.Equal(t, owedWords, found, "more than %d markers in 1,000 words: write them plainly. Or fewer than are owed: lower the figure", mostMarkers)
+}
+
+// code is what a page says in the words of a program.
+var code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|<!--.*?-->|\\]\\([^)]*\\)")
+
+// pages are the project's texts by their path, without code.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	cmd := exec.Command("git", "ls-files", "*.md", "charts/attune/values.yaml", "charts/attune/templates/NOTES.txt")
+	cmd.Dir = filepath.Join("..", "..")
+	names, err := cmd.Output()
+	require.NoError(t, err)
+	all := map[string]string{}
+	for _, name := range strings.Fields(string(names)) {
+		if path.Base(name) == "CHANGELOG.md" || path.Base(name) == "field-reports.md" {
+			continue // history; made from test/field
+		}
+		raw, err := os.ReadFile(filepath.Join("..", "..", name))
+		require.NoError(t, err)
+		var paragraphs []string
+		for paragraph := range strings.SplitSeq(code.ReplaceAllString(string(raw), ""), "\n\n") {
+			paragraphs = append(paragraphs, strings.Join(strings.Fields(paragraph), " "))
+		}
+		all[name] = strings.Join(paragraphs, "\n")
+	}
+	return all
+}
+
+// owedWords are today's markers where there are too many.
+var owedWords = map[string]int{
+	"CODE_OF_CONDUCT.md": 4,
+	"CONTRIBUTING.md": 2,
+	"README.md": 15,
+	"api/v1alpha1": 31,
+	"bridge": 19,
+	"charts/attune/values.yaml": 13,
+	"cmd/attune": 51,
+	"cmd/kubectl-attune": 71,
+	"cmd/kubectl-attune/answers": 15,
+	"cmd/kubectl-attune/backtestpage": 8,
+	"cmd/kubectl-attune/connect": 12,
+	"cmd/kubectl-attune/doctor": 20,
+	"cmd/kubectl-attune/input": 8,
+	"cmd/kubectl-attune/nearest": 3,
+	"cmd/kubectl-attune/terminal": 3,
+	"cmd/kubectl-attune/vpaimport": 5,
+	"cmd/kubectl-attune/wizard": 12,
+	"controller/node": 22,
+	"controller/policy": 28,
+	"controller/usage": 3,
+	"controller/workload": 42,
+	"docs/adaptive-strategy.md": 6,
+	"docs/architecture/DECISIONS.md": 39,
+	"docs/architecture/README.md": 15,
+	"docs/architecture/in-place-resize.md": 11,
+	"docs/cli.md": 57,
+	"docs/cluster-policies.md": 4,
+	"docs/eviction.md": 8,
+	"docs/faults.md": 5,
+	"docs/metrics.md": 21,
+	"docs/node-strategy.md": 52,
+	"docs/quickstart.md": 4,
+	"docs/runbook.md": 23,
+	"docs/scaled-kinds.md": 4,
+	"docs/security-model.md": 34,
+	"docs/startup-boost.md": 5,
+	"docs/ui.md": 10,
+	"docs/usage-sources.md": 32,
+	"docs/vpa-bridge.md": 11,
+	"docs/webhook.md": 11,
+	"internal/autoscale": 5,
+	"internal/autoscale/lookup": 4,
+	"internal/board": 17,
+	"internal/decision": 9,
+	"internal/event": 2,
+	"internal/event/told": 4,
+	"internal/explain": 10,
+	"internal/held": 3,
+	"internal/inscope": 2,
+	"internal/owners": 4,
+	"internal/policy": 31,
+	"internal/ports": 3,
+	"internal/quantity": 3,
+	"internal/savings": 10,
+	"internal/savings/removable": 6,
+	"internal/savings/report": 5,
+	"internal/scaled": 4,
+	"internal/trail": 8,
+	"internal/trim": 15,
+	"internal/workload": 21,
+	"podview": 18,
+	"recommender/adaptive": 7,
+	"recommender/backtest": 19,
+	"recommender/node": 53,
+	"resize": 62,
+	"resize/climb": 23,
+	"resize/harm": 24,
+	"resize/lifecycle": 40,
+	"resize/resizetest": 2,
+	"resize/withdraw": 5,
+	"test/README.md": 12,
+	"test/hard-cases.md": 25,
+	"test/sim/README.md": 33,
+	"tuning": 121,
+	"tuning/targets": 30,
+	"tuning/tuningtest": 2,
+	"ui": 33,
+	"usage": 5,
+	"usage/address": 2,
+	"usage/embedded": 37,
+	"usage/history": 44,
+	"usage/prometheus": 25,
+	"usage/recent": 9,
+	"webhook/pod": 19
+}
