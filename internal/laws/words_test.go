@@ -144,7 +144,6 @@ var owedWords = map[string]int{
 	"docs/runbook.md":                      23,
 	"docs/scaled-kinds.md":                 4,
 	"docs/security-model.md":               34,
-	"docs/ui.md":                           10,
 	"docs/usage-sources.md":                32,
 	"docs/vpa-bridge.md":                   11,
 	"docs/webhook.md":                      11,
