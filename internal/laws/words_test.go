@@ -135,7 +135,6 @@ var owedWords = map[string]int{
 	"docs/architecture/DECISIONS.md":       39,
 	"docs/architecture/README.md":          15,
 	"docs/architecture/in-place-resize.md": 11,
-	"docs/cli.md":                          57,
 	"docs/cluster-policies.md":             4,
 	"docs/eviction.md":                     8,
 	"docs/faults.md":                       5,
