@@ -142,7 +142,6 @@ var owedWords = map[string]int{
 	"docs/eviction.md":                     8,
 	"docs/faults.md":                       5,
 	"docs/metrics.md":                      21,
-	"docs/node-strategy.md":                52,
 	"docs/quickstart.md":                   4,
 	"docs/runbook.md":                      23,
 	"docs/scaled-kinds.md":                 4,
