@@ -133,7 +133,6 @@ var owedWords = map[string]int{
 	"controller/policy":                    28,
 	"controller/usage":                     3,
 	"controller/workload":                  42,
-	"docs/adaptive-strategy.md":            6,
 	"docs/architecture/DECISIONS.md":       39,
 	"docs/architecture/README.md":          15,
 	"docs/architecture/in-place-resize.md": 11,
