@@ -147,7 +147,6 @@ var owedWords = map[string]int{
 	"docs/security-model.md":               34,
 	"docs/startup-boost.md":                5,
 	"docs/ui.md":                           10,
-	"docs/usage-sources.md":                32,
 	"docs/vpa-bridge.md":                   11,
 	"docs/webhook.md":                      11,
 	"internal/autoscale":                   5,
