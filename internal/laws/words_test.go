@@ -138,7 +138,6 @@ var owedWords = map[string]int{
 	"docs/architecture/in-place-resize.md": 11,
 	"docs/cli.md":                          57,
 	"docs/cluster-policies.md":             4,
-	"docs/eviction.md":                     8,
 	"docs/faults.md":                       5,
 	"docs/metrics.md":                      21,
 	"docs/quickstart.md":                   4,
