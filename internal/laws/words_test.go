@@ -142,7 +142,6 @@ var owedWords = map[string]int{
 	"docs/metrics.md":                      21,
 	"docs/quickstart.md":                   4,
 	"docs/runbook.md":                      23,
-	"docs/scaled-kinds.md":                 4,
 	"docs/security-model.md":               34,
 	"docs/startup-boost.md":                5,
 	"docs/ui.md":                           10,
