@@ -137,7 +137,6 @@ var owedWords = map[string]int{
 	"docs/architecture/README.md":          15,
 	"docs/architecture/in-place-resize.md": 11,
 	"docs/cli.md":                          57,
-	"docs/cluster-policies.md":             4,
 	"docs/faults.md":                       5,
 	"docs/metrics.md":                      21,
 	"docs/quickstart.md":                   4,
