@@ -52,11 +52,11 @@ func testsOf(t *testing.T, dir string) map[string]bool {
 	return tests
 }
 
-// TestTheWayIn names nine files that exist, and has a glossary.
+// TestTheWayIn names nine files that exist; the index of the documentation has a glossary.
 func TestTheWayIn(t *testing.T) {
-	body, err := os.ReadFile("../../docs/architecture/README.md")
-	require.NoError(t, err)
-	rows := func(heading string) (firsts []string) {
+	rows := func(page, heading string) (firsts []string) {
+		body, err := os.ReadFile(filepath.Join("../../docs", page))
+		require.NoError(t, err)
 		_, rest, found := strings.Cut(string(body), "\n## "+heading+"\n")
 		require.True(t, found, heading)
 		section, _, _ := strings.Cut(rest, "\n## ")
@@ -65,10 +65,28 @@ func TestTheWayIn(t *testing.T) {
 		}
 		return firsts
 	}
-	files := rows("Nine files")
+	files := rows("architecture/README.md", "Nine files")
 	for _, name := range files {
 		assert.FileExists(t, filepath.Join("../..", name))
 	}
 	assert.Len(t, files, 9)
-	assert.NotEmpty(t, rows("Glossary"))
+	assert.NotEmpty(t, rows("README.md", "Glossary"))
+}
+
+// TestTheIndexHasEachPage: docs/README.md links to every page of docs, and only to files that exist.
+func TestTheIndexHasEachPage(t *testing.T) {
+	const docs = "../../docs"
+	body, err := os.ReadFile(filepath.Join(docs, "README.md"))
+	require.NoError(t, err)
+	linked := map[string]bool{"README.md": true}
+	for _, link := range regexp.MustCompile(`\]\(([^)#]+)\)`).FindAllStringSubmatch(string(body), -1) {
+		assert.FileExists(t, filepath.Join(docs, link[1]))
+		linked[link[1]] = true
+	}
+	require.NoError(t, filepath.WalkDir(docs, func(path string, _ fs.DirEntry, err error) error {
+		if page, is := strings.CutPrefix(filepath.ToSlash(path), docs+"/"); is && strings.HasSuffix(page, ".md") {
+			assert.True(t, linked[page], "docs/README.md does not link to docs/%s", page)
+		}
+		return err
+	}))
 }
