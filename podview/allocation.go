@@ -190,6 +190,13 @@ func FromResources(stored v1alpha1.Resources) recommender.Size {
 	}
 }
 
+// HasTarget reports whether a recommendation has a target for at least one container.
+func HasTarget(spec v1alpha1.AttuneRecommendationSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c v1alpha1.ContainerTarget) bool {
+		return FromResources(c.Target) != (recommender.Size{})
+	})
+}
+
 // LargestNode reads a stored bound, in millicores and bytes, indexed by resource; nil or 0: not known.
 func LargestNode(stored *v1alpha1.LargestNode) [2]recommender.Amount {
 	if stored == nil {

@@ -40,6 +40,14 @@ func (r Resource) String() string {
 	return "cpu"
 }
 
+// ResourceOf converts a name that the operator wrote, cpu or memory, to a resource.
+func ResourceOf(name string) Resource {
+	if name == Memory.String() {
+		return Memory
+	}
+	return CPU
+}
+
 // Measured is a usage that was measured in cores or bytes.
 func (r Resource) Measured(used float64) Usage {
 	return Usage(used * [2]float64{CPU: 1000, Memory: 1}[r])

@@ -8,6 +8,8 @@
 //  4. patch.go: the patch; classify.go: what the API server's answer to it means.
 //  5. tries.go, lately.go: what is not tried again, and until when.
 //
+// floors.go reads the floors that are stored of a container, and target.go the size that it ends at (TargetFrom).
+//
 // The package is pure: it imports API types, reads no clock (now is an argument) and holds no client. It never
 // sends a patch. Packages resize/lifecycle and resize/harm import it; it imports neither. Start reading with
 // refusal.go, gates.go and waves.go.

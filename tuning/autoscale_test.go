@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
 )
 
@@ -35,7 +36,7 @@ func TestAnOOMFloorIsTheRequestOnlyWithoutALimitAndAnHPA(t *testing.T) {
 	} {
 		held := v1alpha1.ContainerTarget{Name: "app", Holds: []v1alpha1.Hold{{Resource: "memory", Reason: tc.held}}}
 		live := recommender.Size{recommender.Memory: {Request: tc.live, Limit: tc.limit}}
-		got := tuning.TargetFrom(held, live, floors, now)
+		got := resize.TargetFrom(held, live, floors, now)
 		assert.Equal(t, recommender.Size{recommender.Memory: {Request: tc.want}}, got, tc.name)
 	}
 }

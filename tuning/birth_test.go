@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
 )
 
@@ -55,7 +55,7 @@ func TestACrashLoopAtBirthTeachesTheTemplatesSize(t *testing.T) {
 	w := seen(t, template, endedBefore(pod, "Error", 2, time.Minute))
 	d := tuning.Decide(w)
 	assert.Equal(t, []string{"r1"}, d.Status.BadSeeds)
-	floors := harm.FloorsOf(d.Status.Floors, "app", now)
+	floors := resize.FloorsOf(d.Status.Floors, "app", now)
 	assert.Equal(t, recommender.Amount(500), floors[recommender.CPU].Amount)
 	assert.Equal(t, recommender.Amount(512*mi), floors[recommender.Memory].Amount)
 }

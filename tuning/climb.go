@@ -16,7 +16,6 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/climb"
-	"attune.io/attune/resize/harm"
 )
 
 // Climbing reports whether a container is to be raised before an OOM kill, as far as its samples alone tell. Such a
@@ -113,7 +112,7 @@ func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amou
 	if !known {
 		original = c.Size
 	}
-	learned := harm.FloorsOf(d.out.Status.Floors, c.Name, d.view.Now)[recommender.Memory]
+	learned := resize.FloorsOf(d.out.Status.Floors, c.Name, d.view.Now)[recommender.Memory]
 	return recommender.MemoryCeiling(original[recommender.Memory], learned, d.view.Policy.Settings.Recommender.Of[recommender.Memory].MinAllowed)
 }
 
@@ -294,11 +293,11 @@ func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podv
 // kills of its workload have taught since, the spike itself among them. The policy's next step would raise it again.
 func (d *climber) safe(container string, before, has recommender.Allocation, together bool) recommender.Allocation {
 	t := d.view.target(container)
-	floor := harm.OOMFloorOf(d.out.Status.Floors, container, d.view.Now)
+	floor := resize.OOMFloorOf(d.out.Status.Floors, container, d.view.Now)
 	if d.view.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow || d.view.ByNode() {
 		floor = max(floor, limitFloor(t))
 	}
-	before.Request = max(before.Request, min(has.Request, unheld(t)[recommender.Memory].Request))
+	before.Request = max(before.Request, min(has.Request, resize.Unheld(t)[recommender.Memory].Request))
 	before.Limit = min(has.Limit, max(before.Limit, (floor+1<<20-1)>>20<<20, before.Request))
 	if together {
 		before.Request = before.Limit

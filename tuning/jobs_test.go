@@ -11,7 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
 )
 
@@ -32,7 +32,7 @@ func failed(pod *corev1.Pod) *corev1.Pod {
 func TestAFailedAttemptTeaches(t *testing.T) {
 	w := ofJob(seen(t, template, failed(running("load-1", template))))
 	d := tuning.Decide(w)
-	floor := harm.FloorsOf(d.Status.Floors, "app", now)[recommender.Memory]
+	floor := resize.FloorsOf(d.Status.Floors, "app", now)[recommender.Memory]
 	assert.InDelta(t, 1.3*1024*mi, float64(floor.Amount), 1<<20)
 	assert.Equal(t, int32(0), d.Status.Pods.Total, "it has ended")
 }

@@ -46,7 +46,7 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 			w.Usage.Signals = map[string]harm.Signals{"web-1": tc.signals}
 			d := tuning.Decide(w)
 			assert.Equal(t, tc.told, told(d))
-			assert.Equal(t, tc.floor, harm.FloorsOf(d.Status.Floors, "app", now)[recommender.CPU].Amount)
+			assert.Equal(t, tc.floor, resize.FloorsOf(d.Status.Floors, "app", now)[recommender.CPU].Amount)
 			assert.Equal(t, tc.floor > 0, len(d.Writes) == 1, "only harm is taken back")
 		})
 	}

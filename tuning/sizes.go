@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,7 +13,6 @@ import (
 	"attune.io/attune/recommender"
 	noderules "attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
 )
 
@@ -26,22 +24,11 @@ func (v *View) targets(pod *corev1.Pod) []podview.Container {
 	}
 	var out []podview.Container
 	for _, t := range v.Rec.Spec.Containers {
-		if size := unheld(t); size != (recommender.Size{}) {
+		if size := resize.Unheld(t); size != (recommender.Size{}) {
 			out = append(out, podview.Container{Name: t.Name, Size: size})
 		}
 	}
 	return out
-}
-
-// unheld returns a target with the held resources set to zero, which means "leave it as it is".
-func unheld(t v1alpha1.ContainerTarget) recommender.Size {
-	size := podview.FromResources(t.Target)
-	for _, r := range recommender.Resources {
-		if autoscale.HeldFor(t.Holds, r) {
-			size[r] = recommender.Allocation{}
-		}
-	}
-	return size
 }
 
 // nextSizes returns the next step of each container from what the pod has: a large change is made in several
@@ -55,12 +42,12 @@ func (d *pass) nextSizes(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
 	for _, t := range d.view.Rec.Spec.Containers {
 		has, there := live[t.Name]
-		target := TargetFrom(t, has.Size, d.out.Status.Floors, d.view.Now)
+		target := resize.TargetFrom(t, has.Size, d.out.Status.Floors, d.view.Now)
 		if !there || target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
 			continue
 		}
 		// What OOM kills taught may be newer than the stored target, and no limit is lowered below it.
-		killed := min(has.Size[recommender.Memory].Limit, harm.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now))
+		killed := min(has.Size[recommender.Memory].Limit, resize.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now))
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
 			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: max(limitFloor(t), killed),
@@ -88,31 +75,6 @@ func atLeast(next, live recommender.Size) recommender.Size {
 	return next
 }
 
-// TargetFrom returns the size that a container ends at, starting from live: its stored target t without
-// the resources that are held (zero: leave it as it is). Floors may be newer than the stored target, so
-// that two rules are applied here:
-//   - Without a limit, the request is raised as far as an OOM kill taught, also where the history is too short
-//     (autoscale.OOMFloor), but not where an HPA scales on it.
-//   - No request is lowered below what harm taught about it: the target is at least the smaller of the live request
-//     and the floor.
-//
-// An OOM kill of a container with a limit is answered at the limit (nextSizes).
-// Any other raise to a floor is decided by the policy loop, within the policy's bounds.
-func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
-	target := unheld(t)
-	limit := live[recommender.Memory].Limit
-	if floor := autoscale.OOMFloor(t, floors, now); limit == 0 && !autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA) && floor > live[recommender.Memory].Request {
-		target[recommender.Memory].Request = floor
-	}
-	learned := harm.RequestFloorsOf(floors, t.Name, limit, now)
-	for _, r := range recommender.Resources {
-		if target[r].Request > 0 {
-			target[r].Request = max(target[r].Request, min(live[r].Request, learned[r].Amount))
-		}
-	}
-	return target
-}
-
 // keepRequest returns the next size of a container whose memory an HPA scales on: the request stays, as another one would
 // change the number of replicas. In a Guaranteed pod the limit stays with it, unless the container itself was killed.
 func keepRequest(pod *corev1.Pod, container string, next, live recommender.Size) recommender.Size {
@@ -130,7 +92,7 @@ func keepRequest(pod *corev1.Pod, container string, next, live recommender.Size)
 // the stored target does.
 func scaledOnMemory(now autoscale.Holds, t v1alpha1.ContainerTarget) bool {
 	hold := now.On(t.Name, recommender.Memory)
-	return hold != nil && hold.Reason == resize.ReasonHPA || autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
+	return hold != nil && hold.Reason == resize.ReasonHPA || resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
 }
 
 // limitFloor returns the amount of bytes that no memory limit goes below; 0: there is none.
@@ -146,7 +108,7 @@ func (d *pass) urgent(pod *corev1.Pod, plan resize.Plan) bool {
 		return false // it was resized: more at once would be a revert by another name
 	}
 	for _, kill := range podview.OOMKills(pod) {
-		floor := harm.FloorsOf(d.out.Status.Floors, kill.Container, d.view.Now)[recommender.Memory].Amount
+		floor := resize.FloorsOf(d.out.Status.Floors, kill.Container, d.view.Now)[recommender.Memory].Amount
 		if kill.Limit < floor && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
 			return m.Container == kill.Container && raisesMemory(m)
 		}) {
@@ -214,7 +176,7 @@ func (d *pass) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podv
 // it was not killed below the floor. A limit is raised but never added where there is none; the request goes with it
 // in a Guaranteed pod alone, and is raised instead of it where there is no limit.
 func (d *pass) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
-	has, floor := c.Size[recommender.Memory], harm.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
+	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
 	t := d.view.target(c.Name)
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
 	if t.Demand == nil || !below {

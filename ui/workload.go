@@ -190,7 +190,7 @@ func historyOf(rec *v1alpha1.AttuneRecommendation) table {
 func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "Floors", Header: []string{"container", "resource", "amount", "reason", "learned"}}
 	for _, f := range rec.Status.Floors {
-		t.Rows = append(t.Rows, []string{f.Container, f.Resource, display.Readable(display.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
+		t.Rows = append(t.Rows, []string{f.Container, f.Resource, display.Readable(recommender.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
 	}
 	return t
 }

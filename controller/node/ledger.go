@@ -17,7 +17,6 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/harm"
 )
 
 // scene is everything that one look at a node sees: values, and functions that read memory. Nothing in it
@@ -150,7 +149,7 @@ func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.C
 func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.ContainerDemand, c *node.Container) (known [2]bool) {
 	const memory = recommender.Memory
 	floors := s.recommendations[pod.UID].Status.Floors
-	learned := harm.RequestFloorsOf(floors, live.Name, live.Size[memory].Limit, s.now)
+	learned := resize.RequestFloorsOf(floors, live.Name, live.Size[memory].Limit, s.now)
 	peaks := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
 	has := board.Allocatable(s.node)
@@ -162,7 +161,7 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	// keeps at least what it holds.
 	if peaks[memory].Request > 0 {
 		known := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
-		c.Max7d, c.OOM = known.Request, max(known.Limit, harm.OOMFloorOf(floors, live.Name, s.now))
+		c.Max7d, c.OOM = known.Request, max(known.Limit, resize.OOMFloorOf(floors, live.Name, s.now))
 		if d.MemoryLimitMost != nil { // a kill may be newer than the demand, and the brake lowers no limit
 			c.LimitMost = max(podview.AmountOf(memory, *d.MemoryLimitMost), learned[memory].Taught, c.CurrentLimit)
 		}

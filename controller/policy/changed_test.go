@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/internal/board"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage/history"
@@ -151,7 +152,7 @@ func TestProgressIsStoredMoreOften(t *testing.T) {
 	f.History = young{newPast()}
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0]
-	require.False(t, targets.Recommended(rec.Spec))
+	require.False(t, podview.HasTarget(rec.Spec))
 	f.memory.written()
 	for range int(2 * time.Hour / step) {
 		f.clock.SetTime(f.clock.Now().Add(step))

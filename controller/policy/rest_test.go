@@ -15,7 +15,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/tuning/targets"
+	"attune.io/attune/podview"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )
@@ -118,7 +118,7 @@ func TestObserveShowsNoTargets(t *testing.T) {
 	f.change(mode(v1alpha1.UpdateObserve))
 	f.pass(t)
 	for _, rec := range f.memory.recommendations("shop") {
-		assert.False(t, targets.Recommended(rec.Spec))
+		assert.False(t, podview.HasTarget(rec.Spec))
 		assert.Empty(t, rec.Spec.Containers[0].Steps)
 		assert.Positive(t, rec.Spec.Containers[0].DataPoints)
 	}

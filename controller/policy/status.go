@@ -85,7 +85,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 func (r report) counts() *v1alpha1.WorkloadCounts {
 	counts := &v1alpha1.WorkloadCounts{Discovered: int32(r.matched.selected())}
 	for i, rec := range r.recommendations {
-		if targets.Recommended(rec.Spec) && !skipped(r.matched.won[i]) {
+		if podview.HasTarget(rec.Spec) && !skipped(r.matched.won[i]) {
 			counts.WithRecommendations++
 		}
 		if wasResized(rec) {

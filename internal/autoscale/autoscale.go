@@ -5,8 +5,8 @@
 // target.go compares the target of an autoscaler with a workload, and reads whether a VPA sizes the workload (Sizes);
 // ours.go knows the VPAs that the operator itself writes (Ours).
 // horizontal.go reads on which requests an HPA scales (Bindings). autoscale.go combines both into Holds,
-// which the recommender (On) and the gates of resizes (Gate) ask. OOMFloor is the one exception: memory after an
-// OOM kill. The package never changes an autoscaler. Start reading with Autoscalers.Of.
+// which the recommender (On) and the gates of resizes (Gate) ask. resize.OOMFloor is the one exception: memory
+// after an OOM kill. The package never changes an autoscaler. Start reading with Autoscalers.Of.
 package autoscale
 
 import (
@@ -22,7 +22,6 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/harm"
 )
 
 // Reader finds out what autoscalers hold of a workload (package lookup).
@@ -102,7 +101,7 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 	for _, t := range targets {
 		var held resize.Held
 		for _, b := range h.bindings {
-			passes := b.Resource == recommender.Memory && OOMFloor(t, floors, now) > 0
+			passes := b.Resource == recommender.Memory && resize.OOMFloor(t, floors, now) > 0
 			if !b.binds(t.Name, b.Resource) || passes {
 				continue
 			}
@@ -112,28 +111,4 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 		gate[t.Name] = held
 	}
 	return gate
-}
-
-// OOMFloor is the memory, in bytes, to which a container's limit is raised although its memory is blocked: by an HPA, for
-// want of data or plausible data, or by the size of nodes. 0: no exception. A container is killed at its limit, so the request of a container with a limit
-// stays where an HPA scales on it. Only the request of a Guaranteed pod that was killed itself goes with the limit.
-//
-// It is a least amount and no reason to lower anything. It is 0 where the memory is not held, where nothing was learned, and
-// where a reason with precedence holds it (a VPA, a floor above maxAllowed).
-func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) recommender.Amount {
-	if !HeldFor(t.Holds, recommender.Memory, passable...) || HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA, recommender.FloorAboveMaximum) {
-		return 0
-	}
-	return harm.OOMFloorOf(floors, t.Name, now)
-}
-
-// passable are the reasons to hold memory over which an OOM kill has precedence.
-var passable = []recommender.Reason{resize.ReasonHPA, recommender.NoData, recommender.InsufficientData, recommender.StaleData,
-	recommender.UsageImplausible, resize.ReasonNodeCapacity}
-
-// HeldFor reports whether a resource is held for one of some reasons; without reasons, for any.
-func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reasons ...recommender.Reason) bool {
-	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool {
-		return h.Resource == r.String() && (len(reasons) == 0 || slices.Contains(reasons, recommender.Reason(h.Reason)))
-	})
 }

@@ -120,7 +120,7 @@ func TestAnOOMFloorPassesAnHPAAndAShortHistory(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			target := v1alpha1.ContainerTarget{Name: "app", Holds: tc.holds}
-			assert.Equal(t, tc.want, autoscale.OOMFloor(target, tc.floors, now))
+			assert.Equal(t, tc.want, resize.OOMFloor(target, tc.floors, now))
 
 			onMemory := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("memory", utilization(70)))}}.Of(web())
 			gate := onMemory.Gate([]v1alpha1.ContainerTarget{target}, tc.floors, now)

@@ -50,7 +50,7 @@ func (a Node) Holders() (sentences []string) {
 		return nil
 	}
 	for _, h := range a.Decided.Holders {
-		sentences = append(sentences, fmt.Sprintf("%s keeps %s of %s: %s", h.Name, display.Readable(display.ResourceOf(h.Resource), h.Above), h.Resource, h.Message))
+		sentences = append(sentences, fmt.Sprintf("%s keeps %s of %s: %s", h.Name, display.Readable(recommender.ResourceOf(h.Resource), h.Above), h.Resource, h.Message))
 	}
 	return sentences
 }
@@ -114,7 +114,7 @@ func (a Node) Computation() display.Table {
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			for _, s := range c.Steps {
-				t.Add(p.Name, c.Name, s.Resource, s.Name, display.Readable(display.ResourceOf(s.Resource), s.After), s.Reason)
+				t.Add(p.Name, c.Name, s.Resource, s.Name, display.Readable(recommender.ResourceOf(s.Resource), s.After), s.Reason)
 			}
 		}
 	}

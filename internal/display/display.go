@@ -45,14 +45,6 @@ func PairOf(a [2]recommender.Amount, known [2]bool) (p Pair) {
 	return p
 }
 
-// ResourceOf converts a name that the operator wrote, cpu or memory, to a resource.
-func ResourceOf(name string) recommender.Resource {
-	if name == recommender.Memory.String() {
-		return recommender.Memory
-	}
-	return recommender.CPU
-}
-
 // Step is one rule at work.
 type Step = v1alpha1.Step
 

@@ -4,7 +4,7 @@
 // There are two ways in. Live explains a workload of the cluster by its stored recommendation, its template and
 // its running pods. Offline computes a recommendation from recorded usage. Both make Containers of an Explanation,
 // which Human writes as text (human.go) and Differences compares with the template. The next step
-// of a pod comes from the same functions as in the operator (tuning.TargetFrom, recommender.NextStep). The package
+// of a pod comes from the same functions as in the operator (resize.TargetFrom, recommender.NextStep). The package
 // has no client.
 package explain
 

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/tuning"
+	"attune.io/attune/resize"
 )
 
 // live is what a workload of the cluster is explained from.
@@ -97,7 +97,7 @@ func (l live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 		to.move.MemoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
 	}
 	next := func(live, original recommender.Size) *step { // by the function that the workload loop plans with
-		target := tuning.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.now)
+		target := resize.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.now)
 		return &step{live: live, change: to.toward(target, live, original)}
 	}
 	// The template is shown where no pod runs. The first pod replaces it.

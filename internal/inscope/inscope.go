@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/tuning/targets"
+	"attune.io/attune/podview"
 )
 
 // Policies returns the cluster policies with their status, for a report (policy.AsPolicy): for all namespaces each one,
@@ -84,7 +84,7 @@ func counts(p *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation) *v1a
 			continue
 		}
 		out.Discovered++
-		if targets.Recommended(recs[i].Spec) {
+		if podview.HasTarget(recs[i].Spec) {
 			out.WithRecommendations++
 		}
 		if len(recs[i].Status.Kept) > 0 {

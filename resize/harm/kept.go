@@ -19,7 +19,7 @@ import (
 func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alpha1.Floor, now time.Time) []v1alpha1.KeptSize {
 	kept = slices.Clone(kept)
 	for _, c := range record.Desired {
-		if BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {
+		if resize.BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {
 			continue
 		}
 		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
@@ -55,7 +55,7 @@ func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.K
 // when no record exists any more.
 func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time) []v1alpha1.KeptSize {
 	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.KeptSize) bool {
-		return BelowFloor(floors, k.Name, podview.FromResources(k.Size), now)
+		return resize.BelowFloor(floors, k.Name, podview.FromResources(k.Size), now)
 	})
 }
 

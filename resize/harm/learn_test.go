@@ -35,7 +35,7 @@ func TestLearnHarm(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			floors := LearnHarm(nil, tc.verdict, recorded(tc.to), noon)
-			got := FloorsOf(floors, "app", noon)
+			got := resize.FloorsOf(floors, "app", noon)
 			for _, r := range recommender.Resources {
 				assert.Equal(t, tc.want[r], got[r].Amount, r)
 				if tc.want[r] > 0 {
@@ -94,11 +94,11 @@ func TestAHarmAndTheKillItWasAreOne(t *testing.T) {
 
 func TestFloorsFade(t *testing.T) {
 	floors := LearnHarm(nil, resize.Verdict{Harm: resize.HarmThrottle, Container: "app", At: noon}, recorded(desired), noon)
-	assert.Equal(t, recommender.Decay(650, noon, noon.Add(7*24*time.Hour)), FloorsOf(floors, "app", noon.Add(7*24*time.Hour))[recommender.CPU].Amount)
-	assert.Less(t, FloorsOf(floors, "app", noon.Add(7*24*time.Hour))[recommender.CPU].Amount, recommender.Amount(650))
+	assert.Equal(t, recommender.Decay(650, noon, noon.Add(7*24*time.Hour)), resize.FloorsOf(floors, "app", noon.Add(7*24*time.Hour))[recommender.CPU].Amount)
+	assert.Less(t, resize.FloorsOf(floors, "app", noon.Add(7*24*time.Hour))[recommender.CPU].Amount, recommender.Amount(650))
 	later := noon.Add(floorLasts + time.Second)
 	assert.Empty(t, addFloors(floors, nil, later), "what is faded is forgotten")
-	assert.Empty(t, FloorsOf(floors, "side", noon)[recommender.CPU].Amount)
+	assert.Empty(t, resize.FloorsOf(floors, "side", noon)[recommender.CPU].Amount)
 }
 
 func TestFloorsAreCapped(t *testing.T) {

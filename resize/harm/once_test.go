@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // fleet are replicas with containers of 512Mi, each of which was OOM-killed once, at 512Mi, some seconds apart.
@@ -59,10 +60,10 @@ func TestKillsAreLearnedOnceHoweverManyContainersWereKilled(t *testing.T) {
 			assert.LessOrEqual(t, len(floors), mostFloors)
 			for c := range of.containers {
 				name := fmt.Sprint("app-", c)
-				assert.LessOrEqual(t, OOMFloorOf(floors, name, at), 666*mi, "%d × %d, pass %d", of.replicas, of.containers, pass)
-				assert.Greater(t, OOMFloorOf(floors, name, at), 664*mi, "%d × %d, pass %d", of.replicas, of.containers, pass)
+				assert.LessOrEqual(t, resize.OOMFloorOf(floors, name, at), 666*mi, "%d × %d, pass %d", of.replicas, of.containers, pass)
+				assert.Greater(t, resize.OOMFloorOf(floors, name, at), 664*mi, "%d × %d, pass %d", of.replicas, of.containers, pass)
 			}
-			raised(pods, OOMFloorOf(floors, "app-0", at), at)
+			raised(pods, resize.OOMFloorOf(floors, "app-0", at), at)
 			at = at.Add(time.Minute)
 		}
 	}
@@ -77,10 +78,10 @@ func TestDroppedKillsOfLoweredPodsStayDropped(t *testing.T) {
 		for _, pod := range pods {
 			floors = LearnKills(floors, pod, nil, template, at)
 		}
-		raised(pods, OOMFloorOf(floors, "app-0", at), at)
+		raised(pods, resize.OOMFloorOf(floors, "app-0", at), at)
 		at = at.Add(time.Minute)
 	}
-	assert.LessOrEqual(t, OOMFloorOf(floors, "app-0", at), 666*mi)
+	assert.LessOrEqual(t, resize.OOMFloorOf(floors, "app-0", at), 666*mi)
 }
 
 func TestALostRecommendationTeachesNoMoreThanTheTemplate(t *testing.T) {
@@ -92,7 +93,7 @@ func TestALostRecommendationTeachesNoMoreThanTheTemplate(t *testing.T) {
 		for _, pod := range pods {
 			floors = LearnKills(floors, pod, nil, halfGi, at)
 		}
-		assert.LessOrEqual(t, OOMFloorOf(floors, "app-0", at), 666*mi, "loss %d", loss)
+		assert.LessOrEqual(t, resize.OOMFloorOf(floors, "app-0", at), 666*mi, "loss %d", loss)
 		raised(pods, 2458*mi, at)
 	}
 	assert.Empty(t, LearnKills(nil, pods[0], nil, nil, at), "without the original, nothing is known of the limit")

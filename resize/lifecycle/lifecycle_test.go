@@ -16,7 +16,6 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	. "attune.io/attune/resize"
-	"attune.io/attune/resize/harm"
 )
 
 // A whole life of a resize, as the log of what was seen and done. Every life is walked against a pod,
@@ -73,7 +72,7 @@ var lives = []life{
 		spec: size(500, 1000, 512, 1024),
 		check: func(t *testing.T, c *cluster, o *operator) {
 			require.Len(t, o.floors, 1)
-			floor := harm.FloorsOf(o.floors, "app", o.floors[0].LearnedAt.Time)[recommender.Memory]
+			floor := FloorsOf(o.floors, "app", o.floors[0].LearnedAt.Time)[recommender.Memory]
 			assert.Equal(t, 666*mi, floor.Amount, "1.3 × 512Mi is 665.6Mi, and floors are in whole MiB")
 			assert.Equal(t, "oomkill", floor.Reason)
 			assert.Equal(t, int32(1), o.backoff.ConsecutiveReverts)

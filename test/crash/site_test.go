@@ -30,7 +30,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
-	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize"
 	"attune.io/attune/test/apiserver"
 	"attune.io/attune/test/await"
 	"attune.io/attune/test/fault"
@@ -374,7 +374,7 @@ func (s *site) endsWell(workload string, k kind) {
 		original := podview.ToRequirements(podview.FromResources(rec.Status.Originals[0].Containers[0].Resources))
 		assert.Equal(s.t, size(asks), size(original), workload)
 	}
-	floors := harm.FloorsOf(rec.Status.Floors, "app", time.Now())
+	floors := resize.FloorsOf(rec.Status.Floors, "app", time.Now())
 	assert.Equal(s.t, k.suffers, floors[1].Amount > 0, "%s: a floor for memory: %v", workload, rec.Status.Floors)
 	assert.Equal(s.t, k.result == "Success", len(rec.Status.Kept) > 0, "%s: kept sizes: %v", workload, rec.Status.Kept)
 }

@@ -13,7 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -46,7 +46,7 @@ func TestLoopsRevertAnOOMAndLearn(t *testing.T) {
 	rec := w.recommendation()
 	assert.Equal(t, []string{"Reverted oomkill"}, results(rec))
 	assert.Empty(t, rec.Status.Kept, "a size that killed is not kept")
-	floor := harm.FloorsOf(rec.Status.Floors, "app", w.clock.Now())[1].Amount >> 20
+	floor := resize.FloorsOf(rec.Status.Floors, "app", w.clock.Now())[1].Amount >> 20
 	assert.InDelta(t, 1.3*float64(killed), float64(floor), 2)
 	target := rec.Spec.Containers[0]
 	require.NotNil(t, target.MemoryLimitFloor)
@@ -213,7 +213,7 @@ func TestLoopsRevertWhatIsSqueezed(t *testing.T) {
 
 			rec := w.recommendation()
 			require.Equal(t, []string{tc.want}, results(rec))
-			floor := harm.FloorsOf(rec.Status.Floors, "app", w.clock.Now())[recommender.CPU]
+			floor := resize.FloorsOf(rec.Status.Floors, "app", w.clock.Now())[recommender.CPU]
 			if tc.want == "Success" {
 				assert.Equal(t, lowered, cpuRequest(w.pod()))
 				assert.Zero(t, floor.Amount)

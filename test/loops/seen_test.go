@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
 	"attune.io/attune/usage"
 )
@@ -231,7 +231,7 @@ func TestLoopsRevertForAChildThatWasKilled(t *testing.T) {
 	assert.Equal(t, int64(1024), memoryLimit(w.pod()))
 	assert.Zero(t, restarts(w.pod()))
 	tried := int64(260) * 2
-	assert.InDelta(t, 1.3*float64(tried), float64(harm.FloorsOf(rec.Status.Floors, "app", w.clock.Now())[1].Amount>>20), 10)
+	assert.InDelta(t, 1.3*float64(tried), float64(resize.FloorsOf(rec.Status.Floors, "app", w.clock.Now())[1].Amount>>20), 10)
 	assert.True(t, w.told.has("2 processes of container app were OOM-killed"), w.told.lines)
 }
 

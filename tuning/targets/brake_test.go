@@ -11,11 +11,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/node"
+	"attune.io/attune/resize"
 )
 
 // atPart is a view of a workload that used a part of a limit for a week. Its template stays 512Mi.
@@ -60,7 +60,7 @@ func TestRolloutsEndAtTheBrake(t *testing.T) {
 					require.LessOrEqual(t, limit, 1024*mi)
 				}
 				if part >= 0.93 {
-					assert.True(t, autoscale.HeldFor(stored.Containers[0].Holds, recommender.Memory, recommender.FollowsItsLimit))
+					assert.True(t, resize.HeldFor(stored.Containers[0].Holds, recommender.Memory, recommender.FollowsItsLimit))
 				}
 			})
 		}

@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -122,7 +123,7 @@ func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 		return stored.DataUntil != wanted.DataUntil
 	}
 	within := RenewEvery
-	if !Recommended(stored) {
+	if !podview.HasTarget(stored) {
 		within = RenewEarly
 	}
 	// What was just stored leaves out a turn that comes soon.

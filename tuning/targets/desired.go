@@ -8,12 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/harm"
 )
 
 // Wanted returns what a workload's recommendation should say now. complete reports that the whole past of
@@ -91,7 +89,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		Settings:  v.Settings.Recommender,
 		Estimates: v.History.Estimates[c.Name],
 		Original:  v.original(c),
-		Killed:    harm.LimitFloorOf(v.Status.Floors, c.Name, v.Now),
+		Killed:    resize.LimitFloorOf(v.Status.Floors, c.Name, v.Now),
 		Now:       v.Now,
 
 		Implausible: v.History.Implausible[c.Name],
@@ -99,7 +97,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		NotRunning: !v.History.Silent,
 		CountRuns:  v.batch(),
 	}
-	input.Floors = harm.RequestFloorsOf(v.Status.Floors, c.Name, input.Original[recommender.Memory].Limit, v.Now)
+	input.Floors = resize.RequestFloorsOf(v.Status.Floors, c.Name, input.Original[recommender.Memory].Limit, v.Now)
 	for _, r := range recommender.Resources {
 		input.Held[r] = v.Blocked(c.Name, r)
 		if override := v.templateOverride(c, r); override > input.Floors[r].Amount {
@@ -115,10 +113,10 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 // result. Of such pods only those that were killed are raised (tuning, nextSizes).
 func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 	switch {
-	case autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA):
+	case resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA):
 		return nil
-	case autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA):
-		return podview.ToPointer(recommender.Memory, autoscale.OOMFloor(t, v.Status.Floors, v.Now))
+	case resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA):
+		return podview.ToPointer(recommender.Memory, resize.OOMFloor(t, v.Status.Floors, v.Now))
 	}
 	return t.MemoryLimitFloor
 }

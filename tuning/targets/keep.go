@@ -5,11 +5,9 @@ import (
 	"slices"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/harm"
 )
 
 // keepDuringBackfill keeps the stored targets while the past is being read again: the same policy with the
@@ -21,7 +19,7 @@ import (
 // them.
 func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View) v1alpha1.AttuneRecommendationSpec {
 	same := stored.Policy.UID == wanted.Policy.UID && stored.Mode == wanted.Mode && stored.SettingsDigest == wanted.SettingsDigest
-	if !same || !Recommended(stored) || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, v) {
+	if !same || !podview.HasTarget(stored) || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, v) {
 		return wanted
 	}
 	wanted.Containers, wanted.DataUntil = stored.Containers, stored.DataUntil
@@ -30,13 +28,6 @@ func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View
 		wanted.Seed.ValidUntil = stored.Seed.ValidUntil
 	}
 	return wanted
-}
-
-// Recommended reports whether at least one container has a target.
-func Recommended(spec v1alpha1.AttuneRecommendationSpec) bool {
-	return slices.ContainsFunc(spec.Containers, func(c v1alpha1.ContainerTarget) bool {
-		return podview.FromResources(c.Target) != (recommender.Size{})
-	})
 }
 
 // withheldForData reports that, if there is no seed, the only reason is that targets are missing (or the
@@ -66,8 +57,8 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capaci
 		return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == reason })
 	}
 	held.vpa, held.capacity, held.implausible = by(resize.ReasonVPA), by(resize.ReasonNodeCapacity), by(string(recommender.UsageImplausible))
-	held.hpaCPU = autoscale.HeldFor(holds, recommender.CPU, resize.ReasonHPA)
-	held.hpaMemory = autoscale.HeldFor(holds, recommender.Memory, resize.ReasonHPA)
+	held.hpaCPU = resize.HeldFor(holds, recommender.CPU, resize.ReasonHPA)
+	held.hpaMemory = resize.HeldFor(holds, recommender.Memory, resize.ReasonHPA)
 	return held
 }
 
@@ -75,8 +66,8 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capaci
 func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
 	for _, c := range stored.Containers {
 		target := podview.FromResources(c.Target)
-		floors := harm.RequestFloorsOf(v.Status.Floors, c.Name, v.originalOf(c.Name)[recommender.Memory].Limit, v.Now)
-		if harm.OOMFloorOf(v.Status.Floors, c.Name, v.Now) > podview.FromPointer(recommender.Memory, c.MemoryLimitFloor) {
+		floors := resize.RequestFloorsOf(v.Status.Floors, c.Name, v.originalOf(c.Name)[recommender.Memory].Limit, v.Now)
+		if resize.OOMFloorOf(v.Status.Floors, c.Name, v.Now) > podview.FromPointer(recommender.Memory, c.MemoryLimitFloor) {
 			return true
 		}
 		for _, r := range recommender.Resources {

@@ -12,7 +12,6 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/harm"
 )
 
 // LargestOf returns the bound of a workload's pods: what is allocatable on the largest node on which they may run now
@@ -100,7 +99,7 @@ func (v View) killed(container string, r recommender.Resource) recommender.Amoun
 	if r != recommender.Memory {
 		return 0
 	}
-	return harm.OOMFloorOf(v.Status.Floors, container, v.Now)
+	return resize.OOMFloorOf(v.Status.Floors, container, v.Now)
 }
 
 // sized is a pod with the requests of targets that may be applied; the other containers keep theirs.

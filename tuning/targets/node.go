@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize"
 )
 
 // sharer computes the targets of the strategy Node, under which each node shares its spike headroom among
@@ -40,7 +40,7 @@ func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alph
 // replicas says nothing about this pod; its node measures it.
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	settings, learned := v.Settings.Recommender, harm.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
+	settings, learned := v.Settings.Recommender, resize.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
 	var least, most recommender.Size
 	var peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {
@@ -72,7 +72,7 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 		CPUDay:              podview.ToPointer(cpu, damped(cpu, before.Day[cpu], days[cpu])),
 		MemoryPeak:          podview.ToPointer(memory, damped(memory, before.Of[memory].Peak, peaks[memory])),
 		MemoryMax7d:         podview.ToPointer(memory, damped(memory, before.Max7d, max7d[memory])),
-		MemoryOOM:           podview.ToPointer(memory, harm.OOMFloorOf(v.Status.Floors, container, v.Now)),
+		MemoryOOM:           podview.ToPointer(memory, resize.OOMFloorOf(v.Status.Floors, container, v.Now)),
 		Least:               podview.ToResources(least),
 		Most:                podview.ToResources(most),
 		AllowMemoryDecrease: settings.Of[memory].AllowDecrease,
@@ -84,7 +84,7 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 // without a limit of ours, so that it counts again.
 func (v sharer) limitMost(c *corev1.Container, demand v1alpha1.ContainerDemand) recommender.Amount {
 	const memory = recommender.Memory
-	learned := harm.FloorsOf(v.Status.Floors, c.Name, v.Now)[memory]
+	learned := resize.FloorsOf(v.Status.Floors, c.Name, v.Now)[memory]
 	if ceiling := recommender.MemoryCeiling(v.original(c)[memory], learned, v.Settings.Recommender.Of[memory].MinAllowed); ceiling > 0 {
 		return ceiling
 	}

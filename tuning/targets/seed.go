@@ -8,13 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/withdraw"
 )
 
@@ -51,7 +49,7 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	case skipped:
 		return nil, "Skipped"
 	case slices.ContainsFunc(targets, func(t v1alpha1.ContainerTarget) bool {
-		return autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA) // a VPA holds both resources
+		return resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA) // a VPA holds both resources
 	}):
 		return nil, resize.ReasonVPA
 	case !policy.SizesNewPods(mode):
@@ -117,16 +115,16 @@ func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, b
 	return s, s.CPURequest != nil || s.MemoryRequest != nil || s.MemoryLimitFloor != nil
 }
 
-// answerKills raises what new pods get where memory is held, but not after an OOM kill (autoscale.OOMFloor): the limit,
+// answerKills raises what new pods get where memory is held, but not after an OOM kill (resize.OOMFloor): the limit,
 // or the request of a container without a limit. A request on which an HPA scales stays, and with it a limit that
 // equals the request. Memory is not lowered then.
 func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSeed) {
-	floor := autoscale.OOMFloor(t, v.Status.Floors, v.Now)
+	floor := resize.OOMFloor(t, v.Status.Floors, v.Now)
 	if floor == 0 {
 		return
 	}
 	s.AllowMemoryDecrease = false
-	original, scaled := v.originalOf(t.Name)[recommender.Memory], autoscale.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
+	original, scaled := v.originalOf(t.Name)[recommender.Memory], resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
 	switch {
 	case original.Limit > 0 && !(scaled && (original.Request == 0 || original.Request == original.Limit)):
 		s.MemoryLimitFloor = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryLimitFloor)))
@@ -188,7 +186,7 @@ func (v View) ceiling(container string) recommender.Amount {
 	if !settings.LimitsFollow {
 		return 0
 	}
-	learned := harm.FloorsOf(v.Status.Floors, container, v.Now)[recommender.Memory]
+	learned := resize.FloorsOf(v.Status.Floors, container, v.Now)[recommender.Memory]
 	return recommender.MemoryCeiling(v.originalOf(container)[recommender.Memory], learned, settings.MinAllowed)
 }
 
@@ -196,7 +194,7 @@ func (v View) ceiling(container string) recommender.Amount {
 // resource now; false: it is to be computed anew. An outage of a source must not change what new pods are
 // born with.
 func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
-	stale := autoscale.HeldFor(t.Holds, recommender.CPU, recommender.StaleData) || autoscale.HeldFor(t.Holds, recommender.Memory, recommender.StaleData)
+	stale := resize.HeldFor(t.Holds, recommender.CPU, recommender.StaleData) || resize.HeldFor(t.Holds, recommender.Memory, recommender.StaleData)
 	if v.Stored.Seed == nil || !stale {
 		return v1alpha1.ContainerSeed{}, false
 	}
@@ -206,10 +204,10 @@ func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool
 	}
 	s := v.upToDate(*v.Stored.Seed.Containers[i].DeepCopy())
 	others := slices.DeleteFunc(slices.Clone(t.Holds), func(h v1alpha1.Hold) bool { return h.Reason == string(recommender.StaleData) })
-	if autoscale.HeldFor(others, recommender.CPU) {
+	if resize.HeldFor(others, recommender.CPU) {
 		s.CPURequest, s.CPUBoost = nil, nil
 	}
-	if autoscale.HeldFor(others, recommender.Memory) {
+	if resize.HeldFor(others, recommender.Memory) {
 		s.MemoryRequest, s.MemoryLimit, s.MemoryLimitFloor = nil, nil, nil
 	}
 	return s, true
@@ -232,7 +230,7 @@ func (v seeder) fewRuns(t v1alpha1.ContainerTarget) bool {
 // aboveFloors raises a size to what harm has taught: while a floor holds, no pod is born with what harmed
 // another, whatever the revision of the seed is.
 func (v seeder) aboveFloors(container string, size recommender.Size) recommender.Size {
-	floors := harm.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
+	floors := resize.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
 	for _, r := range recommender.Resources {
 		if size[r].Request > 0 {
 			size[r].Request = max(size[r].Request, floors[r].Amount)

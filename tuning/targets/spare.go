@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // ReasonSpared is the reason of a hold on a resource that a cluster policy would lower, of pods that Kubernetes or the
@@ -30,7 +30,7 @@ func (v View) spare(c *corev1.Container, t v1alpha1.ContainerTarget) v1alpha1.Co
 	original, target := v.original(c), podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		lower := target[r].Request > 0 && target[r].Request < original[r].Request
-		if !autoscale.HeldFor(t.Holds, r) && (lower || v.Settings.Strategy == v1alpha1.StrategyNode) {
+		if !resize.HeldFor(t.Holds, r) && (lower || v.Settings.Strategy == v1alpha1.StrategyNode) {
 			t.Holds = append(slices.Clip(t.Holds), v1alpha1.Hold{Resource: r.String(), Reason: ReasonSpared, Message: whySpared[v.Settings.Spared]})
 		}
 	}

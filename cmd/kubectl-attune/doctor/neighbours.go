@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // verticalAutoscalers looks for VPA objects that size what a policy selects. Where the policy does not act, the VPA is the
@@ -144,7 +145,7 @@ func needs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (sum recommender
 			return max(0, target-has)
 		})
 		for _, r := range recommender.Resources {
-			if autoscale.HeldFor(t.Holds, r) {
+			if resize.HeldFor(t.Holds, r) {
 				more[r] = recommender.Allocation{}
 			}
 		}

@@ -53,7 +53,7 @@ var mutants = []mutant{
 	{
 		"P1: a size that killed one pod is kept for its siblings", "what survivors had is kept, whatever harm has taught",
 		[]edit{
-			{"resize/harm/kept.go", "		if BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
+			{"resize/harm/kept.go", "		if resize.BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
 			{"tuning/watch.go", "	for _, record := range d.out.Status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.out.Status.Records {\n		if false {\n"},
 			{"tuning/watch.go", "	d.out.Status.Kept = harm.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)\n", ""},
 		},
@@ -185,7 +185,7 @@ var mutants = []mutant{
 		"P0: one kill under a memory HPA moves the request of all pods", "what a kill taught is a floor of the request, also of one that an HPA scales on",
 		[]edit{
 			{"tuning/sizes.go", "		if scaledOnMemory(d.view.Autoscalers, t) {\n", "		if false && scaledOnMemory(d.view.Autoscalers, t) {\n"},
-			{"tuning/sizes.go", "	target := unheld(t)\n", "	target := unheld(t)\n	target[recommender.Memory].Request = max(target[recommender.Memory].Request, autoscale.OOMFloor(t, floors, now))\n"},
+			{"resize/target.go", "	target := Unheld(t)\n", "	target := Unheld(t)\n	target[recommender.Memory].Request = max(target[recommender.Memory].Request, OOMFloor(t, floors, now))\n"},
 		},
 		"TestHazards/a_kill_under_a_memory_HPA", "it would run without attune",
 	},
