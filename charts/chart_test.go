@@ -39,7 +39,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 )
 
 // What the chart renders is checked with the helm binary that ATTUNE_HELM names:
@@ -306,7 +306,7 @@ func TestRights(t *testing.T) {
 							assert.Equal(t, "attune-system", where)
 						}
 						if slices.Contains(rule.Resources, "leases") && !slices.Equal(rule.Verbs, []string{"create"}) {
-							assert.Equal(t, []string{decision.LeaseName}, rule.ResourceNames)
+							assert.Equal(t, []string{answers.LeaseName}, rule.ResourceNames)
 						}
 					}
 				}

@@ -16,9 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/internal/held"
-	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/ui"
 )
@@ -37,7 +36,7 @@ func TestTheWordsOfNode(t *testing.T) {
 	for i := range caches.Others.Nodes {
 		n := caches.Others.Nodes[i]
 		got := page(t, caches, "/ui/nodes/"+n.Node)
-		text, err := answers.LiveNode{Node: n, Now: Now}.Human(true)
+		text, err := output.LiveNode{NodeAnswer: n, Now: Now}.Human(true)
 		require.NoError(t, err)
 		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
@@ -63,17 +62,17 @@ func TestTheWordsOfSavings(t *testing.T) {
 	for path, namespace := range map[string]string{"/ui/savings": "", "/ui/savings/shop": "shop"} {
 		cluster, err := caches.All(t.Context(), namespace)
 		require.NoError(t, err)
-		var entries []report.Entry
+		var entries []answers.SavingsEntry
 		for i := range cluster.Recommendations {
 			entries = append(entries, of(&cluster.Recommendations[i]))
 		}
-		answer, got := answers.Savings{Report: report.New(entries, true)}, page(t, caches, path)
+		answer, got := output.Savings{SavingsReport: answers.NewSavingsReport(entries, true)}, page(t, caches, path)
 		text, err := answer.Human(false)
 		require.NoError(t, err)
 		for i, line := range strings.Split(text, "\n")[:3] {
 			assert.Contains(t, got, line, "sentence %d", i)
 		}
-		assert.Contains(t, got, report.Autoscaler)
+		assert.Contains(t, got, answers.NodeAutoscalerText)
 	}
 	assert.Contains(t, page(t, caches, "/ui/savings"), "shop 3 750m 3Gi €25.20 1860m -384Mi €39.63 Not counted: 3 held resources.")
 	assert.Contains(t, page(t, caches, "/ui/savings/shop"), "Deployment/web 250m 1Gi €8.40 620m -128Mi €13.21 AllowDecrease")
@@ -117,7 +116,7 @@ func TestTheSentencesOfHolds(t *testing.T) {
 	for i := range caches.Recommendations {
 		rec := &caches.Recommendations[i]
 		got := page(t, caches, fmt.Sprintf("/ui/ns/%s/%s/%s", rec.Namespace, rec.Spec.Workload.Kind, rec.Spec.Workload.Name))
-		things := held.ByWorkload(rec)
+		things := answers.BlockedOfWorkload(rec)
 		require.NotEmpty(t, things)
 		for _, thing := range things {
 			assert.Regexp(t, regexp.QuoteMeta(thing.Reason)+" ?: "+regexp.QuoteMeta(thing.Message), got)

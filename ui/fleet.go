@@ -9,10 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
-	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -59,7 +57,7 @@ func (c counts) Saved() [2]string {
 // pair writes amounts of CPU and memory for people.
 func pair(amounts [2]recommender.Amount) (text [2]string) {
 	for _, r := range recommender.Resources {
-		text[r] = display.Readable(r, savings.Format(r, amounts[r]))
+		text[r] = answers.Readable(r, answers.FormatSaved(r, amounts[r]))
 	}
 	return text
 }
@@ -69,8 +67,8 @@ func (c *counts) add(other counts) {
 	c.Policies, c.Workloads, c.Containers = c.Policies+other.Policies, c.Workloads+other.Workloads, c.Containers+other.Containers
 	c.Held, c.Open, c.Persons = c.Held+other.Held, c.Open+other.Open, c.Persons+other.Persons
 	for _, r := range recommender.Resources {
-		c.requested[r] = savings.Plus(c.requested[r], other.requested[r])
-		c.saved[r] = savings.Plus(c.saved[r], other.saved[r])
+		c.requested[r] = answers.AddSaved(c.requested[r], other.requested[r])
+		c.saved[r] = answers.AddSaved(c.saved[r], other.saved[r])
 	}
 }
 
@@ -79,8 +77,8 @@ func (c *counts) policy(p *v1alpha1.AttunePolicy) {
 	c.Policies++
 	c.Held += len(p.Status.Conflicts)
 	if s := p.Status.Savings; s != nil {
-		c.saved[recommender.CPU] = savings.Plus(c.saved[recommender.CPU], recommender.Amount(s.CPURequestReduction.MilliValue()))
-		c.saved[recommender.Memory] = savings.Plus(c.saved[recommender.Memory], recommender.Amount(s.MemoryRequestReduction.Value()))
+		c.saved[recommender.CPU] = answers.AddSaved(c.saved[recommender.CPU], recommender.Amount(s.CPURequestReduction.MilliValue()))
+		c.saved[recommender.Memory] = answers.AddSaved(c.saved[recommender.Memory], recommender.Amount(s.MemoryRequestReduction.Value()))
 	}
 }
 
@@ -89,7 +87,7 @@ func (c *counts) workload(rec *v1alpha1.AttuneRecommendation) {
 	c.Workloads++
 	c.shared = c.shared || rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster
 	c.Containers += len(rec.Spec.Containers)
-	c.Held += len(held.ByWorkload(rec))
+	c.Held += len(answers.BlockedOfWorkload(rec))
 	c.Open += len(rec.Status.Records)
 	if rec.Status.Pods == nil {
 		return
@@ -97,7 +95,7 @@ func (c *counts) workload(rec *v1alpha1.AttuneRecommendation) {
 	for i := range rec.Spec.Containers {
 		target := podview.FromResources(rec.Spec.Containers[i].Target)
 		for _, r := range recommender.Resources {
-			c.requested[r] = savings.Plus(c.requested[r], savings.Times(target[r].Request, rec.Status.Pods.Total))
+			c.requested[r] = answers.AddSaved(c.requested[r], answers.TimesReplicas(target[r].Request, rec.Status.Pods.Total))
 		}
 	}
 }
@@ -107,7 +105,7 @@ type person struct{ Namespace, NamespacePath, Policy, Reason, Message string }
 
 // personFor returns why a policy needs a person; false: it needs none.
 func personFor(p *v1alpha1.AttunePolicy, now time.Time) (person, bool) {
-	ready := held.ReadinessOf(p, now)
+	ready := answers.ReadinessOf(p, now)
 	if !ready.NeedsPerson {
 		return person{}, false
 	}

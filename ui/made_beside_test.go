@@ -10,12 +10,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/event/told"
 	settingsof "attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
 	owner "attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -25,11 +22,11 @@ import (
 // Others is what caches hold beside policies and recommendations.
 type Others struct {
 	// Nodes by name, and why there are none.
-	Nodes       []decision.Node
+	Nodes       []answers.NodeAnswer
 	NoNodes     string
 	Events      []told.Event
 	Settings    []settingsof.Field
-	NotCounted  []savings.NotCounted
+	NotCounted  []answers.NotCounted
 	WithoutPast bool
 }
 
@@ -64,12 +61,12 @@ func past() trail.Trail {
 }
 
 // Savings implements ui.Caches.
-func (c Caches) Savings(context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
+func (c Caches) Savings(context.Context) func(*v1alpha1.AttuneRecommendation) answers.SavingsEntry {
 	settings, pods := &settingsof.Settings{Pricing: settingsof.Pricing{CPUPerCoreHour: 0.03, MemoryPerGiBHour: 0.004, Currency: "€"}}, make([]*corev1.Pod, 3)
-	return func(rec *v1alpha1.AttuneRecommendation) report.Entry {
-		return report.Entry{
-			View:    savings.View{Recommendation: rec, Workload: owner.Workload{Replicas: 3}, Settings: settings, Pods: pods},
-			Figures: savings.Figures{Realised: savings.Pair{250, 1 << 30}, Potential: savings.Pair{620, -(128 << 20)}, NotCounted: c.NotCounted},
+	return func(rec *v1alpha1.AttuneRecommendation) answers.SavingsEntry {
+		return answers.SavingsEntry{
+			View:    answers.View{Recommendation: rec, Workload: owner.Workload{Replicas: 3}, Settings: settings, Pods: pods},
+			Figures: answers.SavingsFigures{Realised: answers.SavedAmounts{250, 1 << 30}, Potential: answers.SavedAmounts{620, -(128 << 20)}, NotCounted: c.NotCounted},
 		}
 	}
 }
@@ -85,13 +82,13 @@ func (c Caches) Nodes(context.Context) (ui.Nodes, error) {
 }
 
 // Node implements ui.Caches.
-func (c Caches) Node(_ context.Context, name string) (decision.Node, bool, error) {
+func (c Caches) Node(_ context.Context, name string) (answers.NodeAnswer, bool, error) {
 	for i := range c.Others.Nodes {
 		if c.Others.Nodes[i].Node == name {
 			return c.Others.Nodes[i], true, nil
 		}
 	}
-	return decision.Node{}, false, nil
+	return answers.NodeAnswer{}, false, nil
 }
 
 // others are those of a small cluster.
@@ -103,46 +100,46 @@ func others() Others {
 	sizing.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}
 	sizing.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{Percentile: ptr.To(int32(95))}}
 	return Others{
-		Nodes: []decision.Node{shared("worker-1"), plain("worker-2")},
+		Nodes: []answers.NodeAnswer{shared("worker-1"), plain("worker-2")},
 		Events: []told.Event{
 			{At: at(-10 * time.Minute).Time, Type: "Normal", Reason: "Resized", Pod: "web-6d4b75cb6d-00000", Message: "Pod web-6d4b75cb6d-00000: cpu 700m to 500m"},
 			{At: at(-70 * time.Hour).Time, Type: "Warning", Reason: "Reverted", Pod: "web-6d4b75cb6d-00002", Message: "Pod web-6d4b75cb6d-00002 has its old size again: oomkill"},
 		},
 		Settings:   settingsof.Fields(defaults, nil, sizing, settingsof.Operator{}),
-		NotCounted: []savings.NotCounted{{Container: "app", Resource: "memory", Reason: "AllowDecrease", Message: "memory is lowered only with allowDecrease"}},
+		NotCounted: []answers.NotCounted{{Container: "app", Resource: "memory", Reason: "AllowDecrease", Message: "memory is lowered only with allowDecrease"}},
 	}
 }
 
-func amounts(cpu, memory string) display.Amounts {
-	return display.Amounts{CPURequest: &cpu, MemoryRequest: &memory}
+func amounts(cpu, memory string) answers.Amounts {
+	return answers.Amounts{CPURequest: &cpu, MemoryRequest: &memory}
 }
 
 // shared is a node on which pods share the headroom, and one keeps more than its share.
-func shared(name string) decision.Node {
+func shared(name string) answers.NodeAnswer {
 	n := plain(name)
 	share, base, peak := amounts("508m", "200Mi"), "400m", "800m"
 	for i, get := range []string{"508m", "800m", "800m"} {
-		pod := decision.Pod{Name: fmt.Sprintf("shop/web-7c9-%05d", i), Shares: true, Containers: []decision.Container{{
-			Name: "app", Holds: amounts("800m", "200Mi"), Wants: amounts("800m", "220Mi"), Gets: amounts(get, "200Mi"), Base: &display.Pair{CPU: &base}, Peak: &display.Pair{CPU: &peak}, Share: &share,
-			Steps: []display.Step{{Resource: "cpu", Name: "base", After: "400m", Reason: "its base demand"}, {Resource: "cpu", Name: "headroom", Before: "400m", After: "508m", Reason: "its part of the shared headroom"}},
+		pod := answers.NodePod{Name: fmt.Sprintf("shop/web-7c9-%05d", i), Shares: true, Containers: []answers.NodeContainer{{
+			Name: "app", Holds: amounts("800m", "200Mi"), Wants: amounts("800m", "220Mi"), Gets: amounts(get, "200Mi"), Base: &answers.Quantities{CPU: &base}, Peak: &answers.Quantities{CPU: &peak}, Share: &share,
+			Steps: []answers.Step{{Resource: "cpu", Name: "base", After: "400m", Reason: "its base demand"}, {Resource: "cpu", Name: "headroom", Before: "400m", After: "508m", Reason: "its part of the shared headroom"}},
 		}}}
 		if i == 1 {
 			pod.Reason, pod.Message = "WorkloadPaused", "it may not be changed now: WorkloadPaused"
 		}
 		n.Pods = append(n.Pods, pod)
 	}
-	n.Evictions = []decision.Eviction{{Name: "shop/web-7c9-00002", Ranking: "Low", Reason: "CPU does not fit", Waits: true}}
-	n.Decided = &decision.Decided{
-		At: Now.Add(-42 * time.Second), Needed: decision.Pair{CPU: "1924m", Memory: "600Mi"}, Overcommitted: true,
-		Holders: []decision.Holder{{Name: "shop/web-7c9-00001", Resource: "cpu", Above: "292m", Reason: "WorkloadPaused", Message: "it may not be changed now: WorkloadPaused"}},
+	n.Evictions = []answers.NodeEviction{{Name: "shop/web-7c9-00002", Ranking: "Low", Reason: "CPU does not fit", Waits: true}}
+	n.Decided = &answers.NodeDecided{
+		At: Now.Add(-42 * time.Second), Needed: answers.NodeAmounts{CPU: "1924m", Memory: "600Mi"}, Overcommitted: true,
+		Holders: []answers.NodeHolder{{Name: "shop/web-7c9-00001", Resource: "cpu", Above: "292m", Reason: "WorkloadPaused", Message: "it may not be changed now: WorkloadPaused"}},
 	}
 	return n
 }
 
 // plain is a node on which no pod shares.
-func plain(name string) decision.Node {
-	return decision.Node{
-		Node: name, Allocatable: decision.Pair{CPU: "4", Memory: "8Gi"}, Others: decision.Pair{CPU: "100m", Memory: "70Mi"}, Available: decision.Pair{CPU: "3900m", Memory: "8122Mi"},
-		Pods: []decision.Pod{{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []decision.Container{{Name: "dns", Holds: amounts("100m", "70Mi"), Gets: amounts("100m", "70Mi")}}}},
+func plain(name string) answers.NodeAnswer {
+	return answers.NodeAnswer{
+		Node: name, Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Others: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
+		Pods: []answers.NodePod{{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{Name: "dns", Holds: amounts("100m", "70Mi"), Gets: amounts("100m", "70Mi")}}}},
 	}
 }

@@ -13,9 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 	policies "attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
 	workloads "attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -63,18 +62,18 @@ func (c Caches) Explain(_ context.Context, rec *v1alpha1.AttuneRecommendation, _
 }
 
 // Live explains a recommendation by a template and three pods that are as it says.
-func Live(rec *v1alpha1.AttuneRecommendation) (explain.Explanation, error) {
+func Live(rec *v1alpha1.AttuneRecommendation) (answers.Explanation, error) {
 	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-template-hash": "6d4b75cb6d"}}}
 	for _, c := range rec.Spec.Containers {
 		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: c.Name, Resources: podview.ToRequirements(sizeOf(500, 1000, 1<<30, 2<<30))})
 	}
-	view := savings.View{Recommendation: rec, Settings: &policies.Settings{Recommender: settings()}, Workload: workloads.Workload{Template: template}}
+	view := answers.View{Recommendation: rec, Settings: &policies.Settings{Recommender: settings()}, Workload: workloads.Workload{Template: template}}
 	for i := range 3 {
 		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 		pod.Name = fmt.Sprintf("%s-6d4b75cb6d-%05d", rec.Spec.Workload.Name, i)
 		view.Pods = append(view.Pods, pod)
 	}
-	return explain.Of(view, nil, Now)
+	return answers.Explain(view, nil, Now)
 }
 
 // Usage implements ui.Caches: a week with days and nights, and a gap.

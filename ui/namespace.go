@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/display"
-	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -30,7 +29,7 @@ type namespace struct {
 // policyRow is one policy.
 type policyRow struct {
 	Name, Mode string
-	held.Readiness
+	answers.Readiness
 	Workloads int32
 }
 
@@ -72,7 +71,7 @@ func namespaceOf(c Cluster, name string, page int, explain func(*v1alpha1.Attune
 }
 
 func policyRowOf(p *v1alpha1.AttunePolicy, now time.Time) policyRow {
-	row := policyRow{Name: p.Name, Mode: string(p.Status.Mode), Readiness: held.ReadinessOf(p, now)}
+	row := policyRow{Name: p.Name, Mode: string(p.Status.Mode), Readiness: answers.ReadinessOf(p, now)}
 	if needs, ok := personFor(p, now); ok {
 		row.Reason, row.Message = needs.Reason, needs.Message
 	}
@@ -102,7 +101,7 @@ func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) work
 		})
 	}
 	var reasons []string
-	for _, thing := range held.ByWorkload(rec) {
+	for _, thing := range answers.BlockedOfWorkload(rec) {
 		reason := thing.Reason
 		if thing.Resource != "" {
 			reason = thing.Resource + ":" + reason
@@ -117,11 +116,11 @@ func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) work
 
 // movement is what a container has and what it is to have. Without a target it is what it has.
 func movement(r recommender.Resource, current, target *string) string {
-	now := display.OrNone(r, current)
+	now := answers.OrNone(r, current)
 	if target == nil {
 		return now + ", no recommendation"
 	}
-	return now + " → " + display.OrNone(r, target)
+	return now + " → " + answers.OrNone(r, target)
 }
 
 // mostQuery is how many bytes of a search are looked for.

@@ -7,8 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -59,7 +58,7 @@ type nodePage struct {
 func nodePath(name string) string { return Path + "nodes/" + segment(name) }
 
 // nodesOf makes the model. node is asked about the nodes of the page alone, until the context ends.
-func nodesOf(ctx context.Context, all Nodes, page int, node func(context.Context, string) (decision.Node, bool, error)) (nodesPage, error) {
+func nodesOf(ctx context.Context, all Nodes, page int, node func(context.Context, string) (answers.NodeAnswer, bool, error)) (nodesPage, error) {
 	out := nodesPage{Nodes: all, Pages: pagesOf(Path+"nodes", page, len(all.Names))}
 	for _, name := range all.Names[out.first:out.last] {
 		row := nodeRow{Name: name, Path: nodePath(name), State: "not looked at yet"}
@@ -77,7 +76,7 @@ func nodesOf(ctx context.Context, all Nodes, page int, node func(context.Context
 	return out, nil
 }
 
-func nodeRowOf(n decision.Node) nodeRow {
+func nodeRowOf(n answers.NodeAnswer) nodeRow {
 	row := nodeRow{
 		Name: n.Node, Path: nodePath(n.Node), Pods: len(n.Pods), Leaving: len(n.Evictions),
 		Others: amountsText(n.Others), Available: amountsText(n.Available), Needed: "–",
@@ -100,14 +99,14 @@ func nodeRowOf(n decision.Node) nodeRow {
 }
 
 // amountsText is such as "3900m, 7.9Gi".
-func amountsText(p decision.Pair) string {
-	return display.Readable(recommender.CPU, p.CPU) + ", " + display.Readable(recommender.Memory, p.Memory)
+func amountsText(p answers.NodeAmounts) string {
+	return answers.Readable(recommender.CPU, p.CPU) + ", " + answers.Readable(recommender.Memory, p.Memory)
 }
 
 // nodeOf makes the model of one node.
-func nodeOf(n decision.Node, at time.Time) nodePage {
+func nodeOf(n answers.NodeAnswer, at time.Time) nodePage {
 	out := nodePage{
-		At: at, Name: n.Node, Sentence: n.Sentence(at) + ".", Overcommitted: n.Overcommitted(), HoldersHead: decision.HoldersHead, Holders: n.Holders(),
+		At: at, Name: n.Node, Sentence: n.Sentence(at) + ".", Overcommitted: n.Overcommitted(), HoldersHead: answers.HoldersHead, Holders: n.Holders(),
 		Facts: []fact{
 			{"the node has", amountsText(n.Allocatable)}, {"pods that count as they are", amountsText(n.Others)}, {"for pods that share", amountsText(n.Available)},
 		},
@@ -119,7 +118,7 @@ func nodeOf(n decision.Node, at time.Time) nodePage {
 	}
 	for _, t := range []struct {
 		title string
-		display.Table
+		answers.Table
 	}{{"Who holds what", n.Containers()}, {"Who has to go", n.Leaving()}, {"How the shares came about", n.Computation()}} {
 		if len(t.Rows) == 0 {
 			continue
@@ -139,9 +138,9 @@ func nodeOf(n decision.Node, at time.Time) nodePage {
 }
 
 // headroom is what is left for those that share beyond what they need: their spikes share it.
-func headroom(n decision.Node) string {
+func headroom(n answers.NodeAnswer) string {
 	left := func(r recommender.Resource, has, needs string) string {
-		return display.Readable(r, recommender.Format(r, max(0, exactly(r, has)-exactly(r, needs))))
+		return answers.Readable(r, recommender.Format(r, max(0, exactly(r, has)-exactly(r, needs))))
 	}
 	return left(recommender.CPU, n.Available.CPU, n.Decided.Needed.CPU) + ", " + left(recommender.Memory, n.Available.Memory, n.Decided.Needed.Memory)
 }

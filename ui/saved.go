@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
-	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -44,9 +42,9 @@ func savingsPath(namespace string) string {
 }
 
 // savedOf adds up what workloads save, and keeps the rows of the page alone. false: the context ended before all was added up.
-func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func(*v1alpha1.AttuneRecommendation) report.Entry) (savedPage, bool) {
-	out := savedPage{At: c.At, Namespace: namespace, Autoscaler: report.Autoscaler, Workloads: len(c.Recommendations)}
-	var sums report.Sums
+func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func(*v1alpha1.AttuneRecommendation) answers.SavingsEntry) (savedPage, bool) {
+	out := savedPage{At: c.At, Namespace: namespace, Autoscaler: answers.NodeAutoscalerText, Workloads: len(c.Recommendations)}
+	var sums answers.SavingsSums
 	recs := byName(c.Recommendations)
 	if namespace != "" {
 		out.Pages = pagesOf(savingsPath(namespace), page, len(recs))
@@ -58,9 +56,9 @@ func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func
 		e := of(rec)
 		sums.Add(e)
 		if i >= out.first && i < out.last {
-			w, id := report.RowOf(e, true), workload.IdentityOf(rec)
+			w, id := answers.SavingsRowOf(e, true), workload.IdentityOf(rec)
 			out.Rows = append(out.Rows, savedRow{
-				Name: id.String(), Path: pathOf(id), Realised: cells(w.Realised), Potential: cells(&w.Potential), NotCounted: report.Words(w.NotCounted),
+				Name: id.String(), Path: pathOf(id), Realised: cells(w.Realised), Potential: cells(&w.Potential), NotCounted: answers.NotCountedText(w.NotCounted),
 			})
 		}
 	}
@@ -79,8 +77,8 @@ func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func
 }
 
 // cells are CPU, memory and price.
-func cells(s *report.Saved) [3]string {
-	return [3]string{display.Readable(recommender.CPU, s.CPU), display.Readable(recommender.Memory, s.Memory), orDash(s.Money())}
+func cells(s *answers.Saved) [3]string {
+	return [3]string{answers.Readable(recommender.CPU, s.CPU), answers.Readable(recommender.Memory, s.Memory), orDash(s.Money())}
 }
 
 // byName sorts recommendations by namespace, kind and name. They are the caches' own.
@@ -100,17 +98,17 @@ func byName(all []v1alpha1.AttuneRecommendation) []*v1alpha1.AttuneRecommendatio
 type saving struct {
 	Sentences  [3]string
 	Autoscaler string
-	NotCounted []savings.NotCounted
+	NotCounted []answers.NotCounted
 }
 
 // savingOf makes the part of a workload's page; nil: nothing is known.
-func savingOf(e *report.Entry) *saving {
+func savingOf(e *answers.SavingsEntry) *saving {
 	if e == nil {
 		return nil
 	}
-	var one report.Adder
+	var one answers.SavingsAdder
 	one.Add(*e)
-	return &saving{one.Sum(true).Sentences(), report.Autoscaler, e.Figures.NotCounted}
+	return &saving{one.Sum(true).Sentences(), answers.NodeAutoscalerText, e.Figures.NotCounted}
 }
 
 const (

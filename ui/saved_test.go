@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/ui"
 )
 
@@ -25,7 +25,7 @@ type counting struct {
 	begun, now, most int
 }
 
-func (c *counting) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
+func (c *counting) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) answers.SavingsEntry {
 	c.mutex.Lock()
 	c.begun++
 	c.now++

@@ -3,9 +3,8 @@
 //
 // NewHandler (handler.go) answers requests. It reads objects through Caches, makes a model of values of them (fleet.go,
 // namespace.go with searches, workload.go with usage.go, node.go, saved.go), and has html/template fill
-// the files *.html with it (page.go), which escapes every name. What a page says of targets comes from package explain, what
-// is held from package held, what is saved from internal/savings/report, of nodes from internal/decision: the plugin
-// says the same. The package holds no client. Start reading there.
+// the files *.html with it (page.go), which escapes every name. What a page says of targets, blocked resources,
+// savings and nodes comes from package answers: the plugin says the same. The package holds no client. Start reading there.
 package ui
 
 import (
@@ -16,9 +15,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/explain"
-	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -35,11 +32,11 @@ type Caches interface {
 	// Beside returns what else is known of a workload.
 	Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) Beside
 	// Savings returns a function that computes what a workload saves. It is used by one goroutine, for one page.
-	Savings(ctx context.Context) func(rec *v1alpha1.AttuneRecommendation) report.Entry
+	Savings(ctx context.Context) func(rec *v1alpha1.AttuneRecommendation) answers.SavingsEntry
 	// Nodes returns the names of all nodes.
 	Nodes(ctx context.Context) (Nodes, error)
 	// Node returns how the pods of a node share it; false: there is no such node.
-	Node(ctx context.Context, name string) (decision.Node, bool, error)
+	Node(ctx context.Context, name string) (answers.NodeAnswer, bool, error)
 }
 
 // Cluster is what the operator knows of policies and workloads at a time.
@@ -52,7 +49,7 @@ type Cluster struct {
 
 // Explained is the explanation of one workload.
 type Explained struct {
-	explain.Explanation
+	answers.Explanation
 	// Problem is a sentence that says why there is no explanation; empty: there is one.
 	Problem string
 	// Note is a sentence that says what is missing in the explanation; empty: nothing.

@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/ui"
 )
 
@@ -172,7 +172,7 @@ func TestTheWordsOfExplain(t *testing.T) {
 		for _, c := range answer.Containers {
 			raw, err := json.Marshal(c.Target)
 			require.NoError(t, err)
-			var target explain.Amounts
+			var target answers.Amounts
 			require.NoError(t, json.Unmarshal(raw, &target))
 			if target.CPURequest != nil {
 				assert.Contains(t, page, "request "+*c.Current.CPURequest+" "+*c.Next.CPURequest+" "+*target.CPURequest)

@@ -11,9 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/chart"
-	"attune.io/attune/internal/display"
-	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -61,7 +60,7 @@ func chartOf(of drawn, r recommender.Resource) (usageChart, bool) {
 
 // drawn is what the charts of a container are drawn of.
 type drawn struct {
-	container explain.Container
+	container answers.ExplainedContainer
 	rec       *v1alpha1.AttuneRecommendation
 	steps     []recommender.StepUsage
 	trail     trail.Trail
@@ -71,7 +70,7 @@ type drawn struct {
 func captionOf(of drawn, r recommender.Resource, l lines, marks []mark, span [2]int64, used float64) string {
 	request, limit := of.container.Values(r)
 	text := fmt.Sprintf("Usage of the highest replica from %s to %s, at most %s; request now %s, limit %s, target %s.", chart.Day(span[0]), chart.Day(span[1]),
-		chart.Amount(r, used), display.OrNone(r, request.Current), display.OrNone(r, limit.Current), display.OrNone(r, request.Target))
+		chart.Amount(r, used), answers.OrNone(r, request.Current), answers.OrNone(r, limit.Current), answers.OrNone(r, request.Target))
 	switch {
 	case l.began == 0:
 		text += " Request, limit and target are drawn as they are now: the leader has kept no earlier ones."
@@ -184,7 +183,7 @@ type lines struct {
 
 // linesOf are drawn from a time to another. What is known is what the leader kept, and before that what the history of resizes
 // tells of the request.
-func linesOf(points []trail.Point, history []v1alpha1.HistoryEntry, c explain.Container, r recommender.Resource, from, to int64) lines {
+func linesOf(points []trail.Point, history []v1alpha1.HistoryEntry, c answers.ExplainedContainer, r recommender.Resource, from, to int64) lines {
 	if len(points) == 0 {
 		flat := func(value float64) []chart.Point {
 			return []chart.Point{{At: from, Value: value}, {At: to, Value: value}}

@@ -9,12 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/event/told"
-	"attune.io/attune/internal/explain"
-	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -31,7 +28,7 @@ type workloadPage struct {
 	// Problem is why there is no explanation, Note what is missing in it.
 	Problem, Note string
 	// Held are the reasons to leave the whole workload as it is.
-	Held       []held.Thing
+	Held       []answers.Blocked
 	Commands   []string
 	Containers []container
 	// Saving is nil where it is not known.
@@ -81,7 +78,7 @@ func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage m
 	if w := explained.Workload; w != nil {
 		out.Sentence, out.ModeMeans = w.Sentence(), w.ModeMeans()
 	}
-	for _, thing := range held.ByWorkload(rec) {
+	for _, thing := range answers.BlockedOfWorkload(rec) {
 		if thing.Container == "" {
 			out.Held = append(out.Held, thing)
 		}
@@ -118,7 +115,7 @@ func factsOf(rec *v1alpha1.AttuneRecommendation) []fact {
 // commands are those that a reader of the page may want to copy.
 func commands(rec *v1alpha1.AttuneRecommendation) []string {
 	verbs := []string{"explain", "pause", "undo"}
-	if _, paused := held.PausedBy(rec); paused {
+	if _, paused := answers.PausedBy(rec); paused {
 		verbs = []string{"explain", "resume", "undo"}
 	}
 	about := strings.ToLower(string(rec.Spec.Workload.Kind)) + "/" + rec.Spec.Workload.Name
@@ -135,12 +132,12 @@ func containerOf(id string, of drawn) container {
 		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r)}
 		for _, hold := range c.Holds {
 			if hold.Resource == r.String() {
-				part.Holds = append(part.Holds, explain.FormatHold(hold))
+				part.Holds = append(part.Holds, answers.FormatHold(hold))
 			}
 		}
 		for _, step := range c.Steps {
 			if step.Resource == r.String() {
-				part.Steps = append(part.Steps, [3]string{step.Name, explain.Became(step, r), step.Reason})
+				part.Steps = append(part.Steps, [3]string{step.Name, answers.FormatStep(step, r), step.Reason})
 			}
 		}
 		if usage, ok := chartOf(of, r); ok {
@@ -156,9 +153,9 @@ func containerOf(id string, of drawn) container {
 }
 
 // amountsOf a resource: of the request, and of the limit where there is one.
-func amountsOf(c explain.Container, r recommender.Resource) [][4]string {
-	row := func(name string, v explain.Value) [4]string {
-		return [4]string{name, display.OrNone(r, v.Current), display.OrNone(r, v.Next), display.OrNone(r, v.Target)}
+func amountsOf(c answers.ExplainedContainer, r recommender.Resource) [][4]string {
+	row := func(name string, v answers.ExplainedValue) [4]string {
+		return [4]string{name, answers.OrNone(r, v.Current), answers.OrNone(r, v.Next), answers.OrNone(r, v.Target)}
 	}
 	request, limit := c.Values(r)
 	if limit.Current == nil && limit.Target == nil {
@@ -190,7 +187,7 @@ func historyOf(rec *v1alpha1.AttuneRecommendation) table {
 func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "Floors", Header: []string{"container", "resource", "amount", "reason", "learned"}}
 	for _, f := range rec.Status.Floors {
-		t.Rows = append(t.Rows, []string{f.Container, f.Resource, display.Readable(recommender.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
+		t.Rows = append(t.Rows, []string{f.Container, f.Resource, answers.Readable(recommender.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
 	}
 	return t
 }
@@ -216,15 +213,15 @@ func originalsOf(rec *v1alpha1.AttuneRecommendation) table {
 func sizes(of []v1alpha1.ContainerResources) string {
 	var all []string
 	for _, c := range of {
-		a := display.AmountsOf(podview.FromResources(c.Resources))
+		a := answers.AmountsOf(podview.FromResources(c.Resources))
 		var parts []string
 		for _, r := range recommender.Resources {
 			request, limit := a.Of(r)
 			if request != nil {
-				parts = append(parts, r.String()+" request "+display.OrNone(r, request))
+				parts = append(parts, r.String()+" request "+answers.OrNone(r, request))
 			}
 			if limit != nil {
-				parts = append(parts, r.String()+" limit "+display.OrNone(r, limit))
+				parts = append(parts, r.String()+" limit "+answers.OrNone(r, limit))
 			}
 		}
 		if parts == nil {
@@ -249,7 +246,7 @@ type Beside struct {
 	// Trails are what the containers had and were to have over time, by container, as far as the leader kept it.
 	Trails map[string]trail.Trail
 	// Saved is what the workload saves.
-	Saved *report.Entry
+	Saved *answers.SavingsEntry
 	// Settings are those of its policy, in the order of their paths.
 	Settings []policy.Field
 	// Events are those that this leader sent, newest first.
@@ -262,7 +259,7 @@ const mostSettings = 200
 // settingsOf has a row for each setting, as explain shows them.
 func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "Settings", Header: []string{"field", "value", "set by"}}
-	for _, setting := range explain.SettingsOf(fields, rec) {
+	for _, setting := range answers.SettingsOf(fields, rec) {
 		t.Rows = append(t.Rows, []string{setting.Field, orDash(setting.Value), setting.SetBy})
 	}
 	t.More = max(0, len(t.Rows)-mostSettings)

@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/ports"
 	"attune.io/attune/ui"
 )
@@ -35,7 +35,7 @@ type decisions struct {
 	// address is host and port on loopback.
 	address string
 	// decided returns a node's last decision; false: the node was not looked at.
-	decided func(node string) (decision.Node, bool)
+	decided func(node string) (answers.NodeAnswer, bool)
 	// leads is closed once this replica leads; leader returns the name of the pod that leads.
 	leads <-chan struct{}
 	// leader returns an empty name where the lease has no holder.
@@ -49,13 +49,13 @@ type decisions struct {
 func loopback(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().IsLoopback() || at.Port() == 0 {
-		return fmt.Errorf("--decisions-bind-address %q is not a port of a loopback address: use 127.0.0.1:%d, or leave it empty, which switches it off", address, decision.Port)
+		return fmt.Errorf("--decisions-bind-address %q is not a port of a loopback address: use 127.0.0.1:%d, or leave it empty, which switches it off", address, answers.DecisionsPort)
 	}
 	return nil
 }
 
 // addDecisions adds the listener and what notes sizes for its pages, unless it is switched off.
-func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (decision.Node, bool), shown pages) error {
+func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (answers.NodeAnswer, bool), shown pages) error {
 	if o.loops.decisionsAddress == "" {
 		return nil
 	}
@@ -73,10 +73,10 @@ func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (decis
 // leaderOf returns the pod that holds the lease; empty where that is not known.
 func leaderOf(ctx context.Context, reader client.Reader, namespace string) string {
 	lease := &coordinationv1.Lease{}
-	if err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: decision.LeaseName}, lease); err != nil {
+	if err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: answers.LeaseName}, lease); err != nil {
 		return ""
 	}
-	return decision.LeaderOf(lease)
+	return answers.LeaderOf(lease)
 }
 
 // NeedLeaderElection returns false: every replica listens, and one that does not lead answers which pod does.
@@ -103,7 +103,7 @@ func (d *decisions) Start(ctx context.Context) error {
 // handler answers mostQuestions of this machine at a time, and more with 429.
 func (d *decisions) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+decision.Path+"{name}", d.leading(d.answer))
+	mux.HandleFunc("GET "+answers.DecisionsPath+"{name}", d.leading(d.answer))
 	if d.pages != nil {
 		mux.Handle("GET /{$}", http.RedirectHandler(ui.Path, http.StatusFound))
 		mux.Handle("GET "+ui.Path, d.leading(d.pages.ServeHTTP))

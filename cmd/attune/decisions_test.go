@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 )
 
 func leading() <-chan struct{} {
@@ -29,8 +29,8 @@ func leading() <-chan struct{} {
 }
 
 // knows answers about the node worker.
-func knows(node string) (decision.Node, bool) {
-	return decision.Node{Node: node, Decided: &decision.Decided{Overcommitted: true}}, node == "worker"
+func knows(node string) (answers.NodeAnswer, bool) {
+	return answers.NodeAnswer{Node: node, Decided: &answers.NodeDecided{Overcommitted: true}}, node == "worker"
 }
 
 func nobody(context.Context) string { return "" }
@@ -75,7 +75,7 @@ func TestDecisions(t *testing.T) {
 	d := &decisions{decided: knows, leads: leading(), leader: nobody}
 	code, body := ask(d, http.MethodGet, "/nodes/worker")
 	require.Equal(t, http.StatusOK, code)
-	var got decision.Node
+	var got answers.NodeAnswer
 	require.NoError(t, json.Unmarshal([]byte(body), &got))
 	assert.Equal(t, "worker", got.Node)
 	assert.True(t, got.Decided.Overcommitted)
@@ -110,7 +110,7 @@ func TestLeaderOf(t *testing.T) {
 	reader := fake.NewClientBuilder().WithScheme(scheme).Build()
 	assert.Empty(t, leaderOf(t.Context(), reader, "attune-system"))
 	require.NoError(t, reader.Create(t.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "attune-system", Name: decision.LeaseName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "attune-system", Name: answers.LeaseName},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("attune-7c9-xyz_705ab4f5")},
 	}))
 	assert.Equal(t, "attune-7c9-xyz", leaderOf(t.Context(), reader, "attune-system"))
@@ -119,7 +119,7 @@ func TestLeaderOf(t *testing.T) {
 // Few are answered at a time; the next is told to come again.
 func TestDecisionsAreFewAtATime(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	slow := func(node string) (decision.Node, bool) {
+	slow := func(node string) (answers.NodeAnswer, bool) {
 		begun <- struct{}{}
 		<-end
 		return knows(node)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/usage"
@@ -39,7 +39,7 @@ var foreign = []string{"leader_election_master_status", "certwatcher_read_certif
 
 // rows have the values of the labels of every metric, in the order of the labels. A metric without labels has one empty row.
 var rows = map[string][][]string{
-	"leader_election_master_status":             {{decision.LeaseName}},
+	"leader_election_master_status":             {{answers.LeaseName}},
 	"certwatcher_read_certificate_total":        {{}},
 	"certwatcher_read_certificate_errors_total": {{}},
 

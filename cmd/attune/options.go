@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/certs"
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -176,7 +176,7 @@ func (o *webhookOptions) register(f *pflag.FlagSet) {
 func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the control loops on one replica only")
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the operator's own pod: where a process of it led, its next one leads on at once")
-	f.StringVar(&o.decisionsAddress, "decisions-bind-address", fmt.Sprintf("127.0.0.1:%d", decision.Port), "loopback address where the leader says what it decided about a node, for kubectl attune node; empty switches it off")
+	f.StringVar(&o.decisionsAddress, "decisions-bind-address", fmt.Sprintf("127.0.0.1:%d", answers.DecisionsPort), "loopback address where the leader says what it decided about a node, for kubectl attune node; empty switches it off")
 	f.BoolVar(&o.eviction, "eviction", false, "evict pods for policies that ask for it; the operator must have been granted to create pods/eviction")
 	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "time between two looks at a node where nothing happens (strategy Node)")
 	f.Var(&o.largestNode.cpu, "largest-node-cpu", "allocatable CPU of the largest node that node pools can add, for pools that scale from zero; 0: that of the nodes seen within the history window")

@@ -16,16 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/event/told"
-	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/inscope"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -50,7 +47,7 @@ type pages struct {
 	// kept is what this process has seen.
 	kept kept
 	// decided returns the node loop's last decision about a node; nil: the loop does not run.
-	decided func(node string) (decision.Node, bool)
+	decided func(node string) (answers.NodeAnswer, bool)
 	clock   clock.PassiveClock
 	// sized are the kinds of workloads in the caches.
 	sized workload.Sized
@@ -94,7 +91,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, 
 	if err != nil {
 		return ui.Explained{Problem: "The pods of the workload could not be read from the cache."}
 	}
-	answer, err := explain.Of(view, nil, p.now())
+	answer, err := answers.Explain(view, nil, p.now())
 	if err != nil {
 		return ui.Explained{Problem: err.Error()}
 	}
@@ -114,9 +111,9 @@ func (p pages) whole(ctx context.Context, cached *v1alpha1.AttuneRecommendation)
 
 // view is what a workload is explained by and its savings are computed from. Without a view of its pods there is an error too; a
 // workload that cannot be read is the zero value.
-func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings *policy.Settings) (savings.View, error) {
+func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings *policy.Settings) (answers.View, error) {
 	id := workload.IdentityOf(rec)
-	view := savings.View{Recommendation: rec, Settings: settings}
+	view := answers.View{Recommendation: rec, Settings: settings}
 	view.Workload, _, _ = owners.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
 	pods, err := owners.Pods(ctx, p.client, id)
 	view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })
@@ -174,7 +171,7 @@ func trailOf(rec *v1alpha1.AttuneRecommendation, container string) trail.Key {
 
 // Savings implements ui.Caches. It is what kubectl attune savings computes from the API server, by the same functions. The
 // settings of a policy are read once for the workloads of a namespace, which come one after the other.
-func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
+func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) answers.SavingsEntry {
 	known, namespace := map[string]*policy.Settings{}, ""
 	settings := func(rec *v1alpha1.AttuneRecommendation) *policy.Settings {
 		if namespace != rec.Namespace {
@@ -190,9 +187,9 @@ func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation)
 		known[key] = of
 		return of
 	}
-	return func(rec *v1alpha1.AttuneRecommendation) report.Entry {
+	return func(rec *v1alpha1.AttuneRecommendation) answers.SavingsEntry {
 		view, _ := p.view(ctx, rec, settings(rec)) // without pods the savings are those of the template
-		return report.Entry{View: view, Figures: view.Compute()}
+		return answers.SavingsEntry{View: view, Figures: view.Compute()}
 	}
 }
 
@@ -216,27 +213,27 @@ func (p pages) Nodes(ctx context.Context) (ui.Nodes, error) {
 
 // Node implements ui.Caches. As kubectl attune node does, it shows the last decision of the node loop, and what objects tell
 // where no pod shares the node.
-func (p pages) Node(ctx context.Context, name string) (decision.Node, bool, error) {
+func (p pages) Node(ctx context.Context, name string) (answers.NodeAnswer, bool, error) {
 	if p.decided == nil {
-		return decision.Node{}, false, nil
+		return answers.NodeAnswer{}, false, nil
 	}
 	node := &corev1.Node{}
 	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy); err != nil {
-		return decision.Node{}, false, client.IgnoreNotFound(err)
+		return answers.NodeAnswer{}, false, client.IgnoreNotFound(err)
 	}
 	if last, known := p.decided(name); known && len(last.Pods) > 0 {
 		return last, true, nil
 	}
 	list := &corev1.PodList{}
 	if err := p.client.List(ctx, list, client.MatchingFields{workload.PodsByNode: name}, client.UnsafeDisableDeepCopy); err != nil {
-		return decision.Node{}, false, fmt.Errorf("listing the pods of node %s for a page: %w", name, err)
+		return answers.NodeAnswer{}, false, fmt.Errorf("listing the pods of node %s for a page: %w", name, err)
 	}
 	pods := make([]*corev1.Pod, len(list.Items))
 	for i := range list.Items {
 		pods[i] = &list.Items[i]
 	}
 	var failed error
-	answer := decision.Stored(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+	answer := answers.StoredNode(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
 		rec, err := owners.Recommendation(ctx, p.client, pod)
 		if err != nil {
 			failed = err

@@ -18,12 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/event/told"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -56,9 +54,9 @@ func TestPagesSavings(t *testing.T) {
 	require.NoError(t, err)
 	sized, _, err := owners.Workload(t.Context(), p.client, p.sized, workload.IdentityOf(whole))
 	require.NoError(t, err)
-	view := savings.View{Recommendation: whole, Workload: sized, Settings: settings, Pods: []*corev1.Pod{podOf(t, p)}}
+	view := answers.View{Recommendation: whole, Workload: sized, Settings: settings, Pods: []*corev1.Pod{podOf(t, p)}}
 	got := p.Savings(t.Context())(cachedRec(t, p))
-	assert.Equal(t, report.RowOf(report.Entry{View: view, Figures: view.Compute()}, true), report.RowOf(got, true))
+	assert.Equal(t, answers.SavingsRowOf(answers.SavingsEntry{View: view, Figures: view.Compute()}, true), answers.SavingsRowOf(got, true))
 	assert.Equal(t, view.Compute(), got.Figures)
 	assert.Equal(t, policy.Pricing{CPUPerCoreHour: 0.03, Currency: "€"}, got.Settings.Pricing)
 	assert.EqualValues(t, 300, got.Figures.Potential[recommender.CPU], "500m to 200m of one pod")
@@ -101,20 +99,20 @@ func TestPagesNodes(t *testing.T) {
 	pod := podOf(t, p)
 	pod.Spec.NodeName = "worker"
 	require.NoError(t, writer(t, p).Update(t.Context(), pod))
-	decided := map[string]decision.Node{}
-	p.decided = func(name string) (decision.Node, bool) { n, known := decided[name]; return n, known }
+	decided := map[string]answers.NodeAnswer{}
+	p.decided = func(name string) (answers.NodeAnswer, bool) { n, known := decided[name]; return n, known }
 	all, err = p.Nodes(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, ui.Nodes{Names: []string{"another", "worker"}, At: p.now()}, all)
 	got, known, err := p.Node(t.Context(), "worker")
 	require.NoError(t, err)
 	require.True(t, known)
-	assert.Equal(t, decision.Pair{CPU: "500m", Memory: "1Gi"}, got.Others)
+	assert.Equal(t, answers.NodeAmounts{CPU: "500m", Memory: "1Gi"}, got.Others)
 	require.Len(t, got.Pods, 1)
 	assert.Equal(t, "shop/web-7c9f8d6b5-aaaaa", got.Pods[0].Name)
 	assert.False(t, got.Pods[0].Shares)
 
-	decided["worker"] = decision.Node{Node: "worker", Pods: []decision.Pod{{Name: "shop/other", Shares: true, Containers: []decision.Container{{Name: "app"}}}}, Decided: &decision.Decided{}}
+	decided["worker"] = answers.NodeAnswer{Node: "worker", Pods: []answers.NodePod{{Name: "shop/other", Shares: true, Containers: []answers.NodeContainer{{Name: "app"}}}}, Decided: &answers.NodeDecided{}}
 	got, known, err = p.Node(t.Context(), "worker")
 	require.NoError(t, err)
 	assert.True(t, known)

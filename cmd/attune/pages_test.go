@@ -19,9 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 	settingslookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/ui"
@@ -96,7 +95,7 @@ func TestPagesExplain(t *testing.T) {
 	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 	}}}}}
-	want, err := explain.Of(savings.View{
+	want, err := answers.Explain(answers.View{
 		Recommendation: whole, Settings: settings, Workload: workload.Workload{Template: &corev1.PodTemplateSpec{Spec: spec}},
 		Pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-7c9f8d6b5-aaaaa", Labels: map[string]string{"pod-template-hash": "7c9f8d6b5"}}, Spec: spec}},
 	}, nil, p.now())

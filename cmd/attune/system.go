@@ -22,8 +22,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/certs"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/argo"
-	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
@@ -135,7 +135,7 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 		Metrics:                             metricsserver.Options{BindAddress: switchedOff},
 		HealthProbeBindAddress:              switchedOff,
 		LeaderElection:                      c.loops.leaderElect,
-		LeaderElectionID:                    decision.LeaseName,
+		LeaderElectionID:                    answers.LeaseName,
 		LeaderElectionNamespace:             c.process.namespace,
 		LeaderElectionReleaseOnCancel:       true,
 		LeaderElectionResourceLockInterface: lock,
@@ -181,5 +181,5 @@ func newLock(o *Options, config *rest.Config) (resourcelock.Interface, error) {
 	}
 	holder := resourcelock.ResourceLockConfig{Identity: host + "_" + o.loops.podUID}
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
-	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.process.namespace, decision.LeaseName, holder, config, renewDeadline)
+	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.process.namespace, answers.LeaseName, holder, config, renewDeadline)
 }

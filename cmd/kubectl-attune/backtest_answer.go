@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 )
@@ -125,16 +125,16 @@ func (a backtestAnswer) Human(wide bool) (string, error) {
 }
 
 // backtestTable is an empty table of results, whose first column says what they are of.
-func backtestTable(of string) display.Table {
-	return display.Table{
+func backtestTable(of string) answers.Table {
+	return answers.Table{
 		Header:   []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY", "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY"},
 		OnlyWide: []string{"MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY"},
 	}
 }
 
 // backtestText is a table, and what it is about.
-func backtestText(t display.Table, wide bool, r backtestResult) (string, error) {
-	return answers.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays), nil
+func backtestText(t answers.Table, wide bool, r backtestResult) (string, error) {
+	return output.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays), nil
 }
 
 func (r backtestResult) row(name string) []string {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/cmd/kubectl-attune/connect"
+	"attune.io/attune/cmd/kubectl-attune/output"
 	"attune.io/attune/internal/inscope"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
@@ -93,7 +93,7 @@ func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []str
 		}
 	}
 	if len(l.of) == 0 {
-		return fmt.Errorf("there is no policy in %s that can be replayed: name one, or choose others with -n, -A or -l; kubectl attune status shows them", answers.Where(l.namespace))
+		return fmt.Errorf("there is no policy in %s that can be replayed: name one, or choose others with -n, -A or -l; kubectl attune status shows them", output.Where(l.namespace))
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
-	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/output"
 )
 
 // written are commands of a text: from "kubectl attune" to what ends one in a shell, in a sentence or on a line.
@@ -140,7 +140,7 @@ func TestTablesFitATerminal(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			if cells.MatchString(line) {
 				rows++
-				assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), answers.MostColumns, "%s: %s", name, line)
+				assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), output.MostColumns, "%s: %s", name, line)
 			}
 		}
 		assert.Greater(t, rows, 1, "%s has no table", name)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/output"
 )
 
 // newDiff makes the verb diff. Its finding is any difference, so that a CI job can keep manifests up to date.
@@ -31,7 +31,7 @@ func runDiff(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	answer := answers.NewDiff()
+	answer := output.NewDiff()
 	for _, one := range all {
 		// Without the template everything would differ, which would be a false finding.
 		if one.Workload.Template == nil {

@@ -22,7 +22,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/doctor"
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 )
 
 // newDoctor makes the verb doctor. Its finding is a problem.
@@ -115,7 +115,7 @@ func lookAt(ctx context.Context, c client.Client, scope doctor.Scope, version st
 // lease reads the one by which the operator's replicas choose their leader. That there is none is no error.
 func lease(ctx context.Context, c client.Client, operator string) (read doctor.Read[coordinationv1.Lease]) {
 	var one coordinationv1.Lease
-	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, &one)
+	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: answers.LeaseName}, &one)
 	if read.Err = client.IgnoreNotFound(err); err == nil {
 		read.Value = []coordinationv1.Lease{one}
 	}

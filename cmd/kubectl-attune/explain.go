@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/cmd/kubectl-attune/connect"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -18,7 +18,7 @@ import (
 
 // newExplain makes the verb explain, which takes either a workload or files.
 // Of a workload it needs the right to get its recommendation. Policy, template and pods add to the answer where
-// the user may read them. Of files it needs no cluster. The JSON of the answer is explain.Explanation.
+// the user may read them. Of files it needs no cluster. The JSON of the answer is answers.Explanation.
 func newExplain(env *environment) *cobra.Command {
 	var files offlineFlags
 	command := &cobra.Command{
@@ -69,7 +69,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 		return err
 	}
 	view.Pods = pods[workload.IdentityOf(view.Recommendation)]
-	answer, err := explain.Of(view, fields, env.now())
+	answer, err := answers.Explain(view, fields, env.now())
 	if err != nil {
 		return err
 	}
@@ -78,14 +78,14 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 }
 
 // drawUsage adds what the containers used in the last day, as far as the recommendation keeps it.
-func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers []explain.Container) {
-	kept, err := connect.Stored(rec, connect.Span{From: e.now().Add(-answers.SparklineSpan), To: e.now()})
+func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers []answers.ExplainedContainer) {
+	kept, err := connect.Stored(rec, connect.Span{From: e.now().Add(-output.SparklineSpan), To: e.now()})
 	if err != nil {
 		e.note("usage is not shown: %v", err)
 	}
 	for i := range containers {
 		for _, r := range recommender.Resources {
-			containers[i].Usage[r] = answers.Sparkline(kept[containers[i].Name].Samples, r, e.now(), e.utf8)
+			containers[i].Usage[r] = output.Sparkline(kept[containers[i].Name].Samples, r, e.now(), e.utf8)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
@@ -43,7 +43,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	if at.IsZero() {
 		at = lastSample(series)
 	}
-	answer := explain.Explanation{Containers: []explain.Container{}}
+	answer := answers.Explanation{Containers: []answers.ExplainedContainer{}}
 	for _, s := range series {
 		if settings.Resize.Excluded[s.ID] {
 			env.note("container %s is left out: the policy excludes it (excludedContainers)", s.ID)
@@ -61,7 +61,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			Now:       at,
 		}
 		input.Implausible = csvfile.InDay(s, dropped, at)
-		answer.Containers = append(answer.Containers, explain.Offline(input))
+		answer.Containers = append(answer.Containers, answers.ExplainOffline(input))
 	}
 	return env.print(answer)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 )
 
 const csvHeader = "series_id,timestamp,cpu_cores,memory_bytes\n"
@@ -53,11 +53,11 @@ func (f files) explain(args ...string) answer {
 }
 
 // containers explains to JSON and reads it back.
-func (f files) containers(args ...string) []explain.Container {
+func (f files) containers(args ...string) []answers.ExplainedContainer {
 	f.t.Helper()
 	got := f.explain(append(args, "-o", "json")...)
 	require.Equal(f.t, exitOK, got.code, got.errOut)
-	var decoded explain.Explanation
+	var decoded answers.Explanation
 	require.NoError(f.t, json.Unmarshal([]byte(got.out), &decoded))
 	return decoded.Containers
 }
@@ -306,7 +306,7 @@ func TestExplainDropsSamplesThatCannotBeTrue(t *testing.T) {
 	const policy = "apiVersion: attune.io/v1alpha1\nkind: AttunePolicy\nmetadata: {name: p, namespace: shop}\nspec:\n  targetRef: {kind: Deployment, name: web}\n" +
 		"  memory: {allowDecrease: true}\n"
 	const size = "cpu=500m,memory=512Mi"
-	reasons := func(c explain.Container) (out []string) {
+	reasons := func(c answers.ExplainedContainer) (out []string) {
 		for _, h := range c.Holds {
 			out = append(out, h.Resource+" "+h.Reason)
 		}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 )
 
 // newHistory makes the verb history.
@@ -87,7 +87,7 @@ func (r historyReport) Human(wide bool) (string, error) {
 	if len(r.History) == 0 {
 		return "", nil
 	}
-	t := display.Table{
+	t := answers.Table{
 		Header:   []string{"AGE", "NAMESPACE", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "RESULT", "REASON", "METHOD", "WORKLOAD"},
 		OnlyWide: []string{"METHOD", "WORKLOAD"},
 	}
@@ -102,5 +102,5 @@ func (r historyReport) Human(wide bool) (string, error) {
 		}
 		t.Add(when, e.Namespace, e.Pod, e.Container, e.Resource, e.From, e.To, e.Result, e.Reason, e.Method, string(e.Kind)+"/"+e.Workload)
 	}
-	return answers.Text(t, wide), nil
+	return output.Text(t, wide), nil
 }

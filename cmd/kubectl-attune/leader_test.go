@@ -14,52 +14,51 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/answers"
 )
 
 func ledBy(t *testing.T, cli cliTest, namespace, holder string) {
 	t.Helper()
 	require.NoError(t, cli.client.Create(t.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: decision.LeaseName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: answers.LeaseName},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(holder)},
 	}))
 }
 
-func amountsOf(cpu, memory, limit string) display.Amounts {
-	return display.Amounts{CPURequest: ptr.To(cpu), MemoryRequest: ptr.To(memory), MemoryLimit: ptr.To(limit)}
+func amountsOf(cpu, memory, limit string) answers.Amounts {
+	return answers.Amounts{CPURequest: ptr.To(cpu), MemoryRequest: ptr.To(memory), MemoryLimit: ptr.To(limit)}
 }
 
 // decidedNode is what a leader says of the node worker.
-func decidedNode() decision.Node {
+func decidedNode() answers.NodeAnswer {
 	share := amountsOf("508m", "200Mi", "440Mi")
-	container := func(holds, gets string, why ...decision.Why) []decision.Container {
-		return []decision.Container{{
+	container := func(holds, gets string, why ...answers.ShareReason) []answers.NodeContainer {
+		return []answers.NodeContainer{{
 			Name: "app", Holds: amountsOf(holds, "200Mi", "440Mi"), Wants: amountsOf("900m", "200Mi", "440Mi"), Gets: amountsOf(gets, "200Mi", "440Mi"),
-			Base: &display.Pair{CPU: ptr.To("400m"), Memory: ptr.To("150Mi")}, Peak: &display.Pair{CPU: ptr.To("800m"), Memory: ptr.To("200Mi")},
-			Share: &share, Why: why, Steps: []display.Step{{Resource: "cpu", Name: "base", Before: "0", After: "400m", Reason: "its base demand"}},
+			Base: &answers.Quantities{CPU: ptr.To("400m"), Memory: ptr.To("150Mi")}, Peak: &answers.Quantities{CPU: ptr.To("800m"), Memory: ptr.To("200Mi")},
+			Share: &share, Why: why, Steps: []answers.Step{{Resource: "cpu", Name: "base", Before: "0", After: "400m", Reason: "its base demand"}},
 		}}
 	}
-	return decision.Node{
-		Node: "worker", Allocatable: decision.Pair{CPU: "4", Memory: "8Gi"}, Others: decision.Pair{CPU: "100m", Memory: "70Mi"}, Available: decision.Pair{CPU: "3900m", Memory: "8122Mi"},
-		Pods: []decision.Pod{
-			{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []decision.Container{{
-				Name: "dns", Holds: display.Amounts{CPURequest: ptr.To("100m")}, Gets: display.Amounts{CPURequest: ptr.To("100m")},
+	return answers.NodeAnswer{
+		Node: "worker", Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Others: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
+		Pods: []answers.NodePod{
+			{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{
+				Name: "dns", Holds: answers.Amounts{CPURequest: ptr.To("100m")}, Gets: answers.Amounts{CPURequest: ptr.To("100m")},
 			}}},
 			{Name: "shop/web-7c9-aaaaa", Shares: true, Group: "shop/Deployment/web", Ranking: "Low", Containers: container("800m", "508m")},
 			{Name: "shop/web-7c9-bbbbb", Shares: true, Frozen: true, Group: "shop/Deployment/web", Ranking: "Never", Stays: "WorkloadPaused", Reason: "WorkloadPaused",
 				Message:    "it may not be changed now: WorkloadPaused",
-				Containers: container("800m", "800m", decision.Why{Resource: "cpu", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused"})},
+				Containers: container("800m", "800m", answers.ShareReason{Resource: "cpu", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused"})},
 			{Name: "shop/web-7c9-ccccc", Shares: true, Group: "shop/Deployment/web", Ranking: "Low",
-				Containers: container("800m", "800m", decision.Why{Resource: "cpu", Reason: "LoweredLately", Message: "its pod was lowered a while ago, and is not lowered again before 2026-03-02T12:10:00Z"})},
+				Containers: container("800m", "800m", answers.ShareReason{Resource: "cpu", Reason: "LoweredLately", Message: "its pod was lowered a while ago, and is not lowered again before 2026-03-02T12:10:00Z"})},
 		},
-		Evictions: []decision.Eviction{
+		Evictions: []answers.NodeEviction{
 			{Name: "shop/web-7c9-aaaaa", Ranking: "Low", Reason: "CPU does not fit: …"},
 			{Name: "shop/web-7c9-ccccc", Ranking: "Low", Reason: "CPU does not fit: …", Waits: true},
 		},
-		Decided: &decision.Decided{
-			At: testNow.Add(-42 * time.Second), Needed: decision.Pair{CPU: "1924m", Memory: "600Mi"}, Overcommitted: true,
-			Holders: []decision.Holder{{Name: "shop/web-7c9-bbbbb", Resource: "cpu", Above: "292m", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused"}},
+		Decided: &answers.NodeDecided{
+			At: testNow.Add(-42 * time.Second), Needed: answers.NodeAmounts{CPU: "1924m", Memory: "600Mi"}, Overcommitted: true,
+			Holders: []answers.NodeHolder{{Name: "shop/web-7c9-bbbbb", Resource: "cpu", Above: "292m", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused"}},
 		},
 	}
 }
@@ -137,7 +136,7 @@ func TestNodeWhereNobodyShares(t *testing.T) {
 	cli := nodeTest(t, interceptor.Funcs{})
 	ledBy(t, cli, "attune-system", "attune-7c9-xyz_1")
 	cli.pods = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		assert.NoError(t, json.NewEncoder(w).Encode(decision.Node{Node: "worker", Decided: &decision.Decided{At: testNow}}))
+		assert.NoError(t, json.NewEncoder(w).Encode(answers.NodeAnswer{Node: "worker", Decided: &answers.NodeDecided{At: testNow}}))
 	})
 	got := cli.run("node", "worker")
 	assert.Empty(t, got.errOut)

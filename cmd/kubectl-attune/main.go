@@ -25,7 +25,7 @@ import (
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/output"
 	"attune.io/attune/cmd/kubectl-attune/terminal"
 )
 
@@ -37,7 +37,7 @@ func main() {
 	if term.IsTerminal(int(os.Stdout.Fd())) && terminal.WantsColour(os.Getenv) {
 		streams.Out = colours
 	}
-	env := &environment{IOStreams: streams, now: time.Now, cluster: newKubeconfig(), asks: term.IsTerminal(int(os.Stdin.Fd())), utf8: answers.UTF8(os.Getenv)}
+	env := &environment{IOStreams: streams, now: time.Now, cluster: newKubeconfig(), asks: term.IsTerminal(int(os.Stdin.Fd())), utf8: output.UTF8(os.Getenv)}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		env.terminal = os.Stderr
 	}

@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/recommender/node"
 )
 
 // newNode makes the verb node.
 // With a name it asks the leader (package connect) and falls back to the API server. With
-// --file it computes the shares itself (package answers) and needs no cluster.
+// --file it computes the shares itself (package output) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
 	command := &cobra.Command{
@@ -68,7 +68,7 @@ func shareFile(env *environment, path string) error {
 	// One Sharer for both calls: Explain describes the result of the last Share.
 	var sharer node.Sharer
 	result := sharer.Share(demands.Available, demands.Pods)
-	return env.print(answers.NewNodeFile(demands, result, sharer.Explain))
+	return env.print(output.NewNodeFile(demands, result, sharer.Explain))
 }
 
 // podsByNode is the field by which the API server selects pods.
@@ -84,7 +84,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	// The leader is asked first: it alone knows what was granted, and why.
 	answer, err := askLeader(ctx, env, c, operator, name)
 	if err == nil && len(answer.Pods) > 0 {
-		return env.print(answers.LiveNode{Node: answer, Now: env.now()})
+		return env.print(output.LiveNode{NodeAnswer: answer, Now: env.now()})
 	}
 	live, found := storedNode(ctx, c, name)
 	if found != nil {
@@ -93,50 +93,50 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	if err != nil {
 		env.note("grants are not shown: %s", plain(err))
 	}
-	return env.print(answers.LiveNode{Node: live, Now: env.now()})
+	return env.print(output.LiveNode{NodeAnswer: live, Now: env.now()})
 }
 
 // storedNode reads a node, its pods and all recommendations from the API server.
 // It needs the rights to get nodes, and to list pods and recommendations in all namespaces.
-func storedNode(ctx context.Context, c client.Client, name string) (decision.Node, error) {
+func storedNode(ctx context.Context, c client.Client, name string) (answers.NodeAnswer, error) {
 	node := &corev1.Node{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		if apierrors.IsNotFound(err) {
-			return decision.Node{}, fmt.Errorf("node %s does not exist: kubectl get nodes lists those that do", name)
+			return answers.NodeAnswer{}, fmt.Errorf("node %s does not exist: kubectl get nodes lists those that do", name)
 		}
-		return decision.Node{}, fmt.Errorf("reading node %s: %w", name, err)
+		return answers.NodeAnswer{}, fmt.Errorf("reading node %s: %w", name, err)
 	}
 	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods, client.MatchingFields{podsByNode: name}); err != nil {
-		return decision.Node{}, fmt.Errorf("listing the pods of node %s: %w", name, err)
+		return answers.NodeAnswer{}, fmt.Errorf("listing the pods of node %s: %w", name, err)
 	}
 	recommendations := &v1alpha1.AttuneRecommendationList{}
 	if err := c.List(ctx, recommendations); err != nil {
-		return decision.Node{}, fmt.Errorf("listing the recommendations: %w", err)
+		return answers.NodeAnswer{}, fmt.Errorf("listing the recommendations: %w", err)
 	}
-	return answers.StoredNode(node, pods.Items, recommendations.Items), nil
+	return output.StoredNode(node, pods.Items, recommendations.Items), nil
 }
 
 // askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is
 // the operator's namespace. The error is one sentence; the caller then shows what the API server knows.
-func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (decision.Node, error) {
+func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (answers.NodeAnswer, error) {
 	// The lease names the pod, so that exactly one pod has to be asked.
 	pod, err := leader(ctx, c, operator)
 	if err != nil {
-		return decision.Node{}, err
+		return answers.NodeAnswer{}, err
 	}
-	said, err := env.cluster.FetchPod(ctx, operator, pod, decision.Port, decision.Path+url.PathEscape(node))
+	said, err := env.cluster.FetchPod(ctx, operator, pod, answers.DecisionsPort, answers.DecisionsPath+url.PathEscape(node))
 	if err != nil {
-		return decision.Node{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
+		return answers.NodeAnswer{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
 	}
 	// A replica that has just lost the lease answers with a sentence that names the new leader.
 	if said.Status != http.StatusOK {
-		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said.Line())
+		return answers.NodeAnswer{}, fmt.Errorf("pod %s says: %s", pod, said.Line())
 	}
-	var answer decision.Node
+	var answer answers.NodeAnswer
 	// An answer without Decided is valid JSON of something else, or of another version.
 	if err := json.Unmarshal(said.Body, &answer); err != nil || answer.Decided == nil {
-		return decision.Node{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
+		return answers.NodeAnswer{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
 	}
 	return answer, nil
 }
@@ -146,14 +146,14 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 // or which right is missing.
 func leader(ctx context.Context, c client.Client, operator string) (string, error) {
 	lease := &coordinationv1.Lease{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, lease)
+	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: answers.LeaseName}, lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("there is no lease %s in namespace %s: say where the operator is with --operator-namespace", decision.LeaseName, operator)
+		return "", fmt.Errorf("there is no lease %s in namespace %s: say where the operator is with --operator-namespace", answers.LeaseName, operator)
 	case err != nil:
 		return "", fmt.Errorf("looking for the leader: %w", err)
 	}
-	if pod := decision.LeaderOf(lease); pod != "" {
+	if pod := answers.LeaderOf(lease); pod != "" {
 		return pod, nil
 	}
 	return "", errors.New("no replica of the operator leads at the moment")

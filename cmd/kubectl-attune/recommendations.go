@@ -10,11 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/internal/display"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -92,22 +90,22 @@ type recommendation struct {
 	// Replicas is spec.replicas; 0 where the workload does not exist or cannot be read.
 	Replicas int32 `json:"replicas"`
 	// Current are the requests and limits of the template.
-	Current explain.Amounts `json:"current"`
+	Current answers.Amounts `json:"current"`
 	// Target is the recommended size.
-	Target explain.Amounts `json:"target"`
+	Target answers.Amounts `json:"target"`
 	// Confidence is from 0 to 1.
 	Confidence float64 `json:"confidence"`
 	// DataPoints are the steps of history with data.
 	DataPoints int `json:"dataPoints"`
 	// Savings of requests if the target were applied to all replicas: negative where the target is more, nil where template
 	// or target has no request.
-	Savings display.Pair `json:"savings"`
+	Savings answers.Quantities `json:"savings"`
 	// Holds are the reasons for which a resource is left as it is.
-	Holds []explain.Hold `json:"holds"`
+	Holds []answers.Hold `json:"holds"`
 }
 
 // add appends the rows of one workload.
-// The containers of the explanation and of the recommendation are in the same order (explain.Of).
+// The containers of the explanation and of the recommendation are in the same order (answers.Explain).
 func (r *recommendationReport) add(from explained) {
 	// A workload that cannot be read has no template: Current is then empty, and Savings are nil.
 	rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)
@@ -121,7 +119,7 @@ func (r *recommendationReport) add(from explained) {
 			Policy:     policy.NameOf(rec.Spec.Policy),
 			Mode:       rec.Spec.Mode,
 			Replicas:   from.Workload.Replicas,
-			Current:    display.AmountsOf(template[c.Name]),
+			Current:    answers.AmountsOf(template[c.Name]),
 			Target:     c.Target,
 			Confidence: c.Confidence,
 			DataPoints: c.DataPoints,
@@ -132,10 +130,10 @@ func (r *recommendationReport) add(from explained) {
 }
 
 // savedBy compares two sizes for both resources, by the formula of the policy's status.
-func savedBy(current, target recommender.Size, replicas int32) (all display.Pair) {
+func savedBy(current, target recommender.Size, replicas int32) (all answers.Quantities) {
 	for r, to := range [2]**string{recommender.CPU: &all.CPU, recommender.Memory: &all.Memory} {
-		if saved, known := savings.Of(current[r].Request, target[r].Request, replicas); known {
-			*to = new(savings.Format(recommender.Resource(r), saved))
+		if saved, known := answers.SavedOf(current[r].Request, target[r].Request, replicas); known {
+			*to = new(answers.FormatSaved(recommender.Resource(r), saved))
 		}
 	}
 	return all
@@ -147,7 +145,7 @@ func (r recommendationReport) Human(wide bool) (string, error) {
 	if len(r.Recommendations) == 0 {
 		return "", nil
 	}
-	t := display.Table{
+	t := answers.Table{
 		Header: []string{
 			"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD", "CONFIDENCE", "CPU SAVED", "MEMORY SAVED",
 			"CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY",
@@ -158,18 +156,18 @@ func (r recommendationReport) Human(wide bool) (string, error) {
 	for _, rec := range r.Recommendations {
 		t.Add(
 			rec.Namespace, string(rec.Kind)+"/"+rec.Workload, rec.Container,
-			display.Cell(cpu, rec.Current.CPURequest), display.Cell(cpu, rec.Target.CPURequest),
-			display.Cell(memory, rec.Current.MemoryRequest), display.Cell(memory, rec.Target.MemoryRequest), heldWords(rec.Holds),
-			strconv.FormatFloat(rec.Confidence, 'f', 2, 64), display.Cell(cpu, rec.Savings.CPU), display.Cell(memory, rec.Savings.Memory),
-			display.Cell(cpu, rec.Current.CPULimit), display.Cell(cpu, rec.Target.CPULimit),
-			display.Cell(memory, rec.Current.MemoryLimit), display.Cell(memory, rec.Target.MemoryLimit),
+			answers.Cell(cpu, rec.Current.CPURequest), answers.Cell(cpu, rec.Target.CPURequest),
+			answers.Cell(memory, rec.Current.MemoryRequest), answers.Cell(memory, rec.Target.MemoryRequest), heldWords(rec.Holds),
+			strconv.FormatFloat(rec.Confidence, 'f', 2, 64), answers.Cell(cpu, rec.Savings.CPU), answers.Cell(memory, rec.Savings.Memory),
+			answers.Cell(cpu, rec.Current.CPULimit), answers.Cell(cpu, rec.Target.CPULimit),
+			answers.Cell(memory, rec.Current.MemoryLimit), answers.Cell(memory, rec.Target.MemoryLimit),
 			strconv.Itoa(rec.DataPoints), strconv.Itoa(int(rec.Replicas)), string(rec.Mode), rec.Policy)
 	}
-	return answers.Text(t, wide), nil
+	return output.Text(t, wide), nil
 }
 
 // heldWords joins the holds for one cell, such as memory:AllowDecrease.
-func heldWords(holds []explain.Hold) string {
+func heldWords(holds []answers.Hold) string {
 	words := make([]string, len(holds))
 	for i, hold := range holds {
 		words[i] = hold.Resource + ":" + hold.Reason
@@ -189,10 +187,10 @@ func (r reach) printKRR(ctx context.Context, all []explained) error {
 	if err != nil {
 		return err
 	}
-	var containers []answers.KRRContainer
+	var containers []output.KRRContainer
 	for _, from := range all {
 		rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)
-		id, whole := workload.IdentityOf(rec), answers.KRRHolds(rec, from.Workload, from.Settings)
+		id, whole := workload.IdentityOf(rec), output.KRRHolds(rec, from.Workload, from.Settings)
 		if from.Workload.Template == nil && read[id.Kind] {
 			continue
 		}
@@ -202,7 +200,7 @@ func (r reach) printKRR(ctx context.Context, all []explained) error {
 		}
 		slices.Sort(names)
 		for i, c := range from.answer.Containers {
-			container := answers.KRRContainer{
+			container := output.KRRContainer{
 				Namespace: id.Namespace, Kind: string(id.Kind), Workload: id.Name, Name: c.Name, Pods: names,
 				Labels: from.Workload.Labels, Annotations: from.Workload.Annotations,
 				Target: podview.FromResources(rec.Spec.Containers[i].Target), Holds: append(whole[:len(whole):len(whole)], c.Holds...),
@@ -213,5 +211,5 @@ func (r reach) printKRR(ctx context.Context, all []explained) error {
 			containers = append(containers, container)
 		}
 	}
-	return r.env.print(answers.NewKRR(r.env.cluster.Context(), containers))
+	return r.env.print(output.NewKRR(r.env.cluster.Context(), containers))
 }

@@ -8,10 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/savings/removable"
-	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 )
@@ -26,7 +24,7 @@ func newSavings(env *environment) *cobra.Command {
 		Long: "Show what is saved: by the sizes of running pods (realised), and by targets that are not applied yet (potential).\n" +
 			"With -A it estimates how many nodes could be removed.\n\n" +
 			"Both are requests, over all replicas; negative ones are growth. What is held or skipped is not counted, and the answer\n" +
-			"says how much that is. " + report.Autoscaler + "\n" +
+			"says how much that is. " + answers.NodeAutoscalerText + "\n" +
 			"Prices are the costPricing of AttuneDefaults, for a month of 730 hours. There is no finding.",
 		Example:           "  kubectl attune savings -A\n  kubectl attune savings deployment/web -o wide",
 		ValidArgsFunction: env.completesWorkloads(0),
@@ -44,10 +42,10 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	entries, figures := make([]report.Entry, len(views)), map[*corev1.Pod]savings.Figures{}
+	entries, figures := make([]answers.SavingsEntry, len(views)), map[*corev1.Pod]answers.SavingsFigures{}
 	for i, view := range views {
 		view.Pods = pods[workload.IdentityOf(view.Recommendation)]
-		entries[i] = report.Entry{View: view, Figures: view.Compute()}
+		entries[i] = answers.SavingsEntry{View: view, Figures: view.Compute()}
 		for _, pod := range view.Pods {
 			figures[pod] = view.OfPod(pod)
 		}
@@ -55,7 +53,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	if len(entries) == 0 {
 		env.note("there is no recommendation to compare with: kubectl attune status shows the policies")
 	}
-	answer := answers.Savings{Report: report.New(entries, pods != nil)}
+	answer := output.Savings{SavingsReport: answers.NewSavingsReport(entries, pods != nil)}
 	if pods != nil && env.scope.all && env.scope.selector == "" && len(args) == 0 {
 		if answer.Nodes, err = r.removableNodes(ctx, all, figures); err != nil {
 			return err
@@ -66,7 +64,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 
 // removableNodes counts the nodes. pods are all of the cluster, figures those of the pods that are sized. nil: the user may
 // not list the nodes, which a note says.
-func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures map[*corev1.Pod]savings.Figures) (*answers.Nodes, error) {
+func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures map[*corev1.Pod]answers.SavingsFigures) (*output.Nodes, error) {
 	var list corev1.NodeList
 	err := r.List(ctx, &list)
 	if apierrors.IsForbidden(err) {
@@ -83,13 +81,15 @@ func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures m
 	for i := range list.Items {
 		nodes[i] = &list.Items[i]
 	}
-	count := func(less func(savings.Figures) savings.Pair) int {
-		return removable.Nodes(nodes, pods, func(pod *corev1.Pod) savings.Pair { return less(figures[pod]) })
+	count := func(less func(answers.SavingsFigures) answers.SavedAmounts) int {
+		return answers.RemovableNodes(nodes, pods, func(pod *corev1.Pod) answers.SavedAmounts { return less(figures[pod]) })
 	}
-	return &answers.Nodes{
+	return &output.Nodes{
 		Nodes:     len(nodes),
-		Removable: count(func(savings.Figures) savings.Pair { return savings.Pair{} }),
-		Before:    count(func(f savings.Figures) savings.Pair { return savings.Pair{-f.Realised[0], -f.Realised[1]} }),
-		Potential: count(func(f savings.Figures) savings.Pair { return f.Potential }),
+		Removable: count(func(answers.SavingsFigures) answers.SavedAmounts { return answers.SavedAmounts{} }),
+		Before: count(func(f answers.SavingsFigures) answers.SavedAmounts {
+			return answers.SavedAmounts{-f.Realised[0], -f.Realised[1]}
+		}),
+		Potential: count(func(f answers.SavingsFigures) answers.SavedAmounts { return f.Potential }),
 	}, nil
 }

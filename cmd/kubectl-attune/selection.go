@@ -15,11 +15,10 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/nearest"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 )
 
@@ -146,7 +145,7 @@ func (r reach) templates(ctx context.Context) (workloads, error) {
 
 // views reads what the selected workloads are explained and judged by, without their pods. Settings are read once for each
 // policy, templates once for each kind.
-func (e *environment) views(ctx context.Context, arguments []string) (r reach, all []savings.View, err error) {
+func (e *environment) views(ctx context.Context, arguments []string) (r reach, all []answers.View, err error) {
 	if r, err = e.recommendations(ctx, arguments); err != nil {
 		return r, nil, err
 	}
@@ -154,9 +153,9 @@ func (e *environment) views(ctx context.Context, arguments []string) (r reach, a
 	if err != nil {
 		return r, nil, err
 	}
-	all = make([]savings.View, len(r.recs))
+	all = make([]answers.View, len(r.recs))
 	for i := range r.recs {
-		all[i] = savings.View{Recommendation: &r.recs[i], Workload: templates[workload.IdentityOf(&r.recs[i])]}
+		all[i] = answers.View{Recommendation: &r.recs[i], Workload: templates[workload.IdentityOf(&r.recs[i])]}
 		if all[i].Settings, err = r.settings(ctx, &r.recs[i]); err != nil {
 			return r, nil, err
 		}
@@ -166,9 +165,9 @@ func (e *environment) views(ctx context.Context, arguments []string) (r reach, a
 
 // explained is a workload's recommendation, compared with the pod template.
 type explained struct {
-	savings.View
+	answers.View
 	// answer has the same containers in the same order as the recommendation.
-	answer explain.Explanation
+	answer answers.Explanation
 }
 
 // explainSelected explains the recommendations of the named workloads, else of every workload in scope, against
@@ -181,7 +180,7 @@ func (e *environment) explainSelected(ctx context.Context, arguments []string) (
 	all := make([]explained, len(views))
 	for i, view := range views {
 		all[i].View = view
-		if all[i].answer, err = explain.Of(view, nil, e.now()); err != nil {
+		if all[i].answer, err = answers.Explain(view, nil, e.now()); err != nil {
 			return r, nil, err
 		}
 	}

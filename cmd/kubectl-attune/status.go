@@ -15,9 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/internal/display"
-	"attune.io/attune/internal/held"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/inscope"
 )
 
@@ -66,7 +65,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	// The report is printed before the finding is returned: a CI job shows it in its log.
 	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
 	if len(report.Policies) == 0 {
-		env.note("there is no AttunePolicy in %s", answers.Where(r.namespace))
+		env.note("there is no AttunePolicy in %s", output.Where(r.namespace))
 	}
 	if err := env.print(report); err != nil {
 		return err
@@ -101,9 +100,9 @@ type policyStatus struct {
 	// Workloads are the counts of the policy's status; zeros until the operator has looked at it.
 	Workloads v1alpha1.WorkloadCounts `json:"workloads"`
 	// Readiness is that of the condition Ready. A policy that needs a person is a finding.
-	held.Readiness
+	answers.Readiness
 	// Held is what is left as it is under the policy; never nil.
-	Held []held.Thing `json:"held"`
+	Held []answers.Blocked `json:"held"`
 	// Savings are those of the policy's status; nil where it has none.
 	Savings *v1alpha1.Savings `json:"savings,omitempty"`
 
@@ -132,14 +131,14 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		Name:      policy.Name,
 		Mode:      string(policy.Status.Mode),
 		Workloads: ptr.Deref(policy.Status.Workloads, v1alpha1.WorkloadCounts{}),
-		Readiness: held.ReadinessOf(policy, now),
-		Held:      held.ByPolicy(policy),
+		Readiness: answers.ReadinessOf(policy, now),
+		Held:      answers.BlockedOfPolicy(policy),
 		Savings:   policy.Status.Savings,
 		age:       duration.HumanDuration(now.Sub(policy.CreationTimestamp.Time)),
 	}
 	for i := range recs {
 		if inscope.SizedBy(&recs[i], policy) {
-			s.Held = append(s.Held, held.ByWorkload(&recs[i])...)
+			s.Held = append(s.Held, answers.BlockedOfWorkload(&recs[i])...)
 		}
 	}
 	return s
@@ -160,12 +159,12 @@ func (r statusReport) Human(wide bool) (string, error) {
 	if len(r.Policies) == 0 {
 		return "", nil
 	}
-	return answers.Text(r.policies(), wide) + answers.Below(r.held(), wide), nil
+	return output.Text(r.policies(), wide) + output.Below(r.held(), wide), nil
 }
 
 // policies is the table of the policies.
-func (r statusReport) policies() display.Table {
-	t := display.Table{
+func (r statusReport) policies() answers.Table {
+	t := answers.Table{
 		Header:   []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE", "CPU SAVED", "MEM SAVED", "MESSAGE"},
 		OnlyWide: []string{"CPU SAVED", "MEM SAVED", "MESSAGE"},
 	}
@@ -182,8 +181,8 @@ func (r statusReport) policies() display.Table {
 }
 
 // held is the table of what is held.
-func (r statusReport) held() display.Table {
-	t := display.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
+func (r statusReport) held() answers.Table {
+	t := answers.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {
 		for _, h := range s.Held {
 			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), h.Workload, h.Container, h.Resource, h.Reason, h.Message)

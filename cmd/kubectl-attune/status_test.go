@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/answers"
 )
 
 func policyWith(age time.Duration, conditions ...metav1.Condition) v1alpha1.AttunePolicy {
@@ -35,8 +35,8 @@ func TestStatusFindsWhatNeedsAPerson(t *testing.T) {
 		"ready":                {policyWith(time.Hour, ready("True", v1alpha1.ReasonMonitoring)), false},
 		"too little data":      {policyWith(time.Hour, ready("False", v1alpha1.ReasonInsufficientData)), false},
 		"paused":               {policyWith(time.Hour, ready("False", v1alpha1.ReasonPaused)), false},
-		"just made":            {policyWith(held.UnseenGrace), false},
-		"never looked at":      {policyWith(held.UnseenGrace + time.Second), true},
+		"just made":            {policyWith(answers.UnseenGrace), false},
+		"never looked at":      {policyWith(answers.UnseenGrace + time.Second), true},
 		"invalid":              {policyWith(time.Hour, ready("False", v1alpha1.ReasonInvalidConfig)), true},
 		"stale":                {policyWith(time.Hour, ready("False", v1alpha1.ReasonStaleData)), true},
 		"no usage source":      {policyWith(time.Hour, ready("False", v1alpha1.ReasonPrometheusUnavailable)), true},
@@ -76,15 +76,15 @@ func TestStatusHoldsOfAPausedWorkload(t *testing.T) {
 			Conditions: []metav1.Condition{condition(v1alpha1.ConditionDegraded, "True", v1alpha1.ReasonHighRevertRate), condition(v1alpha1.ConditionResizeBlocked, "False", "NotBlocked")},
 		},
 	}
-	assert.Equal(t, []held.Thing{
+	assert.Equal(t, []answers.Blocked{
 		{Workload: "StatefulSet/db", Reason: "Paused", Message: "another writer resized db-0 twice"},
 		{Workload: "StatefulSet/db", Reason: "HighRevertRate"},
-	}, held.ByWorkload(&rec))
+	}, answers.BlockedOfWorkload(&rec))
 
 	rec.Status = v1alpha1.AttuneRecommendationStatus{Phase: v1alpha1.PhasePaused}
-	assert.Equal(t, []held.Thing{
+	assert.Equal(t, []answers.Blocked{
 		{Workload: "StatefulSet/db", Reason: "Paused", Message: "its annotation attune.io/paused or attune.io/undo, or spec.paused of its policy or of the defaults"},
-	}, held.ByWorkload(&rec))
+	}, answers.BlockedOfWorkload(&rec))
 }
 
 func TestStatusTellsPoliciesOfOneNameApart(t *testing.T) {

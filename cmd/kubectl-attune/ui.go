@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/cmd/kubectl-attune/connect"
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 )
 
 // newUI makes the verb ui.
@@ -43,7 +43,7 @@ func (e *environment) page(ctx context.Context, operator, path string) (answer c
 	}
 	pod, err := leader(ctx, c, operator)
 	if err == nil {
-		answer, err = e.cluster.FetchPod(ctx, operator, pod, decision.Port, path)
+		answer, err = e.cluster.FetchPod(ctx, operator, pod, answers.DecisionsPort, path)
 	}
 	if err != nil {
 		err = fmt.Errorf("asking the leader, which takes the rights to get leases and to create pods/portforward in namespace %s: %w", operator, plain(err))

@@ -20,9 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/board"
-	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -31,9 +30,9 @@ import (
 )
 
 // answered is what is said of a pod after a look at its node.
-func answered(s *scene, name string) decision.Pod {
+func answered(s *scene, name string) answers.NodePod {
 	answer := s.look(s.share(always)).answer()
-	i := slices.IndexFunc(answer.Pods, func(p decision.Pod) bool { return p.Name == name })
+	i := slices.IndexFunc(answer.Pods, func(p answers.NodePod) bool { return p.Name == name })
 	return answer.Pods[i]
 }
 
@@ -52,10 +51,10 @@ func TestAnswer(t *testing.T) {
 	s.recommendations["a"].Spec.Containers[0].Target = podview.ToResources(size(3000, 64, 128))
 	answer := s.look(s.share(always)).answer()
 	assert.Equal(t, "node-1", answer.Node)
-	assert.Equal(t, decision.Pair{CPU: "5", Memory: "1Gi"}, answer.Allocatable)
-	assert.Equal(t, decision.Pair{CPU: "0", Memory: "64Mi"}, answer.Others)
-	assert.Equal(t, decision.Pair{CPU: "5", Memory: "960Mi"}, answer.Available)
-	assert.Equal(t, &decision.Decided{At: noon, Needed: decision.Pair{CPU: "5", Memory: "192Mi"}, Holders: []decision.Holder{}}, answer.Decided)
+	assert.Equal(t, answers.NodeAmounts{CPU: "5", Memory: "1Gi"}, answer.Allocatable)
+	assert.Equal(t, answers.NodeAmounts{CPU: "0", Memory: "64Mi"}, answer.Others)
+	assert.Equal(t, answers.NodeAmounts{CPU: "5", Memory: "960Mi"}, answer.Available)
+	assert.Equal(t, &answers.NodeDecided{At: noon, Needed: answers.NodeAmounts{CPU: "5", Memory: "192Mi"}, Holders: []answers.NodeHolder{}}, answer.Decided)
 	require.Len(t, answer.Pods, 4)
 	a := answer.Pods[0]
 	assert.Equal(t, "shop/a shop/Deployment/a Low", a.Name+" "+a.Group+" "+a.Ranking)
@@ -64,25 +63,25 @@ func TestAnswer(t *testing.T) {
 	assert.Equal(t, "app", c.Name)
 	assert.Equal(t, text("3"), c.Holds.CPURequest)
 	assert.Equal(t, text("3"), c.Wants.CPURequest)
-	assert.Equal(t, display.Amounts{CPURequest: text("2"), MemoryRequest: text("64Mi"), MemoryLimit: text("128Mi")}, c.Gets)
+	assert.Equal(t, answers.Amounts{CPURequest: text("2"), MemoryRequest: text("64Mi"), MemoryLimit: text("128Mi")}, c.Gets)
 	assert.Equal(t, &c.Gets, c.Share)
-	assert.Equal(t, &display.Pair{CPU: text("1"), Memory: text("64Mi")}, c.Base)
-	assert.Equal(t, &display.Pair{CPU: text("3"), Memory: text("64Mi")}, c.Peak)
+	assert.Equal(t, &answers.Quantities{CPU: text("1"), Memory: text("64Mi")}, c.Base)
+	assert.Equal(t, &answers.Quantities{CPU: text("3"), Memory: text("64Mi")}, c.Peak)
 	assert.Empty(t, c.Why)
 	require.NotEmpty(t, c.Steps)
-	assert.Equal(t, display.Step{Resource: "cpu", Name: "base", Before: "0", After: "1", Reason: "its base demand"}, c.Steps[0])
+	assert.Equal(t, answers.Step{Resource: "cpu", Name: "base", Before: "0", After: "1", Reason: "its base demand"}, c.Steps[0])
 	assert.Contains(t, c.Steps[1].Reason, "the node reserves 2, the spike of shop/Deployment/a")
 	other := answer.Pods[3]
-	assert.Equal(t, decision.Pod{Name: "shop/other", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []decision.Container{{
-		Name: "app", Holds: display.Amounts{MemoryRequest: text("64Mi")}, Gets: display.Amounts{MemoryRequest: text("64Mi")},
+	assert.Equal(t, answers.NodePod{Name: "shop/other", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{
+		Name: "app", Holds: answers.Amounts{MemoryRequest: text("64Mi")}, Gets: answers.Amounts{MemoryRequest: text("64Mi")},
 	}}}, other)
 }
 
 // Why a pod of 3 CPUs whose share is 2 is not lowered now, and others not raised.
 func TestAnswerSaysWhy(t *testing.T) {
 	const a = "shop/a"
-	why := func(resource, reason, message string) decision.Why {
-		return decision.Why{Resource: resource, Reason: reason, Message: message}
+	why := func(resource, reason, message string) answers.ShareReason {
+		return answers.ShareReason{Resource: resource, Reason: reason, Message: message}
 	}
 	for name, c := range map[string]struct {
 		edit    func(*scene)
@@ -90,7 +89,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 		frozen  string
 		message string
 		gets    string
-		why     []decision.Why
+		why     []answers.ShareReason
 	}{
 		"a gate holds it": {
 			edit: func(s *scene) {
@@ -98,13 +97,13 @@ func TestAnswerSaysWhy(t *testing.T) {
 					return map[types.UID]string{"a": "WorkloadPaused"}[uid]
 				}
 			}, of: a, frozen: "WorkloadPaused", message: "it may not be changed now: WorkloadPaused", gets: "3",
-			why: []decision.Why{why("cpu", "Frozen", "it may not be changed now: WorkloadPaused")},
+			why: []answers.ShareReason{why("cpu", "Frozen", "it may not be changed now: WorkloadPaused")},
 		},
 		"its last resize is watched": {
 			edit: func(s *scene) {
 				s.recommendations["a"].Status.Records = []v1alpha1.ResizeRecord{{PodUID: "a", Phase: v1alpha1.RecordWatching}}
 			}, of: a, frozen: "ResizeUnderway", message: "its last resize is under way or watched", gets: "3",
-			why: []decision.Why{why("cpu", "Frozen", "its last resize is under way or watched")},
+			why: []answers.ShareReason{why("cpu", "Frozen", "its last resize is under way or watched")},
 		},
 		"it was lowered a while ago": {
 			edit: func(s *scene) {
@@ -112,7 +111,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 					return map[types.UID]changes{"a": {lowered: noon.Add(-5 * time.Minute)}}[uid]
 				}
 			}, of: a, gets: "3",
-			why: []decision.Why{why("cpu", "LoweredLately", "its pod was lowered a while ago, and is not lowered again before 2026-03-01T12:10:00Z")},
+			why: []answers.ShareReason{why("cpu", "LoweredLately", "its pod was lowered a while ago, and is not lowered again before 2026-03-01T12:10:00Z")},
 		},
 		"it was resized a moment ago": {
 			edit: func(s *scene) {
@@ -120,7 +119,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 					return map[types.UID]changes{"a": {resized: noon.Add(-5 * time.Minute)}}[uid]
 				}
 			}, of: a, frozen: "ResizedLately", message: "it was resized a moment ago: a pod is resized at most every 8m0s", gets: "3",
-			why: []decision.Why{why("cpu", "Frozen", "it was resized a moment ago: a pod is resized at most every 8m0s")},
+			why: []answers.ShareReason{why("cpu", "Frozen", "it was resized a moment ago: a pod is resized at most every 8m0s")},
 		},
 		"it was resized a while ago": {
 			edit: func(s *scene) {
@@ -129,24 +128,24 @@ func TestAnswerSaysWhy(t *testing.T) {
 					return map[types.UID]changes{"a": {resized: noon.Add(-30 * time.Minute)}}[uid]
 				}
 			}, of: a, gets: "3",
-			why: []decision.Why{why("cpu", "ResizedLately", "its pod was resized a while ago, and holds what it always needs; it follows its share again from 2026-03-01T13:00:00Z on")},
+			why: []answers.ShareReason{why("cpu", "ResizedLately", "its pod was resized a while ago, and holds what it always needs; it follows its share again from 2026-03-01T13:00:00Z on")},
 		},
 		"the change is small": {
 			edit: func(s *scene) {
 				s.pods[0], s.node.Status.Allocatable[corev1.ResourceCPU] = member("a", size(2100, 64, 128)), *cores(6)
 			}, of: a, gets: "2100m",
-			why: []decision.Why{why("cpu", "SmallChange", "the change is too small to be worth a resize of its pod")},
+			why: []answers.ShareReason{why("cpu", "SmallChange", "the change is too small to be worth a resize of its pod")},
 		},
 		"it is not ready": {
 			edit: func(s *scene) { s.pods[0].Status.Conditions = nil }, of: a, gets: "3",
-			why: []decision.Why{why("cpu", "MinAllowed", "it is not ready, or restarted a moment ago")},
+			why: []answers.ShareReason{why("cpu", "MinAllowed", "it is not ready, or restarted a moment ago")},
 		},
 		"others have the room of its raise": {
 			edit: func(s *scene) {
 				s.pods[1] = member("b", size(1200, 64, 128))
 				s.held = func(_ types.NamespacedName, uid types.UID) string { return map[types.UID]string{"a": "Schedule"}[uid] }
 			}, of: "shop/b", gets: "1200m",
-			why: []decision.Why{why("cpu", "NoRoom", "others still hold the room that this takes; those who are raised share what there is, base demands first")},
+			why: []answers.ShareReason{why("cpu", "NoRoom", "others still hold the room that this takes; those who are raised share what there is, base demands first")},
 		},
 		"nothing was measured of it": {
 			edit: func(s *scene) {
@@ -159,7 +158,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 					return base(pod, container, r)
 				}
 			}, of: a, gets: "3",
-			why: []decision.Why{why("cpu", "NotMeasured", "what it needs is not known yet, or held: it keeps what it holds")},
+			why: []answers.ShareReason{why("cpu", "NotMeasured", "what it needs is not known yet, or held: it keeps what it holds")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +187,7 @@ func TestAnswerEvictions(t *testing.T) {
 	require.Len(t, look.answer().Evictions, 1)
 	assert.True(t, look.answer().Evictions[0].Waits)
 	answer := s.look(s.share(always)).answer()
-	assert.Equal(t, []decision.Eviction{{
+	assert.Equal(t, []answers.NodeEviction{{
 		Name: "shop/a", Ranking: "Low", Reason: "CPU does not fit: the pods that stay need 3500m with it, and 2 is available; ranking Low, own spike 500m",
 	}}, answer.Evictions)
 	assert.Equal(t, "Evicted", answer.Pods[0].Containers[0].Why[0].Reason)
@@ -210,7 +209,7 @@ func TestAnswerHolders(t *testing.T) {
 	s.held = func(_ types.NamespacedName, uid types.UID) string {
 		return map[types.UID]string{"a": "WorkloadPaused"}[uid]
 	}
-	assert.Equal(t, []decision.Holder{{
+	assert.Equal(t, []answers.NodeHolder{{
 		Name: "shop/a", Resource: "cpu", Above: "4", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused",
 	}}, s.look(s.share(always)).answer().Decided.Holders)
 }
@@ -221,7 +220,7 @@ func TestAnswerWhereNobodyShares(t *testing.T) {
 	delete(s.recommendations, "a")
 	look := s.look(s.share(always))
 	assert.Empty(t, look.others)
-	assert.Equal(t, decision.Pair{CPU: "7", Memory: "960Mi"}, look.answer().Available)
+	assert.Equal(t, answers.NodeAmounts{CPU: "7", Memory: "960Mi"}, look.answer().Available)
 	assert.NotNil(t, look.answer().Pods, "an empty list, not null")
 }
 
@@ -256,7 +255,7 @@ func TestAnswerIsWhatIsPublished(t *testing.T) {
 	}
 }
 
-func checkPublished(t *testing.T, pods []*corev1.Pod, grants map[types.UID]board.Pod, answer decision.Node) {
+func checkPublished(t *testing.T, pods []*corev1.Pod, grants map[types.UID]board.Pod, answer answers.NodeAnswer) {
 	t.Helper()
 	require.Len(t, answer.Pods, len(grants))
 	goes := map[string]string{}
@@ -266,9 +265,9 @@ func checkPublished(t *testing.T, pods []*corev1.Pod, grants map[types.UID]board
 		}
 	}
 	for _, pod := range pods {
-		i := slices.IndexFunc(answer.Pods, func(p decision.Pod) bool { return p.Name == "shop/"+pod.Name })
+		i := slices.IndexFunc(answer.Pods, func(p answers.NodePod) bool { return p.Name == "shop/"+pod.Name })
 		shown, granted := answer.Pods[i].Containers[0], grants[pod.UID]
-		assert.Equal(t, display.AmountsOf(resize.Merge(podview.Counted(pod)[0].Size, granted.Sizes["app"])), shown.Gets)
+		assert.Equal(t, answers.AmountsOf(resize.Merge(podview.Counted(pod)[0].Size, granted.Sizes["app"])), shown.Gets)
 		assert.Equal(t, granted.Evict, goes["shop/"+pod.Name])
 	}
 }

@@ -34,8 +34,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/board"
-	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/table"
@@ -150,10 +150,10 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 // Decided returns how the pods of a node share it, as of the last look, for kubectl attune node; false: no
 // node of that name was looked at. Only the inputs of the look are kept; each call computes the answer
 // from them. It is safe for concurrent use.
-func (c *Controller) Decided(node string) (decision.Node, bool) {
+func (c *Controller) Decided(node string) (answers.NodeAnswer, bool) {
 	last := c.known.Of(node).last
 	if last == nil {
-		return decision.Node{}, false
+		return answers.NodeAnswer{}, false
 	}
 	return last.answer(), true
 }

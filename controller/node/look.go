@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/board"
-	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/display"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -87,18 +86,18 @@ const notMeasured = "NotMeasured"
 
 // answer describes the outcome of a look. It is computed anew with the same function (settle) as the
 // loop's own decision, so that it cannot differ from it.
-func (l *look) answer() decision.Node {
+func (l *look) answer() answers.NodeAnswer {
 	out := settle(l.available, l.demands, l.at)
 	var others node.Amounts
 	for _, r := range recommender.Resources {
 		others[r] = l.allocatable[r] - l.available[r]
 	}
-	answer := decision.Node{
-		Node: l.node, Allocatable: decision.PairOf(l.allocatable), Others: decision.PairOf(others),
-		Available: decision.PairOf(node.Amounts{max(0, l.available[0]), max(0, l.available[1])}),
-		Pods:      []decision.Pod{}, Evictions: l.evictions(out.result),
-		Decided: &decision.Decided{
-			At: l.at.UTC(), Needed: decision.PairOf(out.result.Needed), Overcommitted: out.result.Overcommitted != [2]bool{}, Holders: l.holders(out.holders),
+	answer := answers.NodeAnswer{
+		Node: l.node, Allocatable: answers.NodeAmountsOf(l.allocatable), Others: answers.NodeAmountsOf(others),
+		Available: answers.NodeAmountsOf(node.Amounts{max(0, l.available[0]), max(0, l.available[1])}),
+		Pods:      []answers.NodePod{}, Evictions: l.evictions(out.result),
+		Decided: &answers.NodeDecided{
+			At: l.at.UTC(), Needed: answers.NodeAmountsOf(out.result.Needed), Overcommitted: out.result.Overcommitted != [2]bool{}, Holders: l.holders(out.holders),
 		},
 	}
 	for i := range l.others {
@@ -115,13 +114,13 @@ func (l *look) answer() decision.Node {
 		}
 		answer.Pods = append(answer.Pods, pod)
 	}
-	slices.SortFunc(answer.Pods, func(a, b decision.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(answer.Pods, func(a, b answers.NodePod) int { return cmp.Compare(a.Name, b.Name) })
 	return answer
 }
 
 // asItIs describes a pod that takes no part in the sharing: it gets what it holds.
-func (p *seen) asItIs() decision.Pod {
-	pod := decision.Pod{Name: p.name, Reason: p.reason, Message: p.message}
+func (p *seen) asItIs() answers.NodePod {
+	pod := answers.NodePod{Name: p.name, Reason: p.reason, Message: p.message}
 	for j := range p.holds {
 		pod.Containers = append(pod.Containers, p.container(j, p.holds[j].Size))
 	}
@@ -129,18 +128,18 @@ func (p *seen) asItIs() decision.Pod {
 }
 
 // container describes one container: what it holds, what it gets, and what a new one would be born with.
-func (p *seen) container(j int, gets recommender.Size) decision.Container {
-	c := decision.Container{Name: p.holds[j].Name, Holds: display.AmountsOf(p.holds[j].Size), Gets: display.AmountsOf(gets)}
+func (p *seen) container(j int, gets recommender.Size) answers.NodeContainer {
+	c := answers.NodeContainer{Name: p.holds[j].Name, Holds: answers.AmountsOf(p.holds[j].Size), Gets: answers.AmountsOf(gets)}
 	if p.wants != nil {
-		c.Wants = display.AmountsOf(p.wants[j])
+		c.Wants = answers.AmountsOf(p.wants[j])
 	}
 	return c
 }
 
 // member describes a pod that shares, without its containers.
-func (l *look) member(i int) decision.Pod {
+func (l *look) member(i int) answers.NodePod {
 	m, p := &l.members[i], &l.demands[i]
-	return decision.Pod{
+	return answers.NodePod{
 		Name: p.Name, Shares: true, Frozen: p.Frozen, Group: p.Group, Reason: m.reason, Message: m.message,
 		Ranking: p.Ranking.String(), Stays: m.stays,
 	}
@@ -148,25 +147,25 @@ func (l *look) member(i int) decision.Pod {
 
 // container describes a container of a member: its demand, its share, what of the share it gets now, and
 // why that differs.
-func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Difference, steps []recommender.Step) decision.Container {
+func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Difference, steps []recommender.Step) answers.NodeContainer {
 	m, of := &l.members[i], &l.demands[i].Containers[j]
 	c := m.container(j, resize.Merge(m.holds[j].Size, sizeOf(of, next)))
-	c.Base = new(display.PairOf(node.Amounts{of.Of[0].Base, of.Of[1].Base}, m.known[j]))
-	c.Peak = new(display.PairOf(node.Amounts{of.Of[0].Peak, of.Of[1].Peak}, m.known[j]))
-	share := display.AmountsOf(recommender.Size{{Request: granted.Request[0]}, {Request: granted.Request[1], Limit: granted.MemoryLimit}})
+	c.Base = new(answers.QuantitiesOf(node.Amounts{of.Of[0].Base, of.Of[1].Base}, m.known[j]))
+	c.Peak = new(answers.QuantitiesOf(node.Amounts{of.Of[0].Peak, of.Of[1].Peak}, m.known[j]))
+	share := answers.AmountsOf(recommender.Size{{Request: granted.Request[0]}, {Request: granted.Request[1], Limit: granted.MemoryLimit}})
 	c.Share = &share
 	for _, r := range recommender.Resources {
 		switch {
 		case why[r].Why != "":
-			c.Why = append(c.Why, decision.Why{Resource: r.String(), Reason: string(why[r].Why), Message: m.because(why[r])})
+			c.Why = append(c.Why, answers.ShareReason{Resource: r.String(), Reason: string(why[r].Why), Message: m.because(why[r])})
 		case !m.known[j][r]:
-			c.Why = append(c.Why, decision.Why{Resource: r.String(), Reason: notMeasured, Message: "what it needs is not known yet, or held: it keeps what it holds"})
+			c.Why = append(c.Why, answers.ShareReason{Resource: r.String(), Reason: notMeasured, Message: "what it needs is not known yet, or held: it keeps what it holds"})
 		}
 	}
 	// Steps of a demand that is not known would explain a number that the loop does not use.
 	for _, s := range steps {
 		if m.known[j][s.Resource] {
-			c.Steps = append(c.Steps, display.StepOf(s))
+			c.Steps = append(c.Steps, answers.StepOf(s))
 		}
 	}
 	return c
@@ -187,10 +186,10 @@ func (p *seen) because(d node.Difference) string {
 
 // evictions lists the pods that have to go. Waits: the pod was not chosen in this look, since the budget
 // was used up or another pod goes first.
-func (l *look) evictions(result node.Result) []decision.Eviction {
-	out := []decision.Eviction{}
+func (l *look) evictions(result node.Result) []answers.NodeEviction {
+	out := []answers.NodeEviction{}
 	for _, v := range result.Evictions {
-		out = append(out, decision.Eviction{
+		out = append(out, answers.NodeEviction{
 			Name: v.Name, Reason: v.Reason(), Ranking: v.Ranking.String(), Waits: !slices.Contains(l.chosen, v.Pod),
 		})
 	}
@@ -198,10 +197,10 @@ func (l *look) evictions(result node.Result) []decision.Eviction {
 }
 
 // holders lists the pods that keep others below their bases, with the amounts above their own shares.
-func (l *look) holders(of []node.Holder) []decision.Holder {
-	out := []decision.Holder{}
+func (l *look) holders(of []node.Holder) []answers.NodeHolder {
+	out := []answers.NodeHolder{}
 	for _, h := range of {
-		out = append(out, decision.Holder{
+		out = append(out, answers.NodeHolder{
 			Name: h.Name, Resource: h.Resource.String(), Above: recommender.Format(h.Resource, h.Above), Reason: string(h.Why),
 			Message: l.members[h.Pod].because(node.Difference{Why: h.Why}),
 		})

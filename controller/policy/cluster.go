@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -343,11 +343,11 @@ func (x summary) first(kind, otherwise string) metav1.Condition {
 // savings adds up what the targets save; nil in the mode Observe. Money is
 // counted at the prices of the AttuneDefaults.
 func (x summary) savings() *v1alpha1.Savings {
-	var sum savings.Pair
+	var sum answers.SavedAmounts
 	any := false
 	for _, p := range x.parts {
 		if of := p.status.Savings; of != nil {
-			any, sum = true, sum.Plus(savings.Pair{
+			any, sum = true, sum.Plus(answers.SavedAmounts{
 				recommender.CPU:    recommender.Amount(of.CPURequestReduction.MilliValue()),
 				recommender.Memory: recommender.Amount(of.MemoryRequestReduction.Value()),
 			})

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -120,7 +120,7 @@ type published struct {
 // share is one policy's part of the gauges: the containers that it shows, and what its targets save (millicores and bytes).
 type share struct {
 	shown []series
-	saved savings.Pair
+	saved answers.SavedAmounts
 }
 
 // publish replaces what is shown of a policy's recommendations.
@@ -171,7 +171,7 @@ func (x *published) Collect(to chan<- prometheus.Metric) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	for namespace, in := range x.policies {
-		total := savings.Pair{}
+		total := answers.SavedAmounts{}
 		for _, part := range in {
 			for i := range part.shown {
 				part.shown[i].collect(to)

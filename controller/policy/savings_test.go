@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -61,8 +61,8 @@ func TestTheStatusSavesWhatThePluginSays(t *testing.T) {
 			}
 			c.change(&w, &rec, &settings)
 			got := saved(report{settings: settings, matched: matched{won: []workload.Workload{w}}, recommendations: []v1alpha1.AttuneRecommendation{rec}})
-			assert.Equal(t, savings.Pair{c.want, 0}, got)
-			assert.Equal(t, savings.View{Recommendation: &rec, Workload: w, Settings: &settings}.Compute().Potential, got, "the plugin")
+			assert.Equal(t, answers.SavedAmounts{c.want, 0}, got)
+			assert.Equal(t, answers.View{Recommendation: &rec, Workload: w, Settings: &settings}.Compute().Potential, got, "the plugin")
 		})
 	}
 }

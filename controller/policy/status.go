@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -248,28 +248,28 @@ func saysInvalid(conditions []metav1.Condition, why string) bool {
 
 // saved compares the requests of the templates with the targets, over all replicas. What is held saves nothing, nor do
 // Jobs: the rules are the plugin's.
-func saved(r report) (sum savings.Pair) {
+func saved(r report) (sum answers.SavedAmounts) {
 	for i := range r.recommendations {
 		w := r.matched.won[i]
-		if skipped(w) || savings.Held(&r.recommendations[i], w, &r.settings) != nil {
+		if skipped(w) || answers.WorkloadNotCounted(&r.recommendations[i], w, &r.settings) != nil {
 			continue
 		}
 		containers := r.recommendations[i].Spec.Containers
 		for j := range containers {
-			sum = sum.Plus(savings.Target(&containers[j], &r.settings.Recommender, current(w, r.settings, containers[j].Name), savings.Standing(w)))
+			sum = sum.Plus(answers.SavedByTarget(&containers[j], &r.settings.Recommender, current(w, r.settings, containers[j].Name), answers.StandingReplicas(w)))
 		}
 	}
 	return sum
 }
 
 // savingsOf writes what is saved, with its price where there is one.
-func savingsOf(saved savings.Pair, pricing policy.Pricing) *v1alpha1.Savings {
+func savingsOf(saved answers.SavedAmounts, pricing policy.Pricing) *v1alpha1.Savings {
 	out := &v1alpha1.Savings{
 		CPURequestReduction:    *resource.NewMilliQuantity(int64(saved[recommender.CPU]), resource.DecimalSI),
 		MemoryRequestReduction: *resource.NewQuantity(int64(saved[recommender.Memory]), resource.BinarySI),
 	}
-	if amount, priced := savings.Monthly(saved, pricing); priced {
-		out.EstimatedMonthlySavings = savings.Money(amount, pricing.Currency)
+	if amount, priced := answers.MonthlyPrice(saved, pricing); priced {
+		out.EstimatedMonthlySavings = answers.FormatMoney(amount, pricing.Currency)
 	}
 	return out
 }

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/table"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -151,7 +151,7 @@ type fleet struct {
 type figures struct {
 	// running counts pods; realised is what they save, in millicores and bytes.
 	running  int
-	realised savings.Pair
+	realised answers.SavedAmounts
 	// blocked is why its pods are not resized; empty: they are.
 	blocked string
 }
@@ -164,7 +164,7 @@ func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus)
 		x.Forget(key)
 		return
 	}
-	of := savings.View{Recommendation: v.Rec, Workload: *v.Workload, Settings: &v.Policy.Settings}
+	of := answers.View{Recommendation: v.Rec, Workload: *v.Workload, Settings: &v.Policy.Settings}
 	for _, pod := range v.Pods {
 		if podview.Running(pod) {
 			of.Pods = append(of.Pods, pod)

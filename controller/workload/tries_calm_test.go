@@ -161,8 +161,8 @@ func TestARevertIsAskedForOnceBeforeItIsGivenUp(t *testing.T) {
 	assert.Equal(t, 1, l.patches)
 }
 
-// answers are all that an API server can say to a resize, and that it says to every one.
-var answers = map[string]error{
+// patchAnswers are all that an API server can say to a resize, and that it says to every one.
+var patchAnswers = map[string]error{
 	"404, not served": apierrors.NewGenericServerResponse(404, "patch", pods, "web-1", "the server could not find the requested resource", 0, true),
 	"404, no pod":     apierrors.NewNotFound(pods, "web-1"),
 	"409":             apierrors.NewConflict(pods, "web-1", errors.New("modified")),
@@ -186,7 +186,7 @@ var answers = map[string]error{
 
 // Whatever the API server says, the same is not asked again before its time, however many pods a workload has.
 func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
-	for name, answer := range answers {
+	for name, answer := range patchAnswers {
 		for _, n := range []int{2, 60} {
 			t.Run(fmt.Sprintf("%s, %d pods", name, n), func(t *testing.T) {
 				objects := []client.Object{deploymentOf(small, n)}
@@ -213,7 +213,7 @@ func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
 // A pod that is to be put back is asked for as often as it takes: at once, then at most every 15 seconds, after an hour
 // every minute; and the status is not written each time.
 func TestARevertThatIsRefusedIsAskedForCalmly(t *testing.T) {
-	for name, answer := range answers {
+	for name, answer := range patchAnswers {
 		t.Run(name, func(t *testing.T) {
 			w := judged(t)
 			harms[resize.HarmOOM](&w)

@@ -73,15 +73,13 @@ var laws = []law{
 		"constraint is below resize and the webhook, and pure"},
 	{"internal/workload", client, "owners are found by pure code"},
 	{"ui", client, "pages are made of values by pure code"},
-	{"internal/explain", client, "what is explained is computed by pure code"},
-	{"internal/savings", client, "savings are computed by pure code"},
-	{"internal/decision", client, "what is said of a node is said by pure code"},
+	{"internal/answers", client, "what the plugin and the page answer is computed by pure code"},
 	{"internal/trail", client, "what the page shows over time is kept as values"},
 	{"cmd/kubectl-attune/vpaimport", func(from, d string, standard bool) bool {
 		return client(from, d, standard) || strings.HasPrefix(d, "k8s.io/autoscaler")
 	}, "VPAs are translated by pure code, and read without Go types"},
 	{"cmd/kubectl-attune/terminal", client, "when something is written again is decided by pure code"},
-	{"cmd/kubectl-attune/answers", client, "answers are made of values"},
+	{"cmd/kubectl-attune/output", client, "answers are made of values"},
 	{"cmd/kubectl-attune/input", client, "what users write is read by pure code"},
 	{"cmd/kubectl-attune/nearest", client, "which policy is the nearest is decided by pure code"},
 	{"cmd/kubectl-attune/wizard", client, "the wizard asks a person; what it knows of a cluster comes through an interface"},

@@ -45,12 +45,12 @@ var owedFamilies = map[string]int{
 
 // owedSmall are packages with one importer and few lines.
 var owedSmall = []string{
-	"internal/autoscale/lookup", "internal/savings/removable", "internal/uninstall",
+	"internal/autoscale/lookup", "internal/uninstall",
 }
 
 // onePerIdea are exported names that mean one thing each, and the packages that still define them.
 var onePerIdea = map[string][]string{
-	"Container": {"internal/decision", "internal/explain", "podview", "recommender/node", "resize/climb", "webhook/pod"},
+	"Container": {"podview", "recommender/node", "resize/climb", "webhook/pod"},
 	"Sample":    {"recommender/backtest", "resize/climb", "usage"},
 }
 

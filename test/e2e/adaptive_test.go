@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/test/cluster"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
@@ -78,7 +78,7 @@ func TestAdaptive(t *testing.T) {
 }
 
 // adaptiveSteps are the steps of a target, without that towards it, which starts from another size.
-func adaptiveSteps(c explain.Container) (steps []explain.Step) {
+func adaptiveSteps(c answers.ExplainedContainer) (steps []answers.Step) {
 	for _, s := range c.Steps {
 		if s.Name != "change" {
 			steps = append(steps, s)
@@ -88,13 +88,13 @@ func adaptiveSteps(c explain.Container) (steps []explain.Step) {
 }
 
 // explained is what the plugin tells of the first container.
-func explained(t *testing.T, args ...string) explain.Container {
+func explained(t *testing.T, args ...string) answers.ExplainedContainer {
 	t.Helper()
 	cmd := env.cluster.Command(t.Context(), env.plugin, append([]string{"explain", "-o", "json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	require.NoError(t, err)
-	var told explain.Explanation
+	var told answers.Explanation
 	require.NoError(t, json.Unmarshal(out, &told))
 	require.NotEmpty(t, told.Containers)
 	return told.Containers[0]
@@ -103,7 +103,7 @@ func explained(t *testing.T, args ...string) explain.Container {
 // promSource writes what Prometheus knows of the workload into files.
 type promSource struct{ t *testing.T }
 
-func (p *promSource) explained(policy *v1alpha1.AttunePolicy, until time.Time) explain.Container {
+func (p *promSource) explained(policy *v1alpha1.AttunePolicy, until time.Time) answers.ExplainedContainer {
 	dir := p.t.TempDir()
 	samples, file := filepath.Join(dir, "samples.csv"), filepath.Join(dir, "policy.yaml")
 	require.NoError(p.t, os.WriteFile(samples, []byte(p.csv(policy, until)), 0o600))

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/recommender"
 	"attune.io/attune/test/cluster"
 )
@@ -351,10 +351,10 @@ func (s *shares) told(t *testing.T) {
 	out, err := cmd.Output()
 	require.NoError(t, err, "%s", &said)
 	assert.Empty(t, said.String(), "the leader was asked")
-	var answer decision.Node
+	var answer answers.NodeAnswer
 	require.NoError(t, json.Unmarshal(out, &answer))
 	require.NotNil(t, answer.Decided)
-	shown := map[string]decision.Pod{}
+	shown := map[string]answers.NodePod{}
 	for _, p := range answer.Pods {
 		shown[p.Name] = p
 	}
@@ -371,7 +371,7 @@ func (s *shares) told(t *testing.T) {
 		assert.Equal(t, pod.Spec.Containers[0].Resources.Requests.Cpu().String(), *c.Gets.CPURequest, "it has what it was granted")
 		assert.NotEmpty(t, c.Steps)
 	}
-	frozen := slices.ContainsFunc(answer.Pods, func(p decision.Pod) bool { return p.Frozen && p.Message != "" })
+	frozen := slices.ContainsFunc(answer.Pods, func(p answers.NodePod) bool { return p.Frozen && p.Message != "" })
 	assert.True(t, frozen, "the paused neighbour's reason: %s", string(out))
 }
 

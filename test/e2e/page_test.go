@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/recommender"
 	"attune.io/attune/test/deploy"
 )
@@ -46,7 +46,7 @@ func onThePage(t *testing.T, o owner) {
 		if cpu != *told.Target.CPURequest || stored.CPURequest.String() != cpu {
 			return fmt.Errorf("CPU %q on the page, %s explained, %s stored", cpu, *told.Target.CPURequest, stored.CPURequest)
 		}
-		if memory != display.Readable(recommender.Memory, *told.Target.MemoryRequest) || memory != display.Readable(recommender.Memory, stored.MemoryRequest.String()) {
+		if memory != answers.Readable(recommender.Memory, *told.Target.MemoryRequest) || memory != answers.Readable(recommender.Memory, stored.MemoryRequest.String()) {
 			return fmt.Errorf("memory %q on the page, %s explained, %s stored", memory, *told.Target.MemoryRequest, stored.MemoryRequest)
 		}
 		return errors.Join(

@@ -17,10 +17,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/bridge"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/explain"
-	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/test/sim/api"
@@ -40,8 +38,8 @@ type spoken struct {
 	minutes int
 	// words of this moment.
 	words func() []words
-	// compute is savings.View.Compute.
-	compute func(savings.View) savings.Figures
+	// compute is answers.View.Compute.
+	compute func(answers.View) answers.SavingsFigures
 	// gone is since when workloads are, sized the pods whose sizes somebody changed.
 	gone  map[types.NamespacedName]time.Time
 	sized map[types.UID]bool
@@ -50,7 +48,7 @@ type spoken struct {
 }
 
 func newSpoken(s *scene, of func() []words) *spoken {
-	return &spoken{scene: s, words: of, compute: savings.View.Compute, gone: map[types.NamespacedName]time.Time{}, sized: map[types.UID]bool{}, seen: map[string]int{}}
+	return &spoken{scene: s, words: of, compute: answers.View.Compute, gone: map[types.NamespacedName]time.Time{}, sized: map[types.UID]bool{}, seen: map[string]int{}}
 }
 
 func (t *spoken) changed(e api.Event) {
@@ -91,7 +89,7 @@ func (t *spoken) tick() {
 	if t.minutes++; t.minutes%spokenEvery != 0 {
 		return
 	}
-	var entries []report.Entry
+	var entries []answers.SavingsEntry
 	for _, of := range t.words() {
 		about := key2(of.rec.Namespace, of.rec.Name)
 		if of.failed != "" {
@@ -112,9 +110,9 @@ func (t *spoken) tick() {
 	}
 }
 
-func (t *spoken) count(of *words, figures savings.Figures) {
+func (t *spoken) count(of *words, figures answers.SavingsFigures) {
 	for what, is := range map[string]bool{
-		"explained": len(of.page.Containers) > 0, "explained twice": of.stored != nil, "saving": figures.Realised != savings.Pair{}, "would save": figures.Potential != savings.Pair{},
+		"explained": len(of.page.Containers) > 0, "explained twice": of.stored != nil, "saving": figures.Realised != answers.SavedAmounts{}, "would save": figures.Potential != answers.SavedAmounts{},
 		"left out": len(figures.NotCounted) > 0, "published": of.vpa != nil, "next pod": of.next.born != nil,
 		"foretold": of.vpa != nil && of.next.born != nil && of.vpa.Spec.UpdatePolicy.UpdateMode == autoscale.VPAModeInitial,
 	} {
@@ -129,7 +127,7 @@ func fields(of v1alpha1.Resources) [4]*resource.Quantity {
 	return [4]*resource.Quantity{of.CPURequest, of.CPULimit, of.MemoryRequest, of.MemoryLimit}
 }
 
-func shownFields(of explain.Amounts) [4]*string {
+func shownFields(of answers.Amounts) [4]*string {
 	return [4]*string{of.CPURequest, of.CPULimit, of.MemoryRequest, of.MemoryLimit}
 }
 
@@ -155,7 +153,7 @@ func (of *words) explained() string {
 	return ""
 }
 
-func showsTargets(shown explain.Explanation, rec *v1alpha1.AttuneRecommendation) string {
+func showsTargets(shown answers.Explanation, rec *v1alpha1.AttuneRecommendation) string {
 	if len(shown.Containers) != len(rec.Spec.Containers) {
 		return "not all containers are explained"
 	}
@@ -178,8 +176,8 @@ func showsTargets(shown explain.Explanation, rec *v1alpha1.AttuneRecommendation)
 }
 
 // saved is what is wrong with the figures of a workload; empty: nothing.
-func (t *spoken) saved(of *words, figures savings.Figures) string {
-	var nothing savings.Pair
+func (t *spoken) saved(of *words, figures answers.SavingsFigures) string {
+	var nothing answers.SavedAmounts
 	w := of.view.Workload
 	if realised := of.view.Realised(); realised != figures.Realised {
 		return "the metrics have other savings than the pages"
@@ -193,7 +191,7 @@ func (t *spoken) saved(of *words, figures savings.Figures) string {
 	if t.compute(otherwiseHeld(of.view)).Potential != figures.Potential {
 		return "what is held would save something"
 	}
-	var sum savings.Pair
+	var sum answers.SavedAmounts
 	for _, pod := range of.view.Pods {
 		alone := of.view
 		alone.Pods, alone.Workload.Replicas = []*corev1.Pod{pod}, 0
@@ -202,8 +200,8 @@ func (t *spoken) saved(of *words, figures savings.Figures) string {
 			return "pod " + pod.Name + " is left alone, and saves something"
 		}
 		if !t.sized[pod.UID] && its.Realised != nothing {
-			return "pod " + pod.Name + " was never resized, and has saved CPU " + savings.Format(recommender.CPU, its.Realised[recommender.CPU]) +
-				", memory " + savings.Format(recommender.Memory, its.Realised[recommender.Memory])
+			return "pod " + pod.Name + " was never resized, and has saved CPU " + answers.FormatSaved(recommender.CPU, its.Realised[recommender.CPU]) +
+				", memory " + answers.FormatSaved(recommender.Memory, its.Realised[recommender.Memory])
 		}
 	}
 	if sum != figures.Realised {
@@ -213,7 +211,7 @@ func (t *spoken) saved(of *words, figures savings.Figures) string {
 }
 
 // otherwiseHeld is a view in which all that is held has other targets.
-func otherwiseHeld(v savings.View) savings.View {
+func otherwiseHeld(v answers.View) answers.View {
 	rec := *v.Recommendation
 	rec.Spec.Containers = slices.Clone(rec.Spec.Containers)
 	for i := range rec.Spec.Containers {
@@ -233,17 +231,17 @@ func otherwiseHeld(v savings.View) savings.View {
 }
 
 // summed is what is wrong with the sums of the report; empty: nothing.
-func summed(entries []report.Entry) string {
-	var total report.Adder
-	namespaces := map[string]*report.Adder{}
+func summed(entries []answers.SavingsEntry) string {
+	var total answers.SavingsAdder
+	namespaces := map[string]*answers.SavingsAdder{}
 	for _, e := range entries {
 		if namespaces[e.Recommendation.Namespace] == nil {
-			namespaces[e.Recommendation.Namespace] = &report.Adder{}
+			namespaces[e.Recommendation.Namespace] = &answers.SavingsAdder{}
 		}
 		namespaces[e.Recommendation.Namespace].Add(e)
 		total.Add(e)
 	}
-	var parts []report.Sum
+	var parts []answers.SavingsSum
 	for _, of := range namespaces {
 		parts = append(parts, of.Sum(true))
 	}
@@ -251,11 +249,11 @@ func summed(entries []report.Entry) string {
 }
 
 // amount of a sum, by what it is of.
-func amount(of report.Sum) map[string]int64 {
+func amount(of answers.SavingsSum) map[string]int64 {
 	out := map[string]int64{
 		"workloads": int64(of.Workloads), "skipped": int64(of.NotCounted.SkippedWorkloads), "held": int64(of.NotCounted.HeldWorkloads), "held resources": int64(of.NotCounted.HeldResources),
 	}
-	for name, saved := range map[string]report.Saved{"realised": *of.Realised, "potential": of.Potential} {
+	for name, saved := range map[string]answers.Saved{"realised": *of.Realised, "potential": of.Potential} {
 		cpu, memory := resource.MustParse(saved.CPU), resource.MustParse(saved.Memory)
 		out[name+" CPU"], out[name+" memory"] = cpu.MilliValue(), memory.Value()
 		for _, money := range saved.Monthly {
@@ -270,8 +268,8 @@ func amount(of report.Sum) map[string]int64 {
 }
 
 // addUp: a total is the sum of its parts.
-func addUp(total report.Sum, parts []report.Sum) string {
-	sum := amount(report.Sum{Realised: &report.Saved{CPU: "0", Memory: "0"}, Potential: report.Saved{CPU: "0", Memory: "0"}})
+func addUp(total answers.SavingsSum, parts []answers.SavingsSum) string {
+	sum := amount(answers.SavingsSum{Realised: &answers.Saved{CPU: "0", Memory: "0"}, Potential: answers.Saved{CPU: "0", Memory: "0"}})
 	for _, part := range parts {
 		for name, of := range amount(part) {
 			sum[name] += of

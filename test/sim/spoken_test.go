@@ -15,10 +15,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/bridge"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/test/sim/api"
@@ -47,12 +45,12 @@ func webWords(t *testing.T, change func(*v1alpha1.AttuneRecommendation)) words {
 	})
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
-	of := words{rec: rec, stored: rec, view: savings.View{
+	of := words{rec: rec, stored: rec, view: answers.View{
 		Recommendation: rec, Settings: &settings, Pods: []*corev1.Pod{running},
 		Workload: workload.Workload{Identity: workload.IdentityOf(rec), Replicas: 1, Template: &template},
 	}}
-	for _, to := range []*explain.Explanation{&of.page, &of.program} {
-		*to, err = explain.Of(of.view, nil, beginning)
+	for _, to := range []*answers.Explanation{&of.page, &of.program} {
+		*to, err = answers.Explain(of.view, nil, beginning)
 		require.NoError(t, err)
 	}
 	of.vpa, _ = bridge.Of(rec, bridge.View{Template: &template, Seeded: true, Now: beginning})
@@ -79,9 +77,9 @@ func speak(l *lab, of words, change func(*spoken)) {
 }
 
 func TestSpokenSeesWhatIsNotSo(t *testing.T) {
-	counting := func(wrong savings.Pair, of func(savings.View) bool) func(*words, *spoken) {
+	counting := func(wrong answers.SavedAmounts, of func(answers.View) bool) func(*words, *spoken) {
 		return func(_ *words, s *spoken) {
-			s.compute = func(v savings.View) savings.Figures {
+			s.compute = func(v answers.View) answers.SavingsFigures {
 				figures := v.Compute()
 				if of(v) {
 					figures.Potential = figures.Potential.Plus(wrong)
@@ -90,8 +88,8 @@ func TestSpokenSeesWhatIsNotSo(t *testing.T) {
 			}
 		}
 	}
-	one := savings.Pair{1, 1}
-	always := func(savings.View) bool { return true }
+	one := answers.SavedAmounts{1, 1}
+	always := func(answers.View) bool { return true }
 	gone := func(_ *words, s *spoken) {
 		s.changed(api.Event{Type: watch.Deleted, Object: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}})
 	}
@@ -106,12 +104,12 @@ func TestSpokenSeesWhatIsNotSo(t *testing.T) {
 		"the program lies":    {nil, func(of *words, _ *spoken) { of.program.Containers[0].Target.MemoryRequest = nil }, "explained: shop/deployment-web: container app has the target 512Mi, and 0 is shown"},
 		"they differ":         {nil, func(of *words, _ *spoken) { of.program.Containers[0].DataPoints = 7 }, "explained: shop/deployment-web: the page says of container app what the program does not"},
 		"a container less":    {nil, func(of *words, _ *spoken) { of.page.Containers = nil }, "explained: shop/deployment-web: not all containers are explained"},
-		"the cache is behind": {nil, func(of *words, _ *spoken) { of.stored, of.program = nil, explain.Explanation{} }, ""},
+		"the cache is behind": {nil, func(of *words, _ *spoken) { of.stored, of.program = nil, answers.Explanation{} }, ""},
 
 		"other metrics": {nil, func(_ *words, s *spoken) {
-			s.compute = func(v savings.View) (f savings.Figures) { f.Potential = v.Compute().Potential; return f }
+			s.compute = func(v answers.View) (f answers.SavingsFigures) { f.Potential = v.Compute().Potential; return f }
 		}, "saved: shop/deployment-web: the metrics have other savings"},
-		"what is held is counted": {nil, counting(one, func(v savings.View) bool {
+		"what is held is counted": {nil, counting(one, func(v answers.View) bool {
 			return v.Recommendation.Spec.Containers[0].Target.MemoryRequest.Cmp(resource.MustParse("512Mi")) == 0
 		}), "saved: shop/deployment-web: what is held would save something"},
 		"a paused workload is counted": {func(r *v1alpha1.AttuneRecommendation) { r.Status.Paused = &v1alpha1.PausedState{Reason: "test"} }, counting(one, always), "the whole workload is held, and would save something"},
@@ -129,10 +127,10 @@ func TestSpokenSeesWhatIsNotSo(t *testing.T) {
 		}, "pod web-1 is left alone, and saves something"},
 		"never resized": {nil, func(_ *words, s *spoken) { clear(s.sized) }, "pod web-1 was never resized, and has saved CPU 500m, memory 0"},
 		"pods do not add up": {nil, func(of *words, s *spoken) {
-			s.compute = func(v savings.View) savings.Figures {
+			s.compute = func(v answers.View) answers.SavingsFigures {
 				figures := v.Compute()
 				if v.Workload.Replicas == 0 {
-					figures.Realised = savings.Pair{}
+					figures.Realised = answers.SavedAmounts{}
 				}
 				return figures
 			}
@@ -212,26 +210,26 @@ func TestSpokenKnowsWhoseSizesWereChanged(t *testing.T) {
 
 func TestSumsThatDoNotAgreeAreSeen(t *testing.T) {
 	settings := policy.Settings{Pricing: policy.Pricing{CPUPerCoreHour: 0.03, Currency: "$"}}
-	entry := func(namespace string, cpu recommender.Amount) report.Entry {
+	entry := func(namespace string, cpu recommender.Amount) answers.SavingsEntry {
 		rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
-		return report.Entry{View: savings.View{Recommendation: rec, Settings: &settings}, Figures: savings.Figures{
-			Realised: savings.Pair{cpu, -3}, Potential: savings.Pair{1, cpu}, NotCounted: []savings.NotCounted{{Reason: savings.Skipped}, {Container: "app", Reason: "NoData"}},
+		return answers.SavingsEntry{View: answers.View{Recommendation: rec, Settings: &settings}, Figures: answers.SavingsFigures{
+			Realised: answers.SavedAmounts{cpu, -3}, Potential: answers.SavedAmounts{1, cpu}, NotCounted: []answers.NotCounted{{Reason: answers.ReasonSkipped}, {Container: "app", Reason: "NoData"}},
 		}}
 	}
-	entries := []report.Entry{entry("shop", 1500), entry("shop", 3), entry("bank", 77)}
+	entries := []answers.SavingsEntry{entry("shop", 1500), entry("shop", 3), entry("bank", 77)}
 	assert.Empty(t, summed(entries))
-	of := report.New(entries, true)
-	parts := []report.Sum{of.Namespaces[0].Sum, of.Namespaces[1].Sum}
+	of := answers.NewSavingsReport(entries, true)
+	parts := []answers.SavingsSum{of.Namespaces[0].SavingsSum, of.Namespaces[1].SavingsSum}
 	require.Empty(t, addUp(of.Total, parts))
-	for name, spoil := range map[string]func(*report.Sum){
-		"realised CPU":     func(s *report.Sum) { s.Realised.CPU = "2" },
-		"potential memory": func(s *report.Sum) { s.Potential.Memory = "1Ki" },
-		"realised $":       func(s *report.Sum) { s.Realised.Monthly[0].Amount = "34.62" },
-		"workloads":        func(s *report.Sum) { s.Workloads++ },
-		"skipped":          func(s *report.Sum) { s.NotCounted.SkippedWorkloads = 0 },
-		"held resources":   func(s *report.Sum) { s.NotCounted.HeldResources++ },
+	for name, spoil := range map[string]func(*answers.SavingsSum){
+		"realised CPU":     func(s *answers.SavingsSum) { s.Realised.CPU = "2" },
+		"potential memory": func(s *answers.SavingsSum) { s.Potential.Memory = "1Ki" },
+		"realised $":       func(s *answers.SavingsSum) { s.Realised.Monthly[0].Amount = "34.62" },
+		"workloads":        func(s *answers.SavingsSum) { s.Workloads++ },
+		"skipped":          func(s *answers.SavingsSum) { s.NotCounted.SkippedWorkloads = 0 },
+		"held resources":   func(s *answers.SavingsSum) { s.NotCounted.HeldResources++ },
 	} {
-		total := report.New(entries, true).Total
+		total := answers.NewSavingsReport(entries, true).Total
 		spoil(&total)
 		assert.Contains(t, addUp(total, parts), name+" of all is")
 	}

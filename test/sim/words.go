@@ -13,12 +13,10 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/bridge"
-	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/savings"
-	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 )
@@ -28,9 +26,9 @@ type words struct {
 	// rec as the operator's cache has it, stored as the API server has it; nil: that is another version.
 	rec, stored *v1alpha1.AttuneRecommendation
 	// page is the explanation on the web page, program that of kubectl attune explain; of stored alone.
-	page, program explain.Explanation
+	page, program answers.Explanation
 	// view is what savings are computed from.
-	view savings.View
+	view answers.View
 	// vpa is what the bridge publishes; nil: nothing.
 	vpa *bridge.VPA
 	// next is a pod that would be created now.
@@ -88,7 +86,7 @@ func (o *operator) words(of *words) error {
 	if err != nil {
 		return err
 	}
-	of.view = savings.View{Recommendation: of.rec}
+	of.view = answers.View{Recommendation: of.rec}
 	known, object, err := owners.Workload(ctx, o.cache, workload.Sized{}, id, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return err
@@ -118,11 +116,11 @@ func (o *operator) words(of *words) error {
 // explains a recommendation on the page, and as the program does, with the text for people.
 func (o *operator) explains(of *words) (err error) {
 	view := of.view
-	if of.page, err = explain.Of(view, nil, o.Now()); err != nil || of.stored == nil {
+	if of.page, err = answers.Explain(view, nil, o.Now()); err != nil || of.stored == nil {
 		return err
 	}
 	view.Recommendation = of.stored
-	of.program, err = explain.Of(view, nil, o.Now())
+	of.program, err = answers.Explain(view, nil, o.Now())
 	return err
 }
 
@@ -169,6 +167,6 @@ func (o *operator) next(rec *v1alpha1.AttuneRecommendation, cached client.Object
 }
 
 // entry is a row of the report.
-func (of *words) entry(figures savings.Figures) report.Entry {
-	return report.Entry{View: of.view, Figures: figures}
+func (of *words) entry(figures answers.SavingsFigures) answers.SavingsEntry {
+	return answers.SavingsEntry{View: of.view, Figures: figures}
 }

@@ -26,7 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/output"
 )
 
 // Level is how serious a result is.
@@ -179,7 +179,7 @@ const indent = 23
 func (a Answer) Human(bool) (string, error) {
 	var text strings.Builder
 	for _, r := range a.Checks {
-		for i, line := range answers.Wrapped(r.Sentence, answers.MostColumns-indent) {
+		for i, line := range output.Wrapped(r.Sentence, output.MostColumns-indent) {
 			head := ""
 			if i == 0 {
 				head = fmt.Sprintf("%-8s %-12s", r.Result, r.Check)

@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/answers"
 )
 
 var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -232,7 +232,7 @@ func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
 			seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{p}}}
 			results := append(of(seen, "policies"), of(seen, "usage")...)
 			problem := slices.ContainsFunc(results, func(r Result) bool { return r.Result == Problem })
-			assert.Equal(t, held.ReadinessOf(&p, now).NeedsPerson, problem, "%s, degraded %v", reason, degraded)
+			assert.Equal(t, answers.ReadinessOf(&p, now).NeedsPerson, problem, "%s, degraded %v", reason, degraded)
 			assert.Equal(t, degraded, slices.ContainsFunc(results, func(r Result) bool {
 				return r == Result{"policies", Problem, "policy shop/api is degraded, TooManyReverts: 3 of 4 resizes were reverted", "kubectl attune status --namespace shop"}
 			}), reason)

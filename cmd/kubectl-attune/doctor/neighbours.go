@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -126,7 +126,7 @@ func (s *Seen) growths() map[workload.Identity]recommender.Size {
 		if !owned || rec == nil || !podview.Running(pod) {
 			continue
 		}
-		sums[id] = podview.Combine(sums[id], needs(pod, rec), savings.Plus)
+		sums[id] = podview.Combine(sums[id], needs(pod, rec), answers.AddSaved)
 	}
 	return sums
 }
@@ -149,7 +149,7 @@ func needs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (sum recommender
 				more[r] = recommender.Allocation{}
 			}
 		}
-		sum = podview.Combine(sum, more, savings.Plus)
+		sum = podview.Combine(sum, more, answers.AddSaved)
 	}
 	return sum
 }
@@ -184,11 +184,11 @@ func published(seen *Seen, f *findings) {
 		f.add(Warning, "kubectl delete mutatingwebhookconfiguration "+autoscale.VPAWebhook, "bridge.vpa is true, and VPA's admission controller is registered (%s), which would act on what is "+
 			"published: nothing is. Set bridge.vpa to false, or uninstall VPA; the registration stays behind then", autoscale.VPAWebhook)
 	case on:
-		f.add(OK, "", "%d VerticalPodAutoscalers tell other programs of recommendations in %s", len(ours), answers.Where(seen.Namespace))
+		f.add(OK, "", "%d VerticalPodAutoscalers tell other programs of recommendations in %s", len(ours), output.Where(seen.Namespace))
 	case len(ours) > 0:
 		command, note := deleting(ours, taken)
 		f.add(Warning, command, "bridge.vpa is not true, and %d VerticalPodAutoscalers of attune's are left in %s, of which nobody keeps the recommendations up to date%s",
-			len(ours), answers.Where(seen.Namespace), note)
+			len(ours), output.Where(seen.Namespace), note)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
 
-	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/answers"
 )
 
 // Selector finds what the chart installs by its label.
@@ -69,17 +69,17 @@ func leads(seen *Seen, f *findings) {
 	}
 	logs := "kubectl logs --selector " + Selector + "=" + SelectorValue + " --namespace " + seen.Scope.Operator
 	if len(seen.Installed.Leases.Value) == 0 {
-		f.add(Problem, logs, "no replica of the operator leads: there is no lease %s%s", decision.LeaseName, in)
+		f.add(Problem, logs, "no replica of the operator leads: there is no lease %s%s", answers.LeaseName, in)
 		return
 	}
 	lease := &seen.Installed.Leases.Value[0]
 	end := endOf(lease)
 	switch {
-	case decision.LeaderOf(lease) == "" || end.IsZero():
-		f.add(Problem, logs, "no replica of the operator leads: nobody holds the lease %s%s", decision.LeaseName, in)
+	case answers.LeaderOf(lease) == "" || end.IsZero():
+		f.add(Problem, logs, "no replica of the operator leads: nobody holds the lease %s%s", answers.LeaseName, in)
 	case seen.Now.After(end):
 		f.add(Problem, logs, "no replica of the operator leads: the lease %s%s ended at %s, and by the clock here it is %s",
-			decision.LeaseName, in, end.UTC().Format(time.RFC3339), seen.Now.UTC().Format(time.RFC3339))
+			answers.LeaseName, in, end.UTC().Format(time.RFC3339), seen.Now.UTC().Format(time.RFC3339))
 	}
 }
 

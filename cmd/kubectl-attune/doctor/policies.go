@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/answers"
-	"attune.io/attune/internal/held"
+	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
@@ -16,14 +16,14 @@ import (
 // usageReasons are those of a policy that is not ready because of its usage; every other one is the policy's.
 var usageReasons = []string{v1alpha1.ReasonStaleData, v1alpha1.ReasonPrometheusUnavailable, v1alpha1.ReasonInsufficientData, v1alpha1.ReasonUsageImplausible}
 
-// policies looks at what needs a person (held.ReadinessOf), but for what concerns usage.
+// policies looks at what needs a person (answers.ReadinessOf), but for what concerns usage.
 func policies(seen *Seen, f *findings) {
 	if f.unreadable("AttunePolicies", seen.Policies.Err) {
 		return
 	}
 	all := seen.policies()
 	for _, p := range all {
-		ready := held.ReadinessOf(p, seen.Now)
+		ready := answers.ReadinessOf(p, seen.Now)
 		status := "kubectl attune status --namespace " + p.Namespace
 		if policy.OfCluster(p) {
 			status = "kubectl attune status --all-namespaces"
@@ -34,7 +34,7 @@ func policies(seen *Seen, f *findings) {
 		}
 		switch {
 		case !ready.NeedsPerson || slices.Contains(usageReasons, ready.Reason):
-		case ready.Ready == string(metav1.ConditionUnknown) && seen.Now.Sub(p.CreationTimestamp.Time) > held.UnseenGrace:
+		case ready.Ready == string(metav1.ConditionUnknown) && seen.Now.Sub(p.CreationTimestamp.Time) > answers.UnseenGrace:
 			f.add(Problem, "kubectl logs --selector "+Selector+"="+SelectorValue+" --namespace "+seen.Scope.Operator,
 				"the operator has not looked at policy %s since it was made", named(p))
 		case ready.Ready == string(metav1.ConditionFalse) && ready.Reason != v1alpha1.ReasonPaused:
@@ -42,7 +42,7 @@ func policies(seen *Seen, f *findings) {
 		}
 	}
 	if len(all) == 0 {
-		f.add(Warning, "kubectl apply --filename policy.yaml", "there is no AttunePolicy in %s: attune does nothing there", answers.Where(seen.Namespace))
+		f.add(Warning, "kubectl apply --filename policy.yaml", "there is no AttunePolicy in %s: attune does nothing there", output.Where(seen.Namespace))
 	}
 	f.fine("all %d policies can be used", len(all))
 }

@@ -1,0 +1,215 @@
+package output
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/input"
+	"attune.io/attune/internal/answers"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+)
+
+// LiveNode is the answer of node about a node of the cluster. From the leader it has the last decision. Without
+// the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
+// size of its open resize, else what it holds. The words are those of the web page (package internal/answers).
+type LiveNode struct {
+	// NodeAnswer is the JSON of the answer. Its Decided is nil where no leader answered.
+	answers.NodeAnswer
+	// Now is the time from which the age of the decision counts.
+	Now time.Time `json:"-"`
+}
+
+// Human writes the answer for people.
+// It writes a line about the node, a table of the containers, with -o wide the computation, and then evictions and
+// what the node is short of.
+func (a LiveNode) Human(wide bool) (string, error) {
+	text := a.Sentence(a.Now) + "\n\n" + Text(a.Containers(), wide)
+	if a.Decided != nil && wide {
+		text += Below(a.Computation(), wide)
+	}
+	text += Below(a.Leaving(), wide)
+	if sentence := a.Overcommitted(); sentence != "" {
+		text += "\n" + sentence + "\n"
+	}
+	// What the pods do not have, and which pods keep more than their share.
+	for i, sentence := range a.Holders() {
+		if i == 0 {
+			text += "\n" + answers.HoldersHead + "\n"
+		}
+		text += "  " + sentence + "\n"
+	}
+	return text, nil
+}
+
+// StoredNode computes the answer from objects (answers.StoredNode, as the web page does). It has no grants and no Decided: these
+// are the leader's.
+func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1.AttuneRecommendation) answers.NodeAnswer {
+	of := map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}
+	for i := range recommendations {
+		of[types.NamespacedName{Namespace: recommendations[i].Namespace, Name: recommendations[i].Name}] = &recommendations[i]
+	}
+	all := make([]*corev1.Pod, len(pods))
+	for i := range pods {
+		all[i] = &pods[i]
+	}
+	return answers.StoredNode(node, all, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+		// The owner is found from the pod alone, by the rule that the operator uses.
+		id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
+		if !ok {
+			return nil
+		}
+		return of[types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}]
+	})
+}
+
+// NodeFile is the answer of node --file.
+// Its JSON, with -o json:
+//
+//	{"pods": [{"name": "shop/web-1", "containers": [{
+//	  "name": "app", "cpuRequest": "800m",
+//	  "memoryRequest": "600Mi", "memoryLimit": "1200Mi"
+//	}]}],
+//	 "evictions": [{"name": "shop/batch-1", "reason": "…"}],
+//	 "overcommitted": false}
+type NodeFile struct {
+	// Pods that stay, by name; never nil.
+	Pods []nodePod `json:"pods"`
+	// Evictions in the order in which they would be made; never nil.
+	Evictions []nodeEviction `json:"evictions"`
+	// Overcommitted is true where the pods do not fit and none may be evicted to make them fit.
+	Overcommitted bool `json:"overcommitted"`
+
+	// said has the evictions and the steps of the grants, which are written as those of a node in the cluster.
+	said answers.NodeAnswer
+}
+
+// nodePod is a pod that stays on the node.
+type nodePod struct {
+	// Name is NAMESPACE/NAME as in the file.
+	Name string `json:"name"`
+	// Containers in the order of the file.
+	Containers []nodeContainer `json:"containers"`
+}
+
+// nodeContainer is what a container would get. An amount is nil where the file has no demand for the resource.
+type nodeContainer struct {
+	// Name of the container.
+	Name string `json:"name"`
+	// CPURequest, MemoryRequest and MemoryLimit are quantities.
+	CPURequest *string `json:"cpuRequest"`
+	// MemoryRequest is the grant of memory.
+	MemoryRequest *string `json:"memoryRequest"`
+	// MemoryLimit is nil where the grant has none.
+	MemoryLimit *string `json:"memoryLimit"`
+
+	// demand is what the file has of it.
+	demand node.Container
+}
+
+// nodeEviction is a pod that would be evicted.
+type nodeEviction struct {
+	// Name of the pod, and Reason in one sentence.
+	Name string `json:"name"`
+	// Reason is the sentence of the recommender.
+	Reason string `json:"reason"`
+}
+
+// NewNodeFile makes the answer of a result. Grants are in the order of all containers of all pods; steps returns
+// those of one container.
+func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, container int) []recommender.Step) NodeFile {
+	answer := NodeFile{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
+	gone := map[int]bool{}
+	for _, v := range result.Evictions {
+		gone[v.Pod] = true
+		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason()})
+		answer.said.Evictions = append(answer.said.Evictions, answers.NodeEviction{Name: v.Name, Reason: v.Reason(), Ranking: v.Ranking.String()})
+	}
+	// result.Grants is one flat list over the containers of all pods, evicted ones included.
+	first := 0
+	for i, p := range demands.Pods {
+		grants := result.Grants[first : first+len(p.Containers)]
+		first += len(grants)
+		// A pod that is evicted has grants in the result, but they are not shown.
+		if gone[i] {
+			continue
+		}
+		pod, said := nodePod{Name: p.Name}, answers.NodePod{Name: p.Name}
+		for j, g := range grants {
+			measured := demands.Measured[i][j]
+			c := answers.NodeContainer{Name: p.Containers[j].Name}
+			for _, s := range steps(i, j) {
+				if measured[s.Resource] { // else the container keeps what it holds, and the step explains nothing
+					c.Steps = append(c.Steps, answers.StepOf(s))
+				}
+			}
+			pod.Containers, said.Containers = append(pod.Containers, newNodeContainer(p.Containers[j], g, measured)), append(said.Containers, c)
+		}
+		answer.Pods, answer.said.Pods = append(answer.Pods, pod), append(answer.said.Pods, said)
+	}
+	slices.SortFunc(answer.Pods, func(a, b nodePod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(answer.said.Pods, func(a, b answers.NodePod) int { return cmp.Compare(a.Name, b.Name) })
+	return answer
+}
+
+// newNodeContainer formats one grant. A resource that was not measured keeps nil.
+func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nodeContainer {
+	c := nodeContainer{Name: demand.Name, demand: demand}
+	request := answers.QuantitiesOf(g.Request, measured)
+	c.CPURequest, c.MemoryRequest = request.CPU, request.Memory
+	if g.MemoryLimit > 0 {
+		c.MemoryLimit = new(recommender.Format(recommender.Memory, g.MemoryLimit))
+	}
+	return c
+}
+
+// Human writes the answer for people.
+// It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
+// follow where there are any.
+func (a NodeFile) Human(wide bool) (string, error) {
+	text := Text(a.table(), wide)
+	if wide {
+		text += Below(a.said.Computation(), wide)
+	}
+	text += Below(a.said.Leaving(), wide)
+	if a.Overcommitted {
+		text += "\n" + answers.OvercommittedText + "\n"
+	}
+	return text, nil
+}
+
+// table has one row for each container: what it holds, its demand and its grant.
+func (a NodeFile) table() answers.Table {
+	t := answers.Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
+	const cpu, memory = recommender.CPU, recommender.Memory
+	for _, p := range a.Pods {
+		for _, c := range p.Containers {
+			t.Add(p.Name, c.Name,
+				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), answers.Cell(cpu, c.CPURequest),
+				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), answers.Cell(memory, c.MemoryRequest), answers.Cell(memory, c.MemoryLimit))
+		}
+	}
+	return t
+}
+
+// wanted formats an amount of the demand; empty where the resource was not measured.
+func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount) string {
+	if r == recommender.CPU && c.CPURequest == nil || r == recommender.Memory && c.MemoryRequest == nil {
+		return ""
+	}
+	return answers.Readable(r, recommender.Format(r, amount))
+}
+
+// orDash formats an amount; empty, which the table shows as a dash, where it is 0.
+func orDash(r recommender.Resource, amount recommender.Amount) string {
+	if amount == 0 {
+		return ""
+	}
+	return answers.Readable(r, recommender.Format(r, amount))
+}

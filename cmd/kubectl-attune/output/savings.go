@@ -1,0 +1,102 @@
+package output
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"attune.io/attune/internal/answers"
+	"attune.io/attune/recommender"
+)
+
+// Savings is the answer of savings.
+type Savings struct {
+	answers.SavingsReport
+	// Nodes is nil where not the whole cluster was asked for, or the user may not list its nodes.
+	Nodes *Nodes `json:"nodes,omitempty"`
+}
+
+// Nodes is an estimate of how many nodes could be removed (answers.RemovableNodes).
+type Nodes struct {
+	// Nodes of the cluster.
+	Nodes int `json:"nodes"`
+	// Removable with the pods as they are, Before with the sizes that they had before attune, and Potential with their
+	// targets.
+	Removable int `json:"removable"`
+	Before    int `json:"removableBefore"`
+	Potential int `json:"removablePotential"`
+}
+
+// sentence is such as "Removable nodes, an estimate: 2 of 12; 1 before attune, 3 with the potential."
+func (n Nodes) sentence() string {
+	return fmt.Sprintf("Removable nodes, an estimate: %d of %d; %d before attune, %d with the potential.", n.Removable, n.Nodes, n.Before, n.Potential)
+}
+
+// Human writes the answer for people: three sentences or four, a table of the workloads, one of the sums, and with wide what is not counted.
+func (r Savings) Human(wide bool) (string, error) {
+	if len(r.Workloads) == 0 {
+		return "", nil
+	}
+	said := r.Total.Sentences()
+	text := strings.Join(said[:], "\n") + "\n"
+	if r.Nodes != nil {
+		text += r.Nodes.sentence() + "\n"
+	}
+	text += Below(r.workloads(), wide) + Below(r.sums(), false)
+	if wide {
+		text += Below(r.left(), wide)
+	}
+	return text, nil
+}
+
+// workloads has two rows for each workload: what is realised and what is potential.
+func (r Savings) workloads() answers.Table {
+	t := answers.Table{
+		Header:   []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED", "PODS", "REPLICAS", "MODE", "POLICY"},
+		OnlyWide: []string{"PODS", "REPLICAS", "MODE", "POLICY"},
+	}
+	for _, of := range r.Workloads {
+		add := func(name string, saved *answers.Saved, notCounted string) {
+			row := append([]string{of.Namespace, string(of.Kind) + "/" + of.Workload, name}, cells(saved)...)
+			t.Add(append(row, notCounted, strconv.Itoa(of.Pods), strconv.Itoa(int(of.Replicas)), string(of.Mode), of.Policy)...)
+		}
+		add("realised", of.Realised, "")
+		add("potential", &of.Potential, answers.NotCountedText(of.NotCounted))
+	}
+	return t
+}
+
+// cells are CPU, memory and price.
+func cells(s *answers.Saved) []string {
+	if s == nil {
+		return []string{"", "", ""}
+	}
+	return []string{answers.Cell(recommender.CPU, &s.CPU), answers.Cell(recommender.Memory, &s.Memory), s.Money()}
+}
+
+// sums has two rows for each namespace and for all of them.
+func (r Savings) sums() answers.Table {
+	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOADS", "SAVING", "CPU", "MEMORY", "A MONTH"}}
+	add := func(name string, of answers.SavingsSum) {
+		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "realised"}, cells(of.Realised)...)...)
+		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "potential"}, cells(&of.Potential)...)...)
+	}
+	for _, of := range r.Namespaces {
+		add(of.Namespace, of.SavingsSum)
+	}
+	if len(r.Namespaces) > 1 {
+		add("(all)", r.Total)
+	}
+	return t
+}
+
+// left has a row for everything that is not counted.
+func (r Savings) left() answers.Table {
+	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}}
+	for _, of := range r.Workloads {
+		for _, n := range of.NotCounted {
+			t.Add(of.Namespace, string(of.Kind)+"/"+of.Workload, n.Container, n.Resource, n.Reason, n.Message)
+		}
+	}
+	return t
+}

@@ -1,0 +1,151 @@
+package answers
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// Amounts are requests and limits as Kubernetes quantities; nil (null) is none, or not known.
+type Amounts struct {
+	CPURequest    *string `json:"cpuRequest"`
+	CPULimit      *string `json:"cpuLimit"`
+	MemoryRequest *string `json:"memoryRequest"`
+	MemoryLimit   *string `json:"memoryLimit"`
+}
+
+// Of returns the request and the limit of a resource.
+func (a Amounts) Of(r recommender.Resource) (request, limit *string) {
+	if r == recommender.Memory {
+		return a.MemoryRequest, a.MemoryLimit
+	}
+	return a.CPURequest, a.CPULimit
+}
+
+// Quantities is a quantity of each resource; nil (null): not known, or not measured.
+type Quantities struct {
+	CPU    *string `json:"cpu"`
+	Memory *string `json:"memory"`
+}
+
+// QuantitiesOf writes the amounts that are known.
+func QuantitiesOf(a [2]recommender.Amount, known [2]bool) (p Quantities) {
+	for r, to := range [2]**string{recommender.CPU: &p.CPU, recommender.Memory: &p.Memory} {
+		if known[r] {
+			*to = new(recommender.Format(recommender.Resource(r), a[r]))
+		}
+	}
+	return p
+}
+
+// Step is one rule at work.
+type Step = v1alpha1.Step
+
+// AmountsOf writes a size as quantities.
+func AmountsOf(size recommender.Size) Amounts {
+	const cpu, memory = recommender.CPU, recommender.Memory
+	return Amounts{
+		CPURequest: quantity(cpu, size[cpu].Request), CPULimit: quantity(cpu, size[cpu].Limit),
+		MemoryRequest: quantity(memory, size[memory].Request), MemoryLimit: quantity(memory, size[memory].Limit),
+	}
+}
+
+// quantity is nil for an amount that is not set.
+func quantity(r recommender.Resource, amount recommender.Amount) *string {
+	if amount == 0 {
+		return nil
+	}
+	return new(recommender.Format(r, amount))
+}
+
+// StepOf writes a step of the recommender's.
+func StepOf(s recommender.Step) Step {
+	return Step{
+		Resource: s.Resource.String(), Name: s.Name, Before: recommender.Format(s.Resource, s.Before), After: recommender.Format(s.Resource, s.After), Reason: s.Reason,
+	}
+}
+
+// InLine puts spaces in the place of what would end a line or a cell of a table, in a text that others may have written: it
+// makes no lines.
+func InLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("\t\n\v\f\r", r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// Table is rows under a header. A cell is empty where nothing is known or nothing is to say.
+type Table struct {
+	// Header has the names of the columns, in capitals.
+	Header []string
+	// Rows are in the order in which they are written. Each has as many cells as the header.
+	Rows [][]string
+	// OnlyWide are the columns that -o wide alone shows.
+	OnlyWide []string
+}
+
+// Add appends a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Narrow returns the table without the columns that -o wide alone shows.
+func (t Table) Narrow() Table {
+	out := Table{Rows: make([][]string, len(t.Rows))}
+	for i, name := range t.Header {
+		if slices.Contains(t.OnlyWide, name) {
+			continue
+		}
+		out.Header = append(out.Header, name)
+		for r, row := range t.Rows {
+			out.Rows[r] = append(out.Rows[r], row[i])
+		}
+	}
+	return out
+}
+
+// Readable rounds a quantity for people: memory to a tenth of its unit; CPU stays exact. A text that is no
+// quantity is returned as it is.
+func Readable(r recommender.Resource, exact string) string {
+	quantity, err := resource.ParseQuantity(exact)
+	if err != nil || r != recommender.Memory {
+		return exact
+	}
+	bytes := float64(quantity.Value())
+	if bytes < 0 {
+		return "-" + readableBytes(-bytes)
+	}
+	return readableBytes(bytes)
+}
+
+// Cell returns a readable amount; empty for nil.
+func Cell(r recommender.Resource, exact *string) string {
+	if exact == nil {
+		return ""
+	}
+	return Readable(r, *exact)
+}
+
+// OrNone returns a readable amount, or "none" for nil.
+func OrNone(r recommender.Resource, exact *string) string {
+	return cmp.Or(Cell(r, exact), "none")
+}
+
+// units are the binary suffixes of Kubernetes quantities, each 1024 times the one before.
+var units = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+
+// readableBytes formats bytes with one decimal, such as 1.5Gi.
+func readableBytes(bytes float64) string {
+	unit := 0
+	for bytes >= 1024 && unit < len(units)-1 {
+		bytes /= 1024
+		unit++
+	}
+	return strconv.FormatFloat(float64(int64(bytes*10+0.5))/10, 'f', -1, 64) + units[unit]
+}

@@ -1,0 +1,219 @@
+package answers
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+)
+
+// Explanation is the answer of kubectl attune explain. Its JSON is a contract with scripts.
+// For example, shortened:
+//
+//	{"workload": {"namespace": "shop", "kind": "Deployment", "name": "web",
+//	    "policy": "web", "mode": "Auto"},
+//	 "containers": [{"name": "app", "confidence": 0.9, "dataPoints": 2016,
+//	    "current": {"cpuRequest": "500m"}, "target": {"cpuRequest": "200m"},
+//	    "next": {"cpuRequest": "250m"}, "holds": [],
+//	    "steps": [{"resource": "cpu", "name": "…", "before": "200m",
+//	      "after": "240m", "reason": "…"}]}]}
+type Explanation struct {
+	// Workload is nil where files were explained.
+	Workload *ExplainedWorkload `json:"workload,omitempty"`
+	// Containers in the order of the recommendation; never nil.
+	Containers []ExplainedContainer `json:"containers"`
+	// Settings of the policy; nil where files were explained, and where they are not known.
+	Settings []Setting `json:"settings,omitempty"`
+}
+
+// ExplainedWorkload identifies the workload that is explained.
+type ExplainedWorkload struct {
+	// Namespace, Kind (such as Deployment) and Name identify it.
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	// Policy is the name of the AttunePolicy that sizes it, or AttuneClusterPolicy/NAME, and Mode that policy's mode, such as Auto.
+	Policy string `json:"policy"`
+	Mode   string `json:"mode"`
+	// Unreadable is why its pod template cannot be read, so that it is left alone; empty: it can.
+	Unreadable string `json:"unreadable,omitempty"`
+}
+
+// ExplainedContainer is one container's recommendation, and how it was computed.
+type ExplainedContainer struct {
+	// Name in the pod template; of a file, the series_id.
+	Name string `json:"name"`
+	// Confidence is from 0 (no data) to 1.
+	Confidence float64 `json:"confidence"`
+	// DataPoints is the number of steps of history with data.
+	DataPoints int `json:"dataPoints"`
+	// Current is what the container has, Target what is recommended, and Next what would be applied now. An amount
+	// that is not set or not known is null.
+	Current Amounts `json:"current"`
+	// Target is what the recommender computed, before the limits of a single step.
+	Target Amounts `json:"target"`
+	// Next is empty where the settings of the policy are not known.
+	Next Amounts `json:"next"`
+	// Holds are the reasons for which a resource is left as it is, Steps the computation of the target; CPU comes
+	// first.
+	Holds []Hold `json:"holds"`
+	// Steps include those of the next step, after those of the target.
+	Steps []Step `json:"steps"`
+	// Pods are the running pods, each with its own next step; nil where files were explained.
+	Pods []ExplainedPod `json:"pods,omitempty"`
+	// Usage is a line of text for each resource, for people alone; empty: there is none.
+	Usage [2]string `json:"-"`
+}
+
+// ExplainedPod is one running pod and its next step towards the target.
+type ExplainedPod struct {
+	// Name of the pod.
+	Name string `json:"name"`
+	// Current is what its container has, Next what would be applied now.
+	Current Amounts `json:"current"`
+	// Next is the size after the pod's next step.
+	Next Amounts `json:"next"`
+	// Holds are the reasons for which its next step is less than the target; never nil.
+	Holds []Hold `json:"holds"`
+}
+
+// Hold is a reason for which a resource has no target, or is left as it is.
+type Hold = v1alpha1.Hold
+
+// holdsOf writes the recommender's holds.
+// The result is never nil, so that the JSON has an empty list.
+func holdsOf(holds []recommender.Hold) []Hold {
+	written := []Hold{}
+	for _, hold := range holds {
+		written = append(written, Hold{Resource: hold.Resource.String(), Reason: string(hold.Reason), Message: hold.Message})
+	}
+	return written
+}
+
+// stepsOf writes the recommender's steps.
+// The result is never nil.
+func stepsOf(steps []recommender.Step) []Step {
+	written := []Step{}
+	for _, step := range steps {
+		written = append(written, StepOf(step))
+	}
+	return written
+}
+
+// joinHolds joins lists of holds without duplicates, CPU first.
+func joinHolds(lists ...[]Hold) []Hold {
+	joined := []Hold{}
+	for _, hold := range slices.Concat(lists...) {
+		if !slices.Contains(joined, hold) {
+			joined = append(joined, hold)
+		}
+	}
+	slices.SortStableFunc(joined, func(a, b Hold) int { return cmp.Compare(a.Resource, b.Resource) })
+	return joined
+}
+
+// joinSteps appends the steps of a pod's change to the stored trace, but for those that the trace has. CPU comes
+// first, and the steps of a resource keep their order.
+func joinSteps(trace, change []Step) []Step {
+	joined := slices.Clone(trace)
+	for _, step := range change {
+		if !slices.ContainsFunc(trace, func(s Step) bool { return s.Resource == step.Resource && s.Name == step.Name }) {
+			joined = append(joined, step)
+		}
+	}
+	slices.SortStableFunc(joined, func(a, b Step) int { return cmp.Compare(a.Resource, b.Resource) })
+	return joined
+}
+
+// ChangedField is one value of a container's resources. Both sides are quantities.
+type ChangedField struct {
+	// Name is the path under resources in a manifest, such as requests.cpu.
+	Name string
+	// Current is what the template sets; nil: nothing.
+	Current *string
+	// Target is what is recommended; nil: the value is left alone.
+	Target *string
+}
+
+// Differences returns the values that differ from the target. A resource with a hold has none, and neither has a
+// value without a target.
+func (c ExplainedContainer) Differences() (different []ChangedField) {
+	for _, r := range recommender.Resources {
+		if isHeld(c.Holds, r) {
+			continue
+		}
+		request, limit := c.Values(r)
+		for _, field := range []ChangedField{{"requests." + r.String(), request.Current, request.Target}, {"limits." + r.String(), limit.Current, limit.Target}} {
+			if field.Target != nil && (field.Current == nil || *field.Current != *field.Target) {
+				different = append(different, field)
+			}
+		}
+	}
+	return different
+}
+
+// isHeld reports whether one of the holds is on the resource.
+func isHeld(holds []Hold, r recommender.Resource) bool {
+	return slices.ContainsFunc(holds, func(hold Hold) bool { return hold.Resource == r.String() })
+}
+
+// ExplainOffline explains a container without a cluster. It computes the recommendation; the next step starts from
+// in.Original.
+func ExplainOffline(in recommender.Input) ExplainedContainer {
+	rec := recommender.Recommend(in)
+	// The target comes from the recommender; the step towards it from the same function as for a running pod.
+	to := heading{
+		move:  recommender.Move{Container: in.Container, MemoryLimitFloor: rec.MemoryLimitFloor, Settings: in.Settings},
+		holds: holdsOf(rec.Holds),
+	}
+	// A target of zero means to the recommender that the resource stays: one with a hold does.
+	target := rec.Target
+	for _, r := range recommender.Resources {
+		if isHeld(to.holds, r) {
+			target[r] = recommender.Allocation{}
+		}
+	}
+	// The container runs nowhere, so its original size is its present one too.
+	change := to.toward(target, in.Original, in.Original)
+	return ExplainedContainer{
+		Name:       in.Container,
+		Confidence: rounded(rec.Confidence),
+		DataPoints: rec.DataPoints,
+		Current:    AmountsOf(in.Original),
+		Target:     AmountsOf(rec.Target),
+		Next:       to.next(change),
+		Holds:      joinHolds(to.holds, holdsOf(change.Holds)),
+		Steps:      joinSteps(stepsOf(rec.Steps), stepsOf(change.Steps)),
+	}
+}
+
+// rounded removes the noise of floating-point arithmetic: 0.8 in the place of 0.7999999999999999.
+func rounded(confidence float64) float64 { return math.Round(confidence*1e6) / 1e6 }
+
+// Setting is one field of the settings by which a workload is sized.
+type Setting struct {
+	// Field is its path in the spec of a policy, such as cpu.percentile.
+	Field string `json:"field"`
+	// Value as an object has it; empty: none.
+	Value string `json:"value"`
+	// SetBy names the object that sets it, such as AttunePolicy web, or is built-in.
+	SetBy   string `json:"setBy"`
+	builtIn bool
+}
+
+// SettingsOf are the settings of a recommendation's policy: first those that an object sets, then those built-in ones
+// that have a value.
+func SettingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) []Setting {
+	var settings []Setting
+	for _, builtIn := range []bool{false, true} {
+		for _, f := range fields {
+			if (f.Level == policy.BuiltIn) == builtIn && (!builtIn || f.Value != "") {
+				settings = append(settings, Setting{f.Path, f.Value, f.Level.Object(rec.Spec.Policy, rec.Namespace), builtIn})
+			}
+		}
+	}
+	return settings
+}

@@ -1,0 +1,179 @@
+package answers
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// liveExplanation is what a workload of the cluster is explained from.
+type liveExplanation struct {
+	View
+	// template holds the sizes of the pod template by container; nil: it is not known.
+	template map[string]recommender.Size
+	// sizes are those of the containers of each pod, by name.
+	sizes []map[string]podview.Container
+	// now is the time of the next step. Floors that were learned from harm decay until then.
+	now time.Time
+}
+
+// Explain explains a workload of the cluster by what its savings are computed from, too. fields are the settings with the level that
+// set each; nil: they are not known. A container's own Current and Next are those of the first pod that would change, else of the
+// first pod, else of the template. Without settings there is no next step, nor under the strategy Node: a pod's next size depends
+// on its node and on the other pods there. An error means that the recommendation cannot be read, such as one of another version.
+func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) {
+	v.Pods = slices.SortedFunc(slices.Values(v.Pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	l, rec := liveExplanation{View: v, template: podview.TemplateSizes(v.Workload.Template), now: now}, v.Recommendation
+	for _, pod := range v.Pods { // once for all containers
+		l.sizes = append(l.sizes, podview.ByName(podview.Read(pod)))
+	}
+	answer := Explanation{
+		Workload: &ExplainedWorkload{
+			Namespace: rec.Namespace,
+			Kind:      string(rec.Spec.Workload.Kind),
+			Name:      rec.Spec.Workload.Name,
+			Policy:    policy.NameOf(rec.Spec.Policy),
+			Mode:      string(rec.Spec.Mode),
+
+			Unreadable: v.Workload.Unreadable,
+		},
+		Containers: []ExplainedContainer{},
+		Settings:   SettingsOf(fields, rec),
+	}
+	// Containers keep the order of the recommendation; callers rely on it.
+	for i := range rec.Spec.Containers {
+		container, err := l.container(&rec.Spec.Containers[i])
+		if err != nil {
+			return Explanation{}, fmt.Errorf("AttuneRecommendation %s/%s: %w", rec.Namespace, rec.Name, err)
+		}
+		answer.Containers = append(answer.Containers, container)
+	}
+	return answer, nil
+}
+
+// container explains one container. The stored holds and steps are those of the recommendation; addPods adds those
+// of the next step.
+func (l liveExplanation) container(stored *v1alpha1.ContainerTarget) (ExplainedContainer, error) {
+	confidence, err := strconv.ParseFloat(stored.Confidence, 64)
+	if err != nil {
+		return ExplainedContainer{}, fmt.Errorf("container %s has the confidence %q, which is no number: the operator of another version wrote it", stored.Name, stored.Confidence)
+	}
+	explained := ExplainedContainer{
+		Name:       stored.Name,
+		Confidence: confidence,
+		DataPoints: int(stored.DataPoints),
+		Current:    AmountsOf(l.template[stored.Name]),
+		Target:     AmountsOf(podview.FromResources(stored.Target)),
+		Holds:      append([]Hold{}, stored.Holds...),
+		Steps:      append([]Step{}, stored.Steps...),
+	}
+	if l.Settings != nil && l.Settings.Strategy != v1alpha1.StrategyNode {
+		l.addPods(&explained, stored)
+	}
+	return explained, nil
+}
+
+// addPods adds the next step of every pod that has the container. Where there is neither a pod nor a template to
+// start from, there is no next step. Settings must be known.
+func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1.ContainerTarget) {
+	var shown *podStep
+	to := heading{
+		move:  recommender.Move{Container: stored.Name, Settings: l.Settings.Recommender, Largest: podview.LargestNode(l.Recommendation.Spec.LargestNode)},
+		holds: stored.Holds,
+	}
+	if stored.MemoryLimitFloor != nil {
+		to.move.MemoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
+	}
+	next := func(live, original recommender.Size) *podStep { // by the function that the workload loop plans with
+		target := resize.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.now)
+		return &podStep{live: live, change: to.toward(target, live, original)}
+	}
+	// The template is shown where no pod runs. The first pod replaces it.
+	if template, known := l.template[stored.Name]; known {
+		shown = next(template, template)
+	}
+	for i, pod := range l.Pods {
+		has, ok := l.sizes[i][stored.Name]
+		if !ok {
+			continue
+		}
+		taken := next(has.Size, l.original(pod, stored.Name, has.Size))
+		if len(explained.Pods) == 0 || taken.moves() && !shown.moves() {
+			shown = taken
+		}
+		explained.Pods = append(explained.Pods, ExplainedPod{
+			Name:    pod.Name,
+			Current: AmountsOf(has.Size),
+			Next:    to.next(taken.change),
+			Holds:   holdsOf(taken.change.Holds),
+		})
+	}
+	if shown == nil {
+		return
+	}
+	explained.Current, explained.Next = AmountsOf(shown.live), to.next(shown.change)
+	explained.Holds = joinHolds(explained.Holds, holdsOf(shown.change.Holds))
+	explained.Steps = joinSteps(explained.Steps, stepsOf(shown.change.Steps))
+}
+
+// podStep is the size of a container and the change that it would get.
+type podStep struct {
+	live   recommender.Size
+	change recommender.Change
+}
+
+// moves returns whether the step changes anything.
+func (s podStep) moves() bool { return s.change.Next != s.live }
+
+// original returns the size that the container had before attune: what the operator recorded for the pod's
+// template, else the size in the template, else the present one.
+func (l liveExplanation) original(pod *corev1.Pod, container string, live recommender.Size) recommender.Size {
+	if size, noted := podview.OriginalsOf(l.Recommendation, podview.TemplateHash(pod))[container]; noted {
+		return size
+	}
+	if template, known := l.template[container]; known {
+		return template
+	}
+	return live
+}
+
+// heading is where a container goes: the move without its sizes, and the holds on its resources.
+type heading struct {
+	move  recommender.Move
+	holds []Hold
+}
+
+// toward returns the next step from the size live to a target.
+func (h heading) toward(target, live, original recommender.Size) recommender.Change {
+	h.move.Target, h.move.Live, h.move.Original = target, live, original
+	return recommender.NextStep(h.move)
+}
+
+// next returns the size after the step. A resource that was never measured has no next size, because nothing is
+// known of it.
+func (h heading) next(change recommender.Change) Amounts {
+	size := change.Next
+	for _, r := range recommender.Resources {
+		if h.unmeasured(r) {
+			size[r] = recommender.Allocation{}
+		}
+	}
+	return AmountsOf(size)
+}
+
+// unmeasured returns whether the resource has no data (hold NoData).
+func (h heading) unmeasured(r recommender.Resource) bool {
+	return slices.ContainsFunc(h.holds, func(hold Hold) bool {
+		return hold.Resource == r.String() && hold.Reason == string(recommender.NoData)
+	})
+}

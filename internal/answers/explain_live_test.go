@@ -1,0 +1,208 @@
+package answers_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// stored is what the operator keeps of a Deployment with one container: CPU is to go from 500m to 200m,
+// memory to stay at 1Gi.
+func stored() *v1alpha1.AttuneRecommendation {
+	floor := resource.MustParse("600Mi")
+	return &v1alpha1.AttuneRecommendation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web"},
+		Spec: v1alpha1.AttuneRecommendationSpec{
+			Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"},
+			Policy:   v1alpha1.PolicyRef{Name: "api"},
+			Mode:     v1alpha1.UpdateAuto,
+			Containers: []v1alpha1.ContainerTarget{{
+				Name:             "app",
+				Target:           podview.ToResources(size(200, 400, 1<<30, 2<<30)),
+				MemoryLimitFloor: &floor,
+				Confidence:       "0.92",
+				DataPoints:       1680,
+				Steps: []v1alpha1.Step{
+					{Resource: "cpu", Name: "percentile", Before: "0", After: "160m", Reason: "95th percentile"},
+					{Resource: "cpu", Name: "bounds", Before: "200m", After: "200m", Reason: "no bounds are set"},
+					{Resource: "memory", Name: "bounds", Before: "1Gi", After: "1Gi", Reason: "no bounds are set"},
+				},
+			}},
+		},
+	}
+}
+
+func pod(name string, has recommender.Size) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-template-hash": "one"}}, Spec: template(has).Spec}
+}
+
+func template(has recommender.Size) *corev1.PodTemplateSpec {
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: podview.ToRequirements(has)}}}}
+}
+
+func live(rec *v1alpha1.AttuneRecommendation, pods ...*corev1.Pod) answers.View {
+	return answers.View{
+		Recommendation: rec,
+		Settings:       &policy.Settings{Recommender: settings()},
+		Workload:       workload.Workload{Template: template(size(500, 1000, 1<<30, 2<<30))},
+		Pods:           pods,
+	}
+}
+
+func only(t *testing.T, v answers.View) answers.ExplainedContainer {
+	t.Helper()
+	answer, err := answers.Explain(v, nil, time.Time{})
+	require.NoError(t, err)
+	require.Len(t, answer.Containers, 1)
+	return answer.Containers[0]
+}
+
+func TestLiveTakesEveryPodsOwnStep(t *testing.T) {
+	answer, err := answers.Explain(live(stored(),
+		pod("web-1", size(200, 400, 1<<30, 2<<30)),
+		pod("web-2", size(500, 1000, 1<<30, 2<<30)),
+		pod("web-3", size(300, 600, 1<<30, 2<<30)),
+	), nil, time.Time{})
+	require.NoError(t, err)
+	golden(t, "live.json", asJSON(t, answer))
+	for name, wide := range map[string]bool{"live.txt": false, "live-wide.txt": true} {
+		text, err := answer.Human(wide)
+		require.NoError(t, err)
+		golden(t, name, text)
+	}
+}
+
+func TestLiveShowsThePodThatWouldChange(t *testing.T) {
+	container := only(t, live(stored(), pod("web-1", size(200, 400, 1<<30, 2<<30)), pod("web-2", size(500, 1000, 1<<30, 2<<30))))
+	assert.Equal(t, "500m", deref(container.Current.CPURequest))
+	assert.Equal(t, "250m", deref(container.Next.CPURequest))
+
+	container = only(t, live(stored(), pod("web-1", size(200, 400, 1<<30, 2<<30)), pod("web-2", size(210, 420, 1<<30, 2<<30))))
+	assert.Equal(t, "200m", deref(container.Current.CPURequest), "the first, where none would change")
+	assert.Equal(t, "200m", deref(container.Next.CPURequest))
+}
+
+func TestLiveWithoutPodsStartsFromTheTemplate(t *testing.T) {
+	container := only(t, live(stored()))
+	assert.Equal(t, "500m", deref(container.Current.CPURequest))
+	assert.Equal(t, "250m", deref(container.Next.CPURequest))
+	assert.Empty(t, container.Pods)
+}
+
+func TestLiveKeepsTheRatioOfTheOriginals(t *testing.T) {
+	rec := stored()
+	rec.Status.Originals = []v1alpha1.Originals{
+		{TemplateHash: "other", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(100, 100, 0, 0))}}},
+		{TemplateHash: "one", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(500, 2000, 1<<30, 1<<30))}}},
+	}
+	container := only(t, live(rec, pod("web-1", size(500, 2000, 1<<30, 1<<30))))
+	assert.Equal(t, "250m", deref(container.Next.CPURequest))
+	assert.Equal(t, "1", deref(container.Next.CPULimit))
+}
+
+func TestLiveLeavesAloneWhatTheOperatorHolds(t *testing.T) {
+	rec := stored()
+	rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA", Message: "web scales on CPU"}}
+	container := only(t, live(rec, pod("web-1", size(500, 1000, 1<<30, 2<<30))))
+	assert.Equal(t, "200m", deref(container.Target.CPURequest))
+	assert.Equal(t, "500m", deref(container.Next.CPURequest))
+	assert.Contains(t, container.Holds, answers.Hold{Resource: "cpu", Reason: "HPA", Message: "web scales on CPU"})
+}
+
+func TestLiveKnowsNothingOfWhatWasNeverMeasured(t *testing.T) {
+	rec := stored()
+	rec.Spec.Containers[0].Target.MemoryRequest, rec.Spec.Containers[0].Target.MemoryLimit = nil, nil
+	rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "memory", Reason: "NoData"}}
+	container := only(t, live(rec, pod("web-1", size(500, 1000, 1<<30, 2<<30))))
+	assert.Equal(t, `{"cpuRequest":"250m","cpuLimit":"500m","memoryRequest":null,"memoryLimit":null}`, line(t, container.Next))
+	assert.Equal(t, `{"cpuRequest":"250m","cpuLimit":"500m","memoryRequest":null,"memoryLimit":null}`, line(t, container.Pods[0].Next))
+}
+
+func TestLiveWithoutSettingsHasNoNextStep(t *testing.T) {
+	l := live(stored(), pod("web-1", size(500, 1000, 1<<30, 2<<30)))
+	l.Settings = nil
+	container := only(t, l)
+	assert.Equal(t, answers.Amounts{}, container.Next)
+	assert.Equal(t, "200m", deref(container.Target.CPURequest))
+	assert.Equal(t, "500m", deref(container.Current.CPURequest))
+	assert.Empty(t, container.Pods)
+}
+
+func TestLiveWithoutTemplate(t *testing.T) {
+	l := live(stored())
+	l.Workload.Template = nil
+	container := only(t, l)
+	assert.Equal(t, answers.Amounts{}, container.Current)
+	assert.Equal(t, answers.Amounts{}, container.Next)
+
+	l = live(stored(), pod("web-1", size(500, 2000, 1<<30, 1<<30)))
+	l.Workload.Template = nil
+	container = only(t, l)
+	assert.Equal(t, "250m", deref(container.Next.CPURequest))
+	assert.Equal(t, "1", deref(container.Next.CPULimit), "the ratio it has is all there is to keep")
+}
+
+func TestLiveDoesNotRepeatAStoredStep(t *testing.T) {
+	rec := stored()
+	rec.Spec.Containers[0].Steps = append(rec.Spec.Containers[0].Steps,
+		v1alpha1.Step{Resource: "cpu", Name: "change", Before: "200m", After: "250m", Reason: "the operator's"})
+	container := only(t, live(rec))
+	var changes []string
+	for _, step := range container.Steps {
+		if step.Name == "change" {
+			changes = append(changes, step.Resource+": "+step.Reason)
+		}
+	}
+	require.Len(t, changes, 2)
+	assert.Equal(t, "cpu: the operator's", changes[0])
+	assert.True(t, strings.HasPrefix(changes[1], "memory: "), changes[1])
+}
+
+func TestLiveRefusesAConfidenceThatIsNoNumber(t *testing.T) {
+	rec := stored()
+	rec.Spec.Containers[0].Confidence = "high"
+	_, err := answers.Explain(live(rec), nil, time.Time{})
+	assert.EqualError(t, err, `AttuneRecommendation shop/deployment-web: container app has the confidence "high", which is no number: the operator of another version wrote it`)
+}
+
+func TestDifferences(t *testing.T) {
+	rec := stored()
+	different := only(t, live(rec)).Differences()
+	require.Len(t, different, 2)
+	assert.Equal(t, "requests.cpu 500m 200m", different[0].Name+" "+deref(different[0].Current)+" "+deref(different[0].Target))
+	assert.Equal(t, "limits.cpu 1 400m", different[1].Name+" "+deref(different[1].Current)+" "+deref(different[1].Target))
+
+	rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}}
+	assert.Empty(t, only(t, live(rec)).Differences(), "what is held differs in nothing")
+
+	l := live(stored())
+	l.Workload.Template = template(size(0, 0, 1<<30, 0))
+	different = only(t, l).Differences()
+	require.NotEmpty(t, different)
+	assert.Nil(t, different[0].Current, "a request that the template does not set")
+
+	l.Workload.Template = template(size(210, 420, 1<<30, 2<<30))
+	assert.Empty(t, only(t, l).Differences(), "a change within the dead band is not worth making")
+}
+
+// A step that stands for others has no amounts.
+func TestAStepWithoutAmountsHasOnlyItsReason(t *testing.T) {
+	left := answers.ExplainedContainer{Name: "app", Steps: []answers.Step{{Resource: "cpu", Name: "omitted", Reason: "the steps are left out: the workload has 30 containers"}}}
+	out, err := answers.Explanation{Containers: []answers.ExplainedContainer{left}}.Human(true)
+	require.NoError(t, err)
+	assert.Contains(t, out, "omitted")
+	assert.NotContains(t, out, "stays")
+}

@@ -1,0 +1,89 @@
+package answers
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// StoredNode computes the answer from objects alone, for a reader without a decision of the node loop: kubectl attune node without
+// the leader, and the web page for a node on which no pod shares. It uses the same ledger that the node loop uses. Finished pods are left
+// out.
+//
+// The answer has no grants and no Decided: these are the leader's. Pods and evictions are sorted by name.
+func StoredNode(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev1.Pod) *v1alpha1.AttuneRecommendation) NodeAnswer {
+	// Empty lists instead of nil, so that the JSON has [] and not null.
+	answer := NodeAnswer{Node: node.Name, Pods: []NodePod{}, Evictions: []NodeEviction{}}
+	for _, pod := range all {
+		if resize.Finished(pod) {
+			continue
+		}
+		rec := recommendation(pod)
+		answer.Pods = append(answer.Pods, podOf(pod, rec))
+		if rec != nil && board.Leaving(pod, rec) {
+			answer.Evictions = append(answer.Evictions, NodeEviction{
+				Name: pod.Namespace + "/" + pod.Name, Ranking: string(rec.Spec.EvictionRanking),
+				Reason: "it does not fit beside the others; the event Evicting of its AttuneRecommendation says why",
+			})
+		}
+	}
+	ledger := board.LedgerOf(node, all, recommendation)
+	left := ledger.Available()
+	answer.Allocatable, answer.Others = NodeAmountsOf(ledger.Allocatable), NodeAmountsOf(ledger.Others)
+	answer.Available = NodeAmountsOf([2]recommender.Amount{max(0, left[0]), max(0, left[1])})
+	slices.SortFunc(answer.Pods, func(a, b NodePod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(answer.Evictions, func(a, b NodeEviction) int { return cmp.Compare(a.Name, b.Name) })
+	return answer
+}
+
+// podOf describes one pod: whether it shares the node, what its containers hold, want and get.
+func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) NodePod {
+	p := NodePod{Name: pod.Namespace + "/" + pod.Name}
+	p.Reason, p.Message = board.AsItIs(pod, rec)
+	if p.Shares = p.Reason == ""; p.Shares {
+		p.Group = board.GroupOf(rec)
+		p.Reason, p.Message = board.Frozen(pod, rec)
+		p.Frozen = p.Reason != ""
+	}
+	for _, c := range podview.Read(pod) {
+		holds := AmountsOf(c.Size)
+		shown := NodeContainer{Name: c.Name, Holds: holds, Gets: holds}
+		// Other pods count as they are, so they have neither demand nor grant.
+		if rec != nil && rec.Spec.Strategy == v1alpha1.StrategyNode {
+			if t := board.TargetOf(rec, c.Name); t != nil {
+				shown.Wants = AmountsOf(podview.FromResources(t.Target))
+			}
+			shown.Gets = gets(pod, rec, c)
+		}
+		p.Containers = append(p.Containers, shown)
+	}
+	return p
+}
+
+// gets returns the size that the pod's open resize asks for; for values that it does not change, what the
+// container holds.
+func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Container) Amounts {
+	size := holds.Size
+	for _, record := range rec.Status.Records {
+		// A record of an earlier pod with the same name is of no interest, and one that puts the pod back asks for
+		// its old size.
+		if record.PodUID != pod.UID || resize.PuttingBack(record) {
+			continue
+		}
+		// A record holds the containers that its resize changes; others keep what they hold.
+		for _, desired := range record.Desired {
+			if desired.Name != holds.Name {
+				continue
+			}
+			size = resize.Merge(size, podview.FromResources(desired.Resources))
+		}
+	}
+	return AmountsOf(size)
+}

@@ -1,0 +1,305 @@
+package answers
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+)
+
+// SavingsEntry is one workload with its figures.
+type SavingsEntry struct {
+	View
+	Figures SavingsFigures
+}
+
+// pricing of what the workload saves; the zero value: its settings are not known.
+func (e SavingsEntry) pricing() policy.Pricing {
+	if e.Settings == nil {
+		return policy.Pricing{}
+	}
+	return e.Settings.Pricing
+}
+
+// SavingsReport is the answer.
+// Its JSON, with -o json:
+//
+//	{"workloads": [{
+//	  "namespace": "shop", "kind": "Deployment", "workload": "web", "policy": "api", "mode": "Auto",
+//	  "pods": 2, "replicas": 3,
+//	  "realised": {"cpu": "250m", "memory": "0", "monthly": [{"currency": "$", "amount": "5.48"}]},
+//	  "potential": {"cpu": "620m", "memory": "0", "monthly": []},
+//	  "notCounted": [{"container": "app", "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
+//	}],
+//	 "namespaces": [{"namespace": "shop", "workloads": 1, "realised": {…}, "potential": {…}, "notCounted": {…}}],
+//	 "total": {"workloads": 1, "realised": {…}, "potential": {…},
+//	   "notCounted": {"skippedWorkloads": 0, "heldWorkloads": 0, "heldResources": 1}}}
+type SavingsReport struct {
+	// Workloads by namespace, kind and name; never nil.
+	Workloads []SavingsRow `json:"workloads"`
+	// Namespaces by name; never nil.
+	Namespaces []NamespaceSavings `json:"namespaces"`
+	// Total of all workloads.
+	Total SavingsSum `json:"total"`
+}
+
+// SavingsRow is the row of one workload.
+type SavingsRow struct {
+	Namespace string                `json:"namespace"`
+	Kind      v1alpha1.WorkloadKind `json:"kind"`
+	Workload  string                `json:"workload"`
+	Policy    string                `json:"policy"`
+	Mode      v1alpha1.UpdateType   `json:"mode"`
+	Pods      int                   `json:"pods"`
+	Replicas  int32                 `json:"replicas"`
+	// Realised is null where the running pods cannot be read.
+	Realised  *Saved `json:"realised"`
+	Potential Saved  `json:"potential"`
+	// NotCounted is never nil.
+	NotCounted []NotCounted `json:"notCounted"`
+}
+
+// NamespaceSavings is the sum of a namespace.
+type NamespaceSavings struct {
+	Namespace string `json:"namespace"`
+	SavingsSum
+}
+
+// SavingsSum is that of several workloads.
+type SavingsSum struct {
+	Workloads  int           `json:"workloads"`
+	Realised   *Saved        `json:"realised"`
+	Potential  Saved         `json:"potential"`
+	NotCounted NotCountedSum `json:"notCounted"`
+}
+
+// NotCountedSum says how much a sum leaves out. A workload of which everything is left out is one workload and no
+// resources.
+type NotCountedSum struct {
+	SkippedWorkloads int `json:"skippedWorkloads"`
+	HeldWorkloads    int `json:"heldWorkloads"`
+	HeldResources    int `json:"heldResources"`
+}
+
+// Saved is an amount of both resources and its price for a month of 730 hours. Negative is growth.
+type Saved struct {
+	// CPU and Memory are quantities.
+	CPU    string `json:"cpu"`
+	Memory string `json:"memory"`
+	// Monthly has an amount for each currency; it is empty where no price is configured.
+	Monthly []Money `json:"monthly"`
+}
+
+// Money is an amount in one currency.
+type Money struct {
+	Currency string `json:"currency"`
+	// Amount is a decimal number with two digits behind the point.
+	Amount string `json:"amount"`
+}
+
+// tally adds up amounts. Money is counted in hundredths, rounded for each workload, so that the sums of what is shown
+// are those that are shown.
+type tally struct {
+	pair  SavedAmounts
+	cents map[string]int64
+}
+
+// mostCents is the most of a currency that is counted. Up to it a float64 holds each whole number.
+const mostCents = 1 << 53
+
+// cents rounds an amount of money, and is bound to mostCents.
+func cents(amount float64) int64 {
+	return int64(max(-mostCents, min(mostCents, math.Round(amount*100))))
+}
+
+// add counts one amount at its price.
+func (t *tally) add(pair SavedAmounts, pricing policy.Pricing) {
+	t.pair = t.pair.Plus(pair)
+	if amount, priced := MonthlyPrice(pair, pricing); priced {
+		if t.cents == nil {
+			t.cents = map[string]int64{}
+		}
+		t.cents[pricing.Currency] = max(-mostCents, min(mostCents, t.cents[pricing.Currency]+cents(amount)))
+	}
+}
+
+// saved writes the tally.
+func (t *tally) saved() Saved {
+	s := Saved{
+		CPU:     FormatSaved(recommender.CPU, t.pair[recommender.CPU]),
+		Memory:  FormatSaved(recommender.Memory, t.pair[recommender.Memory]),
+		Monthly: []Money{},
+	}
+	for currency, cents := range t.cents {
+		s.Monthly = append(s.Monthly, Money{Currency: currency, Amount: FormatMoney(float64(cents)/100, "")})
+	}
+	slices.SortFunc(s.Monthly, func(a, b Money) int { return cmp.Compare(a.Currency, b.Currency) })
+	return s
+}
+
+// SavingsAdder is a Sum in the making. Its zero value is empty.
+type SavingsAdder struct {
+	workloads           int
+	realised, potential tally
+	notCounted          NotCountedSum
+}
+
+// Add counts one workload.
+func (s *SavingsAdder) Add(e SavingsEntry) {
+	s.workloads++
+	s.realised.add(e.Figures.Realised, e.pricing())
+	s.potential.add(e.Figures.Potential, e.pricing())
+	skipped, whole := 0, 0
+	for _, n := range e.Figures.NotCounted {
+		switch {
+		case n.Reason == ReasonSkipped:
+			skipped = 1
+		case n.Container == "":
+			whole = 1
+		default:
+			s.notCounted.HeldResources++
+		}
+	}
+	s.notCounted.SkippedWorkloads += skipped
+	s.notCounted.HeldWorkloads += whole
+}
+
+// Sum writes the sum. Without the pods nothing is said of what is realised.
+func (s *SavingsAdder) Sum(podsKnown bool) SavingsSum {
+	sum := SavingsSum{Workloads: s.workloads, Potential: s.potential.saved(), NotCounted: s.notCounted}
+	if podsKnown {
+		sum.Realised = new(s.realised.saved())
+	}
+	return sum
+}
+
+// SavingsSums are those of each namespace and of all. The zero value is empty.
+type SavingsSums struct {
+	total SavingsAdder
+	by    map[string]*SavingsAdder
+}
+
+// Add counts one workload.
+func (s *SavingsSums) Add(e SavingsEntry) {
+	name := e.Recommendation.Namespace
+	if s.by == nil {
+		s.by = map[string]*SavingsAdder{}
+	}
+	if s.by[name] == nil {
+		s.by[name] = &SavingsAdder{}
+	}
+	s.by[name].Add(e)
+	s.total.Add(e)
+}
+
+// Total is the sum of all workloads.
+func (s *SavingsSums) Total(podsKnown bool) SavingsSum { return s.total.Sum(podsKnown) }
+
+// Namespaces are the sums by name; never nil.
+func (s *SavingsSums) Namespaces(podsKnown bool) []NamespaceSavings {
+	all := []NamespaceSavings{}
+	for _, name := range slices.Sorted(maps.Keys(s.by)) {
+		all = append(all, NamespaceSavings{Namespace: name, SavingsSum: s.by[name].Sum(podsKnown)})
+	}
+	return all
+}
+
+// NewSavingsReport makes the answer. podsKnown is false where the running pods could not be read.
+func NewSavingsReport(entries []SavingsEntry, podsKnown bool) SavingsReport {
+	workloads, sums := []SavingsRow{}, SavingsSums{}
+	for _, e := range entries {
+		sums.Add(e)
+		workloads = append(workloads, SavingsRowOf(e, podsKnown))
+	}
+	return SavingsReport{Workloads: workloads, Namespaces: sums.Namespaces(podsKnown), Total: sums.Total(podsKnown)}
+}
+
+// SavingsRowOf writes one workload.
+func SavingsRowOf(e SavingsEntry, podsKnown bool) SavingsRow {
+	var one SavingsAdder
+	one.Add(e)
+	of, rec := one.Sum(podsKnown), e.Recommendation
+	return SavingsRow{
+		Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
+		Pods: len(e.Pods), Replicas: e.Workload.Replicas,
+		Realised: of.Realised, Potential: of.Potential,
+		NotCounted: append([]NotCounted{}, e.Figures.NotCounted...),
+	}
+}
+
+// NodeAutoscalerText says what freed requests are, and what they are not.
+const NodeAutoscalerText = "Freed requests are room on nodes; whether a node is given back is decided by the node autoscaler."
+
+// Sentences are what is realised, what is potential, and how much is not counted.
+func (s SavingsSum) Sentences() [3]string {
+	return [3]string{"Freed on nodes now: " + sentence(s.Realised) + ".", "Potential, not applied yet: " + sentence(&s.Potential) + ".", s.NotCounted.Sentence()}
+}
+
+// sentence is such as "250m of CPU and 1Gi of memory ($5.48 a month)".
+func sentence(s *Saved) string {
+	if s == nil {
+		return "not known"
+	}
+	text := Readable(recommender.CPU, s.CPU) + " of CPU and " + Readable(recommender.Memory, s.Memory) + " of memory"
+	if money := s.Money(); money != "" {
+		text += " (" + money + " a month)"
+	}
+	return text
+}
+
+// Money joins the amounts of all currencies; empty where there is no price.
+func (s *Saved) Money() string {
+	var amounts []string
+	for _, m := range s.Monthly {
+		amounts = append(amounts, m.Currency+m.Amount)
+	}
+	return strings.Join(amounts, " + ")
+}
+
+// Sentence says how much is not counted.
+func (n NotCountedSum) Sentence() string {
+	var parts []string
+	for _, part := range []struct {
+		n         int
+		one, more string
+	}{
+		{n.HeldResources, "held resource", "held resources"},
+		{n.HeldWorkloads, "workload that is held or not known", "workloads that are held or not known"},
+		{n.SkippedWorkloads, "skipped workload", "skipped workloads"},
+	} {
+		switch {
+		case part.n == 1:
+			parts = append(parts, "1 "+part.one)
+		case part.n > 1:
+			parts = append(parts, strconv.Itoa(part.n)+" "+part.more)
+		}
+	}
+	if parts == nil {
+		return "Everything is counted."
+	}
+	return "Not counted: " + strings.Join(parts, ", ") + "."
+}
+
+// NotCountedText has a reason once for the whole workload and how often for single resources, such as "AllowDecrease, 2 NoData".
+func NotCountedText(all []NotCounted) string {
+	var reasons []string
+	times := map[string]int{}
+	for _, n := range all {
+		if times[n.Reason] == 0 {
+			reasons = append(reasons, n.Reason)
+		}
+		times[n.Reason]++
+	}
+	for i, reason := range reasons {
+		if n := times[reason]; n > 1 {
+			reasons[i] = strconv.Itoa(n) + " " + reason
+		}
+	}
+	return strings.Join(reasons, ", ")
+}

@@ -1,0 +1,237 @@
+package answers
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// Reasons for which something is not counted, beside those of holds.
+const (
+	// ReasonSkipped: a person keeps attune away.
+	ReasonSkipped = "Skipped"
+	// ReasonUnknown: what is compared cannot be read, or is not there.
+	ReasonUnknown = "Unknown"
+	// ReasonOnItsNode: under the strategy Node a pod's next size is decided on its node.
+	ReasonOnItsNode = "OnItsNode"
+)
+
+// View is all that the figures of one workload are computed from. It is only read.
+type View struct {
+	// Recommendation of the workload.
+	Recommendation *v1alpha1.AttuneRecommendation
+	// Workload is the zero value where it does not exist or cannot be read.
+	Workload workload.Workload
+	// Settings of its policy; nil: not known.
+	Settings *policy.Settings
+	// Pods of the workload that run; nil where they cannot be read.
+	Pods []*corev1.Pod
+}
+
+// SavingsFigures are what a workload saves.
+type SavingsFigures struct {
+	// Realised is what the running pods request less than their originals.
+	Realised SavedAmounts
+	// Potential is what they would request less if the targets were applied to all of them, and to the replicas that
+	// do not run yet.
+	Potential SavedAmounts
+	// NotCounted is what neither of them has, and why; each once.
+	NotCounted []NotCounted
+}
+
+// NotCounted is a resource of a container that is left out. Container and Resource are empty where it is the whole
+// workload.
+type NotCounted struct {
+	Container string `json:"container"`
+	Resource  string `json:"resource"`
+	// Reason is one word, Message one sentence.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Compute returns the figures. Realised and potential savings of a pod that was sized add up to its original less the target.
+func (v View) Compute() SavingsFigures {
+	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
+	if why := v.leftOut(); why != nil {
+		return SavingsFigures{NotCounted: []NotCounted{*why}}
+	}
+	x.pods()
+	x.replicas()
+	return x.out
+}
+
+// Realised returns what Compute returns as such, for less work: the metrics ask for it in each pass over a workload.
+func (v View) Realised() SavedAmounts {
+	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
+	if v.leftOut() == nil {
+		x.pods()
+	}
+	return x.out.Realised
+}
+
+// OfPod returns the figures of one of the pods.
+func (v View) OfPod(pod *corev1.Pod) SavingsFigures {
+	v.Pods, v.Workload.Replicas = []*corev1.Pod{pod}, 0
+	return v.Compute()
+}
+
+// leftOut returns why nothing of the workload is counted; nil: it is.
+func (v View) leftOut() *NotCounted {
+	switch where, skipped := v.Workload.Skipped(); {
+	case v.Workload.Template == nil:
+		return &NotCounted{Reason: ReasonUnknown, Message: "the workload does not exist, or cannot be read"}
+	case skipped:
+		return &NotCounted{Reason: ReasonSkipped, Message: where + " is to be left alone"}
+	}
+	return nil
+}
+
+// counter adds up the figures of one workload.
+type counter struct {
+	View
+	// template has the requests of the pod template by container.
+	template map[string]recommender.Size
+	out      SavingsFigures
+}
+
+// leaveOut notes what is not counted, once.
+func (x *counter) leaveOut(what NotCounted) {
+	same := func(n NotCounted) bool {
+		return n.Container == what.Container && n.Resource == what.Resource && n.Reason == what.Reason
+	}
+	if !slices.ContainsFunc(x.out.NotCounted, same) {
+		x.out.NotCounted = append(x.out.NotCounted, what)
+	}
+}
+
+// pods counts what is realised.
+func (x *counter) pods() {
+	for _, pod := range x.Pods {
+		if skips(pod) {
+			x.leaveOut(NotCounted{Reason: ReasonSkipped, Message: "pod " + pod.Name + " and maybe more are to be left alone"})
+			continue
+		}
+		if untouched(pod) {
+			continue
+		}
+		has, original := podview.ByName(podview.Read(pod)), x.original(pod)
+		for i := range x.Recommendation.Spec.Containers {
+			t := &x.Recommendation.Spec.Containers[i]
+			x.realised(t, original[t.Name], has[t.Name].Size)
+		}
+	}
+}
+
+// skips reports whether a pod opts out.
+func skips(pod *corev1.Pod) bool { return pod.Annotations[v1alpha1.SkipAnnotation] == "true" }
+
+// untouched reports whether nobody has sized a pod: nothing was saved by it, whatever the template asks by now. Pods that do not
+// say of which template they are, such as those of a ReplicaSet that stands alone, may be of an older one.
+func untouched(pod *corev1.Pod) bool {
+	return pod.Generation == 1 && pod.Annotations[v1alpha1.SeededAnnotation] == ""
+}
+
+// realised counts one container of a running pod. What a VPA sizes is its doing.
+func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommender.Size) {
+	for _, r := range recommender.Resources {
+		byVPA := slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == resize.ReasonVPA })
+		if saved, known := SavedOf(original[r].Request, has[r].Request, 1); known && !byVPA {
+			x.out.Realised[r] = AddSaved(x.out.Realised[r], saved)
+		}
+	}
+}
+
+// original returns what the pod's containers had before attune: what the operator noted for pods of its template,
+// the newest first, else what the template asks. During a rollout the template may be another one than the pod's, so
+// that nothing is known then.
+func (x *counter) original(pod *corev1.Pod) map[string]recommender.Size {
+	if sizes := podview.OriginalsOf(x.Recommendation, podview.TemplateHash(pod)); sizes != nil {
+		return sizes
+	}
+	if x.Workload.Rollout.InProgress {
+		return nil
+	}
+	return x.template
+}
+
+// replicas counts what is potential, unless something holds the whole workload.
+func (x *counter) replicas() {
+	if why := WorkloadNotCounted(x.Recommendation, x.Workload, x.Settings); why != nil {
+		x.leaveOut(*why)
+		return
+	}
+	containers := x.Recommendation.Spec.Containers
+	for _, pod := range x.Pods {
+		if skips(pod) {
+			continue
+		}
+		has := podview.ByName(podview.Read(pod)) // once for all containers
+		for i := range containers {
+			x.potential(&containers[i], has[containers[i].Name].Size, 1)
+		}
+	}
+	if missing := x.missing(); missing > 0 || len(x.Pods) == 0 {
+		for i := range containers {
+			x.potential(&containers[i], x.template[containers[i].Name], missing)
+		}
+	}
+	place := func(n NotCounted) int {
+		return slices.IndexFunc(containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == n.Container })
+	}
+	slices.SortStableFunc(x.out.NotCounted, func(a, b NotCounted) int { return cmp.Compare(place(a), place(b)) })
+}
+
+// WorkloadNotCounted returns why no target of the workload is applied; nil: they are applied. It is the rule of the policies' status
+// too. What a person keeps attune away from is not its matter: see workload.Workload.Skipped.
+func WorkloadNotCounted(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) *NotCounted {
+	switch {
+	case settings == nil:
+		return &NotCounted{Reason: ReasonUnknown, Message: fmt.Sprintf("the settings of policy %s are not known", policy.NameOf(rec.Spec.Policy))}
+	case rec.Spec.Strategy == v1alpha1.StrategyNode:
+		return &NotCounted{Reason: ReasonOnItsNode, Message: "what a pod is to have is decided on its node: see kubectl attune node NAME"}
+	case rec.Status.Paused != nil:
+		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: rec.Status.Paused.Reason}
+	case rec.Status.Phase == v1alpha1.PhasePaused || w.Stopped() || len(settings.Resize.Paused) > 0:
+		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: "the workload, its policy or the defaults are paused, or an undo was asked for"}
+	}
+	return nil
+}
+
+// StandingReplicas is how many replicas of a workload request something all the time. Jobs reserve nothing between their runs, so
+// none of theirs counts.
+func StandingReplicas(w workload.Workload) int32 {
+	if workload.Batch(w.Kind) {
+		return 0
+	}
+	return w.Replicas
+}
+
+// missing is how many replicas do not run.
+func (x *counter) missing() int32 {
+	return max(0, StandingReplicas(x.Workload)-int32(min(len(x.Pods), 1<<20)))
+}
+
+// potential counts one container of so many replicas, and notes what holds it.
+func (x *counter) potential(t *v1alpha1.ContainerTarget, has recommender.Size, replicas int32) {
+	saved := SavedByTarget(t, &x.Settings.Recommender, has, replicas)
+	x.out.Potential = x.out.Potential.Plus(saved)
+	target := podview.FromResources(t.Target)
+	for _, r := range recommender.Resources {
+		from, to := has[r].Request, target[r].Request
+		switch reason, message := heldBy(t.Holds, &x.Settings.Recommender, r, from, to); {
+		case reason != "":
+			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: reason, Message: message})
+		case from == 0 && to > 0:
+			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: ReasonUnknown, Message: "the container has no request to compare with"})
+		}
+	}
+}
