@@ -240,7 +240,7 @@ mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm
 generate: ## CRDs, deep copies and the chart's copy of the CRDs
 	cd tools && go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
-	bin/controller-gen object paths=./internal/argo paths=./internal/scaled
+	bin/controller-gen object paths=./internal/workload
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
 
 bin/golangci-lint: tools/lint/go.mod

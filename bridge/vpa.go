@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/workload"
@@ -191,8 +190,8 @@ func next(rec *v1alpha1.AttuneRecommendation, v View) []pod.Born {
 // apiVersion returns the group and the version by which a reader finds a workload.
 func apiVersion(kind v1alpha1.WorkloadKind) string {
 	group := workload.GroupKindOf(kind).Group
-	if group == argo.GroupVersion.Group {
-		return argo.GroupVersion.String()
+	if group == workload.ArgoGroupVersion.Group {
+		return workload.ArgoGroupVersion.String()
 	}
 	return schema.GroupVersion{Group: group, Version: "v1"}.String()
 }

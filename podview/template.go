@@ -9,7 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"attune.io/attune/internal/program"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/workload"
 )
 
@@ -62,7 +62,7 @@ func SameProgram(pod *corev1.Pod, template *corev1.PodSpec) bool {
 // programOf is a text that identifies what a container runs: its name, image, command and arguments.
 func programOf(c *corev1.Container) string {
 	var text strings.Builder
-	for _, part := range [][]string{{c.Name, program.ShortText(c.Image)}, program.Short(c.Command), program.Short(c.Args)} {
+	for _, part := range [][]string{{c.Name, clip.ShortText(c.Image)}, clip.ShortTexts(c.Command), clip.ShortTexts(c.Args)} {
 		text.WriteString(strings.Join(part, "\x00") + "\x01")
 	}
 	return text.String()

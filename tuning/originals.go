@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/quantity"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -148,7 +148,7 @@ func asBorn(template, has recommender.Size) recommender.Size {
 }
 
 // seededOf decodes the seed annotation of a pod; nil: it has none, or it cannot be read.
-// quantity.Unmarshal refuses quantities that would take minutes to parse, because users can write the
+// workload.UnmarshalBounded refuses quantities that would take minutes to parse, because users can write the
 // annotation.
 func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
 	raw, ok := pod.Annotations[v1alpha1.SeededAnnotation]
@@ -156,7 +156,7 @@ func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
 		return nil
 	}
 	seeded := &v1alpha1.Seeded{}
-	if err := quantity.Unmarshal([]byte(raw), seeded); err != nil {
+	if err := workload.UnmarshalBounded([]byte(raw), seeded); err != nil {
 		return nil
 	}
 	return seeded

@@ -34,7 +34,6 @@ import (
 
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 )
 
@@ -130,7 +129,7 @@ func TestEveryWatchedKindIsAskedAbout(t *testing.T) {
 	scheme, err := newScheme()
 	require.NoError(t, err)
 	cloneSet := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
-	scaled.AddToScheme(scheme, cloneSet)
+	workload.AddScaledToScheme(scheme, cloneSet)
 	workloads := kinds{
 		Sized:     workload.Sized{Rollouts: true, Scaled: []schema.GroupVersionKind{cloneSet}},
 		resources: []schema.GroupResource{{Group: "apps.kruise.io", Resource: "clonesets"}},

@@ -20,8 +20,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/loop"
+	"attune.io/attune/internal/workload"
 )
 
 // rightsTimeout bounds one question to the API server, and all that mayResize asks.
@@ -125,7 +125,7 @@ func (p program) watchedKinds(workloads kinds) (all []schema.GroupResource) {
 	}
 	all = append(all, workloads.resources...)
 	if workloads.Rollouts {
-		all = append(all, schema.GroupResource{Group: argo.GroupVersion.Group, Resource: argo.Resource})
+		all = append(all, schema.GroupResource{Group: workload.ArgoGroupVersion.Group, Resource: workload.ArgoResource})
 	}
 	return append(all,
 		schema.GroupResource{Resource: "pods"}, schema.GroupResource{Resource: "events"},

@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
 )
@@ -39,7 +38,7 @@ func parseScaled(flags []string) (scaledKinds, error) {
 		switch {
 		case resource == nil || resource.Resource == "" || resource.Version == "" || !strings.Contains(resource.Group, "."):
 			return nil, fmt.Errorf("--scaled-kinds %q is no RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io", text)
-		case resource.Group == argo.GroupVersion.Group && resource.Resource == argo.Resource:
+		case resource.Group == workload.ArgoGroupVersion.Group && resource.Resource == workload.ArgoResource:
 			return nil, fmt.Errorf("--scaled-kinds %q: Argo Rollouts are sized without it (targetRef.kind: Rollout); leave it out", text)
 		}
 		all = append(all, *resource)

@@ -23,8 +23,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/certs"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/argo"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/webhook/server"
@@ -108,7 +106,7 @@ func newScheme() (*runtime.Scheme, error) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	if err := argo.AddToScheme(scheme); err != nil {
+	if err := workload.AddArgoToScheme(scheme); err != nil {
 		return nil, err
 	}
 	return scheme, v1alpha1.AddToScheme(scheme)
@@ -122,7 +120,7 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 		return nil, err
 	}
 	for _, kind := range c.kinds.Scaled {
-		scaled.AddToScheme(scheme, kind)
+		workload.AddScaledToScheme(scheme, kind)
 	}
 	lock, err := newLock(&c.Options, c.api.config)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/loop"
+	"attune.io/attune/internal/workload"
 )
 
 // unserved waits until the operator may watch a kind or a namespace that it could not watch when the process began.
@@ -73,7 +73,7 @@ func addClusterwide(mgr ctrl.Manager, c Config) (bool, error) {
 
 var (
 	clusterPolicies = v1alpha1.GroupVersion.WithResource("attuneclusterpolicies")
-	rollouts        = argo.GroupVersion.WithResource(argo.Resource)
+	rollouts        = workload.ArgoGroupVersion.WithResource(workload.ArgoResource)
 )
 
 // watchable returns whether the API server serves a resource and lets the operator watch it: a kind that may not be watched

@@ -19,7 +19,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/connect"
-	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/workload"
 )
 
 // cluster is the API server of a verb. No connection is made before Client is called, so that the verbs that work
@@ -124,7 +124,7 @@ func (k *kubeconfig) config() clientcmd.ClientConfig {
 // newScheme knows the kinds of Kubernetes and those of attune.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, argo.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, workload.AddArgoToScheme} {
 		if err := add(scheme); err != nil {
 			panic(err) // Two Go types for one kind: no cluster and no user can cause it.
 		}

@@ -17,7 +17,6 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 )
 
@@ -187,11 +186,11 @@ func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind,
 		return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
 	}
 	if object, err := c.Scheme().New(found); err == nil {
-		if _, added := object.(*scaled.Object); !added { // it has a Go type of its own, as a NetworkPolicy
+		if _, added := object.(*workload.ScaledObject); !added { // it has a Go type of its own, as a NetworkPolicy
 			return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
 		}
 	}
-	scaled.AddToScheme(c.Scheme(), found)
+	workload.AddScaledToScheme(c.Scheme(), found)
 	sized.Scaled = []schema.GroupVersionKind{found}
 	return known, sized, nil
 }

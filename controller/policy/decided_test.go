@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
@@ -94,9 +93,9 @@ func TestADecisionEndsWithTheTemplateOfAnother(t *testing.T) {
 	p.Spec.TargetRef.Kind = v1alpha1.KindRollout
 	assert.NoError(t, f.memory.Update(t.Context(), p))
 	for i := range workloads {
-		f.memory.put(&argo.Rollout{
+		f.memory.put(&workload.ArgoRollout{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fleetName(i), UID: "uid", Generation: 1},
-			Spec:       argo.RolloutSpec{WorkloadRef: &argo.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "template"}},
+			Spec:       workload.ArgoRolloutSpec{WorkloadRef: &workload.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "template"}},
 		})
 		delete(f.memory.objects["Deployment/shop"], fleetName(i))
 	}

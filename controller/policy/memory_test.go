@@ -19,7 +19,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 )
 
@@ -46,7 +45,7 @@ func newMemory(objects ...client.Object) *memory {
 
 func shelf(o runtime.Object, namespace string) string {
 	name := reflect.TypeOf(o).Elem().Name()
-	if _, ok := o.(*scaled.List); ok {
+	if _, ok := o.(*workload.ScaledList); ok {
 		name = "ObjectList"
 	}
 	return strings.TrimSuffix(name, "List") + "/" + namespace

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 )
 
@@ -47,7 +46,7 @@ func TestAKindThatIsTakenOutAgain(t *testing.T) {
 	p := f.policy()
 	p.Spec.TargetRef.Kind = "CloneSet.apps.kruise.io"
 	f.memory.put(p)
-	web := &scaled.Object{}
+	web := &workload.ScaledObject{}
 	require.NoError(t, json.Unmarshal([]byte(`{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "metadata": {"namespace": "shop", "name": "web", "uid": "web"},
 		"spec": {"template": {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}}}]}}}}`), web))
 	f.memory.put(web)

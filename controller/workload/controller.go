@@ -36,7 +36,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
@@ -255,7 +254,7 @@ func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, of *workload.
 func reference(of workload.Workload) *metav1.PartialObjectMetadata {
 	version := "v1"
 	if of.Kind == v1alpha1.KindRollout {
-		version = argo.GroupVersion.Version
+		version = workload.ArgoGroupVersion.Version
 	}
 	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name, UID: of.UID}}
 	out.SetGroupVersionKind(workload.GroupKindOf(of.Kind).WithVersion(version))

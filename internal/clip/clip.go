@@ -1,4 +1,4 @@
-// Package clip shortens what others wrote: a text to some bytes, a value to its digest.
+// Package clip shortens what others wrote: a text to some bytes, a value or a long command line to its digest.
 package clip
 
 import (

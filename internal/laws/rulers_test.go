@@ -23,9 +23,6 @@ import (
 // belongs to its importer, unless a law of its own says what it must not depend on.
 const mostDepth, leastLines = 10, 300
 
-// owedDepth is the length of the longest chain of imports today.
-const owedDepth = 12
-
 // owedFamilies are methods and fields above the limits, over all types of a package that embed one struct.
 var owedFamilies = map[string]int{
 	"fields of Controller in controller/workload":  35,
@@ -106,7 +103,7 @@ func TestDepth(t *testing.T) {
 		}
 	}
 	// The chain has one import fewer than packages.
-	assert.Equal(t, max(owedDepth, mostDepth), len(longest)-1, "the longest chain of imports is %s", strings.Join(longest, " → "))
+	assert.LessOrEqual(t, len(longest)-1, mostDepth, "the longest chain of imports is %s", strings.Join(longest, " → "))
 }
 
 // TestSmallPackages: a small package with one importer belongs to its importer.

@@ -24,7 +24,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -152,7 +151,7 @@ func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
 	node.Spec.Taints = nil // kubelets may not write them
 	job := filled(&batchv1.Job{})
 	job.OwnerReferences[60].Kind, job.OwnerReferences[60].APIVersion = "CronJob", "batch/v1"
-	added := filled(&scaled.Object{})
+	added := filled(&workload.ScaledObject{})
 	added.APIVersion, added.Kind, added.Spec.Unreadable = "apps.kruise.io/v1alpha1", "CloneSet", ""
 	without := added.DeepCopy()
 	without.Spec.Template, without.Spec.Unreadable = nil, "it has no spec.template"

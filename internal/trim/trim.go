@@ -26,10 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/program"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 )
@@ -206,7 +203,7 @@ func memoryVolumes(volumes []corev1.Volume) []corev1.Volume {
 }
 
 // container keeps name, program, sizes, policies and mounts of volumes in memory. Long commands become digests
-// (package program), since they are only compared.
+// (clip.ShortTexts), since they are only compared.
 func container(c *corev1.Container, memory map[string]bool) {
 	var mounts []corev1.VolumeMount
 	mounted := map[string]bool{}
@@ -218,7 +215,7 @@ func container(c *corev1.Container, memory map[string]bool) {
 		}
 	}
 	*c = corev1.Container{
-		Name: c.Name, Image: program.ShortText(c.Image), Command: program.Short(c.Command), Args: program.Short(c.Args),
+		Name: c.Name, Image: clip.ShortText(c.Image), Command: clip.ShortTexts(c.Command), Args: clip.ShortTexts(c.Args),
 		Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules,
 		VolumeMounts: mounts,
 	}
@@ -384,7 +381,7 @@ func specOf(w workload.Object) {
 		o.Spec = appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: o.Spec.Template}
 	case *batchv1.Job:
 		o.Spec = batchv1.JobSpec{Parallelism: o.Spec.Parallelism, Template: o.Spec.Template}
-	case *argo.Rollout:
+	case *workload.ArgoRollout:
 		if ref := o.Spec.WorkloadRef; ref != nil {
 			ref.APIVersion, ref.Kind, ref.Name = cut(ref.APIVersion), cut(ref.Kind), cut(ref.Name)
 		}
@@ -421,9 +418,9 @@ func status(w workload.Object) {
 		}
 	case *batchv1.CronJob:
 		o.Status = batchv1.CronJobStatus{}
-	case *scaled.Object:
+	case *workload.ScaledObject:
 		o.Status.CurrentRevision, o.Status.UpdateRevision = cut(o.Status.CurrentRevision), cut(o.Status.UpdateRevision)
-	case *argo.Rollout:
+	case *workload.ArgoRollout:
 		of := &o.Status
 		of.ObservedGeneration, of.CurrentPodHash, of.StableRS, of.Phase = cut(of.ObservedGeneration), cut(of.CurrentPodHash), cut(of.StableRS), cut(of.Phase)
 	}

@@ -20,7 +20,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
@@ -392,7 +391,7 @@ func TestLongMessagesAreFreed(t *testing.T) {
 	before := heap()
 	var all []any
 	for range rollouts {
-		rollout := &argo.Rollout{}
+		rollout := &workload.ArgoRollout{}
 		require.NoError(t, json.Unmarshal(raw, rollout))
 		all = append(all, trimmed[any](t, trim.Object, rollout))
 	}

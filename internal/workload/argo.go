@@ -8,12 +8,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 )
 
 // ofRollout reads an Argo Rollout. Its template may be that of a Deployment (spec.workloadRef), which the caller adds
 // (With).
-func ofRollout(o *argo.Rollout) Workload {
+func ofRollout(o *ArgoRollout) Workload {
 	w := read(v1alpha1.KindRollout, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), progressOf(o))
 	ref := o.Spec.WorkloadRef
 	switch {
@@ -66,7 +65,7 @@ func Join(workloads []Workload) {
 
 // progressOf compares the revisions: they are the same where no rollout is in progress. One that was aborted, or that
 // waits for a person, is in progress until somebody ends it.
-func progressOf(o *argo.Rollout) Rollout {
+func progressOf(o *ArgoRollout) Rollout {
 	status := o.Status
 	// Before 1.0 the controller wrote a hash, which cannot be compared.
 	if seen, err := strconv.ParseInt(status.ObservedGeneration, 10, 64); err == nil || status.ObservedGeneration == "" {

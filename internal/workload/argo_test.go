@@ -12,14 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/workload"
 )
 
 // rolloutOf decodes a Rollout as a client does. Its generation is 3.
 func rolloutOf(t *testing.T, spec, status string) workload.Workload {
 	t.Helper()
-	o := &argo.Rollout{}
+	o := &workload.ArgoRollout{}
 	text := `{"metadata": {"namespace": "shop", "name": "api", "generation": 3}, "spec": ` + spec + `, "status": ` + status + `}`
 	require.NoError(t, json.Unmarshal([]byte(text), o))
 	w, ok := workload.From(o)
@@ -139,10 +138,10 @@ func TestTheProgressOfARollout(t *testing.T) {
 
 // TestACopyOfARolloutIsItsOwn: caches hand out copies.
 func TestACopyOfARolloutIsItsOwn(t *testing.T) {
-	of := &argo.RolloutList{}
+	of := &workload.ArgoRolloutList{}
 	require.NoError(t, json.Unmarshal([]byte(`{"items": [{"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": `+argoTemplate+`}]}`), of))
-	of.Items[0].Spec.WorkloadRef = &argo.WorkloadRef{Name: "web"}
-	copied := of.DeepCopyObject().(*argo.RolloutList)
+	of.Items[0].Spec.WorkloadRef = &workload.WorkloadRef{Name: "web"}
+	copied := of.DeepCopyObject().(*workload.ArgoRolloutList)
 	require.Equal(t, of, copied)
 	copied.Items[0].Labels["x"], *copied.Items[0].Spec.Replicas, copied.Items[0].Spec.WorkloadRef.Name = "z", 9, "db"
 	copied.Items[0].Spec.Template.Spec.Containers[0].Name = "other"

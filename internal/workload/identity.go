@@ -9,6 +9,9 @@
 //   - podname.go: the workload of a pod that is gone, from the pod's name alone (PodIndex).
 //   - workload.go, rollout.go: a workload of any kind as one type, and whether it is rolling out.
 //   - skip.go: what keeps attune away from it.
+//   - argo_types.go, scaled_types.go: the parts that are read of Argo Rollouts and of the kinds that the chart's value
+//     scaledKinds adds. argo.go and scaled.go make a Workload of them.
+//   - foreign.go, quantity.go: reading what others wrote, with bounded work.
 //
 // It never changes an object. Start reading with OwnerOf and From.
 package workload

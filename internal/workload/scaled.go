@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/scaled"
 )
 
 // Sized are the kinds of workloads that an operator sizes: all of Kubernetes itself, and these. It never changes once
@@ -53,7 +52,7 @@ func (s Sized) Has(kind v1alpha1.WorkloadKind) bool {
 // NewObject returns an empty object of a kind; nil for a kind that is not sized.
 func (s Sized) NewObject(kind v1alpha1.WorkloadKind) Object {
 	if i := s.index(kind); i >= 0 {
-		return scaled.New(s.Scaled[i])
+		return NewScaled(s.Scaled[i])
 	}
 	return NewObject(kind)
 }
@@ -61,7 +60,7 @@ func (s Sized) NewObject(kind v1alpha1.WorkloadKind) Object {
 // NewList returns an empty list of a kind; nil for a kind that is not sized.
 func (s Sized) NewList(kind v1alpha1.WorkloadKind) List {
 	if i := s.index(kind); i >= 0 {
-		return scaled.NewList(s.Scaled[i])
+		return NewScaledList(s.Scaled[i])
 	}
 	return NewList(kind)
 }
@@ -94,7 +93,7 @@ func KindOf(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
 func scaledKind(of schema.GroupKind) v1alpha1.WorkloadKind { return v1alpha1.WorkloadKind(of.String()) }
 
 // ofScaled reads a workload of a kind that the operator's owner adds; false: its kind cannot be one.
-func ofScaled(o *scaled.Object) (Workload, bool) {
+func ofScaled(o *ScaledObject) (Workload, bool) {
 	kind, ok := KindOf(o.GroupVersionKind().GroupKind())
 	if !ok {
 		return Workload{}, false
@@ -109,7 +108,7 @@ func ofScaled(o *scaled.Object) (Workload, bool) {
 
 // progressOfScaled reads the counts of a status as those of a StatefulSet. Where a kind does not have them, a rollout
 // may be in progress at any time, and so counts as one.
-func progressOfScaled(o *scaled.Object) Rollout {
+func progressOfScaled(o *ScaledObject) Rollout {
 	status := o.Status
 	if status.ObservedGeneration == nil {
 		return Rollout{InProgress: true, Reason: "its status has no observedGeneration, so that a rollout cannot be ruled out"}

@@ -11,14 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 )
 
 // cloneSetOf decodes a CloneSet as a client does. Its generation is 3.
 func cloneSetOf(t *testing.T, spec, status string) workload.Workload {
 	t.Helper()
-	o := &scaled.Object{}
+	o := &workload.ScaledObject{}
 	text := `{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "metadata": {"namespace": "shop", "name": "api", "generation": 3}, "spec": ` + spec + `, "status": ` + status + `}`
 	require.NoError(t, json.Unmarshal([]byte(text), o))
 	w, ok := workload.From(o)
@@ -37,7 +36,7 @@ func TestAKindThatIsAddedHasItsTemplate(t *testing.T) {
 	assert.False(t, w.Part())
 	unknown := strings.Replace(argoTemplate, `"replicas": 4`, `"size": 4`, 1)
 	assert.EqualValues(t, 1, cloneSetOf(t, unknown, `{}`).Replicas, "a pod that may be the only one")
-	_, ok := workload.From(&scaled.Object{})
+	_, ok := workload.From(&workload.ScaledObject{})
 	assert.False(t, ok, "nothing says of which kind it is")
 }
 
@@ -63,7 +62,7 @@ func TestAKindThatIsAddedWithoutATemplate(t *testing.T) {
 			assert.Less(t, len(where), 400)
 		})
 	}
-	o := scaled.New(schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Database"})
+	o := workload.NewScaled(schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Database"})
 	w, ok := workload.From(o)
 	require.True(t, ok)
 	assert.Equal(t, "it has no spec", w.Unreadable)

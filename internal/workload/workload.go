@@ -16,8 +16,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
-	"attune.io/attune/internal/scaled"
 )
 
 // Workload is what decisions need to know of a workload of any kind.
@@ -94,9 +92,9 @@ func From(object runtime.Object) (Workload, bool) {
 	case *batchv1.CronJob:
 		job := &o.Spec.JobTemplate.Spec
 		return read(v1alpha1.KindCronJob, o, &job.Template, ptr.Deref(job.Parallelism, 1), Rollout{}), true
-	case *argo.Rollout:
+	case *ArgoRollout:
 		return ofRollout(o), true
-	case *scaled.Object:
+	case *ScaledObject:
 		return ofScaled(o)
 	}
 	return Workload{}, false
@@ -187,7 +185,7 @@ var builtIn = map[v1alpha1.WorkloadKind]struct {
 	v1alpha1.KindReplicaSet:  {appsv1.GroupName, func() Object { return &appsv1.ReplicaSet{} }, func() List { return &appsv1.ReplicaSetList{} }},
 	v1alpha1.KindJob:         {batchv1.GroupName, func() Object { return &batchv1.Job{} }, func() List { return &batchv1.JobList{} }},
 	v1alpha1.KindCronJob:     {batchv1.GroupName, func() Object { return &batchv1.CronJob{} }, func() List { return &batchv1.CronJobList{} }},
-	v1alpha1.KindRollout:     {argo.GroupVersion.Group, func() Object { return &argo.Rollout{} }, func() List { return &argo.RolloutList{} }},
+	v1alpha1.KindRollout:     {ArgoGroupVersion.Group, func() Object { return &ArgoRollout{} }, func() List { return &ArgoRolloutList{} }},
 }
 
 // GroupKindOf returns a kind with its API group, as owner references and autoscalers name it.

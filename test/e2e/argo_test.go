@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
 	"attune.io/attune/test/cluster"
@@ -186,7 +185,7 @@ func makeRollout(t *testing.T, like *appsv1.Deployment, template map[string]any)
 	}
 	maps.Copy(spec, template)
 	rollout := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	rollout.SetGroupVersionKind(argo.GroupVersion.WithKind("Rollout"))
+	rollout.SetGroupVersionKind(workload.ArgoGroupVersion.WithKind("Rollout"))
 	rollout.SetNamespace(like.Namespace)
 	rollout.SetName(like.Name)
 	require.NoError(t, env.client.Create(t.Context(), rollout))
@@ -205,9 +204,9 @@ func makeRollout(t *testing.T, like *appsv1.Deployment, template map[string]any)
 }
 
 // rolloutOf is the Rollout of a name, as the operator reads it.
-func rolloutOf(t *testing.T, like *appsv1.Deployment) *argo.Rollout {
+func rolloutOf(t *testing.T, like *appsv1.Deployment) *workload.ArgoRollout {
 	t.Helper()
-	r := &argo.Rollout{}
+	r := &workload.ArgoRollout{}
 	require.NoError(t, env.client.Get(t.Context(), client.ObjectKeyFromObject(like), r))
 	return r
 }

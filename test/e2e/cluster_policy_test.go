@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/cluster"
@@ -42,7 +41,7 @@ func installForeign(ctx context.Context, c *cluster.Cluster) error {
 	if err != nil {
 		return err
 	}
-	rollouts := othercrd.Open(argo.GroupVersion.WithKind("Rollout"))
+	rollouts := othercrd.Open(workload.ArgoGroupVersion.WithKind("Rollout"))
 	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpas, rollouts}, MaxTime: settle})
 	return err
 }
@@ -90,7 +89,7 @@ func TestClusterPolicy(t *testing.T) {
 	}
 
 	// While the policy and the other workload are there: it goes with its workload, and with nothing else.
-	rollout := &argo.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: onePolicy, Name: canary.Name}}
+	rollout := &workload.ArgoRollout{ObjectMeta: metav1.ObjectMeta{Namespace: onePolicy, Name: canary.Name}}
 	require.NoError(t, env.client.Delete(ctx, rollout, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	eventually(t, "a VerticalPodAutoscaler goes with its workload", func() error {
 		_, err := published(ctx, onePolicy, "attune-rollout-canary")
@@ -124,9 +123,9 @@ func rolledOut(t *testing.T, like *appsv1.Deployment) *appsv1.Deployment {
 	t.Helper()
 	const hash = "6d4f8c7b9d"
 	ctx := t.Context()
-	rollout := &argo.Rollout{ObjectMeta: like.ObjectMeta, Spec: argo.RolloutSpec{Replicas: like.Spec.Replicas, Template: like.Spec.Template},
-		Status: argo.RolloutStatus{ObservedGeneration: "1", CurrentPodHash: hash, StableRS: hash, Phase: "Healthy"}}
-	rollout.SetGroupVersionKind(argo.GroupVersion.WithKind("Rollout"))
+	rollout := &workload.ArgoRollout{ObjectMeta: like.ObjectMeta, Spec: workload.ArgoRolloutSpec{Replicas: like.Spec.Replicas, Template: like.Spec.Template},
+		Status: workload.ArgoRolloutStatus{ObservedGeneration: "1", CurrentPodHash: hash, StableRS: hash, Phase: "Healthy"}}
+	rollout.SetGroupVersionKind(workload.ArgoGroupVersion.WithKind("Rollout"))
 	require.NoError(t, env.client.Create(ctx, rollout))
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -136,7 +135,7 @@ func rolledOut(t *testing.T, like *appsv1.Deployment) *appsv1.Deployment {
 	labels := map[string]string{"app": like.Name, workload.ArgoHashLabel: hash}
 	set := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, Name: like.Name + "-" + hash, Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rollout, argo.GroupVersion.WithKind("Rollout"))}},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rollout, workload.ArgoGroupVersion.WithKind("Rollout"))}},
 		Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To(*like.Spec.Replicas), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: *like.Spec.Template.DeepCopy()},
 	}
 	set.Spec.Template.Labels = labels

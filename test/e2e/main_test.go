@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/cluster"
 	"attune.io/attune/test/deploy"
 )
@@ -154,7 +154,7 @@ func newClient(c *cluster.Cluster) (client.Client, error) {
 	}
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, argo.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, workload.AddArgoToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

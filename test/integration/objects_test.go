@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/workload"
 )
 
 func newScheme(t *testing.T) *runtime.Scheme {
@@ -24,7 +24,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	require.NoError(t, argo.AddToScheme(scheme))
+	require.NoError(t, workload.AddArgoToScheme(scheme))
 	return scheme
 }
 

@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/othercrd"
 )
 
 func rollout(name string, spec map[string]any) *unstructured.Unstructured {
 	of := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	of.SetGroupVersionKind(argo.GroupVersion.WithKind("Rollout"))
+	of.SetGroupVersionKind(workload.ArgoGroupVersion.WithKind("Rollout"))
 	of.SetName(name)
 	return of
 }
@@ -40,7 +40,7 @@ func templateOf(cpu, memory string) map[string]any {
 // TestRollouts: Argo Rollouts are sized as Deployments are, also where a Deployment has their template; one that cannot
 // be read, which the CRD lets through, is left alone and does not stop the others.
 func TestRollouts(t *testing.T) {
-	install := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{othercrd.Open(argo.GroupVersion.WithKind("Rollout"))}, MaxTime: patience}
+	install := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{othercrd.Open(workload.ArgoGroupVersion.WithKind("Rollout"))}, MaxTime: patience}
 	_, err := envtest.InstallCRDs(server, install)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, envtest.UninstallCRDs(server, install)) })
@@ -88,7 +88,7 @@ func TestRollouts(t *testing.T) {
 	assert.Empty(t, rec.Spec.Containers, "what cannot be read has no size")
 
 	a.create(&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "scaler"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: argo.GroupVersion.String(), Kind: "Rollout", Name: "web"},
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: workload.ArgoGroupVersion.String(), Kind: "Rollout", Name: "web"},
 		MinReplicas:    ptr.To[int32](2), MaxReplicas: 9,
 		Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
 			Name: "cpu", Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](70)},

@@ -32,7 +32,6 @@ import (
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
 	policylookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/scaled"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/admit"
 	"attune.io/attune/test/kubelet"
@@ -73,7 +72,7 @@ func ofAddedKind(kind schema.GroupVersionKind, name string, spec map[string]any)
 // sizes has the manager know kinds that are added.
 func (w *waking) sizes(kinds ...schema.GroupVersionKind) workload.Sized {
 	for _, kind := range kinds {
-		scaled.AddToScheme(w.mgr.GetScheme(), kind)
+		workload.AddScaledToScheme(w.mgr.GetScheme(), kind)
 	}
 	return workload.Sized{Scaled: kinds}
 }

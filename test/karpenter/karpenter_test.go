@@ -37,7 +37,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/bridge"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/webhook/pod"
@@ -265,9 +264,9 @@ func (c mayReadApps) Get(ctx context.Context, key client.ObjectKey, o client.Obj
 // TestKarpenterIsNotKeptWaiting: an object whose workload Karpenter may not read would keep all its predictions from being
 // used. So those of Jobs, CronJobs and Argo Rollouts only recommend.
 func TestKarpenterIsNotKeptWaiting(t *testing.T) {
-	require.NoError(t, argo.AddToScheme(scheme.Scheme))
+	require.NoError(t, workload.AddArgoToScheme(scheme.Scheme))
 	for kind, object := range map[v1alpha1.WorkloadKind]client.Object{
-		v1alpha1.KindJob: &batchv1.Job{}, v1alpha1.KindCronJob: &batchv1.CronJob{}, v1alpha1.KindRollout: &argo.Rollout{},
+		v1alpha1.KindJob: &batchv1.Job{}, v1alpha1.KindCronJob: &batchv1.CronJob{}, v1alpha1.KindRollout: &workload.ArgoRollout{},
 		v1alpha1.KindDeployment: &appsv1.Deployment{}, v1alpha1.KindStatefulSet: &appsv1.StatefulSet{}, v1alpha1.KindDaemonSet: &appsv1.DaemonSet{}, v1alpha1.KindReplicaSet: &appsv1.ReplicaSet{},
 	} {
 		s := scene{seeded: true, rec: &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}}

@@ -31,7 +31,6 @@ import (
 	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
@@ -141,7 +140,7 @@ var scheme = runtime.NewScheme()
 func init() {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-	utilruntime.Must(argo.AddToScheme(scheme))
+	utilruntime.Must(workload.AddArgoToScheme(scheme))
 }
 
 func newWorld(t *testing.T, node kubelet.Options) *world {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"attune.io/attune/internal/quantity"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 )
 
@@ -100,8 +100,8 @@ type memoryVolumes []volume
 type volume struct {
 	Name     string `json:"name"`
 	EmptyDir *struct {
-		Medium    corev1.StorageMedium `json:"medium"`
-		SizeLimit *quantity.Bounded    `json:"sizeLimit"`
+		Medium    corev1.StorageMedium      `json:"medium"`
+		SizeLimit *workload.BoundedQuantity `json:"sizeLimit"`
 	} `json:"emptyDir"`
 }
 
@@ -174,9 +174,9 @@ func (r *Requirements) limits() *Quantities {
 // that would take long to parse.
 type Quantities struct {
 	// CPU in cores, as Kubernetes writes it.
-	CPU quantity.Bounded `json:"cpu"`
+	CPU workload.BoundedQuantity `json:"cpu"`
 	// Memory in bytes.
-	Memory quantity.Bounded `json:"memory"`
+	Memory workload.BoundedQuantity `json:"memory"`
 }
 
 // respond writes the AdmissionReview that answers another one, with the same API version. The reason goes into the

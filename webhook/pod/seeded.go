@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/quantity"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -21,7 +21,7 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 		return
 	}
 	var seeded v1alpha1.Seeded
-	err := quantity.Unmarshal([]byte(written), &seeded)
+	err := workload.UnmarshalBounded([]byte(written), &seeded)
 	if err != nil || seeded.Recommendation != rec.Name || seeded.Revision != rec.Seed.Revision {
 		return
 	}

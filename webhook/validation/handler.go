@@ -21,7 +21,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/ports"
-	"attune.io/attune/internal/quantity"
+	"attune.io/attune/internal/workload"
 )
 
 // Path is the URL path of the webhook.
@@ -117,7 +117,7 @@ func errored(code int32, err error) admission.Response {
 // read decodes an object, after a check that none of its quantities takes long to parse: the caller need not be an
 // API server, whose schema bounds them.
 func (h *Handler) read(raw runtime.RawExtension, into client.Object) error {
-	if err := quantity.Check(raw.Raw); err != nil {
+	if err := workload.CheckQuantities(raw.Raw); err != nil {
 		return err
 	}
 	if err := h.Decoder.DecodeRaw(raw, into); err != nil {

@@ -22,7 +22,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/quantity"
 	"attune.io/attune/internal/workload"
 )
 
@@ -87,7 +86,7 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 	spec, _ := object.Object["spec"].(map[string]any)
 	text, err := json.Marshal(spec)
 	if err == nil {
-		err = quantity.Unmarshal(text, &x.vpa)
+		err = workload.UnmarshalBounded(text, &x.vpa)
 	}
 	if err != nil {
 		x.note("it cannot be read and is left out: %v", err)

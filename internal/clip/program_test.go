@@ -1,4 +1,4 @@
-package program
+package clip
 
 import (
 	"strings"
@@ -8,20 +8,20 @@ import (
 )
 
 func TestShort(t *testing.T) {
-	assert.Equal(t, []string{"serve", "--port=80"}, Short([]string{"serve", "--port=80"}), "as it is")
-	assert.Nil(t, Short(nil))
+	assert.Equal(t, []string{"serve", "--port=80"}, ShortTexts([]string{"serve", "--port=80"}), "as it is")
+	assert.Nil(t, ShortTexts(nil))
 	long := strings.Repeat("x", 1<<20)
-	short := Short([]string{"-c", long})
+	short := ShortTexts([]string{"-c", long})
 	assert.Len(t, short, 1)
 	assert.Len(t, short[0], len("sha256:")+64)
-	assert.Equal(t, short, Short(short), "once is enough")
+	assert.Equal(t, short, ShortTexts(short), "once is enough")
 	for name, other := range map[string][]string{
 		"another text":       {"-c", long + "y"},
 		"the same in one":    {"-c" + long},
 		"in another order":   {long, "-c"},
 		"with an empty text": {"-c", long, ""},
 	} {
-		assert.NotEqual(t, short, Short(other), name)
+		assert.NotEqual(t, short, ShortTexts(other), name)
 	}
 	assert.Equal(t, "web:1", ShortText("web:1"))
 	assert.Less(t, len(ShortText(long)), 100)

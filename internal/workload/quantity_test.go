@@ -1,4 +1,4 @@
-package quantity
+package workload
 
 import (
 	"encoding/json"
@@ -24,39 +24,39 @@ var fine = []string{"0", "1", "250m", "64Mi", "1.5Gi", "0.1", "1e3", "1E-9", "1e
 
 func TestSlowQuantitiesAreNotRead(t *testing.T) {
 	for _, text := range slow {
-		var b Bounded
+		var b BoundedQuantity
 		assert.Error(t, json.Unmarshal([]byte(`"`+text+`"`), &b), short(text))
 		for _, document := range []string{
 			`{"spec":{"cpu":{"minAllowed":%q}}}`, `{"spec":{"memory":{"MAXALLOWED":%q}}}`, `{"original":[{"name":"app"},{"name":"b","cpuRequest":%q}]}`,
 			`{"original":[{"cpuRequeſt":%q}]}`, `{"a":["\\\"",{}],"mo\u0073t" : %q}`, `[{"amount":"1","b":"{"},{"amount":
 %q}]`,
 		} {
-			assert.Error(t, Unmarshal([]byte(fmt.Sprintf(document, text)), &struct{}{}), "%s of %s", document, short(text))
+			assert.Error(t, UnmarshalBounded([]byte(fmt.Sprintf(document, text)), &struct{}{}), "%s of %s", document, short(text))
 		}
 	}
-	assert.Error(t, Check([]byte(`{"minAllowed":1e-90000000}`)), "a number")
-	assert.Error(t, json.Unmarshal([]byte(`1e-90000000`), &Bounded{}), "a number")
+	assert.Error(t, CheckQuantities([]byte(`{"minAllowed":1e-90000000}`)), "a number")
+	assert.Error(t, json.Unmarshal([]byte(`1e-90000000`), &BoundedQuantity{}), "a number")
 }
 
 func TestOtherQuantitiesAreRead(t *testing.T) {
 	for _, text := range fine {
-		var b Bounded
+		var b BoundedQuantity
 		require.NoError(t, json.Unmarshal([]byte(`"`+text+`"`), &b), text)
 		assert.True(t, b.Equal(resource.MustParse(text)), text)
-		assert.NoError(t, Check([]byte(fmt.Sprintf(`{"spec":{"cpu":{"minAllowed":%q,"maxAllowed":null}}}`, text))))
+		assert.NoError(t, CheckQuantities([]byte(fmt.Sprintf(`{"spec":{"cpu":{"minAllowed":%q,"maxAllowed":null}}}`, text))))
 	}
-	assert.NoError(t, Check([]byte(`{"metadata":{"labels":{"commit":"1e90000000"},"generation":7},"spec":{"minAllowed":"1"}}`)), "no quantity")
-	assert.NoError(t, Check([]byte(`{"matchLabels":{"amount":"premier","most":"the owner decides, or somebody else who is at hand: ask before eight"}}`)), "no numbers")
-	assert.Error(t, json.Unmarshal([]byte(`"much"`), &Bounded{}))
+	assert.NoError(t, CheckQuantities([]byte(`{"metadata":{"labels":{"commit":"1e90000000"},"generation":7},"spec":{"minAllowed":"1"}}`)), "no quantity")
+	assert.NoError(t, CheckQuantities([]byte(`{"matchLabels":{"amount":"premier","most":"the owner decides, or somebody else who is at hand: ask before eight"}}`)), "no numbers")
+	assert.Error(t, json.Unmarshal([]byte(`"much"`), &BoundedQuantity{}))
 }
 
 // TestDocumentsThatAreNone end in an error: another format would be read by other rules.
 func TestDocumentsThatAreNone(t *testing.T) {
 	for _, document := range []string{``, `{`, `{"minAllowed"`, `{"minAllowed":}`, `]`, `{minAllowed: 1e-90000000}`, "minAllowed: 1", strings.Repeat("[", 1<<20), strings.Repeat(`{"a":`, 1<<20)} {
-		assert.Error(t, Check([]byte(document)), short(document))
+		assert.Error(t, CheckQuantities([]byte(document)), short(document))
 	}
 	for _, document := range []string{`{}`, `[]`, `null`, `"x"`, `7`, `{"a":[1,{"b":null}],"c":true}`} {
-		assert.NoError(t, Check([]byte(document)), document)
+		assert.NoError(t, CheckQuantities([]byte(document)), document)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestEveryQuantityOfTheAPIIsKnown(t *testing.T) {
 			if kind == reflect.TypeFor[resource.Quantity]() {
 				assert.NotContains(t, []reflect.Kind{reflect.Slice, reflect.Map}, f.Type.Kind(), "Check does not look into those")
 				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				found[fold(name)] = true
+				found[foldName(name)] = true
 			}
 			look(f.Type)
 		}
@@ -97,7 +97,7 @@ func TestEveryQuantityOfTheAPIIsKnown(t *testing.T) {
 	} {
 		look(reflect.TypeOf(root))
 	}
-	assert.Equal(t, fields, found)
+	assert.Equal(t, quantityFields, found)
 }
 
 func short(text string) string { return text[:min(len(text), 40)] }
@@ -107,7 +107,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add(fmt.Sprintf(`{"spec":{"cpu":{"minAllowed":%q}}}`, text))
 	}
 	f.Fuzz(func(t *testing.T, document string) {
-		if Check([]byte(document)) != nil {
+		if CheckQuantities([]byte(document)) != nil {
 			return
 		}
 		// What passes is decoded at once, whatever else it says.

@@ -1,11 +1,4 @@
-// Package argo has the part of an Argo Rollout (argoproj.io/v1alpha1) that attune reads: the project itself would
-// bring its whole controller with it.
-//
-// The API server checks little of a Rollout's pod template, so that a part that cannot be read is left empty, and says
-// why (Unreadable); see package foreign.
-//
-// +kubebuilder:object:generate=true
-package argo
+package workload
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -14,35 +7,42 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/foreign"
 )
 
-// GroupVersion of Rollouts.
-var GroupVersion = schema.GroupVersion{Group: "argoproj.io", Version: "v1alpha1"}
+// The part of an Argo Rollout (argoproj.io/v1alpha1) that attune reads: the project itself would bring its whole controller
+// with it. The API server checks little of a Rollout's pod template. A part that cannot be read is left empty, and says why
+// (Unreadable, ReadForeign).
 
-// Resource is how the API server names Rollouts.
-const Resource = "rollouts"
+// ArgoGroupVersion of Rollouts.
+var ArgoGroupVersion = schema.GroupVersion{Group: "argoproj.io", Version: "v1alpha1"}
 
-// AddToScheme adds the kinds to a scheme.
-func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Rollout{}, &RolloutList{})
-	metav1.AddToGroupVersion(scheme, GroupVersion)
+// ArgoResource is how the API server names Rollouts.
+const ArgoResource = "rollouts"
+
+// AddArgoToScheme adds the kinds to a scheme.
+func AddArgoToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypeWithName(ArgoGroupVersion.WithKind("Rollout"), &ArgoRollout{})
+	scheme.AddKnownTypeWithName(ArgoGroupVersion.WithKind("RolloutList"), &ArgoRolloutList{})
+	metav1.AddToGroupVersion(scheme, ArgoGroupVersion)
 	return nil
 }
 
 // +kubebuilder:object:root=true
+// +kubebuilder:object:generate=true
 
-// Rollout is a workload whose pods are replaced step by step. Its ReplicaSets own the pods.
-type Rollout struct {
+// ArgoRollout is a workload whose pods are replaced step by step. Its ReplicaSets own the pods.
+type ArgoRollout struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   RolloutSpec   `json:"spec,omitempty"`
-	Status RolloutStatus `json:"status,omitempty"`
+	Spec   ArgoRolloutSpec   `json:"spec,omitempty"`
+	Status ArgoRolloutStatus `json:"status,omitempty"`
 }
 
-// RolloutSpec is what is wanted.
-type RolloutSpec struct {
+// +kubebuilder:object:generate=true
+
+// ArgoRolloutSpec is what is wanted.
+type ArgoRolloutSpec struct {
 	// Replicas wanted; nil: 1.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Template of the pods; empty where WorkloadRef names an object that has it.
@@ -53,6 +53,8 @@ type RolloutSpec struct {
 	Unreadable string `json:"-"`
 }
 
+// +kubebuilder:object:generate=true
+
 // WorkloadRef names the object of the Rollout's namespace that has its pod template.
 type WorkloadRef struct {
 	APIVersion string `json:"apiVersion,omitempty"`
@@ -60,8 +62,10 @@ type WorkloadRef struct {
 	Name       string `json:"name,omitempty"`
 }
 
-// RolloutStatus is how far a Rollout is.
-type RolloutStatus struct {
+// +kubebuilder:object:generate=true
+
+// ArgoRolloutStatus is how far a Rollout is.
+type ArgoRolloutStatus struct {
 	// ObservedGeneration is the newest generation that the controller has seen, as a decimal number. Its older
 	// versions wrote a hash.
 	ObservedGeneration string `json:"observedGeneration,omitempty"`
@@ -76,30 +80,31 @@ type RolloutStatus struct {
 	Abort bool `json:"abort,omitempty"`
 }
 
-// UnmarshalJSON reads a spec. It never returns an error, see the package.
-func (s *RolloutSpec) UnmarshalJSON(data []byte) error {
-	type plain RolloutSpec
-	read, unreadable := foreign.Read[plain](data)
+// UnmarshalJSON reads a spec. It never returns an error: a part that cannot be read is left empty.
+func (s *ArgoRolloutSpec) UnmarshalJSON(data []byte) error {
+	type plain ArgoRolloutSpec
+	read, unreadable := ReadForeign[plain](data)
 	read.Unreadable = unreadable
-	*s = RolloutSpec(read)
+	*s = ArgoRolloutSpec(read)
 	return nil
 }
 
 // UnmarshalJSON reads a status; one that cannot be read stays empty, as before the controller has seen the Rollout.
 // It never returns an error.
-func (s *RolloutStatus) UnmarshalJSON(data []byte) error {
-	type plain RolloutStatus
-	read, _ := foreign.Read[plain](data)
-	read.Message = clip.Text(read.Message, foreign.Most)
-	*s = RolloutStatus(read)
+func (s *ArgoRolloutStatus) UnmarshalJSON(data []byte) error {
+	type plain ArgoRolloutStatus
+	read, _ := ReadForeign[plain](data)
+	read.Message = clip.Text(read.Message, MostForeignText)
+	*s = ArgoRolloutStatus(read)
 	return nil
 }
 
 // +kubebuilder:object:root=true
+// +kubebuilder:object:generate=true
 
-// RolloutList is a list of Rollouts.
-type RolloutList struct {
+// ArgoRolloutList is a list of Rollouts.
+type ArgoRolloutList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Rollout `json:"items"`
+	Items           []ArgoRollout `json:"items"`
 }

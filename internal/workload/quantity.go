@@ -1,6 +1,4 @@
-// Package quantity reads amounts that any user may have written. Kubernetes' own parser computes the power of ten that an
-// exponent names, however large: a text of twelve bytes takes it minutes, and gigabytes (resource.ParseQuantity).
-package quantity
+package workload
 
 import (
 	"bytes"
@@ -20,20 +18,22 @@ const (
 	mostExponent = 2
 )
 
-// Bounded is a quantity as JSON has it. Reading one that would take long is an error.
-type Bounded struct{ resource.Quantity }
+// BoundedQuantity is a quantity as JSON has it. Reading one that would take long is an error: Kubernetes' own parser computes
+// the power of ten that an exponent names, however large. A text of twelve bytes takes it minutes, and gigabytes
+// (resource.ParseQuantity).
+type BoundedQuantity struct{ resource.Quantity }
 
 // UnmarshalJSON reads a quantity.
-func (b *Bounded) UnmarshalJSON(text []byte) error {
-	if err := check(bytes.Trim(text, `"`)); err != nil {
+func (b *BoundedQuantity) UnmarshalJSON(text []byte) error {
+	if err := checkQuantity(bytes.Trim(text, `"`)); err != nil {
 		return err
 	}
 	return b.Quantity.UnmarshalJSON(text)
 }
 
-// Unmarshal reads a document of attune's API. One with a quantity that would take long to read is an error.
-func Unmarshal(document []byte, into any) error {
-	if err := Check(document); err != nil {
+// UnmarshalBounded reads a document of attune's API. One with a quantity that would take long to read is an error.
+func UnmarshalBounded(document []byte, into any) error {
+	if err := CheckQuantities(document); err != nil {
 		return err
 	}
 	return json.Unmarshal(document, into)
@@ -41,8 +41,8 @@ func Unmarshal(document []byte, into any) error {
 
 var errNoJSON = errors.New("the document is not JSON")
 
-// Check looks at each quantity of a document of attune's API, which has none in lists and maps. It keeps nothing.
-func Check(document []byte) error {
+// CheckQuantities looks at each quantity of a document of attune's API, which has none in lists and maps. It keeps nothing.
+func CheckQuantities(document []byte) error {
 	if !json.Valid(document) {
 		return errNoJSON
 	}
@@ -50,20 +50,20 @@ func Check(document []byte) error {
 	for i := 0; i < len(document); {
 		switch c := document[i]; {
 		case c == '"':
-			end := i + quoted(document[i:])
+			end := i + quotedLength(document[i:])
 			text := document[i+1 : end-1]
-			i = end + spaces(document[end:])
+			i = end + spacesLength(document[end:])
 			if i < len(document) && document[i] == ':' {
 				field = text
 				continue
 			}
-			if err := checkOf(field, text); err != nil {
+			if err := checkField(field, text); err != nil {
 				return err
 			}
 			field = nil
 		case c == '-' || '0' <= c && c <= '9':
-			end := i + number(document[i:])
-			if err := checkOf(field, document[i:end]); err != nil {
+			end := i + numberLength(document[i:])
+			if err := checkField(field, document[i:end]); err != nil {
 				return err
 			}
 			i, field = end, nil
@@ -77,8 +77,8 @@ func Check(document []byte) error {
 	return nil
 }
 
-// quoted is the length of the string at the beginning of a text.
-func quoted(text []byte) int {
+// quotedLength is the length of the string at the beginning of a text.
+func quotedLength(text []byte) int {
 	for i := 1; ; i++ {
 		switch text[i] {
 		case '\\':
@@ -89,24 +89,24 @@ func quoted(text []byte) int {
 	}
 }
 
-func spaces(text []byte) int { return len(text) - len(bytes.TrimLeft(text, " \t\r\n")) }
+func spacesLength(text []byte) int { return len(text) - len(bytes.TrimLeft(text, " \t\r\n")) }
 
-func number(text []byte) int { return len(text) - len(bytes.TrimLeft(text, "+-.0123456789eE")) }
+func numberLength(text []byte) int { return len(text) - len(bytes.TrimLeft(text, "+-.0123456789eE")) }
 
-// fields of attune's API that hold quantities, folded: names count in any case when they are decoded.
-var fields = map[string]bool{}
+// quantityFields of attune's API that hold quantities, folded: names count in any case when they are decoded.
+var quantityFields = map[string]bool{}
 
 func init() {
 	for _, name := range []string{
 		"minAllowed", "maxAllowed", "cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit", "memoryLimitFloor", "cpuRequestReduction",
 		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM", "memoryLimitMost", "most", "baseCPURequest", "baseCPULimit", "amount", "cpu", "memory",
 	} {
-		fields[fold(name)] = true
+		quantityFields[foldName(name)] = true
 	}
 }
 
-// fold a name as encoding/json does: to the least of the runes that differ in their case alone.
-func fold(name string) string {
+// foldName a name as encoding/json does: to the least of the runes that differ in their case alone.
+func foldName(name string) string {
 	return strings.Map(func(r rune) rune {
 		for {
 			next := unicode.SimpleFold(r)
@@ -121,26 +121,26 @@ func fold(name string) string {
 // longestField is that of the longest name, as it could be written with escapes.
 const longestField = 6 * 64
 
-func checkOf(field, value []byte) error {
+func checkField(field, value []byte) error {
 	if len(field) == 0 || len(field) > longestField {
 		return nil
 	}
 	name := string(field)
-	if strings.Contains(name, `\`) && json.Unmarshal([]byte(`"`+name+`"`), &name) != nil || !fields[fold(name)] {
+	if strings.Contains(name, `\`) && json.Unmarshal([]byte(`"`+name+`"`), &name) != nil || !quantityFields[foldName(name)] {
 		return nil //nolint:nilerr // a name that cannot be read is no field's
 	}
 	// A label may have the name of a field. What does not begin like a number is none, and refused at once where it should be.
 	if text := bytes.TrimSpace(value); len(text) == 0 || !strings.ContainsRune("+-.0123456789", rune(text[0])) {
 		return nil
 	}
-	if err := check(value); err != nil {
+	if err := checkQuantity(value); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-// check a quantity's text, before anything is computed.
-func check(text []byte) error {
+// checkQuantity a quantity's text, before anything is computed.
+func checkQuantity(text []byte) error {
 	if len(text) > mostText {
 		return fmt.Errorf("a quantity of %d bytes: use at most %d, such as 250m or 64Mi", len(text), mostText)
 	}
