@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/output"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/trail"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/ui"
 )
 
@@ -175,7 +175,7 @@ func (s shortly) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation)
 	out := s.Caches.Beside(ctx, rec)
 	at := Now.Add(-time.Hour).UnixMilli()
 	for name := range out.Trails {
-		out.Trails[name] = trail.Trail{Points: [2][]trail.Point{{{At: at, Values: trail.Values{Request: 500, Limit: 1000, Target: 200}}}, {{At: at, Values: trail.Values{Request: 1 << 30, Limit: 2 << 30, Target: 768 << 20}}}}}
+		out.Trails[name] = event.Trail{Points: [2][]event.TrailPoint{{{At: at, TrailValues: event.TrailValues{Request: 500, Limit: 1000, Target: 200}}}, {{At: at, TrailValues: event.TrailValues{Request: 1 << 30, Limit: 2 << 30, Target: 768 << 20}}}}}
 	}
 	return out
 }

@@ -11,9 +11,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/event/told"
+	"attune.io/attune/internal/event"
 	settingsof "attune.io/attune/internal/policy"
-	"attune.io/attune/internal/trail"
 	owner "attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/ui"
@@ -24,7 +23,7 @@ type Others struct {
 	// Nodes by name, and why there are none.
 	Nodes       []answers.NodeAnswer
 	NoNodes     string
-	Events      []told.Event
+	Events      []event.SentEvent
 	Settings    []settingsof.Field
 	NotCounted  []answers.NotCounted
 	WithoutPast bool
@@ -33,7 +32,7 @@ type Others struct {
 // Beside implements ui.Caches.
 func (c Caches) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Beside {
 	entry := c.Savings(ctx)(rec)
-	out := ui.Beside{Trails: map[string]trail.Trail{}, Saved: &entry, Settings: c.Others.Settings}
+	out := ui.Beside{Trails: map[string]event.Trail{}, Saved: &entry, Settings: c.Others.Settings}
 	if rec.Status.History != nil {
 		out.Events = c.Events
 	}
@@ -47,12 +46,12 @@ func (c Caches) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 }
 
 // past are four days: requests that were lowered, one that was put back, limits, and a target that came down.
-func past() trail.Trail {
-	point := func(hours int, request, limit, target recommender.Amount) trail.Point {
-		return trail.Point{At: at(-time.Duration(hours) * time.Hour).UnixMilli(), Values: trail.Values{Request: request, Limit: limit, Target: target}}
+func past() event.Trail {
+	point := func(hours int, request, limit, target recommender.Amount) event.TrailPoint {
+		return event.TrailPoint{At: at(-time.Duration(hours) * time.Hour).UnixMilli(), TrailValues: event.TrailValues{Request: request, Limit: limit, Target: target}}
 	}
-	return trail.Trail{
-		Points: [2][]trail.Point{
+	return event.Trail{
+		Points: [2][]event.TrailPoint{
 			{point(96, 700, 1400, 320), point(60, 700, 1400, 240), point(20, 500, 1000, 240), point(8, 500, 1000, 200)},
 			{point(96, 1<<30, 2<<30, 900<<20), point(71, 600<<20, 1200<<20, 600<<20), point(70, 1<<30, 2<<30, 768<<20)},
 		},
@@ -101,7 +100,7 @@ func others() Others {
 	sizing.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{Percentile: ptr.To(int32(95))}}
 	return Others{
 		Nodes: []answers.NodeAnswer{shared("worker-1"), plain("worker-2")},
-		Events: []told.Event{
+		Events: []event.SentEvent{
 			{At: at(-10 * time.Minute).Time, Type: "Normal", Reason: "Resized", Pod: "web-6d4b75cb6d-00000", Message: "Pod web-6d4b75cb6d-00000: cpu 700m to 500m"},
 			{At: at(-70 * time.Hour).Time, Type: "Warning", Reason: "Reverted", Pod: "web-6d4b75cb6d-00002", Message: "Pod web-6d4b75cb6d-00002 has its old size again: oomkill"},
 		},

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/chart"
-	"attune.io/attune/internal/trail"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -63,7 +63,7 @@ type drawn struct {
 	container answers.ExplainedContainer
 	rec       *v1alpha1.AttuneRecommendation
 	steps     []recommender.StepUsage
-	trail     trail.Trail
+	trail     event.Trail
 }
 
 // captionOf tells in words what a chart shows, and where its lines begin.
@@ -183,7 +183,7 @@ type lines struct {
 
 // linesOf are drawn from a time to another. What is known is what the leader kept, and before that what the history of resizes
 // tells of the request.
-func linesOf(points []trail.Point, history []v1alpha1.HistoryEntry, c answers.ExplainedContainer, r recommender.Resource, from, to int64) lines {
+func linesOf(points []event.TrailPoint, history []v1alpha1.HistoryEntry, c answers.ExplainedContainer, r recommender.Resource, from, to int64) lines {
 	if len(points) == 0 {
 		flat := func(value float64) []chart.Point {
 			return []chart.Point{{At: from, Value: value}, {At: to, Value: value}}
@@ -194,17 +194,17 @@ func linesOf(points []trail.Point, history []v1alpha1.HistoryEntry, c answers.Ex
 	out := lines{began: points[0].At}
 	earlier := requestsBefore(history, c.Name, r, points[0])
 	out.before = len(earlier) > 0 && earlier[0].At < points[0].At
-	out.request = stepped(append(earlier, kept(points, r, func(v trail.Values) recommender.Amount { return v.Request })...), from, to)
-	out.limit = stepped(kept(points, r, func(v trail.Values) recommender.Amount { return v.Limit }), from, to)
-	out.target = stepped(kept(points, r, func(v trail.Values) recommender.Amount { return v.Target }), from, to)
+	out.request = stepped(append(earlier, kept(points, r, func(v event.TrailValues) recommender.Amount { return v.Request })...), from, to)
+	out.limit = stepped(kept(points, r, func(v event.TrailValues) recommender.Amount { return v.Limit }), from, to)
+	out.target = stepped(kept(points, r, func(v event.TrailValues) recommender.Amount { return v.Target }), from, to)
 	return out
 }
 
 // kept is one value of a trail.
-func kept(points []trail.Point, r recommender.Resource, value func(trail.Values) recommender.Amount) []chart.Point {
+func kept(points []event.TrailPoint, r recommender.Resource, value func(event.TrailValues) recommender.Amount) []chart.Point {
 	out := make([]chart.Point, len(points))
 	for i, p := range points {
-		out[i] = chart.Point{At: p.At, Value: inUnits(r, value(p.Values))}
+		out[i] = chart.Point{At: p.At, Value: inUnits(r, value(p.TrailValues))}
 	}
 	return out
 }
@@ -242,7 +242,7 @@ func stepped(values []chart.Point, from, to int64) (line []chart.Point) {
 
 // requestsBefore goes back in the history from the first value that was kept. It ends where a resize does not lead to the value
 // that came after it: something else changed the request there, such as a new template.
-func requestsBefore(history []v1alpha1.HistoryEntry, container string, r recommender.Resource, first trail.Point) (line []chart.Point) {
+func requestsBefore(history []v1alpha1.HistoryEntry, container string, r recommender.Resource, first event.TrailPoint) (line []chart.Point) {
 	value := first.Request
 	if value == 0 {
 		return nil

@@ -10,9 +10,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/event/told"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -244,13 +243,13 @@ func orDash(text string) string { return cmp.Or(text, "–") }
 // Beside is what a workload's page shows beside the explanation. What is not known is empty.
 type Beside struct {
 	// Trails are what the containers had and were to have over time, by container, as far as the leader kept it.
-	Trails map[string]trail.Trail
+	Trails map[string]event.Trail
 	// Saved is what the workload saves.
 	Saved *answers.SavingsEntry
 	// Settings are those of its policy, in the order of their paths.
 	Settings []policy.Field
 	// Events are those that this leader sent, newest first.
-	Events []told.Event
+	Events []event.SentEvent
 }
 
 // mostSettings are the rows of the settings: more than there are fields.
@@ -268,7 +267,7 @@ func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table
 }
 
 // eventsOf has a row for each event.
-func eventsOf(events []told.Event) table {
+func eventsOf(events []event.SentEvent) table {
 	t := table{Title: "Events since the leader began to lead", Header: []string{"time", "type", "reason", "pod", "message"}}
 	for _, e := range events {
 		t.Rows = append(t.Rows, []string{utc(e.At), e.Type, e.Reason, orDash(e.Pod), e.Message})

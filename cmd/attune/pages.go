@@ -17,13 +17,12 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/event/told"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/inscope"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -154,7 +153,7 @@ func (p pages) Usage(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ma
 // Beside implements ui.Caches.
 func (p pages) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Beside {
 	saved := p.Savings(ctx)(rec)
-	out := ui.Beside{Trails: map[string]trail.Trail{}, Saved: &saved, Events: p.kept.told.Of(rec)}
+	out := ui.Beside{Trails: map[string]event.Trail{}, Saved: &saved, Events: p.kept.told.Of(rec)}
 	for _, c := range rec.Spec.Containers {
 		out.Trails[c.Name] = p.kept.trails.Of(trailOf(rec, c.Name))
 	}
@@ -165,8 +164,8 @@ func (p pages) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) u
 }
 
 // trailOf is the key of a container's trail.
-func trailOf(rec *v1alpha1.AttuneRecommendation, container string) trail.Key {
-	return trail.Key{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Container: container}
+func trailOf(rec *v1alpha1.AttuneRecommendation, container string) event.TrailKey {
+	return event.TrailKey{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Container: container}
 }
 
 // Savings implements ui.Caches. It is what kubectl attune savings computes from the API server, by the same functions. The
@@ -255,8 +254,8 @@ const (
 
 // kept is what the leader keeps in memory for the pages: nothing else reads it. Its zero value keeps nothing.
 type kept struct {
-	trails *trail.Store
-	told   *told.Store
+	trails *event.TrailStore
+	told   *event.SentStore
 }
 
 // newKept makes what is kept; the zero value where the program shows no pages.
@@ -264,7 +263,7 @@ func newKept(o *Options) kept {
 	if !o.program.controls || o.loops.decisionsAddress == "" {
 		return kept{}
 	}
-	return kept{trails: trail.New(partOfLimit(16, trailBytes)), told: told.New(partOfLimit(64, toldBytes), clock.RealClock{})}
+	return kept{trails: event.NewTrailStore(partOfLimit(16, trailBytes)), told: event.NewSentStore(partOfLimit(64, toldBytes), clock.RealClock{})}
 }
 
 // sampler notes what containers have and are to have, from the caches. It runs on the leader, which shows the pages.
@@ -314,10 +313,10 @@ func (s *sampler) note(ctx context.Context, rec *v1alpha1.AttuneRecommendation, 
 		}
 	}
 	for _, c := range rec.Spec.Containers {
-		var values [2]trail.Values
+		var values [2]event.TrailValues
 		target := podview.FromResources(c.Target)
 		for _, r := range recommender.Resources {
-			values[r] = trail.Values{Request: has[c.Name][r].Request, Limit: has[c.Name][r].Limit, Target: target[r].Request}
+			values[r] = event.TrailValues{Request: has[c.Name][r].Request, Limit: has[c.Name][r].Limit, Target: target[r].Request}
 		}
 		s.pages.kept.trails.Note(trailOf(rec, c.Name), now, values, kills[c.Name])
 	}

@@ -19,10 +19,9 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/event/told"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/trail"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/ui"
@@ -71,12 +70,12 @@ func TestPagesBeside(t *testing.T) {
 	defaults := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
 	defaults.Spec.Memory = &v1alpha1.MemorySettings{AllowDecrease: ptr.To(true)}
 	p, whole := shown(t, defaults)
-	p.kept.told = told.New(1<<20, p.clock)
+	p.kept.told = event.NewSentStore(1<<20, p.clock)
 	p.kept.told.Keep(nobodyListens{}).Eventf(whole, nil, "Normal", "Resized", "RightSize", "%s", "it was resized")
 	got := p.Beside(t.Context(), cachedRec(t, p))
 	assert.Contains(t, got.Settings, policy.Field{Path: "memory.allowDecrease", Value: "true", Level: policy.Cluster})
 	assert.Contains(t, got.Settings, policy.Field{Path: "cpu.percentile", Value: "95", Level: policy.BuiltIn})
-	assert.Equal(t, []told.Event{{At: p.now(), Type: "Normal", Reason: "Resized", Message: "it was resized"}}, got.Events)
+	assert.Equal(t, []event.SentEvent{{At: p.now(), Type: "Normal", Reason: "Resized", Message: "it was resized"}}, got.Events)
 	require.NotNil(t, got.Saved)
 }
 
@@ -130,13 +129,13 @@ func TestPagesNodes(t *testing.T) {
 // The sampler notes the highest request and limit of the running pods, the target and OOM kills, once for each change.
 func TestSampler(t *testing.T) {
 	p, _ := shown(t)
-	p.kept.trails = trail.New(1 << 20)
+	p.kept.trails = event.NewTrailStore(1 << 20)
 	clock := clocktesting.NewFakeClock(p.now())
 	s := &sampler{pages: p, clock: clock}
-	key := trail.Key{Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "web", Container: "app"}
+	key := event.TrailKey{Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "web", Container: "app"}
 	require.NoError(t, s.round(t.Context(), clock.Now()))
-	first := trail.Point{At: clock.Now().UnixMilli(), Values: trail.Values{Request: 500, Target: 200}}
-	assert.Equal(t, []trail.Point{first}, p.kept.trails.Of(key).Points[recommender.CPU])
+	first := event.TrailPoint{At: clock.Now().UnixMilli(), TrailValues: event.TrailValues{Request: 500, Target: 200}}
+	assert.Equal(t, []event.TrailPoint{first}, p.kept.trails.Of(key).Points[recommender.CPU])
 
 	pod, killed := podOf(t, p), clock.Now().Add(-time.Minute)
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("250m")
@@ -150,7 +149,7 @@ func TestSampler(t *testing.T) {
 		require.NoError(t, s.round(t.Context(), clock.Now()))
 	}
 	got := p.kept.trails.Of(key)
-	assert.Equal(t, []trail.Point{first, {At: first.At + sampledEach.Milliseconds(), Values: trail.Values{Request: 250, Target: 200}}}, got.Points[recommender.CPU])
+	assert.Equal(t, []event.TrailPoint{first, {At: first.At + sampledEach.Milliseconds(), TrailValues: event.TrailValues{Request: 250, Target: 200}}}, got.Points[recommender.CPU])
 	assert.Equal(t, []int64{killed.UnixMilli()}, got.Kills)
 
 	require.NoError(t, writer(t, p).Delete(t.Context(), cachedRec(t, p)))

@@ -1,5 +1,12 @@
-// Package event holds Kubernetes events as values: decisions make them, one
-// recorder sends them, and says the same thing once.
+// Package event has Kubernetes events as values, and what the web page shows of the past. It is pure: callers pass the sink that
+// sends events, and the time.
+//
+//   - event.go: decisions make events; a Recorder sends them, and sends the same event once.
+//   - sent.go: a SentStore keeps the last events that this process sent about each workload. SentStore.Keep wraps the Recorder's
+//     sink, so that no right to list events is needed.
+//   - trail.go: a TrailStore keeps how requests, limits and targets of containers changed: objects hold only the present ones.
+//
+// Both stores are bounded in bytes and lost with the process.
 package event
 
 import (

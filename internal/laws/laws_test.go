@@ -74,7 +74,7 @@ var laws = []law{
 	{"internal/workload", client, "owners are found by pure code"},
 	{"ui", client, "pages are made of values by pure code"},
 	{"internal/answers", client, "what the plugin and the page answer is computed by pure code"},
-	{"internal/trail", client, "what the page shows over time is kept as values"},
+	{"internal/event", client, "events, and what the page shows over time, are kept as values"},
 	{"cmd/kubectl-attune/vpaimport", func(from, d string, standard bool) bool {
 		return client(from, d, standard) || strings.HasPrefix(d, "k8s.io/autoscaler")
 	}, "VPAs are translated by pure code, and read without Go types"},

@@ -1,4 +1,4 @@
-package told
+package event
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 )
 
 // sent counts what reaches the API server.
@@ -29,28 +28,28 @@ func rec(name string) *v1alpha1.AttuneRecommendation {
 // What is sent about a workload or a pod of it is kept, the newest first, and what is about others is not.
 func TestKept(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))
-	store, next := New(1<<20, clock), &sent{}
-	recorder := event.NewRecorder(store.Keep(next), clock)
+	store, next := NewSentStore(1<<20, clock), &sent{}
+	recorder := NewRecorder(store.Keep(next), clock)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod"}}
-	recorder.Send(rec("web"), nil, event.Normal("Resized", "100%% of %d pods", 3))
-	recorder.Send(pod, rec("web"), event.Warning("Reverted", "pod web-1: oomkill"))
-	recorder.Send(pod, nil, event.Warning("Else", "about no workload"))
-	recorder.Send(rec("db"), nil, event.Normal("Resized", "%s", strings.Repeat("ä", 5000)))
+	recorder.Send(rec("web"), nil, Normal("Resized", "100%% of %d pods", 3))
+	recorder.Send(pod, rec("web"), Warning("Reverted", "pod web-1: oomkill"))
+	recorder.Send(pod, nil, Warning("Else", "about no workload"))
+	recorder.Send(rec("db"), nil, Normal("Resized", "%s", strings.Repeat("ä", 5000)))
 	assert.Equal(t, 4, next.n)
-	assert.Equal(t, []Event{
+	assert.Equal(t, []SentEvent{
 		{clock.Now(), "Warning", "Reverted", "web-1", "pod web-1: oomkill"}, {clock.Now(), "Normal", "Resized", "", "100% of 3 pods"},
 	}, store.Of(rec("web")))
-	assert.LessOrEqual(t, len(store.Of(rec("db"))[0].Message), mostText+3)
+	assert.LessOrEqual(t, len(store.Of(rec("db"))[0].Message), mostSentText+3)
 	assert.Empty(t, store.Of(rec("none")))
-	assert.Empty(t, (*Store)(nil).Of(rec("web")))
-	assert.Equal(t, event.Sink(next), (*Store)(nil).Keep(next))
+	assert.Empty(t, (*SentStore)(nil).Of(rec("web")))
+	assert.Equal(t, Sink(next), (*SentStore)(nil).Keep(next))
 }
 
 // However many events there are, of however many workloads, the store takes no more than its bound; the newest are kept.
-func TestBound(t *testing.T) {
+func TestBoundOfSentEvents(t *testing.T) {
 	const most = 64 << 10
 	clock := clocktesting.NewFakeClock(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))
-	store := New(most, clock)
+	store := NewSentStore(most, clock)
 	keeps := store.Keep(&sent{})
 	for i := range 2000 {
 		about := rec(fmt.Sprint("web-", i%300))
@@ -59,9 +58,9 @@ func TestBound(t *testing.T) {
 		}
 		assert.LessOrEqual(t, store.Bytes(), most)
 		kept := store.Of(about)
-		assert.Len(t, kept, mostEvents)
+		assert.Len(t, kept, mostSentEvents)
 		assert.True(t, strings.HasSuffix(kept[0].Message, " 19"))
 	}
 	assert.Less(t, len(store.of), 60)
-	New(100, clock).Keep(&sent{}).Eventf(rec("web"), nil, "Normal", "Resized", "RightSize", "it finds no room")
+	NewSentStore(100, clock).Keep(&sent{}).Eventf(rec("web"), nil, "Normal", "Resized", "RightSize", "it finds no room")
 }

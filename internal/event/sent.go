@@ -1,8 +1,4 @@
-// Package told keeps the last events that this process sent about each workload, within a bound, for the web page: it takes no
-// right to list events. What is kept is lost with the process.
-//
-// Keep wraps the sink of an event.Recorder; Of returns what was sent. Start reading there.
-package told
+package event
 
 import (
 	"container/list"
@@ -17,28 +13,27 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/event"
 )
 
 const (
-	// mostEvents are kept of a workload, and mostText bytes of a message: more than an Event of the API may have.
-	mostEvents, mostText = 10, 1024
-	// overhead is what a workload, and an event, takes beside its texts, in bytes.
-	overhead = 256
+	// mostSentEvents are kept of a workload, and mostSentText bytes of a message: more than an Event of the API may have.
+	mostSentEvents, mostSentText = 10, 1024
+	// sentOverhead is what a workload, and an event, takes beside its texts, in bytes.
+	sentOverhead = 256
 )
 
-// Event is one that was sent. Pod is the name of the pod that it is about; empty: it is about the workload.
-type Event struct {
+// SentEvent is one that was sent. Pod is the name of the pod that it is about; empty: it is about the workload.
+type SentEvent struct {
 	At                         time.Time
 	Type, Reason, Pod, Message string
 }
 
-func (e Event) bytes() int {
-	return overhead + len(e.Type) + len(e.Reason) + len(e.Pod) + len(e.Message)
+func (e SentEvent) bytes() int {
+	return sentOverhead + len(e.Type) + len(e.Reason) + len(e.Pod) + len(e.Message)
 }
 
-// Store keeps events by the AttuneRecommendation of the workload. Its methods may be called at the same time.
-type Store struct {
+// SentStore keeps events by the AttuneRecommendation of the workload. Its methods may be called at the same time.
+type SentStore struct {
 	most  int
 	clock clock.PassiveClock
 
@@ -49,34 +44,34 @@ type Store struct {
 	bytes int
 }
 
-type workload struct {
+type sentEvents struct {
 	name types.NamespacedName
 	// events are newest first.
-	events []Event
+	events []SentEvent
 }
 
-// New makes a Store of at most that many bytes.
-func New(most int, clock clock.PassiveClock) *Store {
-	return &Store{most: most, clock: clock, of: map[types.NamespacedName]*list.Element{}, order: list.New()}
+// NewSentStore makes a Store of at most that many bytes.
+func NewSentStore(most int, clock clock.PassiveClock) *SentStore {
+	return &SentStore{most: most, clock: clock, of: map[types.NamespacedName]*list.Element{}, order: list.New()}
 }
 
 // Keep returns a sink that keeps what is sent to another one. A nil Store keeps nothing.
-func (s *Store) Keep(next event.Sink) event.Sink {
+func (s *SentStore) Keep(next Sink) Sink {
 	if s == nil {
 		return next
 	}
-	return sink{s, next}
+	return keepingSink{s, next}
 }
 
-type sink struct {
-	store *Store
-	next  event.Sink
+type keepingSink struct {
+	store *SentStore
+	next  Sink
 }
 
 // Eventf implements event.Sink. An event is about a workload where its object, or the related one, is its recommendation.
-func (k sink) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+func (k keepingSink) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	k.next.Eventf(regarding, related, kind, reason, action, note, args...)
-	e := Event{At: k.store.clock.Now(), Type: kind, Reason: reason, Message: clip.Marked(fmt.Sprintf(note, args...), mostText)}
+	e := SentEvent{At: k.store.clock.Now(), Type: kind, Reason: reason, Message: clip.Marked(fmt.Sprintf(note, args...), mostSentText)}
 	rec, itself := regarding.(*v1alpha1.AttuneRecommendation)
 	if !itself {
 		rec, _ = related.(*v1alpha1.AttuneRecommendation)
@@ -90,16 +85,16 @@ func (k sink) Eventf(regarding, related runtime.Object, kind, reason, action, no
 }
 
 // add an event. The events of the workloads that were told of least lately make room.
-func (s *Store) add(name types.NamespacedName, e Event) {
+func (s *SentStore) add(name types.NamespacedName, e SentEvent) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	of := &workload{name: name}
+	of := &sentEvents{name: name}
 	if known := s.of[name]; known != nil {
-		of = known.Value.(*workload)
+		of = known.Value.(*sentEvents)
 		s.drop(known)
 	}
 	of.events = slices.Insert(of.events, 0, e)
-	of.events = slices.Clip(of.events[:min(len(of.events), mostEvents)])
+	of.events = slices.Clip(of.events[:min(len(of.events), mostSentEvents)])
 	for s.order.Len() > 0 && s.bytes+of.bytes() > s.most {
 		s.drop(s.order.Front())
 	}
@@ -110,14 +105,14 @@ func (s *Store) add(name types.NamespacedName, e Event) {
 	s.bytes += of.bytes()
 }
 
-func (s *Store) drop(at *list.Element) {
-	gone := s.order.Remove(at).(*workload)
+func (s *SentStore) drop(at *list.Element) {
+	gone := s.order.Remove(at).(*sentEvents)
 	delete(s.of, gone.name)
 	s.bytes -= gone.bytes()
 }
 
-func (w *workload) bytes() int {
-	bytes := overhead + len(w.name.Namespace) + len(w.name.Name)
+func (w *sentEvents) bytes() int {
+	bytes := sentOverhead + len(w.name.Namespace) + len(w.name.Name)
 	for _, e := range w.events {
 		bytes += e.bytes()
 	}
@@ -125,20 +120,20 @@ func (w *workload) bytes() int {
 }
 
 // Of returns the events about a workload that are kept, newest first. A nil Store keeps none.
-func (s *Store) Of(rec *v1alpha1.AttuneRecommendation) []Event {
+func (s *SentStore) Of(rec *v1alpha1.AttuneRecommendation) []SentEvent {
 	if s == nil {
 		return nil
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if known := s.of[types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}]; known != nil {
-		return slices.Clone(known.Value.(*workload).events)
+		return slices.Clone(known.Value.(*sentEvents).events)
 	}
 	return nil
 }
 
 // Bytes is what the events take.
-func (s *Store) Bytes() int {
+func (s *SentStore) Bytes() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.bytes

@@ -1,8 +1,4 @@
-// Package trail keeps what containers had and were to have over time, within a bound, for the charts of the web page: objects
-// hold only what is now. It is lost with the process. The package is pure.
-//
-// Store.Note is told what is now, container after container; Store.Of returns what it has been told of one. Start reading there.
-package trail
+package event
 
 import (
 	"slices"
@@ -22,53 +18,55 @@ const entryBytes, pointBytes, killBytes = 512, 40, 8
 // morePoints are those for which room is taken at a time. An array that doubles would take up to twice what is counted.
 const morePoints = 8
 
-// Key names a container of a workload.
-type Key struct {
+// TrailKey names a container of a workload.
+type TrailKey struct {
 	Namespace string
 	Kind      v1alpha1.WorkloadKind
 	Workload  string
 	Container string
 }
 
-// Values are those of a resource at a time, in millicores or bytes; 0: there is none. Request and Limit are the highest among
+// TrailValues are those of a resource at a time, in millicores or bytes; 0: there is none. Request and Limit are the highest among
 // the running pods, Target is the request that the recommendation has.
-type Values struct{ Request, Limit, Target recommender.Amount }
+type TrailValues struct{ Request, Limit, Target recommender.Amount }
 
-// Point is what holds from a time on, in milliseconds since 1970.
-type Point struct {
+// TrailPoint is what holds from a time on, in milliseconds since 1970.
+type TrailPoint struct {
 	At int64
-	Values
+	TrailValues
 }
 
 // Trail is what is known of one container. It shares nothing with the Store.
 type Trail struct {
 	// Points are changes by resource, oldest first. The first one is where the trail begins.
-	Points [2][]Point
+	Points [2][]TrailPoint
 	// Kills are the times of OOM kills in milliseconds, oldest first.
 	Kills []int64
 }
 
-// Store keeps trails. Its methods may be called at the same time.
-type Store struct {
+// TrailStore keeps trails. Its methods may be called at the same time.
+type TrailStore struct {
 	most int
 
 	mutex sync.Mutex
-	of    map[Key]*entry
+	of    map[TrailKey]*trailEntry
 	bytes int
 }
 
-type entry struct {
+type trailEntry struct {
 	trail Trail
 	// seen is when it was last told of, in milliseconds.
 	seen int64
 }
 
-// New makes a Store of at most that many bytes.
-func New(most int) *Store { return &Store{most: most, of: map[Key]*entry{}} }
+// NewTrailStore makes a Store of at most that many bytes.
+func NewTrailStore(most int) *TrailStore {
+	return &TrailStore{most: most, of: map[TrailKey]*trailEntry{}}
+}
 
 // Note tells what a container has now, and which OOM kills its pods show. A container for which there is no room is not kept;
 // where there is room for no more changes, the oldest one of the same container makes it. No container takes the room of others.
-func (s *Store) Note(key Key, at time.Time, now [2]Values, kills []time.Time) {
+func (s *TrailStore) Note(key TrailKey, at time.Time, now [2]TrailValues, kills []time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e, known := s.of[key], false
@@ -76,17 +74,17 @@ func (s *Store) Note(key Key, at time.Time, now [2]Values, kills []time.Time) {
 		if !s.take(entryBytes + key.bytes() + 2*pointBytes) {
 			return
 		}
-		e = &entry{}
+		e = &trailEntry{}
 		s.of[key] = e
 	}
 	e.seen = at.UnixMilli()
 	for r := range now {
 		points := &e.trail.Points[r]
-		p := Point{e.seen, now[r]}
+		p := TrailPoint{e.seen, now[r]}
 		switch last := len(*points) - 1; {
 		case !known:
-			*points = []Point{p} // its room, for one, was taken with the entry's
-		case (*points)[last].Values == p.Values:
+			*points = []TrailPoint{p} // its room, for one, was taken with the entry's
+		case (*points)[last].TrailValues == p.TrailValues:
 		case last+1 < cap(*points) || s.grow(points):
 			*points = append(*points, p)
 		default:
@@ -100,18 +98,18 @@ func (s *Store) Note(key Key, at time.Time, now [2]Values, kills []time.Time) {
 }
 
 // grow makes room for more points; false: there is none.
-func (s *Store) grow(points *[]Point) bool {
+func (s *TrailStore) grow(points *[]TrailPoint) bool {
 	has := cap(*points)
 	next := min(has+morePoints, mostPoints)
 	if next == has || !s.take((next-has)*pointBytes) {
 		return false
 	}
-	*points = append(make([]Point, 0, next), *points...)
+	*points = append(make([]TrailPoint, 0, next), *points...)
 	return true
 }
 
 // kill notes one OOM kill, once.
-func (s *Store) kill(e *entry, at int64) {
+func (s *TrailStore) kill(e *trailEntry, at int64) {
 	kills := &e.trail.Kills
 	place, known := slices.BinarySearch(*kills, at)
 	switch {
@@ -124,7 +122,7 @@ func (s *Store) kill(e *entry, at int64) {
 }
 
 // take room; false: there is none.
-func (s *Store) take(bytes int) bool {
+func (s *TrailStore) take(bytes int) bool {
 	if s.bytes+bytes > s.most {
 		return false
 	}
@@ -133,7 +131,7 @@ func (s *Store) take(bytes int) bool {
 }
 
 // ForgetBefore drops the containers that were not told of since a time.
-func (s *Store) ForgetBefore(at time.Time) {
+func (s *TrailStore) ForgetBefore(at time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for key, e := range s.of {
@@ -145,14 +143,16 @@ func (s *Store) ForgetBefore(at time.Time) {
 }
 
 // bytes of the key's texts.
-func (k Key) bytes() int { return len(k.Namespace) + len(k.Kind) + len(k.Workload) + len(k.Container) }
+func (k TrailKey) bytes() int {
+	return len(k.Namespace) + len(k.Kind) + len(k.Workload) + len(k.Container)
+}
 
-func (e *entry) bytes() int {
+func (e *trailEntry) bytes() int {
 	return entryBytes + pointBytes*(cap(e.trail.Points[0])+cap(e.trail.Points[1])) + killBytes*len(e.trail.Kills)
 }
 
 // Of returns the trail of a container; the zero value where none is kept. A nil Store keeps none.
-func (s *Store) Of(key Key) Trail {
+func (s *TrailStore) Of(key TrailKey) Trail {
 	if s == nil {
 		return Trail{}
 	}
@@ -162,11 +162,11 @@ func (s *Store) Of(key Key) Trail {
 	if e == nil {
 		return Trail{}
 	}
-	return Trail{Points: [2][]Point{slices.Clone(e.trail.Points[0]), slices.Clone(e.trail.Points[1])}, Kills: slices.Clone(e.trail.Kills)}
+	return Trail{Points: [2][]TrailPoint{slices.Clone(e.trail.Points[0]), slices.Clone(e.trail.Points[1])}, Kills: slices.Clone(e.trail.Kills)}
 }
 
 // Bytes is what the trails take.
-func (s *Store) Bytes() int {
+func (s *TrailStore) Bytes() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.bytes
