@@ -19,8 +19,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 )
 
@@ -191,7 +191,7 @@ func (l *Loop) read(ctx context.Context, owner metav1.OwnerReference) (*world, e
 // readNamespaces reads what decides how the namespaces' new pods are sized. The webhook leaves some out whatever their label.
 func (l *Loop) readNamespaces(ctx context.Context, w *world) error {
 	namespaces := &metav1.PartialObjectMetadataList{}
-	namespaces.SetGroupVersionKind(owners.Namespace().GroupVersionKind())
+	namespaces.SetGroupVersionKind(lookup.Namespace().GroupVersionKind())
 	if err := l.Client.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing namespaces: %w", err)
 	}
@@ -216,7 +216,7 @@ func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecomme
 	if workload.NewObject(rec.Spec.Workload.Kind) == nil {
 		return nil, nil // of a newer version, or one that the operator's owner adds: readers know the version of none of these
 	}
-	known, _, err := owners.Workload(ctx, l.Client, workload.Sized{}, workload.IdentityOf(rec), client.UnsafeDisableDeepCopy)
+	known, _, err := lookup.Workload(ctx, l.Client, workload.Sized{}, workload.IdentityOf(rec), client.UnsafeDisableDeepCopy)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}

@@ -14,10 +14,9 @@ import (
 	policyloop "attune.io/attune/controller/policy"
 	usageloop "attune.io/attune/controller/usage"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/internal/autoscale/lookup"
 	"attune.io/attune/internal/board"
 	events "attune.io/attune/internal/event"
-	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
 )
@@ -85,9 +84,9 @@ type shared struct {
 	// operator is the operator's own namespace.
 	operator string
 	// settings resolves the settings of a policy over its four layers.
-	settings settingslookup.Reader
+	settings lookup.Reader
 	// autoscalers knows which workloads an HPA or a VPA scales.
-	autoscalers *lookup.Lookup
+	autoscalers *lookup.Autoscalers
 	// events records Kubernetes events.
 	events *events.Recorder
 	// kept is what the web page shows of what this process did.
@@ -101,7 +100,7 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	if err != nil {
 		return shared{}, err
 	}
-	autoscalers, err := lookup.New(context.Background(), lookup.Options{
+	autoscalers, err := lookup.NewAutoscalers(context.Background(), lookup.AutoscalerOptions{
 		Cache: mgr.GetCache(), Served: c.api.served, Changed: b.newData.tellOne, Clock: clock.RealClock{},
 	})
 	if err != nil {
@@ -109,7 +108,7 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	}
 	seen := newKept(&c.Options)
 	return shared{
-		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide},
+		operator: c.process.namespace, settings: lookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide},
 		autoscalers: autoscalers, events: events.NewRecorder(seen.told.Keep(mgr.GetEventRecorder("attune")), clock.RealClock{}), kept: seen,
 	}, mgr.Add(autoscalers)
 }

@@ -18,11 +18,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/inscope"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	settingslookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -41,7 +39,7 @@ type pages struct {
 	client client.Reader
 	// live reads from the API server: the caches drop the steps (package trim).
 	live     client.Reader
-	settings settingslookup.Reader
+	settings lookup.Reader
 	history  *history.Store
 	// kept is what this process has seen.
 	kept kept
@@ -65,7 +63,7 @@ func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
 		}
 	}
-	wide, err := inscope.Policies(ctx, p.settings, namespace, nil, recs.Items)
+	wide, err := lookup.PoliciesInScope(ctx, p.settings, namespace, nil, recs.Items)
 	if err != nil {
 		return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
 	}
@@ -113,8 +111,8 @@ func (p pages) whole(ctx context.Context, cached *v1alpha1.AttuneRecommendation)
 func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings *policy.Settings) (answers.View, error) {
 	id := workload.IdentityOf(rec)
 	view := answers.View{Recommendation: rec, Settings: settings}
-	view.Workload, _, _ = owners.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
-	pods, err := owners.Pods(ctx, p.client, id)
+	view.Workload, _, _ = lookup.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
+	pods, err := lookup.Pods(ctx, p.client, id)
 	view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })
 	return view, err
 }
@@ -233,7 +231,7 @@ func (p pages) Node(ctx context.Context, name string) (answers.NodeAnswer, bool,
 	}
 	var failed error
 	answer := answers.StoredNode(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
-		rec, err := owners.Recommendation(ctx, p.client, pod)
+		rec, err := lookup.Recommendation(ctx, p.client, pod)
 		if err != nil {
 			failed = err
 		}
@@ -299,7 +297,7 @@ func (s *sampler) round(ctx context.Context, now time.Time) error {
 
 // note notes the containers of one workload: of its running pods the highest request and limit, and every OOM kill that a pod shows.
 func (s *sampler) note(ctx context.Context, rec *v1alpha1.AttuneRecommendation, now time.Time) error {
-	pods, err := owners.Pods(ctx, s.pages.client, workload.IdentityOf(rec))
+	pods, err := lookup.Pods(ctx, s.pages.client, workload.IdentityOf(rec))
 	if err != nil {
 		return err
 	}

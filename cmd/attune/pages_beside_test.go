@@ -20,7 +20,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -51,7 +51,7 @@ func TestPagesSavings(t *testing.T) {
 	whole.Status.Originals = nil
 	settings, err := p.settingsOf(t.Context(), whole)
 	require.NoError(t, err)
-	sized, _, err := owners.Workload(t.Context(), p.client, p.sized, workload.IdentityOf(whole))
+	sized, _, err := lookup.Workload(t.Context(), p.client, p.sized, workload.IdentityOf(whole))
 	require.NoError(t, err)
 	view := answers.View{Recommendation: whole, Workload: sized, Settings: settings, Pods: []*corev1.Pod{podOf(t, p)}}
 	got := p.Savings(t.Context())(cachedRec(t, p))

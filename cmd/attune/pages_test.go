@@ -20,7 +20,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
-	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/ui"
@@ -71,7 +71,7 @@ func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.Att
 		WithIndex(&batchv1.Job{}, workload.JobsByCronJob, func(o client.Object) []string { return workload.IndexOfJob(o) }).
 		WithIndex(&corev1.Pod{}, workload.PodsByNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	return pages{
-		client: cache, live: live, settings: settingslookup.Reader{Client: cache}, history: history.New(history.Options{}),
+		client: cache, live: live, settings: lookup.Reader{Client: cache}, history: history.New(history.Options{}),
 		clock: clocktesting.NewFakePassiveClock(now),
 	}, whole
 }

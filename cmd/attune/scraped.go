@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/usage/embedded"
@@ -74,7 +74,7 @@ func (r scrapedPods) Followed(ctx context.Context) (map[embedded.Pod]string, err
 		if !sizedByNode(&list[i]) {
 			continue
 		}
-		pods, err := owners.Pods(ctx, r.cache, workload.IdentityOf(&list[i]))
+		pods, err := lookup.Pods(ctx, r.cache, workload.IdentityOf(&list[i]))
 		if err != nil {
 			return nil, err
 		}
@@ -176,6 +176,6 @@ func (r scrapedPods) sized(ctx context.Context, pod embedded.Pod) (*corev1.Pod, 
 	if err != nil || found.Name == "" {
 		return nil, nil, err
 	}
-	rec, err := owners.Recommendation(ctx, r.cache, found)
+	rec, err := lookup.Recommendation(ctx, r.cache, found)
 	return found, rec, err
 }

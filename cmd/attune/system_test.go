@@ -35,9 +35,8 @@ import (
 
 	"attune.io/attune/certs"
 	policyloop "attune.io/attune/controller/policy"
-	"attune.io/attune/internal/autoscale/lookup"
 	events "attune.io/attune/internal/event"
-	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
@@ -110,7 +109,7 @@ func (unready) Ready(*http.Request) error { return errors.New("no certificate") 
 func TestWhatRunsWhere(t *testing.T) {
 	serving := map[string]bool{"main.unready": false}
 	controlling := map[string]bool{
-		"*controller.Controller": true, "*usage.Loop": true, "*usage.RecentLoop": true, "*embedded.Source": true, "*lookup.Lookup": true, "*workload.Rights": true, "*workload.Served": true,
+		"*controller.Controller": true, "*usage.Loop": true, "*usage.RecentLoop": true, "*embedded.Source": true, "*lookup.Autoscalers": true, "*workload.Rights": true, "*workload.Served": true,
 		"*main.decisions": false, "*main.sampler": true,
 	}
 	for _, c := range []struct {
@@ -161,8 +160,8 @@ func TestThePolicyLoopKnowsEverything(t *testing.T) {
 	mgr, err := newManager(c, nil, meters{})
 	require.NoError(t, err)
 	of := shared{
-		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient()},
-		autoscalers: &lookup.Lookup{}, events: &events.Recorder{},
+		operator: c.process.namespace, settings: lookup.Reader{Client: mgr.GetClient()},
+		autoscalers: &lookup.Autoscalers{}, events: &events.Recorder{},
 	}
 
 	loop := newPolicyLoop(mgr, c, of, newBoards(), &history.Store{}, &recent.Store{})

@@ -14,9 +14,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/connect"
 	"attune.io/attune/cmd/kubectl-attune/output"
-	"attune.io/attune/internal/inscope"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -118,7 +117,7 @@ func (l *liveUsage) policies(ctx context.Context, names []string) ([]v1alpha1.At
 		if l.selector != nil {
 			return list.Items, nil
 		}
-		instances, err := inscope.Instances(ctx, policies(l), l.namespace)
+		instances, err := lookup.InstancesInScope(ctx, policies(l), l.namespace)
 		return append(list.Items, instances...), err
 	}
 	if l.env.scope.all || l.selector != nil {

@@ -16,9 +16,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/nearest"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 )
 
@@ -216,11 +215,11 @@ func (r reach) pods(ctx context.Context, keep func(*corev1.Pod) bool, unknown st
 
 // jobs returns which workloads own the Jobs, where Jobs or CronJobs have recommendations. Without the right to list Jobs
 // their names tell, which a note says.
-func (r reach) jobs(ctx context.Context) (owners.Listed, error) {
+func (r reach) jobs(ctx context.Context) (lookup.Listed, error) {
 	if !slices.ContainsFunc(kindsOf(r.recs), workload.Batch) {
 		return nil, nil
 	}
-	jobs, err := owners.ListJobs(ctx, r, r.namespace)
+	jobs, err := lookup.ListJobs(ctx, r, r.namespace)
 	if apierrors.IsForbidden(err) {
 		r.env.note("whose pod a Job's is was told by the Job's name, so that those of a Job that was made of a CronJob by hand are not the CronJob's: %v", err)
 		return nil, nil

@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/output"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/inscope"
+	"attune.io/attune/internal/lookup"
 )
 
 // newStatus makes the verb status.
@@ -58,7 +58,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err := r.List(ctx, &recs, client.InNamespace(r.namespace)); err != nil {
 		return fmt.Errorf("listing the recommendations: %w", err)
 	}
-	clusters, err := inscope.Policies(ctx, policies(r), r.namespace, r.selector, recs.Items)
+	clusters, err := lookup.PoliciesInScope(ctx, policies(r), r.namespace, r.selector, recs.Items)
 	if err != nil {
 		env.note("cluster policies are not shown: %v", err)
 	}
@@ -137,7 +137,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		age:       duration.HumanDuration(now.Sub(policy.CreationTimestamp.Time)),
 	}
 	for i := range recs {
-		if inscope.SizedBy(&recs[i], policy) {
+		if lookup.SizedBy(&recs[i], policy) {
 			s.Held = append(s.Held, answers.BlockedOfWorkload(&recs[i])...)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
@@ -121,7 +121,7 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 		return workload.Workload{}, nil, err
 	}
 	id.Kind = kind
-	found, object, err := owners.Workload(ctx, c, sized, id)
+	found, object, err := lookup.Workload(ctx, c, sized, id)
 	if apierrors.IsNotFound(err) {
 		return workload.Workload{}, nil, fmt.Errorf("%s does not exist in namespace %s: check the name, or choose the namespace with -n", id, id.Namespace)
 	}

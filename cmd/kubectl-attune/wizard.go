@@ -17,8 +17,8 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/cmd/kubectl-attune/terminal"
 	"attune.io/attune/cmd/kubectl-attune/wizard"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 )

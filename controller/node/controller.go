@@ -37,7 +37,7 @@ import (
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -133,7 +133,7 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 	for i := range list.Items {
 		pod := &list.Items[i]
 		s.pods = append(s.pods, pod)
-		rec, err := owners.Recommendation(ctx, c.Client, pod)
+		rec, err := lookup.Recommendation(ctx, c.Client, pod)
 		if err != nil {
 			return nil, err
 		}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
 )
@@ -75,7 +75,7 @@ func requestFor(node string) reconcile.Request {
 // nodesOf returns the nodes on which the pods of a recommendation's workload run, each once.
 func (c *Controller) nodesOf(ctx context.Context, o client.Object) []reconcile.Request {
 	rec := o.(*v1alpha1.AttuneRecommendation)
-	pods, err := owners.Pods(ctx, c.Client, workload.IdentityOf(rec))
+	pods, err := lookup.Pods(ctx, c.Client, workload.IdentityOf(rec))
 	if err != nil {
 		return nil
 	}

@@ -20,10 +20,9 @@ import (
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -212,7 +211,7 @@ func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
 		if len(list.Items[i].Status.Records) == 0 {
 			continue
 		}
-		of := owners.Namespace()
+		of := lookup.Namespace()
 		err := c.Client.Get(ctx, client.ObjectKey{Name: list.Items[i].Namespace}, of, client.UnsafeDisableDeepCopy)
 		switch {
 		case client.IgnoreNotFound(err) != nil:

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 )
 
@@ -41,7 +41,7 @@ func newRealm(t testing.TB, namespaces ...string) realm {
 }
 
 func (r realm) namespace(name string, labels map[string]string) {
-	of := owners.Namespace()
+	of := lookup.Namespace()
 	of.Name, of.Labels = name, labels
 	r.memory.put(of)
 }
@@ -167,7 +167,7 @@ func TestLabelsOfNamespacesSelect(t *testing.T) {
 
 	label := func(labels map[string]string) {
 		r.namespace("bank", labels)
-		of := owners.Namespace()
+		of := lookup.Namespace()
 		of.Name = "bank"
 		woken := r.selecting(t.Context(), of)
 		assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: "bank", Name: base}}}, woken)

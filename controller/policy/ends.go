@@ -10,10 +10,9 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 )
 
 // What is found of an instance of a cluster policy goes into parts instead of its status and finalizer: from these the
@@ -59,7 +58,7 @@ func (c *Controller) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy,
 // being deleted it is removed at once: the pods go too, and the right to write there may go first.
 func (c *Controller) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool) error {
 	if open {
-		terminating, err := owners.Terminating(ctx, c.Client, p.Namespace)
+		terminating, err := lookup.Terminating(ctx, c.Client, p.Namespace)
 		if err != nil {
 			return err
 		}
@@ -133,7 +132,7 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 		return reconcile.Result{}, err
 	}
 	if watched(recs) {
-		terminating, err := owners.Terminating(ctx, c.Client, p.Namespace)
+		terminating, err := lookup.Terminating(ctx, c.Client, p.Namespace)
 		if err != nil || !terminating {
 			c.parts.opened(p, true)
 			return reconcile.Result{RequeueAfter: resync}, err

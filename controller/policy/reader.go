@@ -14,7 +14,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
@@ -117,7 +117,7 @@ func (r reader) silent(ctx context.Context, pass pass, w workload.Workload, last
 	if pass.now.Sub(last) <= most {
 		return false
 	}
-	pods, err := owners.Pods(ctx, r.client, w.Identity)
+	pods, err := lookup.Pods(ctx, r.client, w.Identity)
 	return err != nil || targets.Ran(pods, last, pass.now) > most
 }
 

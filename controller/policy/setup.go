@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
@@ -57,7 +57,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttunePolicy{}, Map: policiesIn, When: spec},
 		{Object: &v1alpha1.AttuneDefaults{}, Map: policiesIn, When: spec},
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: policiesIn, When: spec},
-		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
+		{Object: lookup.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: lookup.BecomesTerminating()},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: loop.Debounce},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.gone, When: first(), After: loop.Debounce},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: loop.ScalingChanged(), After: loop.Debounce},
@@ -68,7 +68,7 @@ func (c *Controller) Watches() []loop.Watch {
 	if c.Settings.Clusterwide {
 		watches = append(watches,
 			loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: c.everywhere, When: spec},
-			loop.Watch{Object: owners.Namespace(), Map: c.selecting, When: predicate.LabelChangedPredicate{}})
+			loop.Watch{Object: lookup.Namespace(), Map: c.selecting, When: predicate.LabelChangedPredicate{}})
 	}
 	// Recommendations depend on the spec (replicas, template), labels and annotations of a workload; not on the status,
 	// which moves with every pod.

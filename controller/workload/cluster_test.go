@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 )
 
 // underClusterPolicy is a lab whose workload is sized by a cluster policy in mode Auto.

@@ -30,7 +30,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"

@@ -15,9 +15,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -98,7 +97,7 @@ func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id worklo
 	if !c.Access.Sized.Has(id.Kind) {
 		return nil
 	}
-	found, _, err := owners.Workload(ctx, c.Client, c.Access.Sized, id)
+	found, _, err := lookup.Workload(ctx, c.Client, c.Access.Sized, id)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -122,7 +121,7 @@ func (c observer) observeAutoscalers(ctx context.Context, w *tuning.View) *resiz
 // observePods lists the workload's pods, sorted by name so that every pass sees the same order, and reads
 // their nodes.
 func (c observer) observePods(ctx context.Context, w *tuning.View, id workload.Identity) error {
-	pods, err := owners.Pods(ctx, c.Client, id)
+	pods, err := lookup.Pods(ctx, c.Client, id)
 	if err != nil {
 		return err
 	}
@@ -156,7 +155,7 @@ func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) 
 // observeNamespace reads the namespace, its LimitRanges, quotas and disruption budgets. The lists are the
 // cache's own objects: they are only read.
 func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
-	namespace := owners.Namespace()
+	namespace := lookup.Namespace()
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: w.Rec.Namespace}, namespace, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the namespace: %w", err)
 	}

@@ -25,8 +25,8 @@ import (
 	channel "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -81,7 +81,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttunePolicy{}, Map: wake.listed(client.Object.GetNamespace, client.Object.GetName), When: spec},
 		{Object: &v1alpha1.AttuneDefaults{}, Map: wake.listed(client.Object.GetNamespace, nil), When: spec},
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: wake.listed(client.Object.GetNamespace, nil), When: spec},
-		{Object: owners.Namespace(), Map: wake.listed(client.Object.GetName, nil), When: owners.BecomesTerminating()},
+		{Object: lookup.Namespace(), Map: wake.listed(client.Object.GetName, nil), When: lookup.BecomesTerminating()},
 	}
 	if c.Settings.Clusterwide {
 		instance := func(o client.Object) string { return policy.InstanceName(o.GetName()) }
@@ -112,7 +112,7 @@ type wakers struct{ *Controller }
 // and of those that are not sized only what has a recommendation is looked at: it may have open resizes from when its
 // kind was sized, and harm by them is taken back at once too.
 func (c wakers) recommendationOf(ctx context.Context, o client.Object) []reconcile.Request {
-	id, ok := workload.OwnerOf(o, o.GetNamespace(), owners.Jobs{Reader: c.Client})
+	id, ok := workload.OwnerOf(o, o.GetNamespace(), lookup.Jobs{Reader: c.Client})
 	if !ok {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize/withdraw"
@@ -68,7 +68,7 @@ func (c wakers) rejectedOwners(e *corev1.Event) (ids []workload.Identity) {
 	of := e.InvolvedObject
 	reference := func(labels map[string]string) {
 		pod := &metav1.ObjectMeta{Labels: labels, OwnerReferences: []metav1.OwnerReference{{APIVersion: of.APIVersion, Kind: of.Kind, Name: of.Name, Controller: ptr.To(true)}}}
-		if id, ok := workload.OwnerOf(pod, e.Namespace, owners.Jobs{Reader: c.Client}); ok {
+		if id, ok := workload.OwnerOf(pod, e.Namespace, lookup.Jobs{Reader: c.Client}); ok {
 			ids = append(ids, id)
 		}
 	}

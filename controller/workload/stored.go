@@ -15,8 +15,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/table"
 	"attune.io/attune/resize/lifecycle"
 )
@@ -200,7 +200,7 @@ func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation,
 // namespace that is being deleted it is removed at once: the pods go too, and the right to write there may
 // go first, so that a finalizer would block the deletion for ever.
 func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, open bool) error {
-	terminating, err := owners.Terminating(ctx, c.Client, rec.Namespace)
+	terminating, err := lookup.Terminating(ctx, c.Client, rec.Namespace)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Reader finds out what autoscalers hold of a workload (package lookup).
+// Reader finds out what autoscalers hold of a workload (lookup.Autoscalers).
 type Reader interface {
 	// Of returns the holds of HPAs and VPAs on a workload; the zero value: none. An error means that they could not be
 	// listed.

@@ -65,10 +65,7 @@ var laws = []law{
 	{"tuning", client, "a pass is decided by pure code"},
 	{"podview", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" }, "podview is below resize, and pure"},
 	{"tuning", client, "what is recommended is decided by pure code"},
-	{"internal/policy", func(from, d string, standard bool) bool {
-		return from != module+"internal/policy/lookup" && client(from, d, standard)
-	},
-		"settings are resolved by pure code; lookup reads what they rest on"},
+	{"internal/policy", client, "settings are resolved by pure code; internal/lookup reads what they rest on"},
 	{"internal/constraint", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" },
 		"constraint is below resize and the webhook, and pure"},
 	{"internal/workload", client, "owners are found by pure code"},

@@ -42,7 +42,7 @@ var owedFamilies = map[string]int{
 
 // owedSmall are packages with one importer and few lines.
 var owedSmall = []string{
-	"internal/autoscale/lookup", "internal/uninstall",
+	"internal/uninstall",
 }
 
 // onePerIdea are exported names that mean one thing each, and the packages that still define them.

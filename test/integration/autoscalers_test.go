@@ -34,10 +34,9 @@ import (
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/autoscale/lookup"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	policylookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/test/othercrd"
@@ -97,13 +96,13 @@ func (a *autoscaled) startLoops() {
 	fresh := make(chan genericevent.TypedGenericEvent[string], 1024)
 	served, err := discovery.NewDiscoveryClientForConfig(server)
 	require.NoError(a.t, err)
-	autoscalers, err := lookup.New(a.t.Context(), lookup.Options{
+	autoscalers, err := lookup.NewAutoscalers(a.t.Context(), lookup.AutoscalerOptions{
 		Cache: mgr.GetCache(), Served: served, Clock: clock.RealClock{}, Every: 100 * time.Millisecond,
 		Changed: func(namespace string) { fresh <- genericevent.TypedGenericEvent[string]{Object: namespace} },
 	})
 	require.NoError(a.t, err, "a cluster without VPAs is no error")
 	require.NoError(a.t, mgr.Add(autoscalers))
-	settings := policylookup.Reader{Client: mgr.GetClient()}
+	settings := lookup.Reader{Client: mgr.GetClient()}
 	policies := &policyloop.Controller{
 		Confirmed: &board.Confirmed{},
 		Client:    mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,

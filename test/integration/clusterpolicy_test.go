@@ -24,9 +24,9 @@ import (
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/board"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/trim"
 )
 

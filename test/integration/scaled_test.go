@@ -28,10 +28,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/internal/autoscale/lookup"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	policylookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/admit"
 	"attune.io/attune/test/kubelet"
@@ -95,13 +94,13 @@ func TestKindsThatAreAdded(t *testing.T) {
 	fresh := make(chan genericevent.TypedGenericEvent[string], 1024)
 	served, err := discovery.NewDiscoveryClientForConfig(server)
 	require.NoError(t, err)
-	autoscalers, err := lookup.New(t.Context(), lookup.Options{
+	autoscalers, err := lookup.NewAutoscalers(t.Context(), lookup.AutoscalerOptions{
 		Cache: w.mgr.GetCache(), Served: served, Clock: clock.RealClock{}, Every: time.Minute,
 		Changed: func(namespace string) { fresh <- genericevent.TypedGenericEvent[string]{Object: namespace} },
 	})
 	require.NoError(t, err)
 	require.NoError(t, w.mgr.Add(autoscalers))
-	sized, settings := w.sizes(cloneSets, databases), policylookup.Reader{Client: w.mgr.GetClient()}
+	sized, settings := w.sizes(cloneSets, databases), lookup.Reader{Client: w.mgr.GetClient()}
 	policies := &policyloop.Controller{Confirmed: &board.Confirmed{}, Client: w.mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Sized: sized}
 	require.NoError(t, policies.Register(w.mgr, fresh))
 	workloads := &workloadloop.Controller{

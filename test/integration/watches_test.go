@@ -36,9 +36,8 @@ import (
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/owners"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -142,7 +141,7 @@ type watched struct {
 
 // namespaceGoes is the last event of all: the namespace is being deleted.
 func (w *waking) namespaceGoes(looks string) watched {
-	return watched{watch: owners.Namespace(), looks: looks, last: true, event: func() {
+	return watched{watch: lookup.Namespace(), looks: looks, last: true, event: func() {
 		require.NoError(w.t, w.direct.Delete(w.t.Context(), named(&corev1.Namespace{}, w.namespace)))
 	}}
 }

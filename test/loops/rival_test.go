@@ -14,7 +14,7 @@ import (
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/test/kubelet"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )

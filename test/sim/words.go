@@ -14,9 +14,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/bridge"
 	"attune.io/attune/internal/answers"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 )
@@ -82,12 +81,12 @@ func (o *operator) words(of *words) error {
 	if stored != nil && stored.ResourceVersion == of.rec.ResourceVersion {
 		of.stored = stored
 	}
-	pods, err := owners.Pods(ctx, o.cache, id)
+	pods, err := lookup.Pods(ctx, o.cache, id)
 	if err != nil {
 		return err
 	}
 	of.view = answers.View{Recommendation: of.rec}
-	known, object, err := owners.Workload(ctx, o.cache, workload.Sized{}, id, client.UnsafeDisableDeepCopy)
+	known, object, err := lookup.Workload(ctx, o.cache, workload.Sized{}, id, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}

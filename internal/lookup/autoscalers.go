@@ -1,6 +1,3 @@
-// Package lookup reads the autoscalers of a namespace from the cache, and
-// follows whether the cluster has VerticalPodAutoscalers at all: their CRD may
-// be missing, appear later, and go away again.
 package lookup
 
 import (
@@ -23,8 +20,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Options of a Lookup.
-type Options struct {
+// AutoscalerOptions of Autoscalers.
+type AutoscalerOptions struct {
 	Cache  cache.Cache
 	Served loop.Served
 	// Changed is told the namespace where a VPA was made, changed or deleted; "" stands for every one.
@@ -34,28 +31,28 @@ type Options struct {
 	Every time.Duration
 }
 
-// Lookup reads autoscalers. It is safe for concurrent use.
-type Lookup struct {
-	Options
+// Autoscalers reads autoscalers. It is safe for concurrent use.
+type Autoscalers struct {
+	AutoscalerOptions
 	// vpas: there are any to look at.
 	vpas atomic.Bool
-	// indexed: the informer of VPAs has its index. It is for New, and then for Start alone.
+	// indexed: the informer of VPAs has its index. It is for NewAutoscalers, and then for Start alone.
 	indexed bool
 }
 
-// usual is how often the API server is asked for the VPAs' kind.
-const usual = time.Minute
+// askedEvery is how often the API server is asked for the VPAs' kind.
+const askedEvery = time.Minute
 
-// patience with a list from the cache: it waits for an informer that may never come to be in step, for
+// listPatience with a list from the cache: it waits for an informer that may never come to be in step, for
 // want of rights.
-const patience = 10 * time.Second
+const listPatience = 10 * time.Second
 
-// New asks the API server once. An error: it did not answer.
-func New(ctx context.Context, o Options) (*Lookup, error) {
+// NewAutoscalers asks the API server once. An error: it did not answer.
+func NewAutoscalers(ctx context.Context, o AutoscalerOptions) (*Autoscalers, error) {
 	if o.Every == 0 {
-		o.Every = usual
+		o.Every = askedEvery
 	}
-	l := &Lookup{Options: o}
+	l := &Autoscalers{AutoscalerOptions: o}
 	served, err := l.served()
 	if err != nil {
 		return nil, err
@@ -73,7 +70,7 @@ func New(ctx context.Context, o Options) (*Lookup, error) {
 // byTarget indexes autoscalers by the key of their target.
 const byTarget = "attune.target"
 
-func (l *Lookup) index(ctx context.Context, of client.Object) error {
+func (l *Autoscalers) index(ctx context.Context, of client.Object) error {
 	err := l.Cache.IndexField(ctx, of, byTarget, func(o client.Object) []string { return []string{autoscale.TargetKey(o)} })
 	if err != nil {
 		return fmt.Errorf("indexing %T: %w", of, err)
@@ -82,19 +79,19 @@ func (l *Lookup) index(ctx context.Context, of client.Object) error {
 }
 
 // indexVPAs once for each informer: a second index of the name is an error.
-func (l *Lookup) indexVPAs(ctx context.Context) error {
+func (l *Autoscalers) indexVPAs(ctx context.Context) error {
 	if l.indexed {
 		return nil
 	}
-	err := l.index(ctx, kind())
+	err := l.index(ctx, vpaObject())
 	l.indexed = err == nil
 	return err
 }
 
 // Of are the holds that autoscalers put on a workload. It looks at those that name it as their target,
 // however many others there are. An error is worth a retry: nothing may be changed without knowing them.
-func (l *Lookup) Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (l *Autoscalers) Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
 	var found autoscale.Autoscalers // the objects are the cache's own
 	for _, key := range autoscale.TargetKeys(w) {
@@ -118,12 +115,12 @@ func (l *Lookup) Of(ctx context.Context, w workload.Workload) (autoscale.Holds, 
 }
 
 // served reports whether the API server serves VPAs.
-func (l *Lookup) served() (bool, error) {
+func (l *Autoscalers) served() (bool, error) {
 	return loop.Serves(l.Served, autoscale.VPAKind.GroupVersion().WithResource("verticalpodautoscalers"))
 }
 
 // Start watches VPAs while there are any to watch, until the context ends.
-func (l *Lookup) Start(ctx context.Context) error {
+func (l *Autoscalers) Start(ctx context.Context) error {
 	watching := false
 	for range loop.Every(ctx, l.Clock, l.Every) {
 		next, err := l.follow(ctx, watching)
@@ -136,7 +133,7 @@ func (l *Lookup) Start(ctx context.Context) error {
 }
 
 // follow begins or ends the watch where the kind has come or gone, and says whether there is one now.
-func (l *Lookup) follow(ctx context.Context, watching bool) (bool, error) {
+func (l *Autoscalers) follow(ctx context.Context, watching bool) (bool, error) {
 	served, err := l.served()
 	if err != nil {
 		return watching, err
@@ -146,7 +143,7 @@ func (l *Lookup) follow(ctx context.Context, watching bool) (bool, error) {
 			return true, nil
 		}
 		// Who was about to list VPAs when they went may have begun a watch again, that would fail for ever.
-		return false, l.Cache.RemoveInformer(ctx, kind())
+		return false, l.Cache.RemoveInformer(ctx, vpaObject())
 	}
 	if served {
 		// Before VPAs are looked for by it.
@@ -160,30 +157,30 @@ func (l *Lookup) follow(ctx context.Context, watching bool) (bool, error) {
 		return l.watch(ctx)
 	}
 	l.indexed = false
-	return false, l.Cache.RemoveInformer(ctx, kind())
+	return false, l.Cache.RemoveInformer(ctx, vpaObject())
 }
 
-func kind() *unstructured.Unstructured {
+func vpaObject() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(autoscale.VPAKind)
 	return u
 }
 
 // HasVPAs reports whether the cluster serves VPAs, as far as is known.
-func (l *Lookup) HasVPAs() bool { return l.vpas.Load() }
+func (l *Autoscalers) HasVPAs() bool { return l.vpas.Load() }
 
 // watch tells of every change of what VPAs want. Their status moves by the minute. The operator's own hold nothing.
-func (l *Lookup) watch(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (l *Autoscalers) watch(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	informer, err := l.Cache.GetInformer(ctx, kind())
+	informer, err := l.Cache.GetInformer(ctx, vpaObject())
 	if err != nil {
 		return false, fmt.Errorf("watching VerticalPodAutoscalers: %w", err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: l.tell,
 		UpdateFunc: func(before, after any) {
-			if !equality.Semantic.DeepEqual(specOf(before), specOf(after)) && !(ours(before) && ours(after)) {
+			if !equality.Semantic.DeepEqual(specOf(before), specOf(after)) && !(isOurs(before) && isOurs(after)) {
 				l.tellAny(after)
 			}
 		},
@@ -199,20 +196,20 @@ func specOf(object any) any {
 	return nil
 }
 
-func ours(object any) bool {
+func isOurs(object any) bool {
 	u, ok := object.(*unstructured.Unstructured)
 	return ok && autoscale.Ours(u)
 }
 
 // tell tells of a VPA that came or went, unless it is the operator's own.
-func (l *Lookup) tell(object any) {
-	if !ours(object) {
+func (l *Autoscalers) tell(object any) {
+	if !isOurs(object) {
 		l.tellAny(object)
 	}
 }
 
 // tellAny takes a VPA, or the tombstone of one whose end was missed.
-func (l *Lookup) tellAny(object any) {
+func (l *Autoscalers) tellAny(object any) {
 	if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 		namespace, _, _ := toolscache.SplitMetaNamespaceKey(key)
 		l.Changed(namespace)

@@ -82,10 +82,10 @@ func (deaf) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.Resourc
 	return nil, nil
 }
 
-func started(t *testing.T, a *answers, s *shelf) (*Lookup, *int) {
+func started(t *testing.T, a *answers, s *shelf) (*Autoscalers, *int) {
 	t.Helper()
 	changes := new(int)
-	l, err := New(t.Context(), Options{Cache: s, Served: a, Clock: clocktesting.NewFakeClock(time.Now()), Changed: func(string) { *changes++ }})
+	l, err := NewAutoscalers(t.Context(), AutoscalerOptions{Cache: s, Served: a, Clock: clocktesting.NewFakeClock(time.Now()), Changed: func(string) { *changes++ }})
 	require.NoError(t, err)
 	return l, changes
 }
@@ -98,7 +98,7 @@ func TestAClusterWithoutVPAsIsNoError(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{"list HPAs"}, s.did, name)
 	}
-	_, err := New(t.Context(), Options{Served: &answers{err: down}})
+	_, err := NewAutoscalers(t.Context(), AutoscalerOptions{Served: &answers{err: down}})
 	assert.ErrorIs(t, err, down, "whether there are VPAs has to be known before anything is changed")
 }
 

@@ -1,5 +1,4 @@
-// Package inscope finds the cluster policies that are at work where a user looks.
-package inscope
+package lookup
 
 import (
 	"context"
@@ -10,16 +9,15 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/podview"
 )
 
-// Policies returns the cluster policies with their status, for a report (policy.AsPolicy): for all namespaces each one,
+// PoliciesInScope returns the cluster policies with their status, for a report (policy.AsPolicy): for all namespaces each one,
 // for one namespace those that select it or size a workload of it, whose counts are then those of the namespace. recs
 // are the recommendations of the namespace; empty: all of them. selector is on the labels of policies; nil: any.
 //
 // Who may not read them gets an error only where one of the recommendations names one.
-func Policies(ctx context.Context, reader lookup.Reader, namespace string, selector labels.Selector, recs []v1alpha1.AttuneRecommendation) ([]v1alpha1.AttunePolicy, error) {
+func PoliciesInScope(ctx context.Context, reader Reader, namespace string, selector labels.Selector, recs []v1alpha1.AttuneRecommendation) ([]v1alpha1.AttunePolicy, error) {
 	used, beyond, err := reader.ClusterPolicies(ctx)
 	if err != nil {
 		return nil, unlessUnneeded(err, recs)
@@ -45,15 +43,15 @@ func Policies(ctx context.Context, reader lookup.Reader, namespace string, selec
 			continue
 		}
 		if namespace != "" {
-			as.Status.Workloads, as.Status.Savings = counts(as, recs), nil
+			as.Status.Workloads, as.Status.Savings = countsOf(as, recs), nil
 		}
 		out = append(out, *as)
 	}
 	return out, nil
 }
 
-// Instances returns what the cluster policies are in one namespace, or in all of them. Who may not read them gets none.
-func Instances(ctx context.Context, reader lookup.Reader, namespace string) ([]v1alpha1.AttunePolicy, error) {
+// InstancesInScope returns what the cluster policies are in one namespace, or in all of them. Who may not read them gets none.
+func InstancesInScope(ctx context.Context, reader Reader, namespace string) ([]v1alpha1.AttunePolicy, error) {
 	instances, err := reader.Instances(ctx, namespace)
 	return instances, unlessUnneeded(err, nil)
 }
@@ -76,8 +74,8 @@ func SizedBy(rec *v1alpha1.AttuneRecommendation, p *v1alpha1.AttunePolicy) bool 
 	return policy.NameOf(rec.Spec.Policy) == p.Name && (policy.OfCluster(p) || rec.Namespace == p.Namespace)
 }
 
-// counts are of the recommendations alone.
-func counts(p *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation) *v1alpha1.WorkloadCounts {
+// countsOf are of the recommendations alone.
+func countsOf(p *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation) *v1alpha1.WorkloadCounts {
 	out := &v1alpha1.WorkloadCounts{}
 	for i := range recs {
 		if !SizedBy(&recs[i], p) {

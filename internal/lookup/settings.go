@@ -1,5 +1,12 @@
-// Package lookup reads what a policy's settings rest on and resolves them, for the loops and for the plugin: one way to
-// the settings that hold.
+// Package lookup reads objects with a client for the loops, the webhooks and the plugin. What these objects mean is decided by
+// pure packages: policy, autoscale and workload.
+//
+//   - settings.go: what a policy's settings rest on; it resolves them (Reader). There is no other way to the settings that hold.
+//   - inscope.go: the cluster policies of a namespace, with their status (PoliciesInScope).
+//   - autoscalers.go: HPAs and VPAs of a workload, from the cache. It follows whether the cluster has VerticalPodAutoscalers at
+//     all: their CRD may be missing, appear later, and go away again.
+//   - owners.go: the pods of a workload, the recommendation of a pod, and the CronJob of a Job: a Job's name does not tell a
+//     CronJob's Job from one that stands alone.
 package lookup
 
 import (
@@ -15,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 )
 
@@ -172,7 +178,7 @@ func (r Reader) selects(of *v1alpha1.AttuneClusterPolicy, namespace string, labe
 
 // labelsOf returns the labels of a namespace; false: it does not exist.
 func (r Reader) labelsOf(ctx context.Context, namespace string) (map[string]string, bool, error) {
-	of := owners.Namespace()
+	of := Namespace()
 	err := r.Client.Get(ctx, client.ObjectKey{Name: namespace}, of, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, false, fmt.Errorf("reading namespace %s: %w", namespace, err)

@@ -1,6 +1,4 @@
-// Package owners finds pods by their workload in a cache, and the workload of a Job's pods by the Job: its name does
-// not tell a CronJob's Job from one that stands alone.
-package owners
+package lookup
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package owners_test
+package lookup_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 )
@@ -73,14 +73,14 @@ func TestJobsAreKnownByTheirOwner(t *testing.T) {
 		"Job/import-20261119": {"import-20261119-x2"}, "Job/import-29384799": {"import-29384799-x2"},
 		"StatefulSet/db": {"db-0"}, "CronJob/late": nil,
 	}
-	listed, err := owners.ListJobs(t.Context(), reader, "shop")
+	listed, err := lookup.ListJobs(t.Context(), reader, "shop")
 	require.NoError(t, err)
 	found := map[string][]string{}
 	for _, o := range objects {
 		if _, ok := o.(*corev1.Pod); !ok {
 			continue
 		}
-		if id, ok := workload.OwnerOf(o, "shop", owners.Jobs{Reader: reader}); ok {
+		if id, ok := workload.OwnerOf(o, "shop", lookup.Jobs{Reader: reader}); ok {
 			found[id.String()] = append(found[id.String()], o.GetName())
 			once, _ := workload.OwnerOf(o, "shop", listed)
 			assert.Equal(t, id, once, "who has no cache finds the same")
@@ -90,7 +90,7 @@ func TestJobsAreKnownByTheirOwner(t *testing.T) {
 	delete(found, "CronJob/late")
 	for name, names := range want {
 		kind, of := split(name)
-		pods, err := owners.Pods(t.Context(), reader, workload.Identity{Kind: kind, Namespace: "shop", Name: of})
+		pods, err := lookup.Pods(t.Context(), reader, workload.Identity{Kind: kind, Namespace: "shop", Name: of})
 		require.NoError(t, err)
 		var listed []string
 		for _, p := range pods {
@@ -134,7 +134,7 @@ func TestPodsOfACronJobReadNoOthersJobs(t *testing.T) {
 		}
 	}
 	reader := &countsJobs{Reader: indexed(objects...)}
-	pods, err := owners.Pods(t.Context(), reader, workload.Identity{Kind: v1alpha1.KindCronJob, Namespace: "shop", Name: "b"})
+	pods, err := lookup.Pods(t.Context(), reader, workload.Identity{Kind: v1alpha1.KindCronJob, Namespace: "shop", Name: "b"})
 	require.NoError(t, err)
 	assert.Len(t, pods, 4)
 	assert.Equal(t, 4, reader.jobs)
@@ -153,7 +153,7 @@ func TestRecommendationOfAPod(t *testing.T) {
 		if kind != "" {
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: kind, Name: name, Controller: ptr.To(true)}}
 		}
-		found, err := owners.Recommendation(t.Context(), reader, pod)
+		found, err := lookup.Recommendation(t.Context(), reader, pod)
 		require.NoError(t, err)
 		return found
 	}
