@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/nearest"
+	"attune.io/attune/cmd/kubectl-attune/output"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
@@ -93,7 +93,7 @@ func withoutRecommendation(ctx context.Context, c client.Client, id workload.Ide
 	}
 	// Cluster policies may be out of the user's sight, or not be served: then they are left out.
 	instances, _ := policies(c).Instances(ctx, id.Namespace)
-	return errors.New(nearest.Why(w, append(own.Items, instances...)))
+	return errors.New(output.WhyNoRecommendation(w, append(own.Items, instances...)))
 }
 
 // byWorkload orders recommendations by namespace, kind and name of their workloads.

@@ -38,7 +38,6 @@ import (
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/lookup"
-	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -75,7 +74,7 @@ type Controller struct {
 
 	// known has one entry for each node that was looked at; an entry is removed with its node. The maps inside are not changed
 	// afterwards: each look makes new ones.
-	known table.Table[string, remembered]
+	known board.Table[string, remembered]
 }
 
 // Reconcile shares the headroom of one node anew. The package comment has the steps. The result always

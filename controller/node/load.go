@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/table"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -62,7 +62,7 @@ type LoadLoop struct {
 	// overloaded.
 	of map[string]node.LoadState
 	// inUse has its own mutex, so that Busy never waits for a source.
-	inUse table.Table[string, fraction]
+	inUse board.Table[string, fraction]
 }
 
 // Start looks every LoadEvery until the context ends. A failure is logged and tried again at the next

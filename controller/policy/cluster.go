@@ -18,12 +18,12 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -37,7 +37,7 @@ const summarized = 15 * time.Second
 
 // parts are what the newest looks at instances have found.
 type parts struct {
-	table.Table[types.NamespacedName, part]
+	board.Table[types.NamespacedName, part]
 }
 
 // part is what a cluster policy's status keeps of one namespace. It is small: there may be thousands.

@@ -41,7 +41,6 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
@@ -301,14 +300,14 @@ type memories struct {
 	published published
 	// matchings are the newest of each namespace, forgotten with its last policy. If one is lost, the next look matches all
 	// workloads of the namespace.
-	matchings table.Table[string, *matching]
+	matchings board.Table[string, *matching]
 	// most workloads of a namespace that are sized; 0: policy.MostWorkloads.
 	most int
 	// refused are the writes that the API server did not take in a policy's newest look. If they are lost, each is tried once
 	// more and put off anew.
-	refused table.Table[types.NamespacedName, []refusal]
+	refused board.Table[types.NamespacedName, []refusal]
 	// decided is what a policy's last look decided, forgotten with the policy. If it is lost, the next look decides anew.
-	decided table.Table[types.NamespacedName, decided]
+	decided board.Table[types.NamespacedName, decided]
 	// nodes are the largest nodes for each placement. If they are lost, the next look lists the nodes.
 	nodes nodeIndex
 	// parts are of cluster policies, forgotten with their namespaces. If they are lost, the status of a cluster policy stays

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"attune.io/attune/internal/table"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -25,7 +25,7 @@ type memory struct {
 	// queue is since when the pods of each workload wait to be resized as their nodes grant (strategy Node). Only as many
 	// pods as there is room for records are resized at a time, and the longest wait goes first. It may be lost: then all pods
 	// have just come.
-	queue table.Table[types.NamespacedName, map[types.UID]time.Time]
+	queue board.Table[types.NamespacedName, map[types.UID]time.Time]
 	podAnswers
 	// lastAsked is when pods were last asked to be put back. Since when a revert is tried, and what is in the way, is stored
 	// in the tries of the status; the single moments are not worth a write each. They may be lost: then a pod is asked once
@@ -84,7 +84,7 @@ func put[K comparable, V any](into *map[K]V, key K, value V) {
 
 // fresh holds values that are of use for some time after they were noted, and then go.
 type fresh[K comparable, V any] struct {
-	table.Table[K, noted[V]]
+	board.Table[K, noted[V]]
 	// swept is when old values were removed last, so that a note costs little.
 	swept atomic.Pointer[time.Time]
 }

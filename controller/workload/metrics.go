@@ -12,8 +12,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/table"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -57,7 +57,7 @@ var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 // shows the workload's kind and name, and to look for its series among all would cost the more the more there are. It may be
 // lost with the process, as the series are.
 type counted struct {
-	table.Table[types.NamespacedName, []series]
+	board.Table[types.NamespacedName, []series]
 }
 
 // series is one of a metric: the values of its first labels, as many as there are.
@@ -144,7 +144,7 @@ var (
 // fleet is what the newest pass over each workload came to, in figures. It may be lost: each workload is looked at anew
 // after the start. mutex guards of, which is bounded by the recommendations.
 type fleet struct {
-	table.Table[types.NamespacedName, figures]
+	board.Table[types.NamespacedName, figures]
 }
 
 // figures are those of one workload.

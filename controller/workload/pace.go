@@ -8,7 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/backoff"
-	"attune.io/attune/internal/table"
+	"attune.io/attune/internal/board"
 )
 
 // paceFirst is the least distance between two passes over one workload that both write; it doubles with
@@ -20,7 +20,7 @@ const paceFirst, paceLast = time.Second, time.Minute
 // pace is when passes over each workload wrote. It may be lost: then the next one writes at once. Entries are removed with
 // their recommendation.
 type pace struct {
-	table.Table[types.NamespacedName, stride]
+	board.Table[types.NamespacedName, stride]
 }
 
 // stride is the last write of one workload's passes.
@@ -83,7 +83,7 @@ var (
 // retries counts how often in a row the passes over a workload were incomplete, or in conflict. It may be
 // lost: then the next look comes sooner.
 type retries struct {
-	table.Table[types.NamespacedName, int]
+	board.Table[types.NamespacedName, int]
 }
 
 // after counts one more such pass and returns how long to wait.

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/lookup"
-	"attune.io/attune/internal/table"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize/withdraw"
 	"attune.io/attune/tuning"
@@ -27,7 +27,7 @@ import (
 // They may be lost: events last an hour and are listed again after a restart, and a controller that goes on failing
 // writes new ones. Their number is bounded by that of recommendations.
 type rejections struct {
-	table.Table[types.NamespacedName, withdraw.Rejection]
+	board.Table[types.NamespacedName, withdraw.Rejection]
 }
 
 func (x *rejections) note(name types.NamespacedName, r withdraw.Rejection) {

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/table"
 	"attune.io/attune/resize/lifecycle"
 )
 
@@ -25,7 +25,7 @@ import (
 // no pass, and a cache that does not show the write yet is not decided on. It may be lost: then a pass is
 // made for nothing.
 type stored struct {
-	table.Table[types.NamespacedName, wrote]
+	board.Table[types.NamespacedName, wrote]
 }
 
 // mostEchoes is how many own writes of one object are recognised: a pass writes at most twice, and their
@@ -122,7 +122,7 @@ func (x *seenGenerations) behind(pod *corev1.Pod) bool { return pod.Generation <
 // it again (lifecycle.Retold): that a resize was accepted and since when it is applied. The progress is
 // stored with the next write. It may be lost: then a resize is verified anew.
 type steps struct {
-	table.Table[types.NamespacedName, []v1alpha1.ResizeRecord]
+	board.Table[types.NamespacedName, []v1alpha1.ResizeRecord]
 }
 
 // note keeps the records of a recommendation as they are now; none: the recommendation is removed.

@@ -25,7 +25,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"attune.io/attune/internal/table"
 	"attune.io/attune/recommender"
 )
 
@@ -180,7 +179,7 @@ func (t *Grants) of(m *marks, workload types.NamespacedName, pod types.UID) stri
 // The stored time is never newer than the one here, so that a loss is harmless: targets only look older
 // than they are. It is safe for concurrent use; the zero value is empty.
 type Confirmed struct {
-	table.Table[types.NamespacedName, time.Time]
+	Table[types.NamespacedName, time.Time]
 }
 
 // Confirm notes that a recommendation's stored targets hold by usage data until a time (kept in whole

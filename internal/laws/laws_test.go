@@ -78,7 +78,6 @@ var laws = []law{
 	{"cmd/kubectl-attune/terminal", client, "when something is written again is decided by pure code"},
 	{"cmd/kubectl-attune/output", client, "answers are made of values"},
 	{"cmd/kubectl-attune/input", client, "what users write is read by pure code"},
-	{"cmd/kubectl-attune/nearest", client, "which policy is the nearest is decided by pure code"},
 	{"cmd/kubectl-attune/wizard", client, "the wizard asks a person; what it knows of a cluster comes through an interface"},
 	{"cmd/kubectl-attune/doctor", client, "the doctor judges values; its caller reads them"},
 	{"controller", func(_, d string, _ bool) bool {

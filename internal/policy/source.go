@@ -17,7 +17,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/address"
 )
 
 // source reads which server is asked for usage, and how. The step comes first, since the built-in rate window is derived from it: a window shorter
@@ -223,7 +222,7 @@ func forbiddenHost(host string, level Level) bool {
 		return true
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		return !address.Allowed(ip, level != Cluster)
+		return !usage.AllowedAddress(ip, level != Cluster)
 	}
 	// Some resolvers read 2852039166 and 0xa9fea9fe as the IPv4 address that the number stands for.
 	if strings.Trim(host, "0123456789.") == "" || strings.HasPrefix(host, "0x") {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"attune.io/attune/usage/address"
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -79,7 +79,7 @@ func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest
 // connection is made, so a name cannot resolve to another address in between.
 func dialled(_, to string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(to)
-	if err != nil || !address.Allowed(at.Addr(), true) {
+	if err != nil || !usage.AllowedAddress(at.Addr(), true) {
 		return fmt.Errorf("no kubelet is asked at %s", to)
 	}
 	return nil
@@ -184,7 +184,7 @@ func NodeOf(node *corev1.Node) (Node, error) {
 			continue
 		}
 		ip, err := netip.ParseAddr(of.Address)
-		if err != nil || !address.Allowed(ip, true) {
+		if err != nil || !usage.AllowedAddress(ip, true) {
 			return out, fmt.Errorf("node %s has the internal address %q, where no kubelet is asked: it must be an IP, and neither loopback, link-local nor multicast", node.Name, of.Address)
 		}
 		out.Address = netip.AddrPortFrom(ip, uint16(port))

@@ -33,7 +33,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/usage/address"
+	"attune.io/attune/usage"
 )
 
 // Defaults of a Config.
@@ -64,7 +64,7 @@ type Config struct {
 	// in Credentials.
 	TLS v1alpha1.SourceTLS
 	// PolicySource is true where the address comes from a policy or from defaults, not from the operator's own
-	// configuration. Such a server may not be on loopback, and no proxy is used (see address.Allowed).
+	// configuration. Such a server may not be on loopback, and no proxy is used (see usage.AllowedAddress).
 	PolicySource bool
 	// Through carries the requests in the place of a connection of the client's own; nil: it connects to the address. TLS,
 	// BearerTokenFile and PolicySource are not looked at then.
@@ -198,7 +198,7 @@ func dialer(policySource bool) *net.Dialer {
 		Timeout: 10 * time.Second,
 		Control: func(_, to string, _ syscall.RawConn) error {
 			addressPort, err := netip.ParseAddrPort(to)
-			if err != nil || !address.Allowed(addressPort.Addr(), policySource) {
+			if err != nil || !usage.AllowedAddress(addressPort.Addr(), policySource) {
 				return addressError{to}
 			}
 			return nil

@@ -1,3 +1,11 @@
+// Package output has the answers of the plugin's verbs and writes them for people. It is pure: an answer is made of values, and
+// computes nothing but its text. What the web page answers too is in internal/answers.
+//
+//   - table.go: tables.
+//   - diff.go, savings.go, node.go: the answers of diff, savings and node.
+//   - nearest.go: why a workload has no recommendation (WhyNoRecommendation).
+//   - krr.go: recommendations as robusta-dev/krr writes its own.
+//   - sparkline.go: usage as one line of text.
 package output
 
 import (

@@ -1,4 +1,4 @@
-package address_test
+package usage_test
 
 import (
 	"net/netip"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"attune.io/attune/usage/address"
+	"attune.io/attune/usage"
 )
 
 func TestAllowed(t *testing.T) {
@@ -53,9 +53,9 @@ func TestAllowed(t *testing.T) {
 	} {
 		t.Run(test.ip, func(t *testing.T) {
 			ip := netip.MustParseAddr(test.ip)
-			assert.Equal(t, test.operator, address.Allowed(ip, false), "from the operator's configuration")
-			assert.Equal(t, test.policy, address.Allowed(ip, true), "from a policy")
+			assert.Equal(t, test.operator, usage.AllowedAddress(ip, false), "from the operator's configuration")
+			assert.Equal(t, test.policy, usage.AllowedAddress(ip, true), "from a policy")
 		})
 	}
-	assert.False(t, address.Allowed(netip.Addr{}, false), "no address")
+	assert.False(t, usage.AllowedAddress(netip.Addr{}, false), "no address")
 }

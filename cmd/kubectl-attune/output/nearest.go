@@ -1,6 +1,4 @@
-// Package nearest says why a workload has no recommendation: which policy would select it, or which one nearly does. It is
-// pure.
-package nearest
+package output
 
 import (
 	"cmp"
@@ -17,8 +15,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Why returns one sentence: why the workload, which exists, has no recommendation. policies are those of its namespace.
-func Why(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
+// WhyNoRecommendation returns one sentence: why the workload, which exists, has no recommendation. policies are those of its namespace.
+func WhyNoRecommendation(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
 	switch where, skipped := w.Skipped(); {
 	case w.Part():
 		return fmt.Sprintf("%s belongs to %s/%s, which is sized as a whole: name that one", w, w.OwnedBy.Kind, w.OwnedBy.Name)
@@ -30,7 +28,7 @@ func Why(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
 		return fmt.Sprintf("no policy selects %s: there is no AttunePolicy in namespace %s", w, w.Namespace)
 	}
 	if winner, _ := policy.NewMatcher(policies).Match(w); winner != nil {
-		return fmt.Sprintf("policy %s selects %s in namespace %s, and there is no recommendation yet: %s", winner.Name, w, w.Namespace, state(winner))
+		return fmt.Sprintf("policy %s selects %s in namespace %s, and there is no recommendation yet: %s", winner.Name, w, w.Namespace, policyState(winner))
 	}
 	misses := make([]miss, len(policies))
 	for i := range policies {
@@ -40,8 +38,8 @@ func Why(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
 	return fmt.Sprintf("no policy selects %s in namespace %s; the nearest is %s, which %s", w, w.Namespace, best.policy, best.why)
 }
 
-// state is what a policy says of itself.
-func state(p *v1alpha1.AttunePolicy) string {
+// policyState is what a policy says of itself.
+func policyState(p *v1alpha1.AttunePolicy) string {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case policy.OfCluster(p):

@@ -1,4 +1,4 @@
-package nearest
+package output
 
 import (
 	"testing"
@@ -47,14 +47,14 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 		"not yet":       {[]v1alpha1.AttunePolicy{is("all", "{kind: Deployment}")}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: the operator has not looked at the policy yet"},
 		"too few steps": {[]v1alpha1.AttunePolicy{ready}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: InsufficientData, 12/48 steps measured"},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, Why(web, c.policies)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, WhyNoRecommendation(web, c.policies)) })
 	}
 	skipped := web
 	skipped.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"}
-	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop, and Deployment/web has the annotation attune.io/skip", Why(skipped, nil))
+	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop, and Deployment/web has the annotation attune.io/skip", WhyNoRecommendation(skipped, nil))
 	unreadable := web
 	unreadable.Unreadable = "it has no spec.template"
-	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop: its pod template cannot be read: it has no spec.template", Why(unreadable, nil))
+	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop: its pod template cannot be read: it has no spec.template", WhyNoRecommendation(unreadable, nil))
 	part := workload.Workload{Identity: workload.Identity{Kind: "ReplicaSet", Namespace: "shop", Name: "web-1"}, OwnedBy: workload.Owner{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Name: "web"}}
-	assert.Equal(t, "ReplicaSet/web-1 belongs to Deployment/web, which is sized as a whole: name that one", Why(part, nil))
+	assert.Equal(t, "ReplicaSet/web-1 belongs to Deployment/web, which is sized as a whole: name that one", WhyNoRecommendation(part, nil))
 }

@@ -1,5 +1,4 @@
-// Package table is a map that goroutines share. Loops remember in such maps what may be lost with the process.
-package table
+package board
 
 import (
 	"maps"

@@ -1,6 +1,4 @@
-// Package address says which network addresses a usage source may have. Whoever checks a setting asks it, and whoever
-// dials asks it again of the address that a name resolved to.
-package address
+package usage
 
 import "net/netip"
 
@@ -18,13 +16,15 @@ var metadataAddresses = [...]netip.Addr{
 // nat64 carries an IPv4 address in its last four bytes.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Allowed says whether a source may be reached at the address. No policy may name a link-local (a cloud's
+// AllowedAddress is asked when a setting is checked, and again when the address is dialled that a name resolved to.
+//
+// It says whether a source may be reached at the address. No policy may name a link-local (a cloud's
 // metadata service), unspecified or multicast address. An address that comes from a policy may not be
 // loopback either, where the operator's own ports listen; only the operator's own configuration may.
 // Cluster addresses are allowed: that is where most servers are, and only namespaces that the operator's
 // values name may have a source of their own.
-func Allowed(ip netip.Addr, policySource bool) bool {
-	ip = plain(ip)
+func AllowedAddress(ip netip.Addr, policySource bool) bool {
+	ip = plainAddress(ip)
 	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || isBroadcast(ip) {
 		return false
 	}
@@ -36,8 +36,8 @@ func Allowed(ip netip.Addr, policySource bool) bool {
 	return !policySource || !ip.IsLoopback()
 }
 
-// plain takes an address out of its disguises.
-func plain(ip netip.Addr) netip.Addr {
+// plainAddress takes an address out of its disguises.
+func plainAddress(ip netip.Addr) netip.Addr {
 	ip = ip.Unmap().WithZone("")
 	if nat64.Contains(ip) {
 		bytes := ip.As16()
