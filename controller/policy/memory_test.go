@@ -46,7 +46,7 @@ func newMemory(objects ...client.Object) *memory {
 func shelf(o runtime.Object, namespace string) string {
 	name := reflect.TypeOf(o).Elem().Name()
 	if _, ok := o.(*workload.ScaledList); ok {
-		name = "ObjectList"
+		name = "ScaledObjectList"
 	}
 	return strings.TrimSuffix(name, "List") + "/" + namespace
 }

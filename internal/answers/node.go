@@ -9,7 +9,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Port and Path are where the leader answers who forwards a port to its pod: a Node in JSON at Path and a name.
+// DecisionsPort and DecisionsPath are where the leader answers a plugin that forwards a port to its pod: with a NodeAnswer as
+// JSON, at DecisionsPath and a name.
 const (
 	DecisionsPort = 8082
 	DecisionsPath = "/nodes/"

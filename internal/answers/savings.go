@@ -14,7 +14,7 @@ import (
 // amounts it may be negative: growth.
 type SavedAmounts [2]recommender.Amount
 
-// Plus returns the sum of both, bound as Plus is.
+// Plus returns the sum of both, bound as AddSaved is.
 func (p SavedAmounts) Plus(other SavedAmounts) SavedAmounts {
 	for r := range p {
 		p[r] = AddSaved(p[r], other[r])
@@ -22,7 +22,7 @@ func (p SavedAmounts) Plus(other SavedAmounts) SavedAmounts {
 	return p
 }
 
-// AddSaved adds amounts, and is bound to recommender.MaxAmount as Times is.
+// AddSaved adds amounts, and is bound to recommender.MaxAmount as TimesReplicas is.
 func AddSaved(a, b recommender.Amount) recommender.Amount { return bound(bound(a) + bound(b)) }
 
 func bound(a recommender.Amount) recommender.Amount {

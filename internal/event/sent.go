@@ -50,12 +50,12 @@ type sentEvents struct {
 	events []SentEvent
 }
 
-// NewSentStore makes a Store of at most that many bytes.
+// NewSentStore makes a SentStore of at most that many bytes.
 func NewSentStore(most int, clock clock.PassiveClock) *SentStore {
 	return &SentStore{most: most, clock: clock, of: map[types.NamespacedName]*list.Element{}, order: list.New()}
 }
 
-// Keep returns a sink that keeps what is sent to another one. A nil Store keeps nothing.
+// Keep returns a sink that keeps what is sent to another one. A nil SentStore keeps nothing.
 func (s *SentStore) Keep(next Sink) Sink {
 	if s == nil {
 		return next
@@ -119,7 +119,7 @@ func (w *sentEvents) bytes() int {
 	return bytes
 }
 
-// Of returns the events about a workload that are kept, newest first. A nil Store keeps none.
+// Of returns the events about a workload that are kept, newest first. A nil SentStore keeps none.
 func (s *SentStore) Of(rec *v1alpha1.AttuneRecommendation) []SentEvent {
 	if s == nil {
 		return nil

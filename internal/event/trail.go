@@ -36,7 +36,7 @@ type TrailPoint struct {
 	TrailValues
 }
 
-// Trail is what is known of one container. It shares nothing with the Store.
+// Trail is what is known of one container. It shares nothing with the TrailStore.
 type Trail struct {
 	// Points are changes by resource, oldest first. The first one is where the trail begins.
 	Points [2][]TrailPoint
@@ -59,7 +59,7 @@ type trailEntry struct {
 	seen int64
 }
 
-// NewTrailStore makes a Store of at most that many bytes.
+// NewTrailStore makes a TrailStore of at most that many bytes.
 func NewTrailStore(most int) *TrailStore {
 	return &TrailStore{most: most, of: map[TrailKey]*trailEntry{}}
 }
@@ -151,7 +151,7 @@ func (e *trailEntry) bytes() int {
 	return entryBytes + pointBytes*(cap(e.trail.Points[0])+cap(e.trail.Points[1])) + killBytes*len(e.trail.Kills)
 }
 
-// Of returns the trail of a container; the zero value where none is kept. A nil Store keeps none.
+// Of returns the trail of a container; the zero value where none is kept. A nil TrailStore keeps none.
 func (s *TrailStore) Of(key TrailKey) Trail {
 	if s == nil {
 		return Trail{}

@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Jobs answers from a cache of Jobs. It is a workload.Lookup.
+// Jobs finds the CronJob of a Job in a cache of Jobs. It is a workload.Lookup.
 type Jobs struct{ Reader client.Reader }
 
 // JobOwner is the name of the CronJob that a Job belongs to, empty for a Job that stands alone. known is false where
