@@ -90,3 +90,17 @@ func TestTheIndexHasEachPage(t *testing.T) {
 		return err
 	}))
 }
+
+// TestTheMap: the page on architecture names every package.
+func TestTheMap(t *testing.T) {
+	body, err := os.ReadFile("../../docs/architecture/README.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(body), "\n## Packages\n")
+	require.True(t, found)
+	section, _, _ := strings.Cut(rest, "\n## ")
+	for _, p := range packages(t) {
+		if dir, ours := strings.CutPrefix(p.ImportPath, module); ours && dir != "internal/laws" {
+			assert.Regexp(t, `\b`+regexp.QuoteMeta(filepath.Base(dir))+`\b`, section, "%s is not on the map", dir)
+		}
+	}
+}
