@@ -25,7 +25,7 @@ const (
 	ReasonOnItsNode = "OnItsNode"
 )
 
-// View is all that the figures of one workload are computed from. It is only read.
+// View is all that the answers about one workload are computed from. It is only read.
 type View struct {
 	// Recommendation of the workload.
 	Recommendation *v1alpha1.AttuneRecommendation
