@@ -13,12 +13,12 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// DeclinedMeanwhile drops the record of a new resize that need not be sent any more, because the API
-// server has refused the same to enough other pods of this pass. So a refusal that concerns all pods of a
-// workload costs a few patches, and not one for each pod.
+// DeclinedMeanwhile decides whether to drop a new resize because the API server has already refused the same resize
+// to enough other pods of this reconcile. So a refusal that affects all pods of a workload costs a few patches
+// instead of one per pod.
 //
-// It returns the refusal and removes the record from status; nil: the resize is to be sent, and status is
-// unchanged. A resize that is not new (a revert, a second patch) is always sent.
+// It returns the refusal and removes the record from status. nil: send the resize; status is unchanged. A resize that
+// is not new (a revert, a second patch) is always sent.
 func DeclinedMeanwhile(status *v1alpha1.AttuneRecommendationStatus, w View, sent Write) *resize.Refusal {
 	i := recordAt(status.Records, sent.Pod)
 	if i < 0 || !IsNew(status.Records[i]) {
@@ -31,14 +31,14 @@ func DeclinedMeanwhile(status *v1alpha1.AttuneRecommendationStatus, w View, sent
 	return refusal
 }
 
-// answered is the context in which an answer of the API server is remembered: the answer is believed until
-// one of these inputs changes.
+// answered is the context stored with an answer of the API server. The answer counts until one of these inputs
+// changes.
 func answered(status v1alpha1.AttuneRecommendationStatus, w View, now time.Time) resize.GateInput {
 	return resize.GateInput{Now: now, Rules: w.Policy.Settings.Resize, Status: status, Namespace: resize.NamespaceInput{LimitRanges: w.Namespace.Limits, Quotas: w.Namespace.Quotas}}
 }
 
-// RecordOf returns the open record of a pod, or nil where it has none. The pointer is into status.Records:
-// it is not valid after a record is added or removed.
+// RecordOf returns the record of a pod; nil: the pod has no record. The pointer is into status.Records and becomes
+// invalid when a record is added or removed.
 func RecordOf(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) *v1alpha1.ResizeRecord {
 	if i := recordAt(status.Records, pod); i >= 0 {
 		return &status.Records[i]
@@ -46,35 +46,33 @@ func RecordOf(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) *v1al
 	return nil
 }
 
-// recordAt is the index of the pod's record, -1 where it has none. The uid identifies the pod: a new pod
-// of a StatefulSet has the name of the old one.
+// recordAt returns the index of the pod's record; -1: the pod has no record. The uid identifies the pod, because a
+// new pod of a StatefulSet has the name of the old one.
 func recordAt(records []v1alpha1.ResizeRecord, pod *corev1.Pod) int {
 	return slices.IndexFunc(records, func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
 }
 
-// IsNew reports whether the first patch of a record is still on its way (phase Written). Nothing of the
-// pod is known to be changed then, so that a refusal closes the record without a revert.
+// IsNew reports whether the first patch of a record may still be in flight (phase Written). The pod is not known to
+// be changed then, so a refusal closes the record without a revert.
 func IsNew(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWritten
 }
 
-// Answer notes in a record, and in the tries, what the API server answered to its resize. It changes
-// status in place and returns the metric increments.
+// Answer stores the API server's answer to a resize in the pod's record and in the tries. It changes status in place
+// and returns the metric increments.
 //
-// What an answer leads to:
-//   - Accepted: the record keeps what the API server returned of the pod, and the try is noted as accepted.
-//   - Refused, new resize: the record is closed, and the tries say when the same is tried again.
-//   - Infeasible, new resize, and the policy allows eviction (InPlaceOrRecreate): the record becomes one
-//     that can end in an eviction.
-//   - Refused, second patch: it is sent again if the refusal is passing; otherwise lifecycle.SecondRefused
-//     decides.
-//   - Any other answer while the pod is put back: the record stays open, and the obstacle is remembered.
-//     Harm is never left because of one refusal.
-//   - Unknown outcome of a new resize (timeout, lost connection): only the attempt is counted. The next pass
+// Effects by answer:
+//   - Accepted: the record stores fields of the returned pod, and the try is marked as accepted.
+//   - Refused, new resize: the record is closed, and the tries store when the same resize is tried again.
+//   - Infeasible, new resize, and the policy allows eviction (InPlaceOrRecreate): the record changes into one that
+//     may end in an eviction.
+//   - Refused, second patch: a transient refusal is retried; for any other, lifecycle.SecondRefused decides.
+//   - Any answer except Accepted while the pod is reverted or restored: the record stays open and the obstacle is
+//     stored. One refusal never ends a revert.
+//   - Unknown outcome of a new resize (timeout, lost connection): only the attempt is counted. The next reconcile
 //     reads from the pod whether the patch arrived.
 //
-// A pod without a record in status changes nothing. now is the time of the answer, which may be later than
-// of.Now.
+// A pod without a record in status changes nothing. now is the time of the answer, which may be later than of.Now.
 func Answer(status *v1alpha1.AttuneRecommendationStatus, of View, w Write, returned *corev1.Pod, outcome resize.Outcome, now time.Time) []Count {
 	i := recordAt(status.Records, w.Pod)
 	if i < 0 {
@@ -100,10 +98,9 @@ func Answer(status *v1alpha1.AttuneRecommendationStatus, of View, w Write, retur
 	return nil
 }
 
-// refuse closes a record whose resize the API server refused. Nothing was changed, so no cooldown follows;
-// resize.Declined decides from the answer when the same is asked for again. Only answers that a person may
-// have to act on are written to the history and counted: terminal, infeasible and refused by an admission
-// policy. An outage is neither.
+// refuse closes a record whose resize the API server refused. The pod is unchanged, so no cooldown follows.
+// resize.Declined derives from the answer when the same resize is tried again. Only refusals that may need attention
+// go into the history and the metrics: terminal, infeasible, refused by an admission policy. An outage does not.
 func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string, outcome resize.Outcome, now time.Time) (counts []Count) {
 	switch outcome.Kind {
 	case resize.OutcomeTerminal, resize.OutcomeInfeasible, resize.OutcomePolicyRefusal:
@@ -115,9 +112,9 @@ func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string,
 	return counts
 }
 
-// NotEvicted notes that the API server denied an eviction: in the record (phase EvictionDenied, so that
-// the next pass asks again) and in the condition ResizeBlocked. The Decision had already stored the
-// eviction as under way. It changes status in place; a pod without a record changes nothing.
+// NotEvicted stores that the API server denied an eviction: in the record (phase EvictionDenied, so that the next
+// reconcile retries) and in the condition ResizeBlocked. The Decision had already stored the eviction as in progress.
+// It changes status in place; a pod without a record changes nothing.
 func NotEvicted(rec *v1alpha1.AttuneRecommendation, status *v1alpha1.AttuneRecommendationStatus, pod types.UID) {
 	for i := range status.Records {
 		if status.Records[i].PodUID != pod {

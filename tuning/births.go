@@ -13,11 +13,11 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// judgeBirths marks seeds bad that harmed a pod which was born with them. Such a pod has no record, so the watcher does
-// not see it, and when it is looked at next, its controller may have replaced it with a pod that has the same seed. So every pod
-// that has ended containers is judged in every pass.
+// judgeBirths marks a seed bad if a pod that was created with it shows a regression. Such a pod has no record, so the
+// watcher does not see it. By the next reconcile its controller may have replaced it with a pod that has the same
+// seed. So every reconcile assesses every pod with terminated containers.
 //
-// Only pods below their original size are judged: a seed that raises a pod is not blamed for a crash.
+// It assesses only pods below their original resources: a seed that raised a pod is not blamed for a crash.
 func (d *pass) judgeBirths() {
 	for _, pod := range d.view.Pods {
 		if !suffered(pod) {
@@ -44,18 +44,17 @@ func (d *pass) judgeBirths() {
 	}
 }
 
-// crash is a crash loop since the birth of a pod that is below its template's size.
+// crash is a crash loop since creation of a pod that admission sized below its template.
 type crash struct {
-	// birth describes the birth as if it were a resize: from the template's size to the seed. It is never
-	// stored.
+	// birth describes the creation as a resize from the template's resources to the seed. It is never stored.
 	birth v1alpha1.ResizeRecord
-	// verdict is why the birth is believed to be the cause, or that the cause is not clear.
+	// verdict says why the seed is blamed, or that the cause is not clear.
 	verdict resize.Verdict
 }
 
-// withholdLowering stops lowering new pods of one template generation. No floor is learned from it: the
-// program itself may be what crashes, and a floor would keep a wrong size for weeks. The event is sent
-// only when the generation is new in the list.
+// withholdLowering stops lowering new pods of one template generation. It learns no floor: the program itself may be
+// the cause, and a floor would keep a wrong size for weeks. It sends the event only when the generation is new in the
+// list.
 func (d *pass) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
 	crashes, fresh := harm.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.view.bornOf, d.view.Now)
 	if !fresh {
@@ -66,8 +65,8 @@ func (d *pass) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, ve
 		birth.TemplateHash, pod.Name, verdict.Message))
 }
 
-// suffered reports whether some container of the pod has ended at least once. Other pods have nothing to
-// judge; this cheap test runs before the annotations are decoded.
+// suffered reports whether any container of the pod has terminated at least once. This cheap check runs before the
+// annotations are decoded.
 func suffered(pod *corev1.Pod) bool {
 	ended := func(s corev1.ContainerStatus) bool {
 		return s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
@@ -75,9 +74,9 @@ func suffered(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.InitContainerStatuses, ended) || slices.ContainsFunc(pod.Status.ContainerStatuses, ended)
 }
 
-// markBad stops giving a seed to new pods and learns floors from the harm. Both happen once for each
-// revision of the seed (fresh): a pod that was born long ago with a bad seed stays visible for days, and
-// must not delete sizes that were proven since.
+// markBad stops using a seed for new pods and learns floors from the regression. It does both once per revision
+// (fresh): an old pod that was created with a bad seed stays visible for days and must not delete sizes that were
+// verified since.
 func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict) {
 	marked, fresh := harm.MarkBad(d.out.Status.BadSeeds, revision, d.view.bornWith)
 	if !fresh {
@@ -90,17 +89,17 @@ func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict r
 		revision, harmful.PodName, verdict.Harm, verdict.Message))
 }
 
-// markSeedOf marks the current seed bad where new pods would get the size that has just harmed a running
-// pod. Without this, the revert repairs one pod while each new replica is born with the harm.
+// markSeedOf marks the current seed bad if it would give new pods the size that has just caused a regression. Without
+// this, the revert fixes one pod while each new replica is created with the same size.
 func (d *pass) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict) {
 	if harm.HarmsNewborn(d.view.Rec.Spec.Seed, record) {
 		d.markBad(d.view.Rec.Spec.Seed.Revision, record, verdict)
 	}
 }
 
-// bornWith returns the creation time of the youngest pod that was born with a revision of the seed. The
-// revision that is in force counts as Now, since the next pod is born with it. harm.MarkBad uses the time
-// to decide which old revision is forgotten first; zero: no pod has it.
+// bornWith returns the creation time of the youngest pod that was created with a revision of the seed; zero: no such
+// pod. The current revision counts as Now, because the next pod gets it. harm.MarkBad uses the time to decide which
+// old revision to drop first.
 func (v *View) bornWith(revision string) time.Time {
 	if seed := v.Rec.Spec.Seed; seed != nil && seed.Revision == revision {
 		return v.Now
@@ -111,12 +110,12 @@ func (v *View) bornWith(revision string) time.Time {
 	})
 }
 
-// bornOf returns the creation time of the youngest pod of a template generation; zero: it has none.
+// bornOf returns the creation time of the youngest pod of a template generation; zero: no such pod.
 func (v *View) bornOf(hash string) time.Time {
 	return v.youngest(func(pod *corev1.Pod) bool { return podview.TemplateHash(pod) == hash })
 }
 
-// youngest returns the latest creation time of the pods that a condition accepts; zero: it accepts none.
+// youngest returns the latest creation time of the pods that match a condition; zero: no pod matches.
 func (v *View) youngest(of func(*corev1.Pod) bool) (born time.Time) {
 	for _, pod := range v.Pods {
 		if at := pod.CreationTimestamp.Time; of(pod) && at.After(born) {

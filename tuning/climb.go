@@ -18,8 +18,8 @@ import (
 	"attune.io/attune/resize/climb"
 )
 
-// Climbing reports whether a container is to be raised before an OOM kill, as far as its samples alone tell. Such a
-// pass does not wait for what the whole pass reads.
+// Climbing reports whether the samples alone show that a container needs a raise before an OOM kill. Then the loop
+// does not wait for the other inputs of a whole reconcile.
 func (v *View) Climbing() bool {
 	d := &climber{pass: &pass{view: *v}}
 	d.out.Status = v.Rec.Status
@@ -31,22 +31,22 @@ func (v *View) Climbing() bool {
 	return false
 }
 
-// climber looks at the memory of containers that may be raised before an OOM kill (package climb).
+// climber decides about containers that may be raised before an OOM kill (package climb).
 type climber struct {
 	*pass
-	// ahead are the gates of raises for which a watch ends in this pass. They have reservations of their own: the
-	// raises themselves begin later in the pass, and reserve then.
+	// ahead are the gates of raises for which an observation period ends in this reconcile. They have reservations of
+	// their own, because the raises themselves begin later in the reconcile and reserve then.
 	ahead *gates
 }
 
-// verdict is what a look at one container came to.
+// verdict is the result of climb.Look for one container.
 type verdict struct {
 	climb.Verdict
 	container podview.Container
 }
 
-// verdicts are those of the pod's containers that climb towards their limits. There is none where the policy raises
-// nothing.
+// verdicts returns the verdicts on the pod's containers whose memory usage climbs towards the limit; nil: the policy
+// raises nothing before an OOM kill.
 func (d *climber) verdicts(pod *corev1.Pod) (out []verdict) {
 	if !d.view.Policy.Usable || !d.view.Policy.Settings.Resize.RaisesMemory() || ended(pod) {
 		return nil
@@ -65,7 +65,7 @@ func (d *climber) verdicts(pod *corev1.Pod) (out []verdict) {
 	return out
 }
 
-// container is what is known of one container.
+// container collects the inputs of climb.Look for one container.
 func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) climb.Container {
 	settings := d.view.Policy.Settings.Recommender.Of[recommender.Memory]
 	return climb.Container{
@@ -76,7 +76,7 @@ func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) clim
 	}
 }
 
-// startOf a container that runs; zero: it does not.
+// startOf returns when a running container started; zero: it does not run.
 func startOf(pod *corev1.Pod, container string) time.Time {
 	if status := podview.Statuses(pod)[container]; status != nil && status.State.Running != nil {
 		return status.State.Running.StartedAt.Time
@@ -84,16 +84,15 @@ func startOf(pod *corev1.Pod, container string) time.Time {
 	return time.Time{}
 }
 
-// scaledOn reports whether a HorizontalPodAutoscaler scales the workload on the container's memory.
 func (d *climber) scaledOn(container string) bool {
 	t := d.view.target(container)
 	t.Name = container
 	return scaledOnMemory(d.view.Autoscalers, t)
 }
 
-// peak is the most memory that the workload's containers of this name are known to have held, in bytes; 0: not known.
-// Under the strategy Node that is the most of seven days. Else it is read from the bound that no memory limit goes under,
-// which is 1.1 times what they held within the history window.
+// peak returns the highest known memory usage of the workload's containers of this name, in bytes; 0: not known.
+// Under strategy Node it is the maximum of seven days. Otherwise it is derived from MemoryLimitFloor, which is 1.1
+// times the peak of the history window. A higher floor learned from an OOM kill makes the result too high.
 func (d *climber) peak(container string) recommender.Amount {
 	t := d.view.target(container)
 	if t.Demand != nil && t.Demand.MemoryMax7d != nil {
@@ -102,8 +101,8 @@ func (d *climber) peak(container string) recommender.Amount {
 	return limitFloor(t) * 10 / 11
 }
 
-// ceiling is what the memory limit of a container is not raised above without a kill, in bytes; 0: there is none. Where it
-// is not known what the container was created with, it counts as created with what it has.
+// ceiling returns the memory limit above which the container is not raised without an OOM kill, in bytes; 0: no
+// ceiling. If the container's original size is not known, its current size counts as the original.
 func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amount {
 	if t := d.view.target(c.Name); t.Demand != nil && t.Demand.MemoryLimitMost != nil {
 		return max(podview.AmountOf(recommender.Memory, *t.Demand.MemoryLimitMost), c.Size[recommender.Memory].Limit)
@@ -116,12 +115,11 @@ func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amou
 	return recommender.MemoryCeiling(original[recommender.Memory], learned, d.view.Policy.Settings.Recommender.Of[recommender.Memory].MinAllowed)
 }
 
-// climbs reports whether a container of the pod is to be raised.
 func (d *climber) climbs(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(d.verdicts(pod), func(v verdict) bool { return v.Raises() })
 }
 
-// wishes are the raised sizes of the pod's containers, and why others are not raised.
+// wishes returns the raised sizes of the pod's containers, and the refusals of containers that are not raised.
 func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container, refused []*resize.Refusal) {
 	for _, v := range d.verdicts(pod) {
 		if v.Refusal != nil {
@@ -134,7 +132,7 @@ func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container, refused []*r
 	return out, refused
 }
 
-// urgentPlan raises a pod to the sizes that are wished for as an answer to an OOM kill does, as the gates let it pass.
+// urgentPlan plans a raise with the priority of an answer to an OOM kill, and passes it through the gates.
 func (d *pass) urgentPlan(pod *corev1.Pod, wishes []podview.Container, reason string, can resize.Capabilities, in resize.GateInput) (resize.Plan, *resize.Refusal) {
 	plan, refusal := resize.PlanFor(pod, wishes, can, d.view.Now)
 	if refusal != nil {
@@ -144,18 +142,19 @@ func (d *pass) urgentPlan(pod *corev1.Pod, wishes []podview.Container, reason st
 	return resize.Admit(pod, plan, in)
 }
 
-// begins reports whether a raise of the pod would begin in this pass if its record were closed. A watch ends for
-// nothing else: it would take the way back of a resize with it, and leave the pod at the size that it climbs out of.
+// begins reports whether a raise of the pod would begin in this reconcile if its record were closed. An observation
+// period must not end for a raise that is refused: the revert would be lost, and the pod would stay at the size that
+// it is outgrowing.
 func (d *climber) begins(pod *corev1.Pod) bool {
 	wishes, _ := d.wishes(pod)
 	if len(wishes) == 0 || !d.beginsAny() || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 		return false
 	}
 	if d.view.batch() && d.view.Part == WholePass {
-		return false // pods of Jobs are raised in the urgent part alone
+		return false // pods of Jobs are raised only in UrgentPart
 	}
 	if behind, refusal := resize.CatchUp(pod); behind != nil || refusal != nil {
-		return false // that comes first
+		return false // the pod-level limit comes first
 	}
 	plan, refusal := d.urgentPlan(pod, wishes, resize.ReasonClimb, d.ahead.capabilities(pod), d.withoutRecord(pod))
 	if refusal != nil {
@@ -166,20 +165,20 @@ func (d *climber) begins(pod *corev1.Pod) bool {
 	return true
 }
 
-// withoutRecord is what the gates look at as if the pod's record were closed.
+// withoutRecord returns the input of the gates as if the pod's record were closed.
 func (d *climber) withoutRecord(pod *corev1.Pod) resize.GateInput {
 	in := d.ahead.input(pod)
 	in.Status.Records = slices.DeleteFunc(slices.Clone(d.view.Rec.Status.Records), func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
 	return in
 }
 
-// beginsAny reports whether raises of the workload begin in this pass at all (starter.begin, starter.beginUrgent).
+// beginsAny reports whether this reconcile begins raises of the workload at all (starter.begin, starter.beginUrgent).
 func (d *climber) beginsAny() bool {
 	waits := d.view.Part != UrgentPart && (d.view.Part != WholePass || d.view.Begin.Wait > 0)
 	return !waits && d.returnsAny() && d.view.Autoscalers.Refusal() == nil && d.out.Status.Paused == nil
 }
 
-// begun counts the raise of a pod, and says why it is made.
+// begun counts the raise of a pod and sends an event with the cause.
 func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
 	why := map[string]string{}
 	for _, v := range d.verdicts(pod) {
@@ -193,8 +192,9 @@ func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
 	d.out.Status.Tries = climb.Noted(climb.OfLive(d.out.Status.Tries, d.view.Live()), pod, plan, d.view.Now)
 }
 
-// circumstances are why the watch of a pod's record ends, beside what the pod shows of it: a container is raised now,
-// or the spike that it was raised for is over. A raise is given back in the whole pass alone, which can begin that.
+// circumstances returns the reasons to end the observation of a pod that the pod's state does not show: a container
+// is raised now, or the spike that caused the raise is over. Only WholePass restores memory after a spike, because
+// only it can begin the resize.
 func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (climbs, spike string) {
 	if pod == nil || record.Phase != v1alpha1.RecordWatching {
 		return "", ""
@@ -208,8 +208,9 @@ func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (
 	return climbs, spike
 }
 
-// returns reports whether a raise would be given back in this pass if its record were closed, or is known to be kept. While a
-// gate refuses it for now the watch goes on, and each pass asks again: a watch that had ended would have ended in vain.
+// returns reports whether this reconcile would restore the old memory if the record were closed, or whether the
+// container is known to need the raise. While a gate refuses for now, the observation goes on and each reconcile
+// tries again. Ending it without the resize would leave the pod raised.
 func (d *climber) returns(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if !d.returnsAny() {
 		return false
@@ -219,32 +220,32 @@ func (d *climber) returns(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 		return true
 	}
 	_, refusal := d.back(pod, had, d.ahead, d.withoutRecord(pod))
-	if refusal == nil || !refusal.Transient || refusal.Reason == resize.ReasonMemoryUnknown { // which is asked for when it is begun
+	if refusal == nil || !refusal.Transient || refusal.Reason == resize.ReasonMemoryUnknown { // the memory is read when the resize begins
 		return true
 	}
 	d.refused.add(pod, refusal)
 	return false
 }
 
-// returnsAny reports whether raises of the workload are given back in this pass at all.
+// returnsAny reports whether this reconcile restores memory of raised containers of the workload at all.
 func (d *climber) returnsAny() bool {
 	_, undone := d.undoing()
 	return !undone && d.view.Begin.Closed == nil && d.view.resizesPods()
 }
 
-// back is the resize that gives a pod's containers what they had, as the gates let it pass.
+// back plans the resize that restores the containers' old memory, and passes it through the gates.
 func (d *climber) back(pod *corev1.Pod, had []podview.Container, g *gates, in resize.GateInput) (resize.Plan, *resize.Refusal) {
 	plan, refusal := resize.PlanBack(pod, had, g.capabilities(pod), d.view.Now, resize.WaveSpike, resize.ReasonSpike)
 	if refusal == nil {
 		plan, refusal = resize.Admit(pod, plan, in)
 	}
-	if refusal == nil && len(plan.LeftOut) > 0 { // a request that is lowered alone gives nothing back
+	if refusal == nil && len(plan.LeftOut) > 0 { // lowering only the request restores nothing
 		refusal = &plan.LeftOut[0]
 	}
 	return plan, refusal
 }
 
-// why says of each container of the pod that is raised how it climbs.
+// why explains for each raised container of the pod how its usage climbs.
 func (d *climber) why(pod *corev1.Pod) string {
 	var why []string
 	for _, v := range d.verdicts(pod) {
@@ -255,7 +256,7 @@ func (d *climber) why(pod *corev1.Pod) string {
 	return strings.Join(why, "; ")
 }
 
-// spiked reports whether all containers of a raise have needed well under their old limits for a while.
+// spiked reports whether all containers of a raise have long used clearly less than their old limits.
 func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	for _, c := range resize.Changes(record) {
 		before := cmp.Or(climb.Of(d.out.Status.Tries, pod, c.Container, d.view.Now).Before.Limit, podview.LimitOrRequest(c.Prior[recommender.Memory]))
@@ -266,7 +267,8 @@ func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	return len(record.Desired) > 0 && record.Reason == resize.ReasonClimb
 }
 
-// had are the sizes that the containers of a raise are given back, with what they hold; why: they keep the raise.
+// had returns the memory sizes to restore after a raise, with the current usage. why: not empty if the containers
+// keep the raise.
 func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podview.Container, why string) {
 	for _, c := range sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]) {
 		raises, has := climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now), c.Size[recommender.Memory]
@@ -289,8 +291,8 @@ func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podv
 	return out, why
 }
 
-// safe is what a container is given back of what it has: what it had before, and no less than what its history and the
-// kills of its workload have taught since, the spike itself among them. The policy's next step would raise it again.
+// safe returns the memory to restore: the old size, but not below history and OOM floors learned since, including the
+// peak of the spike. Otherwise the policy's next resize would raise it again.
 func (d *climber) safe(container string, before, has recommender.Allocation, together bool) recommender.Allocation {
 	t := d.view.target(container)
 	floor := resize.OOMFloorOf(d.out.Status.Floors, container, d.view.Now)
@@ -305,9 +307,9 @@ func (d *climber) safe(container string, before, has recommender.Allocation, tog
 	return before
 }
 
-// giveBack gives containers their old memory back that were raised before an OOM kill, where their growth was a spike. It
-// comes right after the records of their raises have closed, so that one write ends the raise and begins the way back. What
-// cannot be lowered now stays: the policy's own steps lower it, where it allows them.
+// giveBack restores the old memory of containers that were raised before an OOM kill if their growth was a spike. It
+// runs right after the records of the raises are closed, so that one write ends the raise and begins the restore.
+// Memory that cannot be lowered now stays: later resizes lower it if the policy allows that.
 func (d *starter) giveBack(raised []v1alpha1.ResizeRecord) {
 	if !d.climber.returnsAny() {
 		return
@@ -330,7 +332,7 @@ func (d *starter) giveBack(raised []v1alpha1.ResizeRecord) {
 	}
 }
 
-// give a pod's containers the memory that they had.
+// give begins the resize that restores the old memory of a pod's containers.
 func (d *starter) give(pod *corev1.Pod, had []podview.Container) {
 	plan, refusal := d.climber.back(pod, had, d.gates, d.gates.input(pod))
 	d.askUnknownMemory(pod, plan)
@@ -353,7 +355,7 @@ func raiseKept(pod *corev1.Pod, why string) event.Event {
 	return event.Normal(v1alpha1.EventResized, "Pod %s keeps the memory that it was raised to, although its growth was a spike: %s", pod.Name, why)
 }
 
-// sizesOf are the memory sizes of a record's list, with what the containers hold.
+// sizesOf returns the memory sizes of a record's list, with the current memory usage in bytes.
 func sizesOf(list []v1alpha1.ContainerResources, held map[string]recommender.Amount) (out []podview.Container) {
 	for _, c := range list {
 		size := podview.FromResources(c.Resources)
@@ -363,8 +365,8 @@ func sizesOf(list []v1alpha1.ContainerResources, held map[string]recommender.Amo
 	return out
 }
 
-// Climbable are the live pods of which samples are wanted: those with a memory limit, where the policy raises before a
-// kill.
+// Climbable returns the live pods whose memory samples are needed: pods with a memory limit, if the policy raises
+// before an OOM kill.
 func (v *View) Climbable() (pods []*corev1.Pod) {
 	if !v.Policy.Usable || v.Workload == nil || !v.Policy.Settings.Resize.RaisesMemory() {
 		return nil
@@ -380,7 +382,7 @@ func (v *View) Climbable() (pods []*corev1.Pod) {
 	return pods
 }
 
-// SetClimb adds what was measured of a container. It changes the View.
+// SetClimb adds the samples of a container. It changes the View.
 func (v *View) SetClimb(pod types.UID, container string, of Climb) {
 	if v.Usage.Climbs == nil {
 		v.Usage.Climbs = map[types.UID]map[string]Climb{}

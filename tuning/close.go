@@ -9,21 +9,20 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// closing ends records: it removes them from the status and notes what remains of them (history, metrics,
-// events, cooldown). It does not talk to the API server.
+// closing ends records: it writes the history, metrics, events and the cooldown. It does not talk to the API server.
 type closing struct {
 	*pass
-	// reverter remembers pods that could not be put back.
+	// reverter stores pods whose revert was given up.
 	reverter *reverter
-	// survivors are records whose pods were well until the end of their watch. watcher.keep reads them
-	// after all records were looked at, because a sibling that comes later may have been harmed by the
-	// same size.
+	// survivors are records of pods without a regression until the end of the observation. watcher.keep reads them
+	// after all records are processed, because the same size may have harmed a sibling that comes later.
 	survivors []v1alpha1.ResizeRecord
-	// raised are raises before an OOM kill whose watch has ended, and ways back from them that were never sent.
+	// raised are raises before an OOM kill whose observation has ended, and restores after a spike that were never
+	// sent.
 	raised []v1alpha1.ResizeRecord
 }
 
-// putBackDone reports a pod that was verified to have its original size again (undo).
+// putBackDone reports a pod that was verified to have its original resources again (resize.Restores).
 func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultUndone, "", d.view.Now) {
 		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Put %s of %s/%s back: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
@@ -33,8 +32,8 @@ func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 	}
 }
 
-// evicted reports a pod that is gone because attune evicted it: for room on its node (lifecycle.Leaving), or
-// because its node refused its size.
+// evicted reports a pod that attune has evicted: for lack of room on its node (lifecycle.Leaving), or because its
+// node refused the resize.
 func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 	if d.out.EvictionOutcomes = append(d.out.EvictionOutcomes, lifecycle.EvictionGranted); lifecycle.Leaving(record) {
 		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit beside the others; its successor is born with its peak",
@@ -47,12 +46,11 @@ func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 	}
 }
 
-// close ends a record with the result of an action. The caller has already left the record out of the
-// status.
+// close ends a record with the result of an action. The caller has already removed the record from the status.
 //
-// A cooldown begins only if something was changed (there are rows), and never for the end of a boost,
-// which is part of a normal start. The strategy Node has no cooldown except after harm (backedOff): its
-// nodes have their own pace.
+// A cooldown begins only if the pod was changed (there are rows), and never after the end of a CPU startup boost,
+// which is part of a normal start. Strategy Node has a cooldown only after a regression (backedOff), because the node
+// loop sets its own pace.
 func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	rows := lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, action.Result, action.Reason, d.view.Now)
 	d.out.Status.History = lifecycle.AddHistory(d.out.Status.History, rows)
@@ -83,7 +81,7 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	}
 }
 
-// raise notes a raise that may be given back: one whose watch has ended, or whose way back was never sent.
+// raise collects raises whose memory may be restored: the observation has ended, or the restore was never sent.
 func (d *closing) raise(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	ended := record.Reason == resize.ReasonClimb && action.Result == lifecycle.ResultSuccess
 	if ended || record.Wave == resize.WaveSpike && action.Reason == resize.ReasonNotSent {
@@ -91,8 +89,8 @@ func (d *closing) raise(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	}
 }
 
-// survived reports what the end of a successful watch could not judge, such as a query that was not
-// answered.
+// survived reports the checks that could not be made at the end of an observation without regression, such as a query
+// that was not answered.
 func (d *closing) survived(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if action.Result == lifecycle.ResultSuccess && action.Message != "" {
 		kind := event.Normal

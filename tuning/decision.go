@@ -16,94 +16,91 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// Decision is the result of one pass: plain data. The loop stores Status first, then sends Writes and asks
-// for Evictions, then emits Events. A Decision with Unknowns is not carried out: Decide is called again
-// with the answers.
+// Decision is the result of one reconcile, as plain data. The loop stores Status first, then sends Writes and asks
+// for Evictions, then sends Events. The loop does not carry out a Decision with Unknowns; it calls Decide again with
+// the answers.
 type Decision struct {
-	// Status is the whole new status of the AttuneRecommendation. It may equal the stored one: then
-	// nothing is written.
+	// Status is the whole new status of the AttuneRecommendation. If it equals the stored one, the loop writes
+	// nothing.
 	Status v1alpha1.AttuneRecommendationStatus
-	// Writes are the patches of the resize subresource, in the order in which they are sent. Each has a
-	// record in Status.
+	// Writes are the patches of the resize subresource, in the order in which they are sent. Each has a record in
+	// Status.
 	Writes []Write
-	// Evictions are pods to be evicted now; their records in Status say so.
+	// Evictions are pods to evict now. Each has a record in Status.
 	Evictions []*corev1.Pod
-	// EvictionOutcomes are the results of evictions of earlier passes, for the metrics.
+	// EvictionOutcomes are the results of evictions of earlier reconciles, for the metrics.
 	EvictionOutcomes []lifecycle.EvictionOutcome
-	// Events are what people read in kubectl describe. They are sent only after Status is stored.
+	// Events are shown by kubectl describe. The loop sends them only after Status is stored.
 	Events []Event
-	// Counts are the metric increments of this pass.
+	// Counts are the metric increments of this reconcile.
 	Counts []Count
 
-	// Unknowns are what the decision rests on without having looked: it is not carried out before they are looked at.
+	// Unknowns are inputs that were not read yet. The loop reads them before it carries out the decision.
 	Unknowns Unknowns
-	// Lessons are what records show about their nodes, such as a kubelet that does not carry out resizes.
+	// Lessons are node limitations that records show, such as a kubelet that does not carry out resizes.
 	Lessons []Lesson
-	// Topics are the objects outside of the workload whose change may lift a refusal. A change wakes the
-	// workload.
+	// Topics are the objects outside of the workload whose change may lift a refusal. Such a change triggers a
+	// reconcile.
 	Topics []Topic
-	// Pending has one sentence for each pod that should have its old size back and does not have it yet.
-	// The first becomes the condition Degraded.
+	// Pending has one sentence for each pod whose revert or restore is not complete. The first becomes the condition
+	// Degraded.
 	Pending []string
-	// ByNode is for the node loop (strategy Node); the zero value under the strategy Workload.
+	// ByNode is input of the node loop (strategy Node); zero under other strategies.
 	ByNode NodeNews
 
-	// Due reports that a record was taken a step that has to be stored in this pass. Otherwise the loop
-	// may put the write off (pace).
+	// Due reports that the loop must store a change of a record in this reconcile. Otherwise it may delay the write
+	// (pace).
 	Due bool
-	// After is when to look again if no event comes before; 0: only after an event.
+	// After is when to reconcile again if no event comes before; 0: only after an event.
 	After time.Duration
 }
 
-// NodeNews is what a pass reports to the nodes of its pods (strategy Node). The maps are by pod uid; nil:
-// the pass did not get so far.
+// NodeNews is what a reconcile reports to the node loop (strategy Node). The maps are keyed by pod uid; nil: the
+// reconcile ended before it filled them.
 type NodeNews struct {
-	// Held are the pods whose size may not change now, with the reason. The node loop shares around them
-	// (frozen).
+	// Held are the pods whose size must not change now, with the reason. The node loop keeps their sizes (frozen) and
+	// shares the rest.
 	Held map[types.UID]string
-	// NotEvictable are the pods that are not evicted even if they do not fit, with the reason.
+	// NotEvictable are the pods that must not be evicted even if they do not fit, with the reason.
 	NotEvictable map[types.UID]string
-	// WaitingSince is since when each waiting pod waits for its turn to be resized.
+	// WaitingSince is since when each waiting pod waits for its resize.
 	WaitingSince map[types.UID]time.Time
 }
 
-// Event is an event about a pod, or about the workload as a whole where Pod is empty.
+// Event is an event about a pod, or about the workload if Pod is empty.
 type Event struct {
 	event.Event
 	// Pod is the uid of the pod; empty: the event is about the workload.
 	Pod types.UID
 	// Name is the name of the pod, which may be gone.
 	Name string
-	// OnWorkload sends the event about the workload on its own object too.
+	// OnWorkload sends the event also to the workload's own object.
 	OnWorkload bool
 }
 
-// Write is one resize. Its record is stored before it is sent.
+// Write is one resize. The loop stores its record before it sends the patch.
 type Write struct {
-	// Pod is the pod that the plan was made for. Its uid, and its version where something is lowered, go
-	// into the patch.
+	// Pod is the pod that was planned for. The patch contains its uid, and its resourceVersion if it lowers anything.
 	Pod *corev1.Pod
-	// Plan is what the patch changes. Of a resize in two patches it is only the part that is sent now.
+	// Plan is what the patch changes. If a resize needs two patches, it is the part that is sent now.
 	Plan resize.Plan
-	// Begins reports a resize that is new and answers no OOM kill. Only such writes count against the rate
-	// of the whole operator.
+	// Begins reports a new resize that is not urgent (resize.Plan) and does not restore a stopped workload
+	// (resize.WaveRestore). Only such writes count against the operator's rate limit.
 	Begins bool
 }
 
-// Lesson is what one record of a namespace shows about its node. The namespace is kept because a lesson
-// binds only its own namespace until a second one has met the same: users of one namespace must not be
-// able to block a node for others.
+// Lesson is a node limitation that one record shows. It binds only its own namespace until a second namespace has met
+// the same, so that users of one namespace cannot block a node for others.
 type Lesson struct {
-	// Namespace is that of the record's workload.
+	// Namespace is the namespace of the record's workload.
 	Namespace string
 	// Record is the resize that the node did not carry out.
 	Record v1alpha1.ResizeRecord
-	// Reason is the machine-readable cause, Message the kubelet's or the API server's words.
+	// Reason is the machine-readable cause. Message is the text of the kubelet or the API server.
 	Reason, Message string
 }
 
-// Begins counts the writes that are new and answer no OOM kill: the number of turns that the pass takes
-// from the operator's rate limit.
+// Begins returns how many writes count against the operator's rate limit (Write.Begins).
 func (d Decision) Begins() int {
 	n := 0
 	for _, w := range d.Writes {
@@ -114,39 +111,38 @@ func (d Decision) Begins() int {
 	return n
 }
 
-// Wake asks for another look after a duration. The shortest one counts; 0 and less change nothing.
+// Wake asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
 func (d *Decision) Wake(after time.Duration) {
 	if after > 0 && (d.After == 0 || after < d.After) {
 		d.After = after
 	}
 }
 
-// Presses reports a decision that must not wait for the rest of the pass: something is put back or
-// completed on a pod, or a kill has taught something. The rest of a pass may ask a usage source, which can
-// take 10 seconds.
+// Presses reports a decision that the loop must carry out before the rest of the reconcile: it sends a patch, or it
+// has learned from a kill or a failed creation. The rest of a reconcile may query a usage source, which can take 10
+// seconds.
 func (d Decision) Presses(v View) bool {
 	before := v.Rec.Status
 	return len(d.Writes) > 0 || !equality.Semantic.DeepEqual(d.Status.Floors, before.Floors) || !slices.Equal(d.Status.BadSeeds, before.BadSeeds) ||
 		!equality.Semantic.DeepEqual(d.Status.BirthCrashes, before.BirthCrashes) || !equality.Semantic.DeepEqual(d.Status.AdmissionWithdrawn, before.AdmissionWithdrawn)
 }
 
-// Count is one metric increment, decided as data and applied by the workload loop. Which metric it is
-// follows from its fields:
+// Count is one metric increment, decided as data and applied by the workload loop. Its fields select the metric:
 //   - Took > 0: one observation of attune_resize_duration_seconds.
 //   - Raise: one increment of attune_memory_raises_total.
 //   - Resource empty: one increment of attune_reverts_total with Reason.
 //   - otherwise: one increment of attune_resize_total with Resource and Result.
 type Count struct {
-	// Resource is cpu or memory, Result is success, failed or reverted, and Reason is the kind of harm.
+	// Resource is cpu or memory. Result is success, failed or reverted. Reason is the kind of regression.
 	Resource, Result, Reason string
-	// Raise is what became of a raise before an OOM kill; empty: it is none.
+	// Raise is the result of a raise before an OOM kill; empty: not a raise.
 	Raise string
-	// Took is the time from the decision until the pod was seen to have its size; 0: this is no duration.
+	// Took is the time from the decision until the pod was verified to have its size; 0: not a duration.
 	Took time.Duration
 }
 
-// tookOf returns how long a resize took that has just been verified, as at most one Count. It returns nil
-// where the record has no verification or where the clock went backwards.
+// tookOf returns the duration of a resize that was just verified, as at most one Count; nil: the record was not
+// verified, or the clock went backwards.
 func tookOf(record v1alpha1.ResizeRecord) []Count {
 	if record.VerifiedOnce == nil || !record.VerifiedOnce.After(record.WrittenAt.Time) {
 		return nil
@@ -154,8 +150,8 @@ func tookOf(record v1alpha1.ResizeRecord) []Count {
 	return []Count{{Took: record.VerifiedOnce.Sub(record.WrittenAt.Time)}}
 }
 
-// endOf returns how the end of a record is counted; empty: it is not counted here. A revert for harm is
-// counted when it begins (watcher.harmed), and the end of what a person took back is no failure.
+// endOf returns the result under which the end of a record is counted; empty: not counted here. A revert after a
+// regression is counted when it begins (watcher.harmed). The end of an undo is not a failure.
 func endOf(record v1alpha1.ResizeRecord, action lifecycle.Action) string {
 	actuation := record.Reason == resize.ReasonActuation
 	switch {
@@ -171,8 +167,8 @@ func endOf(record v1alpha1.ResizeRecord, action lifecycle.Action) string {
 	return countFailed
 }
 
-// countsOf returns one Count for each resource that a record moved, one for a raise before an OOM kill or its way back, and
-// one for the harm where reason is not empty. The order is not fixed, as it comes from a map; counters do not depend on it.
+// countsOf returns one Count per changed resource, sorted, one for a raise before an OOM kill or its restore, and one
+// for the regression if reason is not empty.
 func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []Count {
 	moved := map[string]bool{}
 	for _, row := range lifecycle.HistoryRows("", record, lifecycle.ResultSuccess, "", record.WrittenAt.Time) {
@@ -193,8 +189,8 @@ func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []Coun
 	return out
 }
 
-// raiseOf returns how a result is counted of a raise before an OOM kill; empty: the record is no raise and no way back, or
-// a way back that failed, after which the container keeps what it has.
+// raiseOf returns the result under which a raise before an OOM kill is counted. It is empty if the record is neither
+// a raise nor its restore, and for a restore that failed: the container then keeps the raise.
 func raiseOf(result string, record v1alpha1.ResizeRecord) string {
 	switch {
 	case record.Reason == resize.ReasonClimb && result == countSuccess:
@@ -207,7 +203,7 @@ func raiseOf(result string, record v1alpha1.ResizeRecord) string {
 	return ""
 }
 
-// Results of attune_resize_total, and of attune_memory_raises_total.
+// Values of the label result of attune_resize_total and attune_memory_raises_total.
 const (
 	countRaised    = "raised"
 	countGivenBack = "given_back"

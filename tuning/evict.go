@@ -14,20 +14,20 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// evictor decides which pods are evicted: those whose node refuses a resize (resizeMethod
-// InPlaceOrRecreate), and those for which their node has no room (strategy Node). One pod of a workload is
-// evicted at a time. The rules about who may be evicted are in lifecycle.MayEvict, for both causes.
+// evictor decides which pods to evict: pods whose node refuses a resize (resizeMethod InPlaceOrRecreate), and pods
+// for which their node has no room (strategy Node). It evicts one pod of a workload at a time. lifecycle.MayEvict has
+// the rules for both cases.
 type evictor struct {
 	*pass
-	// gates supplies the input of the gates, and knows the pod that this pass already moves.
+	// gates supplies the input of the gates, and the pod that this reconcile already moves.
 	gates *gates
-	// closing ends the record of a pod that is not evicted after all.
+	// closing ends the record of a pod that is not evicted.
 	closing *closing
 }
 
-// mayEvict asks lifecycle.MayEvict about a pod whose node refuses a plan; nil: it may be evicted. Where the
-// answer depends on the cluster's nodes and they are not listed yet, it adds them to Unknowns: the
-// decision is then not carried out but made again with the list.
+// mayEvict calls lifecycle.MayEvict for a pod whose node refuses a plan; nil: it may be evicted. If the answer
+// depends on the cluster's nodes and they are not listed yet, it adds them to Unknowns. Decide then runs again with
+// the list.
 func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.view.Workload == nil || d.view.Workload.Deleting {
 		return resize.Refuse(resize.ReasonNoController, "the workload is gone, and nothing would take the pod's place")
@@ -42,10 +42,9 @@ func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	return refusal
 }
 
-// eviction builds what lifecycle.MayEvict looks at beside the pod. Records has the open records of this pass
-// and the stored ones: a record that this pass has just closed still means that its pod was changed a
-// moment ago. The capacity of the first slice is cut, so that append copies and does not write into the
-// status.
+// eviction builds the input of lifecycle.MayEvict. Records has the records of this reconcile and the stored ones: a
+// record that was just closed still means that its pod was changed a moment ago. The capacity of the first slice is
+// cut, so that append copies and does not write into the status.
 func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	of := d.view.owner()
 	e := lifecycle.Eviction{
@@ -59,9 +58,9 @@ func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	return e
 }
 
-// notEvictable returns why a pod is not evicted whose node has no room for a plan, or nil where it may be.
-// Also with nil the resize is sent to the node first, since only the kubelet's answer is certain. At most
-// one pod of a workload is in this state.
+// notEvictable returns why a pod whose node has no room for a plan is not evicted; nil: it may be evicted. Even then
+// the resize is sent to the node first, because only the kubelet's answer is certain. At most one pod of a workload
+// is in this state.
 func (d *evictor) notEvictable(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.gates.moving != "" && d.gates.moving != pod.UID {
 		return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "another pod of the workload may have to go first", Transient: true}
@@ -74,9 +73,9 @@ func (d *evictor) notEvictable(pod *corev1.Pod, plan resize.Plan) *resize.Refusa
 	return d.mayEvict(pod, plan)
 }
 
-// tryElsewhere passes a refused plan through the gates once more, with eviction as the last resort. It
-// changes nothing unless the policy allows that and the node can never hold the plan (NodeCapacity) or has
-// no room for it (NoRoom). It returns the plan with nil, or the plan with the refusal that is to be shown.
+// tryElsewhere passes a refused plan through the gates again, with eviction as the last resort. It applies only if
+// the policy allows that and the node can never hold the plan (NodeCapacity) or has no room for it (NoRoom). It
+// returns the admitted plan and nil, or the plan and the refusal to report.
 func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
 	recreates := d.view.Policy.Settings.Resize.Method == v1alpha1.ResizeInPlaceOrRecreate
 	if !recreates || refusal.Reason != resize.ReasonNodeCapacity && refusal.Reason != resize.ReasonNoRoom {
@@ -97,11 +96,11 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 	return plan, refusal
 }
 
-// evict decides about a pod whose node has refused its resize, and which is back at its old size. If the
-// pod must stay for good, the record is closed as withdrawn.
+// evict decides about a pod whose node has refused its resize, and which has its old size again. If the pod must stay
+// permanently, the record is closed as withdrawn.
 func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
 	stays := d.mayEvict(pod, lifecycle.WholePlan(pod, record))
-	if climb.Raised(d.out.Status.Tries, pod, record, d.view.Now) { // its successor would be born without the raise
+	if climb.Raised(d.out.Status.Tries, pod, record, d.view.Now) { // its successor would be created without the raise
 		stays = resize.Refuse(resize.ReasonClimb, "its memory was to be raised before an OOM kill, which moves no pod")
 	}
 	d.evictUnless(stays, pod, record, next, func() {
@@ -111,8 +110,8 @@ func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, act
 	})
 }
 
-// evictUnless asks for a pod's eviction if stays is nil. A transient reason keeps the record, so that the
-// next pass decides again; a permanent one calls giveUp, which closes the record.
+// evictUnless evicts a pod if stays is nil. A transient reason keeps the record, so that the next reconcile decides
+// again. A permanent one calls giveUp, which closes the record.
 func (d *evictor) evictUnless(stays *resize.Refusal, pod *corev1.Pod, record, next v1alpha1.ResizeRecord, giveUp func()) {
 	switch {
 	case stays == nil:
@@ -127,17 +126,17 @@ func (d *evictor) evictUnless(stays *resize.Refusal, pod *corev1.Pod, record, ne
 	}
 }
 
-// denied adds the refusal of an eviction that was denied before (for example by a PodDisruptionBudget), so
-// that the condition ResizeBlocked explains why the pod is still there.
+// denied adds the refusal of an earlier eviction, for example by a PodDisruptionBudget, so that the condition
+// ResizeBlocked explains why the pod still exists.
 func (d *evictor) denied(pod *corev1.Pod, record v1alpha1.ResizeRecord) {
 	if refusal := lifecycle.Denied(record); pod != nil && refusal != nil {
 		d.refused.add(pod, refusal)
 	}
 }
 
-// evictForRoom begins the evictions of pods that do not fit on their nodes beside the others (strategy
-// Node), one of the workload at a time. The record is stored first, and the next pass, a second later,
-// asks for the eviction: after a crash between the two the record shows that the pod was meant to go.
+// evictForRoom begins evictions of pods that do not fit on their nodes (strategy Node), one of the workload at a
+// time. The record is stored first; the next reconcile, a second later, evicts the pod. After a crash between the
+// two, the record shows that the pod was to be evicted.
 func (d *evictor) evictForRoom() {
 	if !d.view.ByNode() {
 		return
@@ -160,8 +159,8 @@ func (d *evictor) evictForRoom() {
 	}
 }
 
-// notEvictableNow returns why a pod that its node wants to go is not evicted now, or nil. RecordsFull is part of
-// it, because an eviction needs a record.
+// notEvictableNow returns why a pod that its node wants to evict is not evicted now; nil: it may be evicted.
+// RecordsFull is part of it, because an eviction needs a record.
 func (d *evictor) notEvictableNow(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if refusal := cmp.Or(d.notWanted(pod), d.blocked(pod), resize.RecordsFull(pod, plan, d.gates.input(pod))); refusal != nil {
 		return refusal
@@ -169,9 +168,9 @@ func (d *evictor) notEvictableNow(pod *corev1.Pod, plan resize.Plan) *resize.Ref
 	return d.notEvictable(pod, plan)
 }
 
-// notWanted returns a refusal where no node wants the pod to go any more, and a transient one where the
-// node loop has published no grant since the operator started. Grants are only in memory, so that after a
-// restart an old record alone never evicts a pod.
+// notWanted returns a refusal if the node loop no longer wants to evict the pod, and a transient one if the node loop
+// has published no grant since the operator started. Grants exist only in memory. So after a restart, a stored record
+// alone never evicts a pod.
 func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
 	granted, known := d.view.Grants[pod.UID]
 	switch {
@@ -185,17 +184,17 @@ func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
 	return nil
 }
 
-// neverEvictable returns why the pod may not be evicted until a person changes something, or nil. The node
-// loop then chooses another pod instead of waiting for this one.
+// neverEvictable returns why the pod cannot be evicted until a user changes something; nil: it can. The node loop
+// then chooses another pod instead of waiting for this one.
 func (d *evictor) neverEvictable(pod *corev1.Pod) *resize.Refusal {
 	if !d.view.Policy.Settings.Resize.NodeEviction {
-		return nil // its ranking is Never
+		return nil // the pod's ranking is Never
 	}
 	return lifecycle.Stays(pod, d.eviction(lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed)))
 }
 
-// finishEviction asks for the eviction of a pod that is to go for room. If the pod fits again, or must
-// stay, the record is closed without a result: nothing has happened to the pod.
+// finishEviction evicts a pod that does not fit on its node. If the pod fits again, or must stay, the record is
+// closed without a result, because the pod is unchanged.
 func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
 	stays := cmp.Or(d.notWanted(pod), d.blocked(pod))
 	if stays == nil {
@@ -207,9 +206,9 @@ func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRe
 	})
 }
 
-// hold reports to the node loop which pods may not be changed now, and which may not be evicted. A reason
-// that does not pass by itself, such as a pause, also makes a pod not evictable: no neighbour should wait
-// for the end of a pause.
+// hold reports to the node loop which pods must not be changed now, and which must not be evicted. A reason that does
+// not pass by itself, such as a pause, also makes a pod not evictable: no other pod should wait for the end of a
+// pause.
 func (d *evictor) hold() {
 	if !d.view.ByNode() {
 		return
@@ -233,8 +232,8 @@ func (d *evictor) hold() {
 	}
 }
 
-// blocked returns why a pod is left as it is, or nil. Records of pods that leave for want of room are not
-// counted: they would otherwise block their own eviction.
+// blocked returns why a pod must not be changed; nil: it may be. Records of pods that are evicted for lack of room
+// are ignored, because they would block their own eviction.
 func (d *evictor) blocked(pod *corev1.Pod) *resize.Refusal {
 	world := d.gates.input(pod)
 	world.Status.Records = lifecycle.WithoutLeaving(world.Status.Records)

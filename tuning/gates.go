@@ -10,23 +10,23 @@ import (
 	"attune.io/attune/resize"
 )
 
-// gates builds the input of the gates of package resize, and keeps what this pass has given away already.
-// Without that, two pods of one pass would both get the last free room of a node or of a quota.
+// gates builds the input of the gates of package resize, and tracks the room that this reconcile has already
+// assigned. Without that, two pods of one reconcile would both get the last free room of a node or of a quota.
 type gates struct {
 	*pass
-	// moving is the pod that is resized although its node seems to have no room; empty: none.
+	// moving is the pod that is resized although its node seems to have no room; empty: no such pod.
 	moving types.UID
-	// reserved is what the resizes that begin in this pass take of the namespace's quotas, reservedOn what
-	// they take of each node: millicores and bytes.
+	// reserved is the growth of this reconcile's resizes in the namespace's quotas, reservedOn their growth per node,
+	// in millicores and bytes.
 	reserved   recommender.Size
 	reservedOn map[string]recommender.Size
-	// other is the size of the object without its records in bytes; 0: not computed yet.
+	// other is the size of the object without its records, in bytes; 0: not computed yet.
 	other int
-	// ready is the number of ready pods, nil before it is asked for.
+	// ready is the number of ready pods; nil: not counted yet.
 	ready *int
 }
 
-// admit passes a plan through the gates, unless planning it was refused already.
+// admit passes a plan through the gates, unless planning was already refused.
 func (d *gates) admit(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
 	if refusal != nil {
 		return plan, refusal
@@ -34,8 +34,8 @@ func (d *gates) admit(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal
 	return resize.Admit(pod, plan, d.input(pod))
 }
 
-// input builds what the gates look at for one pod. It contains the status as decided so far and the
-// reservations of this pass, so that it has to be built anew for each pod.
+// input builds the input of the gates for one pod. It contains the status decided so far and the reservations of this
+// reconcile, so it must be built again for each pod.
 func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 	node, namespace := pod.Spec.NodeName, d.view.Namespace
 	return resize.GateInput{
@@ -56,7 +56,7 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 	}
 }
 
-// workload is what the gates look at of the workload itself.
+// workload builds the workload's part of the input.
 func (d *gates) workload() resize.WorkloadInput {
 	of := d.view.owner()
 	in := resize.WorkloadInput{
@@ -70,8 +70,8 @@ func (d *gates) workload() resize.WorkloadInput {
 	return in
 }
 
-// facts returns what is known of a node, with the lessons of this pass. The loop adds the lessons to its
-// own memory only after the pass.
+// facts returns the known limitations of a node, including the lessons of this reconcile. The loop adds those to its
+// own memory only afterwards.
 func (d *gates) facts(node string) resize.NodeFacts {
 	facts := d.view.Nodes[node].Facts
 	for _, l := range d.out.Lessons {
@@ -82,8 +82,8 @@ func (d *gates) facts(node string) resize.NodeFacts {
 	return facts
 }
 
-// reserve notes what a plan of this pass takes of quotas and of its node. Only growth is counted: room
-// that a lowered pod frees is not there before its kubelet has carried the change out.
+// reserve stores what a plan of this reconcile takes from quotas and from its node. Only growth counts: the room of a
+// lowered pod is not free before its kubelet has carried out the resize.
 func (d *gates) reserve(pod *corev1.Pod, plan resize.Plan) {
 	d.reserved = podview.Sum(d.reserved, resize.GrowthOf(pod, plan))
 	var grows recommender.Size
@@ -96,8 +96,8 @@ func (d *gates) reserve(pod *corev1.Pod, plan resize.Plan) {
 	d.reservedOn[pod.Spec.NodeName] = podview.Sum(d.reservedOn[pod.Spec.NodeName], grows)
 }
 
-// readyPods counts the ready pods of the workload that are not being deleted. It counts once in a pass:
-// the gates ask for each pod, and a workload may have thousands.
+// readyPods counts the workload's ready pods that are not being deleted. It counts once per reconcile, because the
+// gates ask for each pod, and a workload may have thousands.
 func (d *gates) readyPods() int {
 	if d.ready != nil {
 		return *d.ready
@@ -112,9 +112,9 @@ func (d *gates) readyPods() int {
 	return n
 }
 
-// otherBytes estimates the size of the object without its open records, in bytes. It is a rough estimate:
-// records must never make the object too large for the API server (etcd refuses objects above about 1.5
-// MiB), because then the end of a record could not be stored either. It is computed once in a pass.
+// otherBytes estimates the size of the object without its records, in bytes, once per reconcile. Records must not
+// make the object too large for the API server (etcd refuses objects above about 1.5 MiB). Otherwise the end of a
+// record could not be stored either.
 func (d *gates) otherBytes() int {
 	if d.other == 0 {
 		status := d.out.Status
@@ -124,14 +124,14 @@ func (d *gates) otherBytes() int {
 	return d.other
 }
 
-// capabilities returns what the pod's node can do, with what this pass has learned.
+// capabilities returns the capabilities of the pod's node, including what this reconcile has learned.
 func (d *gates) capabilities(pod *corev1.Pod) resize.Capabilities {
 	return d.view.capabilitiesOn(pod.Spec.NodeName).With(d.facts(pod.Spec.NodeName))
 }
 
-// withinReach returns as much of a revert as the API server accepts, and what is in the way of the rest
-// (nil: nothing). A LimitRange or a quota may have changed since the resize. Part of a revert is better
-// than none: the memory limit that kills a container is often the part that can be given back.
+// withinReach returns the part of a revert that the API server accepts, and what blocks the rest (nil: nothing). A
+// LimitRange or a quota may have changed since the resize. A partial revert is better than no revert: often the
+// memory limit that kills a container can be restored.
 func (d *gates) withinReach(pod *corev1.Pod, plan resize.Plan) (resize.Plan, *resize.Refusal) {
 	return resize.WithinReach(pod, plan, resize.GateInput{
 		Now:       d.view.Now,
@@ -140,6 +140,6 @@ func (d *gates) withinReach(pod *corev1.Pod, plan resize.Plan) (resize.Plan, *re
 	})
 }
 
-// Estimates in bytes for what the in-memory copy does not have: the object's name and versions, and the
+// Estimates in bytes for parts that the in-memory copy lacks: the object's name and versions, and the explanation
 // steps of one container.
 const metadataBytes, stepsOfOne = 1 << 10, 2600

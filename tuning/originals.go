@@ -15,11 +15,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// rememberOriginals notes what the running pods of each template had before attune (status.originals), in at most
-// v1alpha1.MaxOriginals entries. Undo and the judgement of seeds depend on it. Its result for unchanged pods
-// is the same in every pass: a generation that a live pod belongs to is never dropped for another one, and
-// where the list is full of such generations, no more are noted. Otherwise two generations would replace
-// each other in turns, with one write for each pass.
+// rememberOriginals stores the original resources of the running pods of each template (status.originals), in at most
+// v1alpha1.MaxOriginals entries. Undo and the assessment of seeds depend on it. For unchanged pods the result is the
+// same in every reconcile: a generation with live pods is never dropped, and a list full of such generations takes no
+// more. Otherwise two generations would replace each other in turns, with one write per reconcile.
 func (d *pass) rememberOriginals() {
 	live := d.view.Live()
 	for _, pod := range live {
@@ -38,9 +37,9 @@ func (d *pass) rememberOriginals() {
 	}
 }
 
-// originalsKnown reports whether the generation of a pod is noted already and its controller names generations (a
-// hash label): all pods of such a generation were born alike. For other controllers the hash covers what
-// the pod runs, which may stay the same while a person changes sizes.
+// originalsKnown reports whether the generation of a pod is already stored and its controller names generations (a
+// hash label), so that all its pods were created alike. For other controllers the hash covers the program, which may
+// stay the same while a user changes resources.
 func (d *pass) originalsKnown(pod *corev1.Pod) bool {
 	hash := podview.TemplateHash(pod)
 	return podview.GenerationNamed(pod) && slices.ContainsFunc(d.out.Status.Originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
@@ -53,8 +52,8 @@ func sameOriginals(o v1alpha1.Originals, pod *corev1.Pod, sizes []v1alpha1.Conta
 	})
 }
 
-// dropOriginals makes room in the full list: it removes the oldest generation that no live pod belongs to; false:
-// there is none, and nothing is removed.
+// dropOriginals makes room in the full list: it removes the oldest generation without live pods. false: every
+// generation has live pods, and nothing is removed.
 func (d *pass) dropOriginals(live []*corev1.Pod) bool {
 	hashes := map[string]bool{}
 	for _, pod := range live {
@@ -68,8 +67,8 @@ func (d *pass) dropOriginals(live []*corev1.Pod) bool {
 	return true
 }
 
-// originalsOf returns the sizes that the pod's containers had before attune, by container name; empty: they are not
-// known. If several entries have the pod's generation, the newest counts.
+// originalsOf returns the original resources of the pod's containers by name; empty: not known. If several entries
+// have the pod's generation, the newest counts.
 func (d *pass) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
 	out := map[string]recommender.Size{}
 	hash := podview.TemplateHash(pod)
@@ -81,11 +80,11 @@ func (d *pass) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
 	return out
 }
 
-// deriveOriginals derives what a pod's containers had before attune: the pod's own spec where nothing has changed
-// it, and the template where the pod was seeded or resized (a generation above 1). nil: it is not certain
-// which template the pod was made from, and a wrong original would be restored by an undo.
+// deriveOriginals derives the original resources of a pod's containers: from the pod's own spec if nothing has
+// changed it, and from the template if the pod was seeded or resized (a generation above 1). nil: it is not certain
+// which template created the pod, and an undo would restore wrong resources.
 func (v *View) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
-	// Users of the namespace can write the annotation, so that a claim is only believed where agrees accepts it.
+	// Users of the namespace can write the annotation, so a claim counts only if agrees accepts it.
 	claims := podview.SizesOf(ptr.Deref(seededOf(pod), v1alpha1.Seeded{}).Original)
 	var out []v1alpha1.ContainerResources
 	for _, c := range podview.Read(pod) {
@@ -106,10 +105,10 @@ func (v *View) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	return out
 }
 
-// deriveOriginal returns the original size of one container that has another size now; false: it is not
-// known. A claim of the annotation (claimed: it has one) is believed where it agrees with the template. Where it
-// does not agree, and during a rollout, the pod may belong to another template. A seeded pod younger than
-// cacheLag may too: the cache may not show its new template yet.
+// deriveOriginal returns the original size of one container that has another size now; false: not known. A claim of
+// the annotation (claimed: it has one) counts if it agrees with the template. If it does not agree, or during a
+// rollout, another template may have created the pod. That also holds for a seeded pod younger than cacheLag: the
+// cache may not show its new template yet.
 func (v *View) deriveOriginal(pod *corev1.Pod, claim recommender.Size, claimed bool, template, has recommender.Size) (recommender.Size, bool) {
 	if claimed && agrees(claim, template) {
 		return claim, true
@@ -120,11 +119,11 @@ func (v *View) deriveOriginal(pod *corev1.Pod, claim recommender.Size, claimed b
 	return asBorn(template, has), true
 }
 
-// cacheLag is longer than the cache shows a workload later than the first pods of its new template.
+// cacheLag is longer than the delay after which the cache shows the template of a workload's new pods.
 const cacheLag = time.Minute
 
-// newestTemplate reports whether the pod was made from the template that the workload has now. During a
-// rollout this is never certain.
+// newestTemplate reports whether the workload's current template created the pod. During a rollout this is never
+// certain.
 func (v *View) newestTemplate(pod *corev1.Pod) bool {
 	if v.owner().Rollout.InProgress {
 		return false
@@ -132,9 +131,8 @@ func (v *View) newestTemplate(pod *corev1.Pod) bool {
 	return podview.GenerationNamed(pod) || podview.SameProgram(pod, &v.Workload.Template.Spec)
 }
 
-// asBorn returns the size of a container as its template creates it. A request that is missing beside a
-// limit equals the limit, as the API server defaults it. A resource that the template does not mention has
-// what the pod has: a LimitRange has set it.
+// asBorn returns the size with which the template creates a container. A missing request equals the limit, as the API
+// server defaults it. A resource that the template does not set has the pod's value, which a LimitRange has set.
 func asBorn(template, has recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		if template[r].Request == 0 {
@@ -147,9 +145,8 @@ func asBorn(template, has recommender.Size) recommender.Size {
 	return template
 }
 
-// seededOf decodes the seed annotation of a pod; nil: it has none, or it cannot be read.
-// workload.UnmarshalBounded refuses quantities that would take minutes to parse, because users can write the
-// annotation.
+// seededOf decodes the seed annotation of a pod; nil: the annotation is not set or cannot be read. Users can write
+// the annotation, so workload.UnmarshalBounded refuses quantities that would take minutes to parse.
 func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
 	raw, ok := pod.Annotations[v1alpha1.SeededAnnotation]
 	if !ok {
@@ -162,7 +159,7 @@ func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
 	return seeded
 }
 
-// seededBy is seededOf for a pod that admission sized by the recommendation of this view; nil for any other.
+// seededBy is seededOf for a pod that admission sized by the recommendation of this view; nil for other pods.
 func (v *View) seededBy(pod *corev1.Pod) *v1alpha1.Seeded {
 	if seeded := seededOf(pod); seeded != nil && seeded.Recommendation == v.Rec.Name {
 		return seeded
@@ -170,8 +167,8 @@ func (v *View) seededBy(pod *corev1.Pod) *v1alpha1.Seeded {
 	return nil
 }
 
-// agrees reports whether a claimed size has everything that the template sets. What the template leaves
-// open may come from a LimitRange and is not compared.
+// agrees reports whether a claimed size has everything that the template sets. Values that the template does not set
+// may come from a LimitRange and are not compared.
 func agrees(claimed, template recommender.Size) bool {
 	return podview.Fill(template, claimed) == claimed
 }

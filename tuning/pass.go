@@ -1,23 +1,22 @@
-// Package tuning decides one pass over one workload: which open resizes go one step further, which new
-// resizes begin, which pods are evicted, and what the status of the AttuneRecommendation says afterwards.
+// Package tuning decides one reconcile of one workload: how open resizes continue, which new resizes begin, which
+// pods are evicted, and the resulting status of the AttuneRecommendation.
 //
-// The flow of data has one direction:
-//  1. The workload loop (controller/workload) fills a View: the recommendation, the pods, their nodes, the
-//     policy, quotas.
+// The data flows in one direction:
+//  1. The workload loop (controller/workload) fills a View: the recommendation, the pods, their nodes, the policy,
+//     quotas.
 //  2. Decide(View) returns a Decision. It is a pure function: no client, no clock, no global variable.
-//  3. Where the Decision has Unknowns, the loop reads them, adds them to the View and calls Decide again.
-//  4. The loop stores Decision.Status, then sends Decision.Writes, then calls Answer with what the API
-//     server returned.
+//  3. If the Decision has Unknowns, the loop reads them, adds them to the View and calls Decide again.
+//  4. The loop stores Decision.Status, then sends Decision.Writes, then calls Answer with the API server's answers.
 //
-// The order of step 4 is the safety of the whole: a process that stops between the two leaves a stored
-// record, and the next process finishes or takes back what that record describes.
+// The order of step 4 makes a crash safe: a process that stops between the two leaves a stored record, and the next
+// process finishes or reverts the resize that the record describes.
 //
-// The package never calls the API server, never reads the time, and never changes the View that it is
-// given. What it does not decide itself: whether a single resize is allowed (resize, the gates), what a
-// pod shows of a record (lifecycle.Next) and whether a resize did harm (resize/harm).
+// The package never calls the API server, never reads the time, and never changes its View. Other packages decide
+// whether a single resize is allowed (the gates of resize), how a record continues (lifecycle.Next) and whether a
+// resize caused a regression (resize/harm).
 //
-// Start reading with View (view.go) and Decision (decision.go), then decide in this file, then watcher
-// (watch.go) for what is open and starter (start.go) for what is new.
+// Start reading with View (view.go) and Decision (decision.go), then decide in this file, then watcher (watch.go) for
+// open resizes and starter (start.go) for new ones.
 package tuning
 
 import (
@@ -36,31 +35,28 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// Decide is one pass over a workload as a pure function: the same View gives the same Decision, but for
-// the order of Decision.Counts. What is open comes first, in the order of the records; only then something
-// new begins. No step looks at what a later one decides.
+// Decide decides one reconcile of a workload as a pure function: the same View gives the same Decision. Open records
+// come first, in their order; only then new resizes begin. No step reads the result of a later one.
 //
-// There is no error: what could not be read is part of the View (LookedView.Unread) and becomes a refusal.
-// v.Rec must not be nil; v.Workload may be nil. The status in the Decision is a deep copy, so that the
-// caller can compare it with the one that was read.
+// It returns no error: data that could not be read is part of the View (LookedView.Unread) and becomes a refusal.
+// v.Rec must not be nil; v.Workload may be nil. The status in the Decision is a deep copy, so that the caller can
+// compare it with the stored one.
 func Decide(v View) Decision {
 	d := newDeciders(v)
 	d.decide()
 	return d.out
 }
 
-// decide runs the deciders. The order is knowledge:
-//  1. notAhead comes first: every later step subtracts stored times from Now, and a time in the future
-//     would stretch each deadline.
-//  2. learn comes before advance and begin, so that a size below a floor that this pass has just learned is
-//     not planned.
-//  3. rememberOriginals comes before anything is resized: afterwards the pod no longer shows its first
-//     size.
-//  4. advance comes before begin: a record that closes makes room for a new one, and harm raises the
-//     backoff that begin waits for.
-//  5. restore comes before all else that begins, in each part of a pass: it waits for no usage source and for none of
-//     what stops attune. The same goes for pods that fit no node with what admission gave them.
-//  6. summarise comes last, as it reads the records, the refusals and the tries of all others.
+// decide runs the deciders. The order matters:
+//  1. notAhead comes first: every later step subtracts stored times from Now, and a time in the future would extend
+//     each deadline.
+//  2. learn comes before advance and begin, so that no plan is below a floor that this reconcile has just learned.
+//  3. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
+//  4. advance comes before begin: a closed record makes room for a new one, and a regression extends the backoff
+//     that begin waits for.
+//  5. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
+//     source, and reasons that stop attune do not stop them.
+//  6. summarise comes last, because it reads the records, refusals and tries of all other steps.
 func (d deciders) decide() {
 	d.notAhead()
 	d.goneOrNot()
@@ -92,8 +88,8 @@ func (d deciders) decide() {
 	d.out.Topics = d.refused.topics
 }
 
-// deciders are the parts of one pass, and report its result. They share its view and its decision. A decider may call those that
-// it names as fields, never the other way round, so that the calls form no cycle.
+// deciders are the parts of one reconcile. They share its view and its decision. A decider calls only deciders in its
+// own fields, so the calls form no cycle.
 type deciders struct {
 	*pass
 	reverter *reverter
@@ -102,9 +98,8 @@ type deciders struct {
 	starter  *starter
 }
 
-// newDeciders connects the deciders of one pass. All of them point to one pass, so that each sees at once
-// what the others have decided. The deciders form no cycle: a decider gets only those that are built
-// before it.
+// newDeciders connects the deciders of one reconcile. All of them point to one pass, so that each sees at once what
+// the others have decided. Each decider gets only deciders that were built before it.
 func newDeciders(v View) deciders {
 	p := &pass{view: v}
 	p.out.Status = *v.Rec.Status.DeepCopy()
@@ -120,9 +115,9 @@ func newDeciders(v View) deciders {
 	}
 }
 
-// beginOrUndo begins what is new, or puts pods back to their originals where an undo is asked for. It
-// returns why pods are not resized, or nil. An undo excludes all new resizes: one would take a pod away
-// from the size that the person asked for.
+// beginOrUndo begins new resizes, or restores the original resources if a user asked for an undo. It returns why pods
+// are not resized, or nil. An undo excludes all new resizes, because one would change the size that the user asked
+// for.
 func (d deciders) beginOrUndo() *resize.Refusal {
 	if d.view.Begin.Closed != nil && d.view.sizesPods() {
 		return d.view.Begin.Closed
@@ -133,26 +128,28 @@ func (d deciders) beginOrUndo() *resize.Refusal {
 	return d.starter.begin()
 }
 
-// pass is what the deciders of one pass share: what they see, what they decide, and why pods are not resized;
-// and all steps that keep nothing of their own.
+// pass is the state that the deciders of one reconcile share: the view, the decision, and the reasons why pods are
+// not resized. Its methods are the steps without state of their own.
 type pass struct {
 	// view is the input. No decider changes it.
 	view View
 	// out is the Decision so far. out.Status begins as a copy of the stored status.
 	out Decision
-	// refused are the refusals of this pass, counted by reason; they become the condition ResizeBlocked.
+	// refused are the refusals of this reconcile, counted by reason. They become the condition ResizeBlocked.
 	refused refusals
-	// crashed are the pods that crash since their birth. judgeBirths fills it; starter.restoreBirths reads it.
+	// crashed are the pods in a crash loop since they were created. judgeBirths fills it; starter.restoreBirths reads
+	// it.
 	crashed []crash
-	// unscheduled are pods that fit no node, or none now, with what admission gave them. judgeAdmission fills it;
-	// starter.restoreUnscheduled reads it.
+	// unscheduled are pods that fit no node with their admission resources, or no node has room now. judgeAdmission
+	// fills it; starter.restoreUnscheduled reads it.
 	unscheduled []*corev1.Pod
-	// below are sentences about pods that were killed below their originals and do not have them back yet.
+	// below has one sentence for each pod that was killed below its original resources and does not have them again
+	// yet.
 	below []string
 }
 
-// notAhead treats a stored time that is later than Now as Now. Another replica with a fast clock may have
-// written it: without this step a watch or a cooldown would last longer by the difference of the clocks.
+// notAhead treats a stored time later than Now as Now. Another replica with a fast clock may have written it.
+// Otherwise an observation period or a cooldown would last longer by the difference of the clocks.
 func (d *pass) notAhead() {
 	for i, record := range d.out.Status.Records {
 		d.out.Status.Records[i] = lifecycle.InOurTime(record, d.view.Now)
@@ -170,26 +167,25 @@ func (d *pass) notAhead() {
 	d.out.Status.Tries = resize.TriesInOurTime(d.out.Status.Tries, d.view.Now)
 }
 
-// tooLarge reports whether a pod has more containers than are sized (policy.MostContainers), or containers
-// that the cache does not keep, and has no open record. Users of the namespace can add such pods to a
-// workload; what the status stores of the workload must not grow with them. A pod with an open record is
-// never left out, because the record has to be finished.
+// tooLarge reports whether a pod without a record has more containers than policy.MostContainers, or containers that
+// the cache does not keep. Users of the namespace can add such pods to a workload, and they must not make its status
+// grow. A pod with a record is never skipped, because the record has to be finished.
 func (d *pass) tooLarge(pod *corev1.Pod) bool {
 	return (policy.TooManyContainers(&pod.Spec) || workload.Incomplete(pod.Annotations)) && !hasRecord(d.out.Status.Records, pod)
 }
 
-// hasRecord reports whether a pod has an open record. A pod has at most one: a second resize begins only
-// after the first is closed.
+// hasRecord reports whether a pod has a record. A pod has at most one: a second resize begins only after the first is
+// closed.
 func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {
 	return recordAt(records, pod) >= 0
 }
 
-// tell adds an event about the workload as a whole. The texts of events are read in kubectl describe: a component is
-// the subject, and what a person can do stands at the end. The recorder sends the same text about the same
-// object at most every 10 minutes (internal/event); an amount or a time in a text makes it another event.
+// tell adds an event about the workload. A component is the subject of the text, and the fix stands at the end. The
+// recorder sends the same text about the same object at most every 10 minutes (internal/event); an amount or a time
+// in the text makes it a different event.
 func (d *pass) tell(e event.Event) { d.out.Events = append(d.out.Events, Event{Event: e}) }
 
-// tellOf adds an event about the pod of a record; the pod itself may be gone.
+// tellOf adds an event about the pod of a record. The pod may be deleted.
 func (d *pass) tellOf(record v1alpha1.ResizeRecord, e event.Event) {
 	d.out.Events = append(d.out.Events, Event{Event: e, Pod: record.PodUID, Name: record.PodName})
 }
@@ -199,21 +195,19 @@ func (d *pass) tellOfPod(pod *corev1.Pod, e event.Event) {
 	d.out.Events = append(d.out.Events, Event{Event: e, Pod: pod.UID, Name: pod.Name})
 }
 
-// count adds the increments of a record's result. harm is the reason of a revert, empty for none.
+// count adds the increments of a record's result. harm is the kind of regression of a revert, otherwise empty.
 func (d *pass) count(result string, record v1alpha1.ResizeRecord, harm string) {
 	d.out.Counts = append(d.out.Counts, countsOf(result, record, harm)...)
 }
 
-// condition sets a condition. The time of its last transition changes only when its status changes
-// (meta.SetStatusCondition).
+// condition sets a condition. Its lastTransitionTime changes only with its status (meta.SetStatusCondition).
 func (d *pass) condition(c metav1.Condition) {
 	c.ObservedGeneration = d.view.Rec.Generation
 	meta.SetStatusCondition(&d.out.Status.Conditions, c)
 }
 
-// undoing returns the time of an undo that is asked for and not yet carried out; false: there is none. The
-// text of the time is compared with status.undoneAt, so that one annotation is carried out once, also
-// after a restart.
+// undoing returns the time of an undo that was requested and is not complete; false: no such undo. The text of the
+// time is compared with status.undoneAt, so that one annotation is carried out once, also after a restart.
 func (d *pass) undoing() (string, bool) {
 	at, asked, err := d.view.owner().Undo()
 	if !asked || err != nil {
@@ -223,6 +217,5 @@ func (d *pass) undoing() (string, bool) {
 	return text, text != d.out.Status.UndoneAt
 }
 
-// wake asks for another pass after a duration; 0 and less ask for nothing, and the shortest duration
-// counts.
+// wake asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
 func (d *pass) wake(after time.Duration) { d.out.Wake(after) }

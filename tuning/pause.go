@@ -12,35 +12,33 @@ import (
 	"attune.io/attune/resize"
 )
 
-// A workload is paused that another writer or another operator also resizes, or whose memory seems to leak
-// (status.paused). A pause by annotation or by policy is another thing (resize, the gates). During a pause nothing new
-// begins, and open records are finished.
+// attune pauses a workload by itself (status.paused) if another field manager or another operator also resizes its
+// pods, or if its memory seems to leak. A pause by annotation or by policy is separate (resize, the gates). During a
+// pause no new resize begins, and open records are finished.
 const (
-	// mostSupersessions is how many of attune's resizes another writer may overwrite before the workload
-	// is paused: attune never fights with another writer. The count starts again after supersededFor
-	// without one.
+	// mostSupersessions is how many of attune's resizes another field manager may overwrite before the workload is
+	// paused: attune never fights with another controller. The count starts again after supersededFor without one.
 	mostSupersessions = 2
 	supersededFor     = 7 * 24 * time.Hour
-	// pausedFor is how long that pause lasts unless a person ends it: long enough to find the other
-	// writer.
+	// pausedFor is how long that pause lasts unless a user ends it: long enough to find the other field manager.
 	pausedFor = 24 * time.Hour
-	// writtenLately is how long another writer's resize may pause a workload after it was made: each pod that
-	// changes is looked at within seconds, but for an operator that was away.
+	// writtenLately is how old another field manager's resize may be to pause a workload. A running operator sees
+	// each change within seconds, so an older resize happened while the operator was down.
 	writtenLately = time.Hour
 	// clocksDiffer is how far the API server's clock may be ahead of this one.
 	clocksDiffer = 5 * time.Minute
 )
 
-// supersede counts another writer's resize over ours, and pauses the workload after the second.
+// supersede counts another field manager's resize that replaced one of attune's.
 func (d *pass) supersede(record v1alpha1.ResizeRecord) {
 	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Another writer resized pod %s; attune leaves it alone", record.PodName))
 	d.superseded(fmt.Sprintf(
 		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
 
-// superseded counts one supersession, and pauses the workload after mostSupersessions. why begins the
-// sentence that the person reads. The count starts again after supersededFor without one. A workload that
-// is paused already keeps its first reason.
+// superseded counts one supersession, and pauses the workload after mostSupersessions. why begins the sentence that
+// the user reads. The count starts again after supersededFor without one. A workload that is already paused keeps its
+// reason.
 func (d *pass) superseded(why string) {
 	if last := d.out.Status.LastSuperseded; last != nil && d.view.Now.Sub(last.Time) > supersededFor {
 		d.out.Status.Supersessions = 0
@@ -53,22 +51,22 @@ func (d *pass) superseded(why string) {
 	d.pauseBecause(why)
 }
 
-// pauseBecause pauses the workload for pausedFor. why begins the sentence that the person reads.
+// pauseBecause pauses the workload for pausedFor. why begins the sentence that the user reads.
 func (d *pass) pauseBecause(why string) {
 	d.setPaused("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
 		why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339))
 }
 
-// setPaused pauses the workload from now on, and tells why.
+// setPaused pauses the workload from now on, and sends an event with the reason.
 func (d *pass) setPaused(format string, args ...any) {
 	d.out.Status.Paused = &v1alpha1.PausedState{Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(), Reason: fmt.Sprintf(format, args...)}
 	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
 }
 
-// pauseForOtherWriter pauses a workload whose pods another writer has just resized, whether attune had resized them or not: a
-// controller that sizes its own pods in place would undo each step, and a person who did it had a reason. The API server
-// notes who wrote (managedFields), so the pause has a name. Workloads that attune does not resize are left alone, and
-// what was written longer ago than writtenLately is accepted as it is.
+// pauseForOtherWriter pauses a workload if another field manager has just resized its pods, also if attune had not
+// resized them. A controller that resizes its own pods in place would undo each step, and a user who resized a pod
+// had a reason. managedFields names the field manager. Workloads that attune does not resize are skipped. A resize
+// older than writtenLately is accepted.
 func (d *pass) pauseForOtherWriter() {
 	if d.out.Status.Paused != nil || !d.view.resizesPods() || len(d.view.Rec.Spec.Containers) == 0 || d.view.Autoscalers.VPA() != "" {
 		return
@@ -89,8 +87,8 @@ func (d *pass) pauseForOtherWriter() {
 		by, pod, at.UTC().Format(time.RFC3339), v1alpha1.SkipAnnotation))
 }
 
-// lastWriter returns which pod another writer resized last, who it was, and when; the zero time: nobody did. A time that
-// is further ahead than clocks differ was not noted by the API server, and counts for nothing.
+// lastWriter returns the pod that another field manager resized last, the field manager and the time; zero: no such
+// resize. A time more than clocksDiffer ahead is ignored, because the API server did not set it.
 func (v *View) lastWriter() (pod, by string, at time.Time) {
 	for _, p := range v.Pods {
 		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(v.Now.Add(clocksDiffer)) {
@@ -100,7 +98,7 @@ func (v *View) lastWriter() (pod, by string, at time.Time) {
 	return pod, by, at
 }
 
-// seenWriters notes that nothing which was written up to now, or up to a time by the API server's clock, pauses the
+// seenWriters stores that resizes up to now, or up to a later time by the API server's clock, do not pause the
 // workload again.
 func (d *pass) seenWriters(at time.Time) {
 	if at.Before(d.view.Now) {
@@ -109,10 +107,10 @@ func (d *pass) seenWriters(at time.Time) {
 	d.out.Status.LastSuperseded = &metav1.Time{Time: at}
 }
 
-// takeOver notes which operator looks after the workload (status.operator). An operator that finds another
-// name there has either replaced that one or runs beside it. If both run, each writes its own name in turn
-// and undoes the other's work; the second change pauses the workload. While it is paused, neither begins
-// anything, and both go on taking back what does harm.
+// takeOver stores which operator manages the workload (status.operator). An operator that finds another name there
+// has either replaced that operator or runs at the same time. If both run, each writes its own name in turn and
+// undoes the other's work; the second change pauses the workload. While it is paused, neither begins a resize, and
+// both still revert regressions.
 func (d *pass) takeOver() {
 	before := d.out.Status.Operator
 	if d.view.Operator.Namespace == "" || before == d.view.Operator.Namespace || before != "" && d.out.Status.Paused != nil {
@@ -122,16 +120,17 @@ func (d *pass) takeOver() {
 	if before == "" {
 		return
 	}
-	// It is not put off: until it is stored, the two undo each other's work with each look. The second one pauses.
+	// Not delayed: until this is stored, both operators undo each other's work in every reconcile. The second change
+	// pauses.
 	d.out.Due = true
 	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s looks after this workload now; it was that in namespace %s",
 		d.view.Operator.Namespace, before))
 	d.superseded(fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, d.view.Operator.Namespace))
 }
 
-// endPause ends the loop's own pause: when the value of the annotation that kubectl attune resume writes
-// differs from that at the beginning of the pause, or after pausedFor (for a leak: when the try expires).
-// It also forgets the tries, so that the workload starts anew.
+// endPause ends a pause by attune itself: when kubectl attune resume has changed its annotation since the pause
+// began, or after pausedFor (for a leak: when the try expires). It also drops the tries, so that the workload starts
+// fresh.
 func (d *pass) endPause() {
 	if d.out.Status.Paused == nil {
 		return
@@ -150,9 +149,8 @@ func (d *pass) endPause() {
 	d.out.Status.Tries = resize.Forgiven(d.out.Status.Tries)
 }
 
-// pauseLeak pauses a workload whose memory was raised after OOM kills again and again. Each raise would
-// otherwise take more of the node until its neighbours are killed. Running pods stay as they are, and what
-// is open is finished.
+// pauseLeak pauses a workload whose memory was raised again and again after OOM kills. Otherwise each raise would
+// take more of the node until other pods are killed. Running pods keep their size, and open records are finished.
 func (d *pass) pauseLeak() {
 	leak := resize.Leaks(d.out.Status.Tries)
 	if leak == nil || d.out.Status.Paused != nil {

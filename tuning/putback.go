@@ -14,21 +14,20 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// reverter puts pods back to what they had before a resize, as far as the API server accepts it. A record
-// in the phase Reverting stays open until all of the old size is back or it is given up; it survives
-// restarts.
+// reverter restores the size that pods had before a resize, or the part of it that the API server accepts. A record
+// in phase Reverting stays open until the whole old size is restored or the revert is given up. It survives restarts.
 type reverter struct {
 	*pass
 	// gates supplies the node's capabilities and what LimitRanges and quotas leave.
 	gates *gates
 }
 
-// putBackAsFar sends what puts a pod back, as far as the API server accepts it; the record stays open
-// until all of it is back. false: nothing is within reach, so that nothing is sent; a change of what is in
-// the way wakes the workload. true with nothing to put back: the pod already has its old size.
+// putBackAsFar sends the part of a revert that the API server accepts. The record stays open until the whole old size
+// is restored. false: nothing can be restored now, so nothing is sent; a change of the blocking object triggers a
+// reconcile. true without a write: the pod already has its old size.
 //
-// before is the record as it was, record the one after this step. A pod that is already being put back is
-// read from the API server before its next patch.
+// before is the record as it was, record the one after this step. A pod whose revert is already in progress is read
+// from the API server before its next patch.
 func (d *reverter) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeRecord) (sends bool) {
 	plan, nothing := lifecycle.RevertPlan(pod, record, d.gates.capabilities(pod))
 	if nothing != nil {
@@ -49,7 +48,7 @@ func (d *reverter) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeR
 	return true
 }
 
-// canPutBack reports whether at least a part of a pod's prior size is within reach now.
+// canPutBack reports whether at least a part of a pod's prior size can be restored now.
 func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if pod == nil {
 		return false
@@ -62,9 +61,8 @@ func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) boo
 	return !plan.Empty()
 }
 
-// waitsToBePutBack reports a pod whose old size was accepted but not applied by its node: after the alert
-// time of the record, and at once where the node is not ready, since a stopped kubelet will not apply it
-// soon.
+// waitsToBePutBack reports a pod whose node has accepted but not applied the old size. It reports after the alert
+// time of the record, and at once if the node is not ready: a stopped kubelet will not apply it soon.
 func (d *reverter) waitsToBePutBack(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	switch {
 	case action.Alert:
@@ -77,37 +75,35 @@ func (d *reverter) waitsToBePutBack(record v1alpha1.ResizeRecord, action lifecyc
 // downNode is the reason of the obstacle "the pod's node is not ready".
 const downNode = "NodeNotReady"
 
-// stillToPutBack reports an obstacle to a revert in three places: the tries (so that the time since when
-// it lasts survives a restart), the condition Degraded, and an event. The operator goes on trying.
+// stillToPutBack reports an obstacle to a revert in three places: the tries (so that its start time survives a
+// restart), the condition Degraded, and an event. The operator keeps retrying.
 func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why string) {
 	d.out.Status.Tries, why = lifecycle.Obstacle(d.out.Status.Tries, record.PodUID, reason, why)
 	d.out.Pending = append(d.out.Pending, fmt.Sprintf("pod %s does not have its old size back: %s", record.PodName, why))
 	d.tellOf(record, event.Warning(v1alpha1.EventRevertPending, "Pod %s does not have its old size back, and it is asked for again: %s", record.PodName, why))
 }
 
-// giveUp remembers and reports a revert that did not come about: a person has to restore the pod, or
-// delete it.
+// giveUp stores and reports a revert that was given up: a user has to restore the pod, or delete it.
 func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
 	d.out.Status.Tries = lifecycle.NotPutBack(d.out.Status.Tries, record, why, d.view.Now)
 	d.tell(event.Warning(v1alpha1.EventRevertPending, "%s", leftAt(record.PodName, why)))
 }
 
-// leftAt explains what became of a pod that is not put back any more, and what a person can do. An empty
-// name stands for an unknown pod: a try that was stored earlier may not have it.
+// leftAt explains why a pod is no longer restored, and the fix. An empty name stands for an unknown pod: an older try
+// may not have it.
 func leftAt(pod, why string) string {
 	return fmt.Sprintf("pod %s was to have its old size back and keeps the one it has, as that was given up: %s; remove what is in the way, "+
 		"or delete the pod: its successor is not born with the size that did harm", cmp.Or(pod, "of the workload"), why)
 }
 
-// remember keeps exactly one try for each pod that is being put back, and drops the tries of pods that are
-// gone.
+// remember keeps exactly one try for each pod in a revert, and drops the tries of deleted pods.
 func (d *reverter) remember() {
 	live := func(uid types.UID) bool { return d.view.Pod(uid) != nil }
 	d.out.Status.Tries = lifecycle.PutBacks(d.out.Status.Tries, d.out.Status.Records, live, d.view.Now)
 }
 
-// noteTries remembers what a record shows did not work, as soon as that is known and at the latest when
-// the record closes. Without it the next pass would plan the same resize again.
+// noteTries stores a failed attempt as soon as the record shows it, at the latest when the record closes. Otherwise
+// the next reconcile would plan the same resize again.
 func (d *reverter) noteTries(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	switch {
 	case fails(record, action), resize.PuttingBack(record) && action.Kind == lifecycle.Forget:
@@ -117,8 +113,8 @@ func (d *reverter) noteTries(record v1alpha1.ResizeRecord, action lifecycle.Acti
 	}
 }
 
-// fails reports whether an action means that a resize is not carried out, or only without a memory limit.
-// A record that is already being put back does not fail a second time.
+// fails reports whether an action means that a resize is not carried out, or only without a memory limit. A record
+// that is already being reverted does not fail a second time.
 func fails(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
 	switch action.Kind {
 	case lifecycle.Withdraw, lifecycle.Revert:
@@ -129,9 +125,9 @@ func fails(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
 	return false
 }
 
-// pause returns how long to wait before a pod is asked again to be put back; 0: now. The time grows with
-// the number of attempts (lifecycle.PutBackEvery). The moment of the last attempt is only in memory: after a
-// restart there is one attempt more.
+// pause returns the backoff before the next attempt to revert a pod; 0: retry now. It grows with the number of
+// attempts (lifecycle.PutBackEvery). The time of the last attempt is only in memory, so a restart causes one extra
+// attempt.
 func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
 	if d.view.Operator.NoRightsUrgent != "" {
 		return RightsEvery
@@ -143,16 +139,16 @@ func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
 	return max(0, last.Add(lifecycle.PutBackEvery(record, d.view.Rec.Status.Tries, d.view.Now)).Sub(d.view.Now))
 }
 
-// Reasons of an annotation that asks for an undo.
+// Reasons of refusals because of the undo annotation.
 const (
 	ReasonUndone  = "Undone"
 	ReasonBadUndo = "InvalidUndo"
 )
 
-// undo puts pods back to their originals, once for each requested time, and blocks everything new as long
-// as the annotation is there. It returns why nothing new begins, or nil where no undo is asked for. The
-// undo counts as done (status.undoneAt) only when no pod is left, no record is open and the policy loop
-// has removed the seed: otherwise the next new pod would be born with the size that was undone.
+// undo restores the original resources of pods, once for each requested time, and blocks all new resizes while the
+// annotation is set. It returns why no resize begins, or nil if no undo is requested. The undo is complete
+// (status.undoneAt) only when no pod is left, no record is open and the policy loop has removed the seed. Otherwise
+// the next new pod would be created with the size that was undone.
 func (d *starter) undo() *resize.Refusal {
 	at, asked, err := d.view.owner().Undo()
 	switch {
@@ -173,8 +169,8 @@ func (d *starter) undo() *resize.Refusal {
 	return d.undone(at, "its running pods were put back to the sizes from before attune")
 }
 
-// putBack begins to put back the pods without an open record, as many as there is room for records. It
-// returns why others have to wait; empty: none waits.
+// putBack begins to restore pods without a record, up to the maximum number of records. It returns why other pods
+// have to wait; empty: none waits.
 func (d *starter) putBack() (left []*resize.Refusal) {
 	for _, pod := range d.view.Live() {
 		if hasRecord(d.out.Status.Records, pod) {
@@ -196,8 +192,8 @@ func (d *starter) putBack() (left []*resize.Refusal) {
 	return left
 }
 
-// notPutBack reports why a pod is not put back. The undo waits for a refusal that may pass or that a
-// person can remove; it goes on without a pod that the platform will never change.
+// notPutBack reports why a pod is not restored. The undo waits if the refusal is transient or a user can lift it. It
+// continues without a pod that the platform will never change.
 func (d *starter) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize.Refusal {
 	switch {
 	case refusal.Reason == resize.ReasonNoChange:
@@ -211,7 +207,7 @@ func (d *starter) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize
 	return nil
 }
 
-// underway describes how far the undo is, for the condition.
+// underway describes the progress of the undo, for the condition.
 func (d *starter) underway(left []*resize.Refusal) string {
 	text := fmt.Sprintf("%d pods are being put back to the sizes from before attune", len(d.out.Status.Records))
 	if len(left) > 0 {
@@ -220,7 +216,7 @@ func (d *starter) underway(left []*resize.Refusal) string {
 	return text
 }
 
-// undone is the refusal of everything new while the annotation is there, with the command that removes it.
+// undone returns the refusal of all new resizes while the annotation is set, with the command that removes it.
 func (d *starter) undone(at time.Time, how string) *resize.Refusal {
 	return resize.Refuse(ReasonUndone, "undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again",
 		at.Format(time.RFC3339), how, d.view.commandLine())

@@ -12,15 +12,14 @@ import (
 	"attune.io/attune/resize"
 )
 
-// mostReasons is how many reasons one condition names; the others are counted. It bounds the length of the
-// message.
+// mostReasons is how many reasons one condition names; the others are counted. It bounds the length of the message.
 const mostReasons = 3
 
 // refusals collects why pods of a workload are not resized in this pass. The zero value is empty.
 type refusals struct {
-	// of has one entry for each reason, in the order in which they came.
+	// of has one entry per reason, in the order in which they were added.
 	of []tally
-	// topics are the changes that may lift one of them, each once.
+	// topics are the objects whose change may lift a refusal, without duplicates.
 	topics []Topic
 }
 
@@ -31,7 +30,7 @@ type tally struct {
 	pods int
 }
 
-// waitFor registers the objects whose change may lift a refusal, so that their change wakes the workload.
+// waitFor registers the objects whose change may lift a refusal, so that their change triggers a reconcile.
 func (r *refusals) waitFor(pod *corev1.Pod, refusal *resize.Refusal) {
 	for _, t := range topicsOf(refusal, pod) {
 		if !slices.Contains(r.topics, t) {
@@ -40,8 +39,8 @@ func (r *refusals) waitFor(pod *corev1.Pod, refusal *resize.Refusal) {
 	}
 }
 
-// add counts the refusal of a pod's resize. If one pod's reason is transient, the whole reason is; the
-// earliest Until counts, as that is when it is worth looking again.
+// add counts the refusal of a pod's resize. A reason is transient if it is transient for one pod. The earliest Until
+// counts, because a retry may succeed then.
 func (r *refusals) add(pod *corev1.Pod, refusal *resize.Refusal) {
 	r.waitFor(pod, refusal)
 	i := slices.IndexFunc(r.of, func(t tally) bool { return t.Reason == refusal.Reason })
@@ -57,8 +56,8 @@ func (r *refusals) add(pod *corev1.Pod, refusal *resize.Refusal) {
 	}
 }
 
-// summary joins all refusals into one; nil: nothing was refused. The most frequent reason leads. Among
-// equally frequent ones, a reason that a person has to act on goes before a transient one.
+// summary joins all refusals into one; nil: nothing was refused. The most frequent reason comes first. Among equally
+// frequent ones, a reason that needs attention comes before a transient one.
 func (r refusals) summary() *resize.Refusal {
 	if len(r.of) == 0 {
 		return nil
@@ -86,12 +85,12 @@ func (r refusals) summary() *resize.Refusal {
 	return &lead
 }
 
-// lookAgain is how soon a transient refusal is checked again although no event came: events can be lost,
-// and some causes are not watched (the memory that a container holds).
+// lookAgain is how soon a transient refusal is checked again without an event. Events can be lost, and some causes
+// are not watched, such as the memory usage of a container.
 const lookAgain = 10 * time.Minute
 
-// after returns when it is worth looking again if no event comes before; 0: only after an event. A refusal
-// with a time in the past waits one second, so that a pass never follows itself without a pause.
+// after returns when to reconcile again if no event comes before; 0: only after an event. An Until in the past waits
+// one second, so that reconciles never loop without a delay.
 func (r refusals) after(now time.Time) time.Duration {
 	var soonest time.Duration
 	for _, t := range r.of {
@@ -109,8 +108,8 @@ func (r refusals) after(now time.Time) time.Duration {
 	return soonest
 }
 
-// Topic is something outside of a workload whose change may lift a refusal: a kind of object, and the name
-// of the node or of the namespace. It is comparable and used as a map key.
+// Topic is an object outside of the workload whose change may lift a refusal: its kind, and the name of the node or
+// of the namespace. It is comparable and used as a map key.
 type Topic struct {
 	Kind resize.Lifter
 	Name string

@@ -15,12 +15,12 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// RightsEvery is how often the operator checks lost rights again. ServedEvery is how often it checks
-// whether the API server serves pods/resize.
+// RightsEvery is how often the operator checks missing permissions again. ServedEvery is how often it checks whether
+// the API server serves pods/resize.
 const RightsEvery, ServedEvery = 15 * time.Second, 5 * time.Minute
 
-// goneOrNot notes since when the workload is gone. The time is stored, because the recommendation is
-// deleted a week later and the operator may be restarted before.
+// goneOrNot stores since when the workload is deleted. The recommendation is deleted a week later, and the operator
+// may restart in between.
 func (d deciders) goneOrNot() {
 	switch {
 	case d.view.Workload != nil:
@@ -39,8 +39,8 @@ func (d deciders) summarise() {
 	d.out.Status.Pods = &v1alpha1.PodCounts{Total: int32(len(d.view.Live())), AtTarget: d.atTarget(), Open: int32(len(d.out.Status.Records))}
 }
 
-// wakeFor asks for the next look when what blocks may be over: the cooldown, a refusal with a time, lost
-// rights.
+// wakeFor schedules the reconcile after which a block may be over: the cooldown, a refusal with a time, missing
+// permissions, an API server without pods/resize.
 func (d deciders) wakeFor() {
 	d.wake(resize.CooldownLeft(d.out.Status.CooldownFrom, d.out.Status.Backoff, d.view.Policy.Settings.Resize, d.view.Now))
 	d.wake(d.refused.after(d.view.Now))
@@ -52,8 +52,8 @@ func (d deciders) wakeFor() {
 	}
 }
 
-// phase derives status.phase from the records first, then from pauses and the cooldown. The most urgent
-// record wins: Reverting before Resizing before Watching.
+// phase derives status.phase from the records first, then from pauses and the cooldown. The most urgent record wins:
+// Reverting, then Resizing, then Watching.
 func (d deciders) phase() v1alpha1.RecommendationPhase {
 	phase := v1alpha1.PhaseIdle
 	for _, r := range d.out.Status.Records {
@@ -91,12 +91,13 @@ func (d deciders) resizing() metav1.Condition {
 	return c
 }
 
-// degraded is the condition Degraded. A pod that was killed below its original resources goes first, then one that
-// should have its old size back, then one that was given up, then a high rate of reverts in the history.
+// degraded is the condition Degraded. Reasons in this order: a pod that was killed below its original resources, a
+// revert that is not complete, a revert that was given up, withdrawn admission resources, a high rate of reverts in
+// the history.
 func (d deciders) degraded() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
 	below, w := d.belowOriginals(), d.out.Status.AdmissionWithdrawn
-	// It is in the tries that a revert was given up, so that Degraded stays True after a restart.
+	// The tries store that a revert was given up, so Degraded stays True after a restart.
 	left := slices.IndexFunc(d.out.Status.Tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryGivenUp })
 	switch {
 	case below != "":
@@ -124,8 +125,8 @@ func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: blocked.Reason, Message: blocked.Message}
 }
 
-// atTarget counts the live pods for which no change is planned. A pod whose resize is under way is not at
-// its target; a pod that is watched may be.
+// atTarget counts the live pods without a planned change. A pod with a resize in flight is not at its target; a pod
+// under observation may be.
 func (d deciders) atTarget() int32 {
 	var n int32
 	for _, pod := range d.view.Live() {
@@ -139,17 +140,16 @@ func (d deciders) atTarget() int32 {
 	return n
 }
 
-// underWay reports whether the pod has a record that is not yet watched.
+// underWay reports whether the pod has a record that is not under observation yet.
 func (d deciders) underWay(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(d.out.Status.Records, func(r v1alpha1.ResizeRecord) bool {
 		return r.PodUID == pod.UID && r.Phase != v1alpha1.RecordWatching
 	})
 }
 
-// skip sends an event about a refusal that a person may have to act on, once: again only when the
-// condition ResizeBlocked changes. A transient refusal is only shown in the condition. Quotas are an
-// exception, since they pass only when something else is removed; their figures change all the time and do
-// not count as a change.
+// skip sends an event about a refusal that may need attention, and repeats it only when the condition ResizeBlocked
+// changes. A transient refusal appears only in the condition. Quotas are an exception, because they pass only when
+// other objects are removed. Their numbers change all the time and do not count as a change.
 func (d deciders) skip(refusal *resize.Refusal) {
 	if refusal == nil || slices.Contains(asked, refusal.Reason) || refusal.Transient && refusal.Reason != resize.ReasonQuota {
 		return
@@ -162,6 +162,6 @@ func (d deciders) skip(refusal *resize.Refusal) {
 	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "%s", refusal.Message))
 }
 
-// asked are the reasons of refusals that a person or the operator itself caused, and that are reported
-// elsewhere: a pause, a mode, an annotation, an undo.
+// asked are reasons of refusals that a user or the operator caused on purpose, and that are reported in other places:
+// a pause, a mode, an annotation, an undo.
 var asked = []string{resize.ReasonPaused, resize.ReasonWorkloadPaused, resize.ReasonMode, resize.ReasonSkipped, ReasonUndone}

@@ -11,31 +11,30 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// Reservation is growth that is under way and that the cache does not show yet. Without it, two workloads
-// that are decided at the same moment would both count on the same free room of a node or a quota. It is
-// comparable with ==.
+// Reservation is the growth of an in-flight resize that the cache does not show yet. Without it, two workloads
+// decided at the same moment would both count on the same free room of a node or a quota. It is comparable with ==.
 type Reservation struct {
-	// UID is that of the pod that grows.
+	// UID is the uid of the pod that grows.
 	UID types.UID
-	// Namespace and Node are those of the pod: the quotas and the node whose room it takes.
+	// Namespace and Node are the pod's: they name the quotas and the node whose room it takes.
 	Namespace, Node string
-	// Needs is what the node must have for the pod once the plan is carried out, as the scheduler counts
-	// it: millicores of CPU and bytes of memory.
+	// Needs is the pod's footprint on the node after the resize, as the scheduler counts it: millicores of CPU and
+	// bytes of memory.
 	Needs [2]recommender.Amount
-	// Growth is what the pod takes more of its namespace's quotas, requests and limits.
+	// Growth is what the resize adds to the namespace's quotas: requests and limits, in millicores and bytes.
 	Growth recommender.Size
 }
 
-// Reservations are those of all workloads at one moment. The zero value has none.
+// Reservations are the reservations of all workloads at one moment. The zero value has none.
 type Reservations struct {
-	// Version changes with each reservation that is added. The loop compares it before it accepts a
-	// decision: another version means that the decision may count on room that is taken.
+	// Version changes with each new reservation. The loop compares it before it accepts a decision: if it has
+	// changed, the decision may count on room that is taken.
 	Version int
 	// All has no order.
 	All []Reservation
 }
 
-// OnNode returns what is reserved of a node by pod uid, in millicores and bytes; empty: nothing.
+// OnNode returns the reserved footprint on a node by pod uid, in millicores and bytes; empty: nothing is reserved.
 func (l Reservations) OnNode(node string) map[types.UID][2]recommender.Amount {
 	taken := map[types.UID][2]recommender.Amount{}
 	for _, p := range l.All {
@@ -46,7 +45,7 @@ func (l Reservations) OnNode(node string) map[types.UID][2]recommender.Amount {
 	return taken
 }
 
-// InNamespace returns the sum of what is reserved of the quotas of a namespace.
+// InNamespace returns the sum of the reserved growth in the quotas of a namespace.
 func (l Reservations) InNamespace(namespace string) recommender.Size {
 	var sum recommender.Size
 	for _, p := range l.All {
@@ -57,9 +56,8 @@ func (l Reservations) InNamespace(namespace string) recommender.Size {
 	return sum
 }
 
-// ReservationsOf derives the reservations from the open records of a workload's pods. So they need no
-// storage: after a restart they follow from the stored records. pods finds a pod by its uid and returns
-// nil for one that is gone, which reserves nothing.
+// ReservationsOf derives the reservations from the records of a workload's pods. So they need no storage and survive
+// a restart. pods returns a pod by its uid, or nil for a deleted pod, which reserves nothing.
 func ReservationsOf(records []v1alpha1.ResizeRecord, pods func(types.UID) *corev1.Pod) []Reservation {
 	var made []Reservation
 	for _, record := range records {

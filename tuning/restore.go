@@ -14,12 +14,12 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// restore gives containers their original resources back that are killed with less (harm.LossOf) while attune is
-// stopped for their pods. Stopping attune must not take away the only answer to sizes that attune set. A pod that attune
-// is not stopped for has other answers: reverts, and growth after OOM kills.
+// restore restores the original resources of containers that are killed with less (harm.LossOf) while attune is
+// stopped for their pods. Otherwise a stopped attune could not answer kills by sizes that attune set. While attune is
+// not stopped, reverts and growth after OOM kills answer them.
 //
-// It begins the restores that are due, once for each pod and kill. Nothing holds one but the gates of its wave and
-// autoRevert: false.
+// It begins the restores that are due, once for each pod and kill. Only the gates of its wave and autoRevert: false
+// block one.
 func (d *starter) restore() {
 	for _, pod := range d.view.Live() {
 		record := RecordOf(d.out.Status, pod)
@@ -35,7 +35,7 @@ func (d *starter) restore() {
 	}
 }
 
-// answer restores one pod, or reports why it is not restored and what lifts that.
+// answer restores one pod, or reports why it is not restored and what lifts the block.
 func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 	stopped := d.stopped(pod, loss.Container)
 	if autoRevert := d.view.Policy.Settings.Resize.AutoRevert; !autoRevert && (stopped != nil || pod.Generation > 1) { // see urgent
@@ -54,7 +54,7 @@ func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 	}
 	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 		d.refused.add(pod, refusal)
-		d.wake(lookAgain) // the end of a crash loop comes without an event
+		d.wake(lookAgain) // the end of a crash loop causes no event
 		d.report(pod, loss.Message+"; not restored yet: "+refusal.Reason+": "+refusal.Message)
 		d.out.Pending = append(d.out.Pending, d.below[len(d.below)-1])
 		return
@@ -66,7 +66,7 @@ func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 	d.count(countReverted, d.out.Status.Records[len(d.out.Status.Records)-1], string(loss.Harm))
 }
 
-// stopped returns what stops attune for a container of a pod; nil: nothing does.
+// stopped returns why attune is stopped for a container of a pod; nil: it is not stopped.
 func (d *starter) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if d.view.orphaned() || !d.view.Policy.Usable {
 		return resize.Refuse(v1alpha1.ReasonBelowOriginal, "its policy is gone or not valid, or its workload is gone")
@@ -83,12 +83,12 @@ func (d *starter) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	return resize.Refuse(v1alpha1.ReasonBelowOriginal, "container %s has no target", container)
 }
 
-// report adds a sentence about a pod.
+// report adds a sentence about a pod that was killed below its original resources.
 func (d *starter) report(pod *corev1.Pod, why string) {
 	d.below = append(d.below, "pod "+pod.Name+": "+why)
 }
 
-// belowOriginals returns the sentence about the first of the pods and the number of the others; empty: there is none.
+// belowOriginals returns the sentence about the first pod and the number of other pods; empty: no such pod.
 func (d *pass) belowOriginals() string {
 	if n := len(d.below); n > 1 {
 		return fmt.Sprintf("%s (and %d more pods)", d.below[0], n-1)

@@ -16,8 +16,8 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// targets returns the sizes that a pod's containers end at, without resources that are held. Under the
-// strategy Node they are the pod's own grants. A container without a target is missing from the result.
+// targets returns the target sizes of a pod's containers, without blocked resources. Under strategy Node they are the
+// pod's own grants. A container without a target is missing from the result.
 func (v *View) targets(pod *corev1.Pod) []podview.Container {
 	if v.ByNode() {
 		return v.granted(pod)
@@ -31,8 +31,8 @@ func (v *View) targets(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// nextSizes returns the next step of each container from what the pod has: a large change is made in several
-// steps (recommender.NextStep, maxChangePercent).
+// nextSizes returns the next size of each container, starting from its current one. A large change takes several
+// resize steps (recommender.NextStep, maxChangePercent).
 func (d *pass) nextSizes(pod *corev1.Pod) []podview.Container {
 	if d.view.ByNode() {
 		return d.killsAnswered(pod, d.view.granted(pod))
@@ -46,7 +46,7 @@ func (d *pass) nextSizes(pod *corev1.Pod) []podview.Container {
 		if !there || target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
 			continue
 		}
-		// What OOM kills taught may be newer than the stored target, and no limit is lowered below it.
+		// The floor learned from OOM kills may be newer than the stored target. No limit is lowered below it.
 		killed := min(has.Size[recommender.Memory].Limit, resize.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now))
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
@@ -64,7 +64,7 @@ func (d *pass) nextSizes(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// atLeast returns a size that lowers nothing of what a container has; what is left as it is stays zero.
+// atLeast returns a size that lowers no resource of a container. Unchanged resources stay zero.
 func atLeast(next, live recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		if next[r] == (recommender.Allocation{}) {
@@ -75,8 +75,9 @@ func atLeast(next, live recommender.Size) recommender.Size {
 	return next
 }
 
-// keepRequest returns the next size of a container whose memory an HPA scales on: the request stays, as another one would
-// change the number of replicas. In a Guaranteed pod the limit stays with it, unless the container itself was killed.
+// keepRequest returns the next size of a container whose memory an HPA scales on. The request stays, because a
+// different one would change the number of replicas. In a Guaranteed pod the limit stays too, unless the container
+// itself was OOM-killed.
 func keepRequest(pod *corev1.Pod, container string, next, live recommender.Size) recommender.Size {
 	killed := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == container })
 	switch guaranteed := podview.Guaranteed(pod); {
@@ -88,24 +89,24 @@ func keepRequest(pod *corev1.Pod, container string, next, live recommender.Size)
 	return next
 }
 
-// scaledOnMemory reports whether an HPA scales the workload on the container's memory, as the autoscalers say now or as
-// the stored target does.
+// scaledOnMemory reports whether an HPA scales the workload on the container's memory, either now or according to the
+// stored target.
 func scaledOnMemory(now autoscale.Holds, t v1alpha1.ContainerTarget) bool {
 	hold := now.On(t.Name, recommender.Memory)
 	return hold != nil && hold.Reason == resize.ReasonHPA || resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
 }
 
-// limitFloor returns the amount of bytes that no memory limit goes below; 0: there is none.
+// limitFloor returns the bytes below which the memory limit must not go; 0: no floor.
 func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 	return podview.FromPointer(recommender.Memory, t.MemoryLimitFloor)
 }
 
-// urgent reports whether a plan answers an OOM kill: the kernel killed a container of this very pod, the
-// pod still has less memory than the kill taught it to need, and the plan gives it more. Such a plan waits
-// for no cooldown, no rollout and no fresh data.
+// urgent reports whether a plan answers an OOM kill: the kernel killed a container of this pod, the pod still has
+// less memory than the floor learned from the kill, and the plan raises it. Such a plan does not wait for a cooldown,
+// a rollout or fresh data.
 func (d *pass) urgent(pod *corev1.Pod, plan resize.Plan) bool {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
-		return false // it was resized: more at once would be a revert by another name
+		return false // the pod was resized: raising it now would be a revert
 	}
 	for _, kill := range podview.OOMKills(pod) {
 		floor := resize.FloorsOf(d.out.Status.Floors, kill.Container, d.view.Now)[recommender.Memory].Amount
@@ -118,15 +119,15 @@ func (d *pass) urgent(pod *corev1.Pod, plan resize.Plan) bool {
 	return false
 }
 
-// raisesMemory looks at the limit, or at the request where there is none.
+// raisesMemory compares the limits, or the requests if there is no limit.
 func raisesMemory(m resize.Move) bool {
 	from, to := m.From[recommender.Memory], m.To[recommender.Memory]
 	return to.Limit > from.Limit || from.Limit == 0 && to.Request > from.Request
 }
 
-// granted returns the sizes that a pod's node grants its containers. A pod without a grant gets an empty
-// result. A resource whose change restarts the container is left out: it is sized at birth alone. What a
-// cluster policy never lowers is only raised.
+// granted returns the sizes that a pod's node grants its containers; empty: no grant. A resource whose change
+// restarts the container is left out, because it is sized only at admission. Pods that a cluster policy never lowers
+// are only raised.
 func (v *View) granted(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
 	spared := v.Policy.Settings.Spared.Spares(&pod.Spec)
@@ -148,10 +149,9 @@ func (v *View) granted(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// killsAnswered raises the memory of containers that the kernel killed to what the kill taught, above what
-// the pod's node grants. A node grants nothing to a pod that a gate holds, and nothing that restarts a
-// container; neither must keep a container from the memory that it cannot run without. It changes wishes
-// in place and may add to them.
+// killsAnswered raises the memory of OOM-killed containers to the learned floor, above the grant of the pod's node. A
+// node grants nothing to a blocked pod, and no resize that restarts a container. Neither may keep a container from
+// the memory that it needs to run. It changes wishes in place and may add to them.
 func (d *pass) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podview.Container {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
 		return wishes // see urgent
@@ -172,9 +172,9 @@ func (d *pass) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podv
 	return wishes
 }
 
-// killAnswer returns the least memory that a container is to have after kills, in bytes; the zero value:
-// it was not killed below the floor. A limit is raised but never added where there is none; the request goes with it
-// in a Guaranteed pod alone, and is raised instead of it where there is no limit.
+// killAnswer returns the minimum memory of a container after OOM kills, in bytes; zero: it was not killed below the
+// floor. A limit is raised but never added. The request is raised with it only in a Guaranteed pod, and instead of it
+// if there is no limit.
 func (d *pass) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
 	t := d.view.target(c.Name)
@@ -200,8 +200,8 @@ func (d *pass) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allo
 	return answer
 }
 
-// originalSizes returns the sizes before attune as wishes for an undo, sorted by container name: the
-// originals are a map, and plans must not depend on its order.
+// originalSizes returns the original resources for an undo, sorted by container name: originals are a map, and plans
+// must not depend on its order.
 func (d *pass) originalSizes(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
 	for name, size := range d.originalsOf(pod) {
@@ -211,8 +211,8 @@ func (d *pass) originalSizes(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// boosted returns the containers of a pod that still have the CPU of their startup boost. The text of the
-// annotation is searched first, because decoding it for each pod in each pass would cost more.
+// boosted returns the containers of a pod that still have their CPU startup boost. It searches the text of the
+// annotation first, because decoding it for each pod in each reconcile would cost more.
 func (v *View) boosted(pod *corev1.Pod) []podview.Container {
 	if !strings.Contains(pod.Annotations[v1alpha1.SeededAnnotation], `"boosted"`) {
 		return nil
@@ -224,8 +224,8 @@ func (v *View) boosted(pod *corev1.Pod) []podview.Container {
 	return lifecycle.Boosted(pod, *seeded, v.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
 }
 
-// besideBoosts removes CPU that is still boosted from wishes, so that a step towards the target does not
-// end the boost early. It changes wishes in place.
+// besideBoosts removes boosted CPU from wishes, so that a resize towards the target does not end the boost early. It
+// changes wishes in place.
 func besideBoosts(wishes, boosted []podview.Container) []podview.Container {
 	for i := range wishes {
 		for _, b := range boosted {

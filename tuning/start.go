@@ -16,22 +16,23 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// starter begins new resizes: restores, undos, the end of boosts and of raises, the repair of births, answers to OOM kills,
-// and waves towards the targets. It runs only after the watcher has stepped all open records.
+// starter begins new resizes: restores, undos, the end of boosts and of raises, fixes of pods that crash since
+// creation, answers to OOM kills, and waves towards the targets. It runs only after the watcher has processed all
+// records.
 type starter struct {
 	*pass
 	climber *climber
 	evictor *evictor
 	gates   *gates
-	// waits is since when pods wait for their turn to be resized (strategy Node).
+	// waits is since when pods wait to be resized (strategy Node).
 	waits map[types.UID]time.Time
 }
 
-// begin starts new resizes, as many as the wave allows, where the gates are open. It returns why pods are
-// not resized although they are not at their targets, or nil.
+// begin starts new resizes that the gates and the wave allow. It returns why pods are not resized although they are
+// not at their targets, or nil.
 //
-// The order matters. A pod that crashes since its birth is repaired even while the workload is paused.
-// Boosts end before a wave begins, because both need records, and the number of records is bounded.
+// The order matters. Pods that crash since creation are fixed even while the workload is paused. Boosts end before a
+// wave begins, because both need records, and the number of records is bounded.
 func (d *starter) begin() *resize.Refusal {
 	if refusal := d.view.Autoscalers.Refusal(); refusal != nil && d.view.sizesPods() {
 		return refusal
@@ -40,21 +41,21 @@ func (d *starter) begin() *resize.Refusal {
 		return nil
 	}
 	d.restoreBirths()
-	// It is shown whether or not there is anything to resize, because a person has to act.
+	// Reported even if no pod needs a resize, because a pause needs attention.
 	if d.out.Status.Paused != nil {
 		return resize.PausedItself(*d.out.Status.Paused)
 	}
 	d.takeBoostsBack()
 	d.evictor.evictForRoom()
-	// Pods of Jobs and CronJobs are sized at admission, because a failed trial would lose their work; while they run,
-	// only an OOM kill is answered.
+	// Pods of Jobs and CronJobs are sized at admission, because a regression would lose their work. Here only
+	// OOM-killed ones are resized; beginUrgent also raises them before an OOM kill.
 	waits := func(pod *corev1.Pod) bool { return d.view.batch() && !Killed(pod) }
 	d.startWave(d.plans(slices.DeleteFunc(d.view.Live(), waits)))
 	return d.refused.summary()
 }
 
-// beginUrgent answers OOM kills and begins nothing else. It runs in the urgent part of a pass, before
-// usage sources are asked.
+// beginUrgent begins only answers to OOM kills and raises before an OOM kill. It runs in UrgentPart, before usage
+// sources are queried.
 func (d *starter) beginUrgent() {
 	_, undone := d.undoing()
 	if d.view.Begin.Closed != nil || undone || d.view.Autoscalers.Refusal() != nil || !d.view.resizesPods() || d.out.Status.Paused != nil {
@@ -64,8 +65,8 @@ func (d *starter) beginUrgent() {
 	d.startWave(slices.DeleteFunc(plans, func(p resize.Plan) bool { return !p.Urgent }))
 }
 
-// startWave starts those of the plans that go now. Fits is asked again for each plan, because the plans
-// before it in the same wave have reserved room.
+// startWave starts the plans of this wave. It calls Fits again for each plan, because earlier plans of the wave have
+// reserved room.
 func (d *starter) startWave(plans []resize.Plan) {
 	going := d.wave(plans)
 	d.askLoweredMemory(going, plans)
@@ -79,10 +80,9 @@ func (d *starter) startWave(plans []resize.Plan) {
 	}
 }
 
-// start begins a resize: its record is stored before its patch is sent. A plan in two parts (resize.Split:
-// a risky lowering of a memory limit gets a patch of its own) sends only the first part; the second
-// follows when the first is verified. A plan for another node (Elsewhere) sends nothing; its record leads
-// to an eviction.
+// start begins a resize: its record is stored before its patch is sent. If the plan has two parts (resize.Split: a
+// risky decrease of a memory limit gets its own patch), it sends only the first; the second follows when the first is
+// verified. A plan for another node (Elsewhere) sends nothing; its record leads to an eviction.
 func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
@@ -104,8 +104,7 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent && plan.Wave != resize.WaveRestore})
 }
 
-// startAdmitted starts a plan that was not refused and that the gates let pass, and tells it. Otherwise it notes the
-// refusal.
+// startAdmitted starts a plan that the gates admit, and sends the events. Otherwise it adds the refusal.
 func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal, told ...event.Event) {
 	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 		d.refused.add(pod, refusal)
@@ -117,8 +116,7 @@ func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resi
 	d.start(pod, plan)
 }
 
-// plans returns what each pod without an open record would be given now. Pods whose data could not be read
-// are refused, not planned.
+// plans returns the plans of pods without a record. Pods whose data could not be read are refused, not planned.
 func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 	for _, pod := range pods {
 		if hasRecord(d.out.Status.Records, pod) {
@@ -141,18 +139,18 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 	return plans
 }
 
-// plan is one pod's next step, after all gates.
-//  1. A cache that is behind the pod's last resize is not believed: the plan would repeat that resize.
-//  2. A pod-level limit that is behind its containers is repaired first (resize.CatchUp).
-//  3. PlanFor applies what the platform can do, and whether the plan is urgent is decided on its result.
-//  4. Where no kill is to be answered, one that is about to happen is forestalled (raise).
-//  5. Pods of Jobs get urgent plans only.
-//  6. Admit applies the gates; a refusal for want of room may lead to another node (tryElsewhere).
+// plan returns one pod's next resize, after all gates.
+//  1. If the cache is older than the pod's last resize, it is not used: the plan would repeat that resize.
+//  2. A pod-level limit below its containers' limits is raised first (resize.CatchUp).
+//  3. PlanFor applies the platform's capabilities. Its result decides whether the plan is urgent.
+//  4. If no OOM kill needs an answer, a container that is about to be killed is raised (raise).
+//  5. Pods of Jobs get only urgent plans.
+//  6. Admit applies the gates. A refusal for lack of room may lead to another node (tryElsewhere).
 func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.outOfDate(pod) {
 		return resize.Plan{}, resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod as we see it is older than its last resize")
 	}
-	// As long as the pod's own cgroup limit is behind those of its containers, raising the containers has no effect.
+	// While the pod's own cgroup limit is below those of its containers, raising the containers has no effect.
 	behind, refusal := resize.CatchUp(pod)
 	if refusal != nil {
 		return resize.Plan{}, refusal
@@ -185,8 +183,8 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	return admitted, nil
 }
 
-// raise is the plan that raises the containers of a pod that climb towards their limits, as an answer to an OOM kill
-// before the kill; false: none of them does, or none may be raised. Then the pod goes on to be planned as ever.
+// raise plans a raise before an OOM kill for containers that climb towards their limits; false: no container climbs,
+// or none may be raised. Then the pod is planned as usual.
 func (d *starter) raise(pod *corev1.Pod) (resize.Plan, bool) {
 	wishes, refused := d.climber.wishes(pod)
 	for _, refusal := range refused {
@@ -203,12 +201,11 @@ func (d *starter) raise(pod *corev1.Pod) (resize.Plan, bool) {
 	return plan, true
 }
 
-// youngFor is how long after its start the kubelet may not know the memory usage of a container.
+// youngFor is how long after its start a container's memory usage may be unknown to the kubelet.
 const youngFor = 30 * time.Second
 
-// tooYoung returns why a plan waits half a minute: a part of it was left out only because a container has
-// just started. If the rest were sent now, the left-out part would have to wait for the watch and the
-// cooldown of that resize.
+// tooYoung returns why a plan waits 30s: a part of it was left out only because a container has just started. If the
+// rest were sent now, that part would have to wait for the observation and the cooldown of this resize.
 func tooYoung(plan resize.Plan) *resize.Refusal {
 	if i := slices.IndexFunc(plan.LeftOut, func(r resize.Refusal) bool { return r.Reason == resize.ReasonStartedJustNow }); i >= 0 {
 		return &plan.LeftOut[i]
@@ -216,8 +213,8 @@ func tooYoung(plan resize.Plan) *resize.Refusal {
 	return nil
 }
 
-// wave returns the plans that go now: by policy (canary, maxConcurrentResizes) or, under the strategy
-// Node, by waiting time.
+// wave returns the plans that start now: by policy (canary, maxConcurrentResizes) or, under strategy Node, by waiting
+// time.
 func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 	if d.view.ByNode() {
 		return resize.Together(plans, d.waits, len(d.out.Status.Records), v1alpha1.MaxRecords)
@@ -225,14 +222,14 @@ func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 	return resize.Wave(plans, d.out.Status.Records, d.out.Status.Kept, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.out.Status.Records))
 }
 
-// takeBoostsBack begins to take back the CPU boosts that are over, as many as there is room for records.
+// takeBoostsBack begins to end the CPU boosts that are over, up to the maximum number of records.
 func (d *starter) takeBoostsBack() {
 	for _, pod := range d.view.Live() {
 		boosted := d.view.boosted(pod)
 		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
-		// Where the policy has no boost any more, a boost ends when the pod is ready.
+		// If the policy no longer has a boost, a boost ends when the pod is ready.
 		lasts := ptr.Deref(d.view.Policy.Settings.StartupBoost, policy.Boost{}).Duration
 		left, known := lifecycle.BoostLeft(pod, boosted, lasts, d.view.Now)
 		if known && left > 0 {
@@ -246,9 +243,9 @@ func (d *starter) takeBoostsBack() {
 	}
 }
 
-// restoreBirths gives pods that crash since their birth what their template sets, once. A rollout may wait
-// for such a pod, so that no other pod is created before it is well. If the program itself is what
-// crashes, that costs one resize.
+// restoreBirths restores the template's resources of pods that crash since they were created, once. A rollout may
+// wait for such a pod, so no other pod is created before it runs. If the program itself is the cause, the restore
+// costs one resize.
 func (d *starter) restoreBirths() {
 	for _, c := range d.crashed {
 		pod := d.view.Pod(c.birth.PodUID)
@@ -261,9 +258,8 @@ func (d *starter) restoreBirths() {
 	}
 }
 
-// restoreUnscheduled gives pods that fit no node with their admission resources what their template sets: the
-// scheduler then finds a node for them. A pod that has a node already is left alone. No pause or mode holds this: such a
-// pod would run if attune had not sized it.
+// restoreUnscheduled restores the template's resources of pods that fit no node with their admission resources, so
+// that the scheduler finds a node. No pause or mode blocks it: such a pod would run if attune had not sized it.
 func (d *starter) restoreUnscheduled() {
 	for _, pod := range d.unscheduled {
 		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
@@ -275,9 +271,8 @@ func (d *starter) restoreUnscheduled() {
 	}
 }
 
-// queueUp notes that a pod waits for its turn (strategy Node): since its first wish after its last resize,
-// even if the wish disappeared for a while. A pod whose wish comes and goes would otherwise never be
-// first.
+// queueUp stores since when a pod waits for its resize (strategy Node): since its first plan after its last resize,
+// even if the plan was empty for a while. Otherwise a pod whose plan comes and goes would never be first.
 func (d *starter) queueUp(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	waits := refusal == nil && !plan.Empty() || refusal != nil && refusal.Reason == resize.ReasonRecordsFull
 	if !d.view.ByNode() || !waits {
@@ -291,8 +286,8 @@ func (d *starter) queueUp(pod *corev1.Pod, plan resize.Plan, refusal *resize.Ref
 	}
 }
 
-// stillWaiting returns since when each pod waits when the pass is over, without those that are being
-// resized. The loop gives the map to the next pass.
+// stillWaiting returns since when each pod waits at the end of the reconcile, without pods that are being resized.
+// The loop passes the map to the next reconcile.
 func (d *starter) stillWaiting() map[types.UID]time.Time {
 	out := map[types.UID]time.Time{}
 	for _, pod := range d.view.Live() {

@@ -12,31 +12,31 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// Unknowns is what a decision depends on without having read it. The loop reads it before anything is
-// done. A pass that does nothing has none, so that a quiet cluster costs no extra reads.
+// Unknowns are inputs of a decision that were not read yet. The loop reads them before it carries out the decision. A
+// reconcile without a change has none, so an idle cluster costs no extra reads.
 type Unknowns struct {
-	// Rooms are names of nodes that pods are to grow on: what their pods take has to be summed.
+	// Rooms are names of nodes on which pods grow. The loop sums the footprint of their pods.
 	Rooms []string
-	// Live are pods that have to be read from the API server, because their records are to be put back or
-	// given up and the cache may be behind.
+	// Live are pods to read from the API server, because their records are to be reverted or given up and the cache
+	// may be stale.
 	Live []types.UID
-	// Memory are pods whose memory limit is to be lowered or added: the bytes that their containers hold
-	// now are needed.
+	// Memory are pods whose memory limit is to be lowered or added. The loop reads the current usage of their
+	// containers, in bytes.
 	Memory []types.UID
-	// Nodes asks for all nodes of the cluster: is there one for the successor of a pod that is to be
-	// evicted, or for a pod that was created larger than its template?
+	// Nodes asks for all nodes of the cluster: is there one for the successor of a pod to be evicted, or for a pod
+	// that was created larger than its template?
 	Nodes bool
-	// Stalled are pods that do not start: what does their kubelet report?
+	// Stalled are pods that do not start. The loop reads the kubelet's reason.
 	Stalled []types.UID
 }
 
-// None reports whether nothing is unknown, so that the decision can be carried out.
+// None reports whether everything is known, so that the decision can be carried out.
 func (q Unknowns) None() bool {
 	return len(q.Rooms)+len(q.Live)+len(q.Memory)+len(q.Stalled) == 0 && !q.Nodes
 }
 
-// askRoom asks for the room of a node that a pod is to grow on, unless it is known or could not be read, and
-// for the memory of a pod whose limit was left out because its usage is not known.
+// askRoom asks for the room of a node on which a pod grows, unless it is known or could not be read. It also asks for
+// the memory of a pod whose limit was left out because its usage is not known.
 func (d *pass) askRoom(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	node := pod.Spec.NodeName
 	if refusal == nil && node != "" && plan.Grows() && d.view.Looked.Rooms[node] == nil && d.view.Looked.Unread.Nodes[node] == nil && !slices.Contains(d.out.Unknowns.Rooms, node) {
@@ -45,7 +45,7 @@ func (d *pass) askRoom(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusa
 	d.askUnknownMemory(pod, plan)
 }
 
-// askUnknownMemory asks what a pod's containers hold if a limit was left out because that is not known.
+// askUnknownMemory asks for the memory usage of a pod if a limit was left out because the usage is not known.
 func (d *pass) askUnknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	unknown := func(r resize.Refusal) bool { return r.Reason == resize.ReasonMemoryUnknown }
 	if slices.ContainsFunc(plan.LeftOut, unknown) {
@@ -53,9 +53,8 @@ func (d *pass) askUnknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	}
 }
 
-// askLoweredMemory asks for the memory of every plan that lowers a limit, if one of the plans that go now
-// does. All plans are asked for at once, because the answer may stop one pod and let another take its
-// place.
+// askLoweredMemory asks for the memory of every plan that lowers a limit, if one of the plans that start now does. It
+// asks for all at once, because the answer may block one pod, and another then takes its place.
 func (d *pass) askLoweredMemory(going, all []resize.Plan) {
 	if !slices.ContainsFunc(going, lowersUnweighed) {
 		return
@@ -67,24 +66,23 @@ func (d *pass) askLoweredMemory(going, all []resize.Plan) {
 	}
 }
 
-// lowersUnweighed reports whether a plan lowers the memory limit of a container whose usage is not known.
-// Lowering it without knowing could kill the container.
+// lowersUnweighed reports whether a plan lowers the memory limit of a container whose usage is not known. Lowering it
+// without knowing could kill the container.
 func lowersUnweighed(plan resize.Plan) bool {
 	return plan.LowersMemoryLimit() && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
 		return m.MemoryUsage == 0 && m.To[recommender.Memory].Limit != m.From[recommender.Memory].Limit
 	})
 }
 
-// askMemory asks for the memory of a pod once, and not again where an answer exists, even an empty one.
+// askMemory asks for the memory of a pod once, and not again if there is an answer, even an empty one.
 func (d *pass) askMemory(pod types.UID) {
 	if _, known := d.view.Usage.Memory[pod]; !known && !slices.Contains(d.out.Unknowns.Memory, pod) {
 		d.out.Unknowns.Memory = append(d.out.Unknowns.Memory, pod)
 	}
 }
 
-// askLive asks for a pod as the API server has it before its record is put back or given up. A pod that is
-// already being put back is asked for when a patch is sent (putBackAsFar): otherwise every pass would read
-// it.
+// askLive asks for a pod from the API server before its record is reverted or given up. A pod whose revert is in
+// progress is read only before a patch (putBackAsFar): otherwise every reconcile would read it.
 func (d *pass) askLive(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if pod == nil || action.PutsBackAgain(record) || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {
 		return
@@ -94,8 +92,8 @@ func (d *pass) askLive(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lif
 	}
 }
 
-// needsLivePod reports that an action cannot be taken back, or names the pod's version in its patch, so
-// that the cache, which may be behind, is not enough.
+// needsLivePod reports that an action cannot be reverted, or needs the pod's resourceVersion in its patch. The cache
+// may be stale and is not enough then.
 func needsLivePod(action lifecycle.Action) bool {
 	switch action.Kind {
 	case lifecycle.Revert, lifecycle.Withdraw, lifecycle.Evict, lifecycle.SendRest:
@@ -106,19 +104,19 @@ func needsLivePod(action lifecycle.Action) bool {
 	return false
 }
 
-// Unread is what a pass could not read, and why nothing new begins for it. Open records go on. The zero
-// value: everything was read.
+// Unread is the data that a reconcile could not read, and the refusals of new resizes that need it. Open records
+// continue. The zero value: everything was read.
 type Unread struct {
 	// Pods are the pods that could not be read, by uid.
 	Pods map[types.UID]*resize.Refusal
-	// Nodes are the nodes that could not be read, by name; nothing new begins for any pod on them.
+	// Nodes are the nodes that could not be read, by name. No resize begins for any pod on them.
 	Nodes map[string]*resize.Refusal
-	// Cluster is why the cluster's nodes could not be listed, so that it is not known whether an evicted
-	// pod would find another node; nil: they were listed, or not asked for.
+	// Cluster is why the cluster's nodes could not be listed, so that it is not known whether an evicted pod would
+	// find another node; nil: they were listed, or not needed.
 	Cluster *resize.Refusal
 }
 
-// of returns why nothing new begins for a pod, or nil: the pod itself or its node could not be read.
+// of returns why no resize begins for a pod: the pod or its node could not be read; nil: both were read.
 func (u Unread) of(pod *corev1.Pod) *resize.Refusal {
 	if why := u.Pods[pod.UID]; why != nil {
 		return why
@@ -126,5 +124,5 @@ func (u Unread) of(pod *corev1.Pod) *resize.Refusal {
 	return u.Nodes[pod.Spec.NodeName]
 }
 
-// Any reports whether something could not be read.
+// Any reports whether any data could not be read.
 func (u Unread) Any() bool { return len(u.Pods)+len(u.Nodes) > 0 || u.Cluster != nil }

@@ -16,22 +16,22 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// watcher takes every open record one step: it is watched, verified, put back, evicted or closed. What a
-// pod shows is assessed by harm.Assess, and lifecycle.Next alone chooses the action, so that each step after
-// a crash is the same as before it.
+// watcher advances every record: its pod is observed, verified, reverted or evicted, or the record is closed.
+// harm.Assess assesses the pod, and only lifecycle.Next chooses the action, so that a step after a crash is the same
+// as before it.
 type watcher struct {
 	*pass
 	closing  *closing
 	climber  *climber
 	evictor  *evictor
 	reverter *reverter
-	// hurt are the records whose pods were harmed in this pass. keep reads them, so that a size that
-	// harmed one pod is not kept because another survived it.
+	// hurt are the records whose pods showed a regression in this reconcile. keep reads them, so that a size that
+	// harmed one pod is not verified because another pod survived it.
 	hurt []v1alpha1.ResizeRecord
 }
 
-// advance takes every open record one step. It empties the list first: each step appends its record again
-// unless it is closed. While it runs, the list has only the records that were stepped already.
+// advance advances every record. It empties the list first: each step appends its record again unless it is closed.
+// In between, the list has only the records that were already advanced.
 func (d *watcher) advance() {
 	records := d.out.Status.Records
 	d.out.Status.Records = nil
@@ -41,9 +41,9 @@ func (d *watcher) advance() {
 	d.keep()
 }
 
-// keep stores the sizes that pods survived (status.kept), after all records were looked at: a size that
-// harmed a sibling is not kept, whichever of the two records comes first. A success without any harm in
-// the pass ends the backoff.
+// keep stores the verified sizes (status.kept), after all records are advanced: a size that harmed a sibling is not
+// stored, whichever of the two records comes first. A success without any regression in the reconcile ends the
+// backoff.
 func (d *watcher) keep() {
 	for _, record := range d.closing.survivors {
 		if !d.view.ByNode() {
@@ -63,9 +63,9 @@ func (d *watcher) keep() {
 	}
 }
 
-// step takes an open record one step. Where the answer of the API server was lost (Adopt), the pod shows
-// that its resize was accepted; the record is brought up to date first and assessed again. A record that
-// waits (Pause), whose judgement belongs to the whole pass, or whose pod could not be read stays as it is.
+// step advances one record. If the API server's answer was lost (Adopt) and the pod shows that its resize was
+// accepted, the record is updated first and assessed again. A record stays as it is if it is in backoff (Pause), if
+// only the whole reconcile can assess it, or if its pod could not be read.
 func (d *watcher) step(record v1alpha1.ResizeRecord) {
 	pod := d.view.Pod(record.PodUID)
 	state, action := d.assess(pod, record)
@@ -89,14 +89,14 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 	d.perform(pod, record, action, state)
 }
 
-// assess returns what a pod shows of its record (nil pod: it is gone), and what is to be done about it.
+// assess returns the state of a record's pod (nil pod: deleted), and the next action.
 func (d *watcher) assess(pod *corev1.Pod, record v1alpha1.ResizeRecord) (lifecycle.State, lifecycle.Action) {
 	state := harm.Assess(pod, record, d.view.capabilitiesOn(record.Node), d.view.Now, d.view.Policy.Settings.Resize, d.view.signals(record))
 	return state, lifecycle.Next(state, record, d.view.Policy.Settings.Resize, d.circumstances(pod, record), d.view.Now)
 }
 
-// circumstances returns what counts for a record beside its pod: a policy or workload that is gone, an
-// undo, and how long a revert has to wait for its next attempt.
+// circumstances returns the inputs of lifecycle.Next that do not come from the pod: a deleted policy or workload, an
+// undo, a raise before an OOM kill or the end of its spike, and the backoff of a revert.
 func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) lifecycle.Circumstances {
 	c := lifecycle.Circumstances{Orphaned: d.view.orphaned(), Tries: d.out.Status.Tries}
 	_, c.Undo = d.undoing()
@@ -109,9 +109,9 @@ func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) l
 	return c
 }
 
-// perform applies an action to the decision; what needs the API server becomes a write or an eviction.
-// Harm is learned first, whatever the action is: also harm that is not reverted raises floors. Due stays
-// false for steps that every look at the pod shows again; they are stored with the next write.
+// perform applies an action to the decision. Calls to the API server become writes or evictions. Regressions are
+// learned first, whatever the action is: one that is not reverted also raises floors. Due stays false for steps that
+// every reconcile can derive again from the pod; they are stored with the next write.
 func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	d.out.Due = d.out.Due || !slices.Contains([]lifecycle.ActionKind{lifecycle.Wait, lifecycle.MarkVerified, lifecycle.Adopt}, action.Kind)
 	next := lifecycle.Advance(record, action, d.view.Now)
@@ -149,8 +149,8 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 	d.out.Status.Records = append(d.out.Status.Records, next)
 }
 
-// harmed learns from harm: floors, the loss of kept sizes, a bad seed, a longer backoff. It runs once for
-// each record, because the record is put back or closed in the same pass. Harm that is not reverted is
+// harmed learns from a regression: floors, dropped verified sizes, a bad seed, a longer backoff. It runs once per
+// record, because the record is reverted or closed in the same reconcile. A regression that is not reverted is
 // reported with the reason (whyKept).
 func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, verdict resize.Verdict) {
 	d.hurt = append(d.hurt, record)
@@ -167,7 +167,7 @@ func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, 
 	d.count(countReverted, record, action.Reason)
 }
 
-// whyKept explains why harm is reported and learned from, but not reverted.
+// whyKept explains why a regression is reported and learned from, but not reverted.
 func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 	switch {
 	case record.Wave == resize.WaveUndo:
@@ -178,8 +178,8 @@ func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 	return "nothing would do good if it were put back"
 }
 
-// succeeded reports a resize that was verified on its pod and whose watch begins, with what the pod shows beside the
-// wanted size (State.Drift).
+// succeeded reports a verified resize whose observation begins, and any difference from the wanted size
+// (State.Drift).
 func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state lifecycle.State) {
 	var parts []string
 	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultSuccess, "", d.view.Now) {
@@ -196,8 +196,8 @@ func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state lifecycle.State)
 	d.out.Counts = append(d.out.Counts, tookOf(record)...)
 }
 
-// learn takes floors from every OOM kill that the workload's pods show, whether or not they were ever
-// resized: siblings and the next seed are raised too, and a size that was killed is not kept.
+// learn learns floors from every OOM kill that the workload's pods show, also of pods that were never resized. So
+// siblings and the next seed are raised too, and a size that was killed does not stay verified.
 func (d *watcher) learn() {
 	for _, pod := range d.view.Pods {
 		if d.tooLarge(pod) || !Killed(pod) {
@@ -208,8 +208,8 @@ func (d *watcher) learn() {
 	d.out.Status.Kept = harm.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)
 }
 
-// before returns the sizes that a pod's containers had before attune, by name: what is stored of its generation, or
-// what the template sets.
+// before returns the original resources of a pod's containers by name: from the stored generation, or from the
+// template.
 func (d *watcher) before(pod *corev1.Pod) map[string]recommender.Size {
 	sizes := d.originalsOf(pod)
 	for _, c := range podview.Resizable(pod) {
@@ -220,23 +220,21 @@ func (d *watcher) before(pod *corev1.Pod) map[string]recommender.Size {
 	return sizes
 }
 
-// unsure reports that an action needs the pod as the API server has it, and that it could not be read.
-// Harm is reverted all the same, and so is what is already being put back: waiting would be worse than an
-// unnecessary patch.
+// unsure reports that an action needs the pod from the API server, and that it could not be read. Regressions are
+// reverted anyway, and reverts in progress continue: waiting would be worse than an unnecessary patch.
 func (d *watcher) unsure(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) bool {
 	return d.view.Looked.Unread.Pods[record.PodUID] != nil && state.Kind != lifecycle.Harmed && !action.PutsBackAgain(record) && needsLivePod(action)
 }
 
-// leftForLater reports that the end of a record's watch is judged in the whole pass, when the measurements
-// of a usage source are there.
+// leftForLater reports that only the whole reconcile assesses the end of a record's observation, because it has the
+// measurements of a usage source.
 func (d *watcher) leftForLater(record v1alpha1.ResizeRecord, state lifecycle.State) bool {
 	judged := state.Kind == lifecycle.Settled || state.Kind == lifecycle.Watching
 	return d.view.Part != WholePass && judged && d.view.WatchEnded(record)
 }
 
-// learnOfNode notes what a record shows about a node that did not carry it out. The record is believed
-// only about the node that its pod is on: a person who can write records must not be able to block other
-// nodes.
+// learnOfNode stores a node limitation if the node did not carry out a record's resize. A record counts only for its
+// pod's current node: a user who can write records must not be able to block other nodes.
 func (d *watcher) learnOfNode(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	if fails(record, action) && pod != nil && pod.Spec.NodeName == record.Node {
 		d.out.Lessons = append(d.out.Lessons, Lesson{d.view.Rec.Namespace, record, action.Reason, state.Message})

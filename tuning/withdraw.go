@@ -5,8 +5,9 @@ import (
 	"attune.io/attune/resize/withdraw"
 )
 
-// judgeAdmission moves status.admissionWithdrawn one step on: the admission resources of a workload are withdrawn where
-// its pods are rejected with them or do not start. It never evicts or deletes a pod. A workload or namespace that is being deleted keeps it as it is.
+// judgeAdmission advances status.admissionWithdrawn. Admission resources are withdrawn if pods with them are rejected
+// or do not start. It never evicts or deletes a pod. While the workload or namespace is being deleted, the status
+// stays as it is.
 func (d *pass) judgeAdmission() {
 	of, looked := d.view.owner(), d.view.Looked
 	if d.view.Workload == nil || of.Deleting || d.view.Namespace.Terminating {
