@@ -17,50 +17,48 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// DecisionLifetime is how long a decision is used again at most, whatever it depends on: time alone
-// changes some inputs, such as how long a template has been new.
+// DecisionLifetime is the longest time for which a decision is reused. Time alone changes some inputs, such as how
+// long a template counts as new.
 const DecisionLifetime = 30 * time.Minute
 
-// Facts is what a decision about a workload depends on, except for the time and the autoscalers. It is
-// comparable with ==, so that "nothing has changed" is one comparison.
+// Facts are the inputs of a decision about a workload, except the time and the autoscalers. It is comparable with ==,
+// so that one comparison finds that nothing has changed.
 type Facts struct {
-	// Recommendation, Workload and Policy are the uids of the three objects; an object that was created
-	// anew under the same name is another one.
+	// Recommendation, Workload and Policy are the uids of the three objects. A recreated object of the same name is a
+	// different one.
 	Recommendation, Workload, Policy types.UID
 	// RecommendationVersion and WorkloadVersion are the resourceVersions of the objects.
 	RecommendationVersion, WorkloadVersion string
-	// Generation is that of the policy: its status does not matter.
+	// Generation is the policy's generation. Its status does not matter.
 	Generation int64
-	// News is a number of the history that changes whenever the usage of the workload's containers does.
+	// News is a number of the history that changes whenever the usage of the workload's containers changes.
 	News uint64
-	// Largest is what the pods may request at most.
+	// Largest is the most that the pods may request, in millicores and bytes (View.Largest).
 	Largest [2]recommender.Amount
 	// Silent is History.Silent.
 	Silent bool
 }
 
-// Decision is what the last look at a workload depended on, where the look ended with nothing to write.
-// While all of it is the same, the result is the same, so that a pass over a quiet cluster costs little.
-// It is kept in memory only: a loss costs one full look.
+// Decision has the inputs of the last evaluation of a workload that had nothing to write. The same inputs give the
+// same result, so a reconcile of an idle cluster costs little. It is kept only in memory: losing it costs one
+// evaluation.
 type Decision struct {
-	// Facts are the inputs at the time of the look.
+	// Facts are the inputs at the time of the evaluation.
 	Facts
-	// Holds are the holds of autoscalers at that time.
+	// Holds are the blocks by autoscalers at that time.
 	Holds autoscale.Holds
-	// Until is when the decision has to be made anew. DataUntil is the time of the newest sample that it
-	// used.
+	// Until is when the decision expires. DataUntil is the time of the newest sample that it used.
 	Until, DataUntil time.Time
 }
 
-// Stands reports whether the decision would be the same now, given the same facts and holds and a time
-// before Until.
+// Stands reports whether the decision is still valid: the facts and holds are the same, and the time is before Until.
 func (d Decision) Stands(now Decision, at time.Time) bool {
 	return at.Before(d.Until) && d.Facts == now.Facts && d.Holds.Equal(now.Holds)
 }
 
-// Lasting returns the decision with Until set to the first moment at which time alone changes it: a
-// container's data becomes old, the seed has to be renewed or expires, a template is no longer new. A
-// moment equal to Now counts too, because some comparisons include it.
+// Lasting returns the decision with Until set to the first time at which time alone changes it: a container's data
+// becomes stale, the seed has to be renewed or expires, or a template no longer counts as new. A time equal to Now
+// counts too, because some comparisons include it.
 func (d Decision) Lasting(v View) Decision {
 	d.Until = v.Now.Add(DecisionLifetime)
 	sooner := func(at time.Time) {
@@ -87,29 +85,28 @@ func (d Decision) Lasting(v View) Decision {
 	return d
 }
 
-// Timeless reports whether time alone changes nothing of a decision except for what Lasting knows. Three
-// things move with time and exclude it: floors, which are forgotten little by little; the strategy Node,
-// whose forecast looks an hour ahead; and Jobs, whose run is over when no newer sample comes.
+// Timeless reports whether Lasting knows all changes of a decision by time alone. Three inputs change with time and
+// exclude that: floors, which expire gradually; strategy Node, which forecasts the next hour; Jobs, whose run is over
+// when no newer sample comes. The recommendation must be stored.
 func Timeless(rec *v1alpha1.AttuneRecommendation, strategy v1alpha1.Strategy, kind v1alpha1.WorkloadKind) bool {
 	return rec.UID != "" && len(rec.Status.Floors) == 0 && strategy != v1alpha1.StrategyNode && !workload.Batch(kind)
 }
 
-// RenewEvery is how far the stored object may lag behind what is known, while nothing has changed that a
-// loop or the webhook acts on: the time of the newest sample, figures in explanations, checkpoints.
-// RenewEarly is the same while there is no target yet and progress is all that can be shown.
+// RenewEvery is how stale the stored object may be while no loop and no webhook acts on a change: the time of the
+// newest sample, numbers in explanations, checkpoints. RenewEarly applies while there is no target yet and only
+// progress can be shown.
 const RenewEvery, RenewEarly = time.Hour, 30 * time.Minute
 
-// WorthWriting reports whether a new spec differs from the stored one in anything that a loop, the webhook
-// or a person acts on, or whether the turn of the object to be renewed has come. Figures in explanations
-// move with every step of the history; a write for each would be most of the operator's load on the API
-// server.
+// WorthWriting reports whether the new spec must be written: it differs from the stored one in anything that a loop,
+// the webhook or a user acts on, or its renewal is due. Numbers in explanations change with every sample; writing
+// each change would be most of the operator's load on the API server.
 func WorthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
 	return needsRenewal(rec, wanted, now) || !equality.Semantic.DeepEqual(withoutVolatile(rec.Spec), withoutVolatile(wanted))
 }
 
-// needsRenewal reports that the stored seed has passed half of its life and the new one lives longer, or
-// that the turn of the recommendation has come. Without the first, a seed of an unchanged workload would
-// expire and new pods would be born with the template's size.
+// needsRenewal reports that the stored seed has passed half of its life and the new one lives longer, or that the
+// renewal of the recommendation is due. Otherwise the seed of an unchanged workload would expire, and new pods would
+// be created with the template's size.
 func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
 	stored := rec.Spec
 	if (stored.LargestNode == nil) != (wanted.LargestNode == nil) {
@@ -126,26 +123,27 @@ func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 	if !podview.HasTarget(stored) {
 		within = RenewEarly
 	}
-	// What was just stored leaves out a turn that comes soon.
+	// A spec that was just stored skips a renewal that is due soon.
 	soon, every, key := within/5, within/5*4, types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
 	return Turn(key, wanted.DataUntil.Time, every) > Turn(key, stored.DataUntil.Add(soon), every)
 }
 
-// Turn numbers the periods of one recommendation, so that it is renewed once in each. The periods begin at
-// another moment for each name (a hash), so that the recommendations of a cluster, which are often created
-// together, are not all written in the same minute. every must be at least a second.
+// Turn numbers the renewal periods of one recommendation, so that it is renewed once in each. The periods start at a
+// different time for each name (a hash). Otherwise recommendations that were created together would all be written in
+// the same minute. every must be at least one second.
 func Turn(recommendation types.NamespacedName, at time.Time, every time.Duration) int64 {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(recommendation.String())) // it takes everything
+	_, _ = hash.Write([]byte(recommendation.String())) // never returns an error
 	seconds := int64(every / time.Second)
 	return (at.Unix() + int64(hash.Sum32())%seconds) / seconds
 }
 
-// withoutVolatile returns the spec without what may drift without consequence. The result shares the rest
-// with the argument: neither must be changed afterwards. The argument itself is not changed.
+// withoutVolatile returns the spec without fields whose change alone needs no write. The result shares memory with
+// the argument, so neither must be changed afterwards. The argument is not changed.
 func withoutVolatile(spec v1alpha1.AttuneRecommendationSpec) v1alpha1.AttuneRecommendationSpec {
 	spec.DataUntil, spec.Checkpoints = nil, nil
-	// Nodes come and go. What their size changes is a hold or a limit, and the rest is written with the next renewal.
+	// Nodes come and go. Their size acts through a hold or a limit, which are compared; the next renewal writes the
+	// rest.
 	spec.LargestNode = nil
 	if spec.Seed != nil {
 		seed := *spec.Seed
@@ -164,12 +162,11 @@ func withoutVolatile(spec v1alpha1.AttuneRecommendationSpec) v1alpha1.AttuneReco
 	return spec
 }
 
-// CheckpointDue reports whether the checkpoints of a recommendation have to be computed again. That is so
-// in two cases:
-//   - The source cannot be asked for the past again (forgets), a measured container has no checkpoint, and
-//     none was made within the last RenewEvery.
-//   - A checkpoint is older than 2 × RenewEvery. A recommendation whose newest sample stands still is not
-//     renewed, while more of the past may have been read meanwhile.
+// CheckpointDue reports whether the checkpoints of a recommendation must be computed again:
+//   - The source cannot be queried for the past again (forgets), a measured container has no checkpoint, and none was
+//     made within the last RenewEvery.
+//   - A checkpoint is older than 2 × RenewEvery. A recommendation without new samples is not renewed, but more of the
+//     past may have been read since.
 func CheckpointDue(spec v1alpha1.AttuneRecommendationSpec, forgets bool, now time.Time) bool {
 	if forgets && lacksCheckpoint(spec, now.Add(-RenewEvery)) {
 		return true
@@ -178,8 +175,8 @@ func CheckpointDue(spec v1alpha1.AttuneRecommendationSpec, forgets bool, now tim
 	return slices.ContainsFunc(spec.Checkpoints, func(c v1alpha1.Checkpoint) bool { return c.At.Time.Before(old) })
 }
 
-// lacksCheckpoint reports that a measured container has no checkpoint, and that no checkpoint of the
-// others is newer than a time.
+// lacksCheckpoint reports that a measured container has no checkpoint, and that no other checkpoint is newer than
+// since.
 func lacksCheckpoint(spec v1alpha1.AttuneRecommendationSpec, since time.Time) bool {
 	lacks := false
 	for _, container := range spec.Containers {
@@ -192,7 +189,7 @@ func lacksCheckpoint(spec v1alpha1.AttuneRecommendationSpec, since time.Time) bo
 	return lacks
 }
 
-// SameCheckpoints compares checkpoints by name and content; when they were made does not count.
+// SameCheckpoints compares checkpoints by name and content, not by their time.
 func SameCheckpoints(a, b []v1alpha1.Checkpoint) bool {
 	return slices.EqualFunc(a, b, func(a, b v1alpha1.Checkpoint) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) })
 }

@@ -14,10 +14,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Wanted returns what a workload's recommendation should say now. complete reports that the whole past of
-// the workload has been read; until then, after a restart or a change of leader, the stored targets are
-// kept as far as possible: a short history would recommend less than the full one. The result shares
-// memory with the View.
+// Wanted returns the spec that a workload's recommendation should have now. complete reports that the whole history
+// has been read. Until then, after a restart or a change of leader, the stored targets stay where possible: a short
+// history would recommend less than the full one. The result shares memory with the View.
 func Wanted(rec *v1alpha1.AttuneRecommendation, v View, complete bool) v1alpha1.AttuneRecommendationSpec {
 	wanted := Desired(v)
 	if rec.UID != "" && !complete {
@@ -26,9 +25,9 @@ func Wanted(rec *v1alpha1.AttuneRecommendation, v View, complete bool) v1alpha1.
 	return wanted
 }
 
-// Desired computes the spec of a workload's AttuneRecommendation from its history. It leaves out the
-// checkpoints, which the policy loop adds. In the mode Observe the targets are removed at the end, after
-// the seed: only the progress of the data is shown.
+// Desired computes the spec of a workload's AttuneRecommendation from its history, without checkpoints, which the
+// policy loop adds. In mode Observe it removes the targets at the end, after the seed: only the progress of the data
+// is shown.
 func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	spec := v1alpha1.AttuneRecommendationSpec{
 		Workload:       v1alpha1.WorkloadRef{Kind: v.Workload.Kind, Name: v.Workload.Name, UID: v.Workload.UID},
@@ -56,8 +55,8 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	return spec
 }
 
-// target computes the target of one container by the policy's strategy. The recommender comes first; under
-// the strategy Workload a small fall is then damped, and the floor of the memory limit is set.
+// target computes the target of one container by the policy's strategy. The recommender comes first. Under strategy
+// Workload, a small decrease is then ignored (damp), and the floor of the memory limit is set.
 func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	input, recommend := v.inputFor(c), recommender.Target
 	if v.Explained {
@@ -72,7 +71,7 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	return target
 }
 
-// progress returns what the mode Observe shows of targets: how far their data has come, without any size.
+// progress returns the part of targets that mode Observe shows: the progress of their data, without sizes.
 func progress(targets []v1alpha1.ContainerTarget) (out []v1alpha1.ContainerTarget) {
 	for _, t := range targets {
 		out = append(out, v1alpha1.ContainerTarget{Name: t.Name, Confidence: t.Confidence, DataPoints: t.DataPoints, Holds: t.Holds})
@@ -80,8 +79,8 @@ func progress(targets []v1alpha1.ContainerTarget) (out []v1alpha1.ContainerTarge
 	return out
 }
 
-// inputFor builds the recommender's input for a container. A request that a person has just raised in the
-// template acts as a floor until there is enough data of the new generation.
+// inputFor builds the recommender's input for a container. A request that a user has just changed in the template
+// acts as a floor until there is enough data of the new generation.
 func (v View) inputFor(c *corev1.Container) recommender.Input {
 	input := recommender.Input{
 		Container: c.Name,
@@ -107,10 +106,10 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	return input
 }
 
-// limitFloor returns the amount that no memory limit may be below; nil: none. A container that a VPA sizes
-// has none, because attune does not change it. One whose memory an HPA scales on has only what an OOM kill
-// taught: where request and limit are equal the request moves with the limit, and that changes the HPA's
-// result. Of such pods only those that were killed are raised (tuning, nextSizes).
+// limitFloor returns the amount below which the memory limit must not go; nil: no floor. A container that a VPA sizes
+// has no floor, because attune does not change it. If an HPA scales on its memory, only OOM kills set a floor. In a
+// Guaranteed pod the request changes with the limit, and that changes the HPA's result. So only pods that were
+// OOM-killed are raised there (tuning, nextSizes).
 func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 	switch {
 	case resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA):

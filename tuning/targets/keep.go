@@ -10,13 +10,12 @@ import (
 	"attune.io/attune/resize"
 )
 
-// keepDuringBackfill keeps the stored targets while the past is being read again: the same policy with the
-// same settings would come to them once it is read. Their age goes on counting (dataUntil, validUntil), so
-// that a source that never answers still makes them old.
+// keepDuringBackfill keeps the stored targets while the history is read again: the same policy with the same settings
+// would compute them again. Their age continues (dataUntil, validUntil), so that they become stale if the source
+// never answers.
 //
-// Not kept is what does not come from the history: a pause, another mode, a new hold, a floor above the
-// target. The seed is computed anew, because it follows what the pods survived meanwhile and what harmed
-// them.
+// It does not keep them if an input outside of the history has changed: a pause, another mode, a new hold, a floor
+// above the target. The seed is computed again, because it depends on newly verified sizes and on regressions.
 func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View) v1alpha1.AttuneRecommendationSpec {
 	same := stored.Policy.UID == wanted.Policy.UID && stored.Mode == wanted.Mode && stored.SettingsDigest == wanted.SettingsDigest
 	if !same || !podview.HasTarget(stored) || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, v) {
@@ -30,14 +29,14 @@ func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View
 	return wanted
 }
 
-// withheldForData reports that, if there is no seed, the only reason is that targets are missing (or the
-// mode has no seeds).
+// withheldForData reports that missing targets are the only reason for a missing seed (or that the mode has no
+// seeds).
 func withheldForData(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return spec.Seed != nil || spec.SeedWithheld == seedHeld || spec.SeedWithheld == seedMode(spec.Mode)
 }
 
-// newlyHeld reports that something outside of the history holds a resource that it did not hold before (or
-// the reverse), or that other containers are sized.
+// newlyHeld reports that the resources blocked for reasons outside of the history have changed, or that other
+// containers are sized.
 func newlyHeld(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
 	if len(stored.Containers) != len(wanted.Containers) {
 		return true
@@ -51,7 +50,7 @@ func newlyHeld(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
 	return false
 }
 
-// outside returns the holds that do not come from a short history, as a comparable value.
+// outside returns the holds that have another reason than a short history, as a comparable value.
 func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capacity, implausible bool }) {
 	by := func(reason string) bool {
 		return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == reason })
@@ -62,7 +61,8 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capaci
 	return held
 }
 
-// floored reports that harm has taught a floor above a stored target, or above the floor of a stored memory limit.
+// floored reports that a floor learned from a regression is above a stored target, or above the floor of a stored
+// memory limit.
 func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
 	for _, c := range stored.Containers {
 		target := podview.FromResources(c.Target)
@@ -79,17 +79,15 @@ func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
 	return false
 }
 
-// noise is by how many percent a target may fall without being written: a history that slides along in
-// time moves every target a little with each step, far inside the dead band of 10 % in which pods are not
-// resized.
+// noise is the decrease of a target in percent that is not written. As the history window moves, every target changes
+// a little, far inside the dead band of 10 % in which pods are not resized.
 const noise = 2
 
-// stepKept is the last step of a target that was stored before and is kept.
+// stepKept is the name of the last explanation step if the stored target is kept.
 const stepKept = "kept"
 
-// damp keeps the stored target of a container where the new one is a little lower. A higher target is
-// never held back, and a stored request that is no whole amount is not kept. The explanation ends with a
-// step named kept.
+// damp keeps the stored target of a container if the new one is a little lower. A higher target always applies, and a
+// stored request that is not a whole amount is not kept. The explanation ends with the step kept.
 func damp(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	i := slices.IndexFunc(stored, func(s v1alpha1.ContainerTarget) bool { return s.Name == t.Name })
 	if i < 0 {
@@ -112,14 +110,14 @@ func damp(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha
 	return t
 }
 
-// noticeable reports whether a change of request or limit is worth storing: more than noise, or from a
-// request that is no whole amount.
+// noticeable reports whether a change of request or limit is written: a decrease of more than noise, any increase, or
+// a change from a request that is not a whole amount.
 func noticeable(r recommender.Resource, before, now recommender.Allocation) bool {
 	return r.Whole(before.Request) != before.Request || !fellALittle(before.Request, now.Request) || !fellALittle(before.Limit, now.Limit)
 }
 
-// fellALittle reports whether an amount is the same or fell by at most noise percent. A fall to zero is
-// never little: zero means that there is no target.
+// fellALittle reports whether an amount is unchanged or fell by at most noise percent. A fall to zero is never small:
+// zero means that there is no target.
 func fellALittle(before, now recommender.Amount) bool {
 	return now == before || now < before && now > 0 && (before-now)*100 <= before*noise
 }

@@ -14,9 +14,10 @@ import (
 	"attune.io/attune/resize"
 )
 
-// LargestOf returns the bound of a workload's pods: what is allocatable on the largest node on which they may run now
-// (known; 0: there is none), or on a larger one that was seen within the history window and is gone (stored; nil: none).
-// Of a DaemonSet the nodes of now take precedence, as its bound is that of the smallest. The zero value: not known.
+// LargestOf returns the maximum size of a workload's pods: the allocatable resources of the largest node on which
+// they may run now (known; 0: no such node), or of a larger one that was seen within the history window and is
+// deleted (stored; nil: none). For a DaemonSet the current nodes take precedence, because its bound is its smallest
+// node. The zero value: not known.
 func LargestOf(known [2]recommender.Amount, stored *v1alpha1.LargestNode, kind v1alpha1.WorkloadKind, window time.Duration, now time.Time) [2]recommender.Amount {
 	if stored == nil || now.Sub(stored.SeenAt.Time) > window {
 		return known
@@ -30,7 +31,8 @@ func LargestOf(known [2]recommender.Amount, stored *v1alpha1.LargestNode, kind v
 	return known
 }
 
-// largestNode is the bound as it is stored. It was seen now, unless what exists now is less: then its time stays.
+// largestNode returns the bound to store. Its time is now, unless the bound comes from a deleted node: then the
+// stored time stays.
 func (v View) largestNode() *v1alpha1.LargestNode {
 	if v.Largest == ([2]recommender.Amount{}) {
 		return nil
@@ -46,7 +48,7 @@ func (v View) largestNode() *v1alpha1.LargestNode {
 	}
 }
 
-// largestPod is the bound of created pods, for the webhook, which sees no nodes.
+// largestPod returns the bound of created pods for the webhook, which does not read nodes.
 func (v View) largestPod() v1alpha1.Resources {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
@@ -60,10 +62,10 @@ func (v View) largestPod() v1alpha1.Resources {
 	return podview.ToResources(size)
 }
 
-// withinNodes blocks a resource of the containers that would be raised, where the pod would then request more than the
-// largest node has and more than its template requests (NodeCapacity). It also caps limits and the floors of memory limits
-// at the largest node, or at the template's limit or what OOM kills taught where that is greater: a limit takes no room of a
-// node, and of a DaemonSet the bound is that of its smallest node.
+// withinNodes blocks a resource of raised containers if the pod would request more than the largest node has and more
+// than its template requests (NodeCapacity). It also caps memory limits and their floors at the largest node, at the
+// template's limit, or at the floor learned from OOM kills, whichever is greatest. Kills may exceed the node, because
+// a limit takes no room on a node, and the bound of a DaemonSet is its smallest node.
 func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.ContainerTarget {
 	if v.Largest == ([2]recommender.Amount{}) || v.Workload.Template == nil {
 		return targets
@@ -94,7 +96,7 @@ func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.Contain
 	return targets
 }
 
-// killed is what OOM kills taught of a container's memory limit, in bytes; 0 for CPU, and where there was none.
+// killed returns the memory limit learned from OOM kills of a container, in bytes; 0: no kill, or CPU.
 func (v View) killed(container string, r recommender.Resource) recommender.Amount {
 	if r != recommender.Memory {
 		return 0
@@ -102,7 +104,7 @@ func (v View) killed(container string, r recommender.Resource) recommender.Amoun
 	return resize.OOMFloorOf(v.Status.Floors, container, v.Now)
 }
 
-// sized is a pod with the requests of targets that may be applied; the other containers keep theirs.
+// sized returns a pod with the requests of targets that may be applied. Other containers keep their requests.
 func sized(template *corev1.Pod, targets []v1alpha1.ContainerTarget) *corev1.Pod {
 	pod := &corev1.Pod{Spec: template.Spec}
 	pod.Spec.Containers, pod.Spec.InitContainers = slices.Clone(pod.Spec.Containers), slices.Clone(pod.Spec.InitContainers)

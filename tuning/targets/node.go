@@ -13,13 +13,13 @@ import (
 	"attune.io/attune/resize"
 )
 
-// sharer computes the targets of the strategy Node, under which each node shares its spike headroom among
-// its pods. The arithmetic is in recommender/node, the explanation in docs/node-strategy.md.
+// sharer computes the targets of strategy Node, under which each node shares its spike headroom among its pods. The
+// calculation is in recommender/node, the explanation in docs/node-strategy.md.
 type sharer struct{ View }
 
-// share turns a container's target into that of the strategy Node: the size that a new pod is born with
-// (the highest usage of a day, as no node is known yet), and the demand that its node shares later. A
-// resource that is held has no demand.
+// share converts a container's target into a target of strategy Node. It consists of the size of a new pod (the
+// highest usage of a day, because no node is known yet), and the demand for the node's sharing later. A blocked
+// resource has no demand.
 func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	shared := v.demand(c.Name, floors, t)
 	shared.MemoryLimitMost = podview.ToPointer(recommender.Memory, v.limitMost(c, shared))
@@ -34,10 +34,9 @@ func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alph
 	return t
 }
 
-// demand returns what is known of the container's workload: what was measured and what harm has taught,
-// bounded by the most that is allowed. minAllowed and the template's request were not measured, so that
-// they are no demand: otherwise a user could claim a node's room by writing a number. The base of other
-// replicas says nothing about this pod; its node measures it.
+// demand returns the demand of the container: measured usage and learned floors, capped at the maximum allowed.
+// minAllowed and the template's request are not measured, so they are not demand: otherwise a user could claim a
+// node's room by writing a number. The base of other replicas does not apply to this pod; its node measures it.
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	settings, learned := v.Settings.Recommender, resize.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
@@ -62,7 +61,7 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 			max7d[r] = r.Whole(usage.RoundUp())
 		}
 	}
-	// Memory that a container had a day ago it may have again, and what it has cannot be taken back.
+	// A container may need the memory of a day ago again, and memory in use cannot be taken away.
 	if days[memory] > 0 {
 		peaks[memory] = days[memory]
 	}
@@ -79,9 +78,9 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 	}
 }
 
-// limitMost returns what the container's memory limit is not raised above without an OOM kill, in bytes; 0: no bound. Where
-// the template has no limit, it is twice the first limit that new pods were given. Usage above it was measured in pods
-// without a limit of ours, so that it counts again.
+// limitMost returns the memory limit above which the container is not raised without an OOM kill, in bytes; 0: no
+// bound. If the template has no limit, it is twice the first limit that new pods got. Usage above the bound was
+// measured in pods without a limit set by attune, so it raises the bound to twice that usage.
 func (v sharer) limitMost(c *corev1.Container, demand v1alpha1.ContainerDemand) recommender.Amount {
 	const memory = recommender.Memory
 	learned := resize.FloorsOf(v.Status.Floors, c.Name, v.Now)[memory]
@@ -106,7 +105,7 @@ func (v sharer) limitMost(c *corev1.Container, demand v1alpha1.ContainerDemand) 
 	return max(most, memory.Whole(learned.Taught))
 }
 
-// damped keeps a stored amount where the new one is a little lower, by the same rule as damp.
+// damped keeps a stored amount if the new one is a little lower, by the same rule as damp.
 func damped(r recommender.Resource, before, now recommender.Amount) recommender.Amount {
 	if r.Whole(before) == before && fellALittle(before, now) {
 		return before
@@ -114,7 +113,7 @@ func damped(r recommender.Resource, before, now recommender.Amount) recommender.
 	return now
 }
 
-// storedDemand returns the demand as it was written last; the zero value: there was none.
+// storedDemand returns the stored demand of a container; zero: none is stored.
 func (v sharer) storedDemand(container string) node.Container {
 	for _, t := range v.Stored.Containers {
 		if t.Name == container && t.Demand != nil {
@@ -124,9 +123,9 @@ func (v sharer) storedDemand(container string) node.Container {
 	return node.Container{}
 }
 
-// containerOf builds a container that has just been born from a stored demand: its base is not known, and
-// it is given the peak of its day. The limits of the two Resources values below only carry CPUDay and
-// MemoryOOM through the same conversion; they are no limits.
+// containerOf builds a newly created container from a stored demand: its base is not known, and its size is the peak
+// of its day. The limits of the two Resources values below only carry CPUDay and MemoryOOM through the same
+// conversion; they are not limits.
 func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	size := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, CPULimit: d.CPUDay, MemoryRequest: d.MemoryPeak})
@@ -143,7 +142,7 @@ func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 	return c
 }
 
-// nodeSteps explains the size of a new pod. What its node makes of it is explained by kubectl attune node.
+// nodeSteps explains the size of a new pod. kubectl attune node explains the shares that its node computes.
 func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 	var steps []v1alpha1.Step
 	for _, r := range recommender.Resources {
@@ -164,7 +163,7 @@ func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 	return steps
 }
 
-// evictionRanking returns the ranking of a workload's pods (strategy Node): Never where the policy does not allow
+// evictionRanking returns the ranking of a workload's pods (strategy Node): Never if the policy does not allow
 // evictions, then the policy's own, then the default by kind and replicas.
 func evictionRanking(s policy.Settings, w workload.Workload) v1alpha1.EvictionRanking {
 	switch {
@@ -173,13 +172,12 @@ func evictionRanking(s policy.Settings, w workload.Workload) v1alpha1.EvictionRa
 	case s.EvictionRanking != "":
 		return s.EvictionRanking
 	}
-	// A kind that the operator's owner adds may keep state.
+	// A kind that the operator's owner adds (scaledKinds) may keep state.
 	stateful := w.Kind == v1alpha1.KindStatefulSet || workload.IsScaled(w.Kind)
 	return v1alpha1.EvictionRanking(node.DefaultRanking(stateful, w.Replicas).String())
 }
 
-// nodeSeed is a container's seed under the strategy Node: its day's peak, with the memory limit as
-// computed.
+// nodeSeed returns a container's seed under strategy Node: the peak of its day, with the computed memory limit.
 func nodeSeed(t v1alpha1.ContainerTarget) v1alpha1.ContainerSeed {
 	s := v1alpha1.ContainerSeed{Name: t.Name, MemoryLimitFloor: t.MemoryLimitFloor, AllowMemoryDecrease: t.Demand.AllowMemoryDecrease}
 	if !barred(t.Holds, recommender.CPU) {

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ran returns for how long any container of the pods ran between two times. Runs one after the other add
-// up: many short pods are measured like one that stays. Runs side by side count once. It sees at most two
-// runs of each container, since a container status has only the current state and the last termination.
+// Ran returns how long any container of the pods ran between two times. Consecutive runs add up: many short pods
+// count like one long one. Overlapping runs count once. A container status has only the current state and the last
+// termination, so at most two runs of each container count.
 func Ran(pods []*corev1.Pod, since, now time.Time) (sum time.Duration) {
 	counted := since
 	for _, r := range runs(pods, now) {
@@ -23,11 +23,10 @@ func Ran(pods []*corev1.Pod, since, now time.Time) (sum time.Duration) {
 	return sum
 }
 
-// run is one run of a container; the zero value is none.
+// run is one run of a container; zero: no run.
 type run struct{ from, to time.Time }
 
-// runs returns the runs of the pods' containers as far as their statuses show them, in the order of their
-// starts.
+// runs returns the runs that the statuses of the pods' containers show, in the order of their starts.
 func runs(pods []*corev1.Pod, now time.Time) (all []run) {
 	for _, pod := range pods {
 		for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -40,8 +39,7 @@ func runs(pods []*corev1.Pod, now time.Time) (all []run) {
 	return all
 }
 
-// runIn returns the run that a container state describes; the zero value: none, for example a waiting
-// container.
+// runIn returns the run in a container state; zero: no run, for example a waiting container.
 func runIn(state corev1.ContainerState, now time.Time) run {
 	switch {
 	case state.Running != nil:

@@ -16,26 +16,25 @@ import (
 	"attune.io/attune/resize/withdraw"
 )
 
-// seedLifetime is how long new pods are sized by a seed that is not renewed: after the operator is
-// uninstalled or stops, pods must not be sized for ever by old knowledge. The stored seed is renewed when
-// half of it is over.
+// seedLifetime is how long a seed that is not renewed sizes new pods. After the operator stops or is uninstalled,
+// stale seeds must not size pods forever. The stored seed is renewed at half of its lifetime.
 const seedLifetime = 24 * time.Hour
 
-// seedHeld is why there is no seed where no resource of any container has a target that may be applied.
+// seedHeld is why there is no seed if no container has an applicable target for any resource.
 const seedHeld = "Held"
 
-// seedMode is why there is no seed in a mode that does not size new pods, such as ModeObserve.
+// seedMode returns why there is no seed in a mode that does not size new pods, such as ModeObserve.
 func seedMode(mode v1alpha1.UpdateType) string { return "Mode" + string(mode) }
 
-// seed returns what new pods are born with, or nil with the reason, which is stored as spec.seedWithheld.
-// By mode it is:
+// seed returns the admission resources of new pods, or nil and the reason, which is stored as spec.seedWithheld. By
+// mode:
 //   - Initial: the target.
-//   - Canary and Auto: the last kept size, that is, one that running pods survived; for a container without
-//     one, the target, but only as a raise.
+//   - Canary and Auto: the last verified size (status.kept). A container without one gets its target, but only as a
+//     raise.
 //   - strategy Node: the highest usage of the last day.
 //
-// The revision is a hash of the content: a seed that harmed a pod is marked bad by it (status.badSeeds),
-// and the same content is not used again.
+// The revision is a hash of the content. A seed that caused a regression is marked bad by its revision
+// (status.badSeeds), and the same content is not used again.
 func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	mode := v.Settings.Resize.Mode
 	_, skipped := v.Workload.Skipped()
@@ -49,7 +48,7 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	case skipped:
 		return nil, "Skipped"
 	case slices.ContainsFunc(targets, func(t v1alpha1.ContainerTarget) bool {
-		return resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA) // a VPA holds both resources
+		return resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA) // a VPA blocks both resources
 	}):
 		return nil, resize.ReasonVPA
 	case !policy.SizesNewPods(mode):
@@ -70,7 +69,7 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 		RaiseOnly  bool
 		Containers []v1alpha1.ContainerSeed
 	}{out.RaiseOnly, out.Containers}, 6)
-	// No part of the revision: nodes come and go, and the seed stays the same.
+	// Not part of the revision: nodes come and go, and the seed stays the same.
 	out.LargestPod = v.largestPod()
 	if slices.Contains(v.Status.BadSeeds, out.Revision) {
 		return nil, "SeedMarkedBad"
@@ -81,14 +80,14 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 // seeder computes the seeds of a workload's containers.
 type seeder struct {
 	View
-	// usesKept reports that a kept size is used before the target. A container without a kept size is then
-	// only raised: a lower size that no pod has survived is not tried on new pods.
+	// usesKept reports that a verified size takes precedence over the target. A container without a verified size is
+	// then only raised: new pods must not try a lower size that no running pod has survived.
 	usesKept bool
 }
 
-// validUntil is until when a seed is used. With fresh data that is seedLifetime from now. A workload that
-// does not run keeps its seed for as long as its history lasts, because the seed is for its next pod. If
-// the source is silent, the seed is not renewed.
+// validUntil returns when a seed expires. With fresh data that is seedLifetime from now. A workload without pods
+// keeps its seed as long as its history lasts, because the seed is for its next pod. If the source is silent, the
+// seed is not renewed.
 func (v seeder) validUntil() time.Time {
 	last, settings := Newest(v.History.Profiles), v.Settings.Recommender
 	switch {
@@ -100,7 +99,7 @@ func (v seeder) validUntil() time.Time {
 	return last.Add(settings.HistoryWindow)
 }
 
-// container returns the seed of one container; false: it has none. What OOM kills taught is applied last.
+// container returns the seed of one container; false: it has no seed. Floors learned from OOM kills are applied last.
 func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
 	kept := keptSize(v.Status.Kept, t.Name)
 	s, stands := v.stands(t)
@@ -108,16 +107,16 @@ func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, b
 		s = v.fresh(t, kept)
 	}
 	s.RaiseOnly = s.RaiseOnly || v.usesKept && kept == nil || v.fewRuns(t) || v.spared()
-	if v.spared() { // a boost is taken back by lowering
+	if v.spared() { // ending a boost lowers the CPU
 		s.AllowMemoryDecrease, s.CPUBoost = false, nil
 	}
 	v.answerKills(t, &s)
 	return s, s.CPURequest != nil || s.MemoryRequest != nil || s.MemoryLimitFloor != nil
 }
 
-// answerKills raises what new pods get where memory is held, but not after an OOM kill (resize.OOMFloor): the limit,
-// or the request of a container without a limit. A request on which an HPA scales stays, and with it a limit that
-// equals the request. Memory is not lowered then.
+// answerKills raises the seed after an OOM kill although memory is blocked (resize.OOMFloor). It raises the limit, or
+// the request of a container without a limit. A request on which an HPA scales stays, and with it a limit equal to
+// the request. Memory is not lowered then.
 func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSeed) {
 	floor := resize.OOMFloor(t, v.Status.Floors, v.Now)
 	if floor == 0 {
@@ -133,9 +132,8 @@ func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSee
 	}
 }
 
-// fresh computes a container's seed from its target, or from the size that its pods survived. A kept size
-// is older than the template, the floors and the policy's bounds, so that each of them is applied to it,
-// in this order.
+// fresh computes a container's seed from its target, or from its verified size. A verified size is older than the
+// template, the floors and the policy's bounds, so each of them is applied to it, in this order.
 func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1alpha1.ContainerSeed {
 	if t.Demand != nil {
 		return nodeSeed(t)
@@ -165,8 +163,9 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 	return s
 }
 
-// keptUnderTheSameLimit reports whether the pods that survived the kept size were created from a template with the memory
-// limit of the present one. The brake held while they grew, or kills lifted it, so that new pods need the same.
+// keptUnderTheSameLimit reports whether the pods with the verified size were created from a template with the current
+// memory limit. The brake (recommender.Brake) applied while they grew, or OOM kills lifted it, so new pods need the
+// same size.
 func (v seeder) keptUnderTheSameLimit(container string) bool {
 	for _, kept := range v.Status.Kept {
 		for _, o := range v.Status.Originals {
@@ -180,7 +179,8 @@ func (v seeder) keptUnderTheSameLimit(container string) bool {
 	return false
 }
 
-// ceiling returns what no memory limit of a container is raised above without an OOM kill, in bytes; 0: there is none.
+// ceiling returns the memory limit above which a container is not raised without an OOM kill, in bytes; 0: no
+// ceiling.
 func (v View) ceiling(container string) recommender.Amount {
 	settings := v.Settings.Recommender.Of[recommender.Memory]
 	if !settings.LimitsFollow {
@@ -190,9 +190,8 @@ func (v View) ceiling(container string) recommender.Amount {
 	return recommender.MemoryCeiling(v.originalOf(container)[recommender.Memory], learned, settings.MinAllowed)
 }
 
-// stands returns the stored seed of a container whose source is silent, as far as nothing else holds the
-// resource now; false: it is to be computed anew. An outage of a source must not change what new pods are
-// born with.
+// stands returns the stored seed of a container whose source is silent, without resources that are blocked for other
+// reasons now; false: compute it again. An outage of a source must not change the size of new pods.
 func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
 	stale := resize.HeldFor(t.Holds, recommender.CPU, recommender.StaleData) || resize.HeldFor(t.Holds, recommender.Memory, recommender.StaleData)
 	if v.Stored.Seed == nil || !stale {
@@ -213,22 +212,22 @@ func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool
 	return s, true
 }
 
-// upToDate applies to a stored seed what harm has taught and the policy has changed since.
+// upToDate applies the current floors and the policy's current bounds to a stored seed.
 func (v seeder) upToDate(s v1alpha1.ContainerSeed) v1alpha1.ContainerSeed {
 	size := v.withinBounds(v.aboveFloors(s.Name, podview.FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})))
 	s.CPURequest, s.MemoryRequest = podview.ToPointer(recommender.CPU, size[recommender.CPU].Request), podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
 	return s
 }
 
-// fewRuns reports that the target of a Job or CronJob depends on so few whole runs
-// (recommender.ProvenRuns) that it may raise a request but not lower one.
+// fewRuns reports that the target of a Job or CronJob depends on fewer than recommender.ProvenRuns whole runs and too
+// little data. Such a target may only raise a request.
 func (v seeder) fewRuns(t v1alpha1.ContainerTarget) bool {
 	profile, settings := v.History.Profiles[t.Name], v.Settings.Recommender
 	return v.batch() && int(t.DataPoints) < settings.MinimumDataPoints && profile.WholeRuns(settings.QueryStep, v.Now) < recommender.ProvenRuns
 }
 
-// aboveFloors raises a size to what harm has taught: while a floor holds, no pod is born with what harmed
-// another, whatever the revision of the seed is.
+// aboveFloors raises a size to the learned floors: while a floor holds, no pod is created with a size that caused a
+// regression, whatever the revision of the seed is.
 func (v seeder) aboveFloors(container string, size recommender.Size) recommender.Size {
 	floors := resize.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
 	for _, r := range recommender.Resources {
@@ -239,8 +238,8 @@ func (v seeder) aboveFloors(container string, size recommender.Size) recommender
 	return size
 }
 
-// withinBounds brings a size within minAllowed and maxAllowed, which may be newer than the size. 0 is no
-// maximum, and a request of 0 stays 0.
+// withinBounds limits a size to minAllowed and maxAllowed, which may be newer than the size. 0 is no maximum, and a
+// request of 0 stays 0.
 func (v seeder) withinBounds(size recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		of := v.Settings.Recommender.Of[r]
@@ -255,8 +254,7 @@ func (v seeder) withinBounds(size recommender.Size) recommender.Size {
 	return size
 }
 
-// cpuBoost returns the startup boost of the policy; nil: it has none. Most bounds the boosted request by
-// maxAllowed.
+// cpuBoost returns the startup boost of the policy; nil: not set. Most caps the boosted request at maxAllowed.
 func (v seeder) cpuBoost() *v1alpha1.CPUBoost {
 	b := v.Settings.StartupBoost
 	if b == nil {
@@ -268,7 +266,7 @@ func (v seeder) cpuBoost() *v1alpha1.CPUBoost {
 	}
 }
 
-// keptSize returns the size that pods survived for a container; nil: none is kept.
+// keptSize returns the verified size of a container; nil: no verified size.
 func keptSize(kept []v1alpha1.KeptSize, container string) *v1alpha1.Resources {
 	for i := range kept {
 		if kept[i].Name == container {

@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// ReasonSpared is the reason of a hold on a resource that a cluster policy would lower, of pods that Kubernetes or the
-// operator itself depends on.
+// ReasonSpared is the reason of a hold on a resource that a cluster policy would lower, if Kubernetes or the operator
+// itself depends on the pods.
 const ReasonSpared = "NeverLowered"
 
 // spared reports whether the workload's pods are never lowered.
@@ -21,8 +21,8 @@ func (v View) spared() bool {
 	return v.Workload.Template != nil && v.Settings.Spared.Spares(&v.Workload.Template.Spec)
 }
 
-// spare holds the resources of a target that would lower the container. Under the strategy Node it holds all: a node's
-// share may be less at any time.
+// spare blocks the resources of a target that would lower the container. Under strategy Node it blocks all resources,
+// because a node's share may be lower at any time.
 func (v View) spare(c *corev1.Container, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	if !v.spared() {
 		return t

@@ -18,9 +18,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Sized returns the containers of a template that are sized: regular ones and native sidecars (KEP-753),
-// without the excluded. nil template: none. The pointers are into the template, which is the cache's own:
-// do not change them.
+// Sized returns the containers of a template that attune sizes: regular ones and native sidecars (KEP-753), without
+// excluded ones; nil template: no containers. The pointers are into the template of the cache: do not change them.
 func Sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1.Container {
 	if template == nil {
 		return nil
@@ -28,8 +27,8 @@ func Sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1
 	return slices.DeleteFunc(podview.ResizableIn(&template.Spec), func(c *corev1.Container) bool { return settings.Resize.Excluded[c.Name] })
 }
 
-// containerTarget writes a recommendation as the API type. Amounts become quantities, the confidence a
-// decimal with two digits.
+// containerTarget converts a recommendation to the API type. Amounts become quantities, the confidence a decimal with
+// two digits.
 func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	target := v1alpha1.ContainerTarget{
 		Name:             rec.Container,
@@ -53,22 +52,20 @@ func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	return target
 }
 
-// barred reports whether new pods do not get the resource either. The hold NotRunning does not bar: the
-// workload has no pod, and the target is for the next one. FollowsItsLimit does not bar: a new pod must not
-// get less than the running ones keep.
+// barred reports whether a hold also keeps the resource from new pods. Two holds do not. NotRunning: the workload has
+// no pod, and the target is for the next one. FollowsItsLimit: a new pod must not get less than the running ones.
 func barred(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool {
 		return h.Resource == r.String() && h.Reason != string(recommender.NotRunning) && h.Reason != string(recommender.FollowsItsLimit)
 	})
 }
 
-// stepOmitted is the name of the step that stands for those that are left out.
+// stepOmitted is the name of the step that replaces omitted steps.
 const stepOmitted = "omitted"
 
-// Brief shortens explanations that are too long for one object (more than resize.StepsBytes as JSON).
-// First it removes steps that changed nothing, from the last container on; then all steps of the last
-// containers, and a step named omitted stands in their place. It changes the steps in place; the targets
-// themselves stay as they are.
+// Brief shortens explanations that are too long for one object (more than resize.StepsBytes as JSON). It starts with
+// the last container: first it removes steps without a change, then it replaces all steps of a container by one step
+// named omitted. It changes the steps in place; the targets stay the same.
 func Brief(targets []v1alpha1.ContainerTarget) {
 	total := 0
 	for i := range targets {
@@ -89,9 +86,9 @@ func Brief(targets []v1alpha1.ContainerTarget) {
 	}
 }
 
-// templateOverride returns a container's own request in the template while a person who changed it may
-// know more than the history does: until there can be minimumDataPoints steps of the new generation.
-// Afterwards, and where the request was never changed, it is 0.
+// templateOverride returns a container's request in the template while the user who changed it may know more than the
+// history: until there can be minimumDataPoints samples of the new generation. 0: later, or if the request was never
+// changed.
 func (v View) templateOverride(c *corev1.Container, r recommender.Resource) recommender.Amount {
 	request := podview.ReadSpec(c.Resources)[r].Request
 	since, changed := changedSince(v.Status.Originals, c.Name, r, request, v.Now)
@@ -101,14 +98,13 @@ func (v View) templateOverride(c *corev1.Container, r recommender.Resource) reco
 	return request
 }
 
-// newFor is how long a template counts as new: the time in which enough data of it can be collected.
+// newFor returns how long a template counts as new: the time in which enough data of it can be collected.
 func newFor(settings policy.Settings) time.Duration {
 	return time.Duration(settings.Recommender.MinimumDataPoints) * settings.Recommender.QueryStep
 }
 
-// changedSince returns when pods with this request were first seen, and whether pods with another request
-// had been seen before. Without the second condition, a workload that attune meets for the first time
-// would count as changed.
+// changedSince returns when pods with this request were first seen, and whether pods with another request were seen
+// before. Without the second condition, a workload that is new to attune would count as changed.
 func changedSince(originals []v1alpha1.Originals, container string, r recommender.Resource, request recommender.Amount, now time.Time) (time.Time, bool) {
 	if request == 0 {
 		return now, false
@@ -130,10 +126,10 @@ func changedSince(originals []v1alpha1.Originals, container string, r recommende
 	return since, others
 }
 
-// seen is when pods of a generation were first seen; zero: it was not noted.
+// seen returns when pods of a generation were first seen; zero: not stored.
 func seen(o v1alpha1.Originals) time.Time { return ptr.Deref(o.Since, metav1.Time{}).Time }
 
-// atLeastTemplate raises a kept size to what a person has recently written into the template
+// atLeastTemplate raises a verified size to the requests that a user has recently written into the template
 // (templateOverride).
 func (v View) atLeastTemplate(container string, size recommender.Size) recommender.Size {
 	for _, c := range Sized(v.Workload.Template, v.Settings) {
@@ -147,9 +143,8 @@ func (v View) atLeastTemplate(container string, size recommender.Size) recommend
 	return size
 }
 
-// original returns what the container has without attune: what its template asks for, or, where the
-// template asks for nothing, what pods of the newest stored generation were given by others (a
-// LimitRange).
+// original returns the container's size without attune: its template's, or, if the template sets nothing, the size
+// that a LimitRange gave the pods of the newest stored generation.
 func (v View) original(c *corev1.Container) recommender.Size {
 	size := podview.ReadSpec(c.Resources)
 	if size != (recommender.Size{}) || len(v.Status.Originals) == 0 {
@@ -164,7 +159,7 @@ func (v View) original(c *corev1.Container) recommender.Size {
 	return size
 }
 
-// originalOf is the original size of a container by its name; the zero value: it is not sized.
+// originalOf returns the original size of a container by its name; zero: attune does not size it.
 func (v View) originalOf(container string) recommender.Size {
 	for _, c := range Sized(v.Workload.Template, v.Settings) {
 		if c.Name == container {
