@@ -1,5 +1,5 @@
-// Package tuningtest builds what tests of a pass over a workload look at: Deployment web in namespace shop, its pods, its
-// node and its policy.
+// Package tuningtest builds inputs for tests of package tuning: Deployment web in namespace shop, its pods, its node
+// and its policy.
 package tuningtest
 
 import (
@@ -32,7 +32,7 @@ import (
 // Now is the time of all views.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Template is a size with a limit of memory, SeedSize less.
+// Template is a size with a memory limit. SeedSize is smaller.
 var (
 	Template = SizeOf(500, 0, 512, 1024)
 	SeedSize = SizeOf(200, 0, 200, 400)
@@ -41,10 +41,10 @@ var (
 // Mi is a mebibyte.
 const Mi = 1 << 20
 
-// SizeOf is CPU request and limit in millicores, memory request and limit in MiB.
+// SizeOf returns a size from CPU request and limit in millicores, memory request and limit in MiB.
 var SizeOf = resizetest.Size
 
-// Seen is the view of Deployment web: its template asks for a size, its pods run at it, and the mode is Auto.
+// Seen returns the view of Deployment web in mode Auto with a template size and pods.
 func Seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) tuning.View {
 	t.Helper()
 	p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "policy"}}
@@ -70,13 +70,13 @@ func Seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) tuning.V
 	}
 }
 
-// Heading sets where the container app is heading.
+// Heading sets the target of container app.
 func Heading(w tuning.View, size recommender.Size) tuning.View {
 	w.Rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Target: podview.ToResources(size)}}
 	return w
 }
 
-// Node is ready and in step with the API server.
+// Node returns a ready node whose kubelet has the API server's version.
 func Node(name, cpu, memory string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
 	n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
@@ -85,7 +85,7 @@ func Node(name, cpu, memory string) *corev1.Node {
 	return n
 }
 
-// Running is a ready pod of Deployment web on node-1, an hour old.
+// Running returns a ready pod of Deployment web on node-1, created an hour ago.
 func Running(name string, size recommender.Size) *corev1.Pod {
 	started := metav1.NewTime(Now.Add(-time.Hour))
 	pod := resizetest.Running(size)
@@ -96,7 +96,7 @@ func Running(name string, size recommender.Size) *corev1.Pod {
 	return pod
 }
 
-// Born notes on a pod that it was seeded.
+// Born adds the seed annotation to a pod.
 func Born(t *testing.T, pod *corev1.Pod, revision string, original recommender.Size) *corev1.Pod {
 	t.Helper()
 	pod.Annotations[v1alpha1.SeededAnnotation] = string(clip.JSON(v1alpha1.Seeded{
@@ -106,7 +106,7 @@ func Born(t *testing.T, pod *corev1.Pod, revision string, original recommender.S
 	return pod
 }
 
-// EndedBefore has a pod's container end once, some time ago, and start again.
+// EndedBefore lets a pod's container terminate some time ago and run again.
 func EndedBefore(pod *corev1.Pod, reason string, restarts int32, ago time.Duration) *corev1.Pod {
 	s := &pod.Status.ContainerStatuses[0]
 	s.RestartCount = restarts
@@ -116,7 +116,7 @@ func EndedBefore(pod *corev1.Pod, reason string, restarts int32, ago time.Durati
 	return pod
 }
 
-// Told are the events of a decision, as lines.
+// Told returns the events of a decision as lines.
 func Told(d tuning.Decision) (lines []string) {
 	for _, e := range d.Events {
 		lines = append(lines, e.Type+" "+e.Reason+" "+e.Message)
@@ -124,7 +124,8 @@ func Told(d tuning.Decision) (lines []string) {
 	return lines
 }
 
-// Resized is a view whose only pod went from 500m to 300m of CPU, without a limit, by a record of that phase.
+// Resized returns a view whose only pod was resized from 500m to 300m of CPU, without a limit. Its record has the
+// phase.
 func Resized(t *testing.T, phase v1alpha1.RecordPhase, has recommender.Size) tuning.View {
 	t.Helper()
 	from, to := SizeOf(500, 0, 512, 0), SizeOf(300, 0, 512, 0)
@@ -139,7 +140,7 @@ func Resized(t *testing.T, phase v1alpha1.RecordPhase, has recommender.Size) tun
 	return w
 }
 
-// RecordOf is the record of a resize that was just sent.
+// RecordOf returns the record of a resize that was just sent.
 func RecordOf(pod *corev1.Pod, to recommender.Size) v1alpha1.ResizeRecord {
 	plan, refusal := resize.PlanFor(pod, []podview.Container{{Name: "app", Size: to}}, resize.CapabilitiesOf(Node("node-1", "16", "64Gi"), "v1.36.3"), Now)
 	if refusal != nil {
@@ -148,7 +149,7 @@ func RecordOf(pod *corev1.Pod, to recommender.Size) v1alpha1.ResizeRecord {
 	return lifecycle.NewRecord(plan, pod, Now, resize.Rules{})
 }
 
-// Eager has a policy resize every pod at once.
+// Eager sets a policy that resizes every pod at once.
 func Eager(w tuning.View) tuning.View {
 	w.Policy.Settings.Resize.MaxConcurrentPercent, w.Policy.Settings.Resize.CanaryPercent = 100, 100
 	for r := range w.Policy.Settings.Recommender.Of {
@@ -158,7 +159,7 @@ func Eager(w tuning.View) tuning.View {
 	return w
 }
 
-// Begun are the names of the pods whose resizes a decision sends.
+// Begun returns the names of the pods whose resizes a decision sends.
 func Begun(d tuning.Decision) (pods []string) {
 	for _, w := range d.Writes {
 		pods = append(pods, w.Plan.PodName)
@@ -166,7 +167,7 @@ func Begun(d tuning.Decision) (pods []string) {
 	return pods
 }
 
-// Blocked is the reason of the condition ResizeBlocked; empty: it is not true.
+// Blocked returns the reason of the condition ResizeBlocked; empty: the condition is not True.
 func Blocked(d tuning.Decision) string {
 	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionResizeBlocked); c.Status == metav1.ConditionTrue {
 		return c.Reason
@@ -177,14 +178,14 @@ func Blocked(d tuning.Decision) string {
 // Small and Big are sizes without limits.
 var Small, Big = SizeOf(500, 0, 512, 0), SizeOf(1000, 0, 512, 0)
 
-// QuotaOf CPU requests.
+// QuotaOf returns a ResourceQuota of CPU requests.
 func QuotaOf(name, hard, used string) corev1.ResourceQuota {
 	q := resizetest.QuotaOf(corev1.ResourceRequestsCPU, hard, used)
 	q.Name = name
 	return q
 }
 
-// JobPod is that of one Job of CronJob backup.
+// JobPod returns the pod of one Job of CronJob backup.
 func JobPod(i int, size recommender.Size) *corev1.Pod {
 	pod := Running(fmt.Sprintf("backup-2938475%d-x", i), size)
 	pod.Labels = map[string]string{batchv1.ControllerUidLabel: fmt.Sprintf("uid-%d", i)}
@@ -192,7 +193,7 @@ func JobPod(i int, size recommender.Size) *corev1.Pod {
 	return pod
 }
 
-// Judged is a pod whose watch of a lowered size ends now.
+// Judged returns a view of one lowered pod whose observation ends now.
 func Judged(t *testing.T) tuning.View {
 	t.Helper()
 	pod := Running("web-1", SizeOf(200, 400, 200, 400))
@@ -209,7 +210,7 @@ func Judged(t *testing.T) tuning.View {
 	return w
 }
 
-// Harms are all that a watched pod can suffer.
+// Harms has an example of each kind of regression.
 var Harms = map[resize.Harm]func(w *tuning.View){
 	resize.HarmOOM:      func(w *tuning.View) { EndedBefore(w.Pods[0], "OOMKilled", 1, time.Second) },
 	resize.HarmRestart:  func(w *tuning.View) { EndedBefore(w.Pods[0], "Error", 2, time.Second) },
@@ -222,7 +223,7 @@ var Harms = map[resize.Harm]func(w *tuning.View){
 	},
 }
 
-// Condition ResizeBlocked of a decision.
+// Condition returns the condition ResizeBlocked of a decision.
 func Condition(t *testing.T, d tuning.Decision) metav1.Condition {
 	t.Helper()
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionResizeBlocked)
