@@ -41,7 +41,7 @@ func TestAnOOMFloorIsTheRequestOnlyWithoutALimitAndAnHPA(t *testing.T) {
 	}
 }
 
-// sizedByVPA is the world of a workload that a VPA sizes.
+// sizedByVPA returns the view of a workload that a VPA sizes.
 func sizedByVPA(mode v1alpha1.UpdateType) tuning.View {
 	vpa := unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "sizer"},

@@ -15,8 +15,9 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// A pod whose own memory limit stayed behind those of its containers is made to follow as soon as one of them
-// runs, in a cooldown too; until then it says what keeps killing it, and gives it nothing more in vain.
+// The pod's own memory limit stayed below the sum of its containers' limits. It is raised as soon as a container
+// runs, also in a cooldown. Until then ResizeBlocked names the limit that kills, and the containers get no further
+// memory.
 func TestAPodThatIsBehindIsMadeToFollow(t *testing.T) {
 	was := sizeOf(200, 0, 512, 1024)
 	behind := func() *corev1.Pod {

@@ -13,8 +13,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// BenchmarkDecide is one pass over a workload whose pods are all to be resized: its cost is to be the same
-// for each pod, however many.
+// BenchmarkDecide decides for a workload whose pods all need a resize. The cost per pod must not depend on their
+// number.
 func BenchmarkDecide(b *testing.B) {
 	for _, pods := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprint(pods, " pods"), func(b *testing.B) {
@@ -30,8 +30,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkStatus is the status that a pass writes, as the API server gets it: of a workload with as many
-// open records as there may be, and of one at rest.
+// BenchmarkStatus encodes the status as the API server gets it: with the maximum number of records, and without
+// records.
 func BenchmarkStatus(b *testing.B) {
 	w := crowd(b, 600)
 	w.Policy.Settings.Resize.MaxConcurrentPercent, w.Policy.Settings.Resize.CanaryPercent = 100, 100

@@ -27,7 +27,7 @@ func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 	require.Len(t, told(d), 1)
 	assert.Contains(t, told(d)[0], "Warning SeedMarkedBad New pods are no longer born with seed r1, which harmed pod web-1: oomkill:")
 
-	// Another one was proven later on, in spite of the old pod that is still there.
+	// Another size was verified later, although the old pod still exists.
 	w.Rec.Status = d.Status
 	w.Rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(sizeOf(200, 0, 300, 600)), TemplateHash: "abc"}}
 	d = tuning.Decide(w)
@@ -36,7 +36,7 @@ func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 	assert.Empty(t, told(d))
 }
 
-// A pod may be killed at a kept size long after its resize, when no record tells of it any more.
+// A pod may be killed at a verified size long after its resize, when it has no record any more.
 func TestASizeThatKilledIsNotKept(t *testing.T) {
 	pod := endedBefore(running("web-1", seedSize), "OOMKilled", 1, time.Minute)
 	w := seen(t, template, pod)
@@ -60,8 +60,7 @@ func TestACrashLoopAtBirthTeachesTheTemplatesSize(t *testing.T) {
 	assert.Equal(t, recommender.Amount(512*mi), floors[recommender.Memory].Amount)
 }
 
-// A rollout explains a crash loop as well, for as long as it is stuck: no seed is blamed, and no further pod of that
-// template is lowered.
+// A stuck rollout also explains a crash loop. So no seed is blamed, and no further pod of that template is lowered.
 func TestACrashLoopInARolloutWithholdsTheLowering(t *testing.T) {
 	pod := born(t, running("web-1", seedSize), "r1", template)
 	pod.CreationTimestamp = metav1.NewTime(now.Add(-3 * time.Minute))
@@ -81,7 +80,7 @@ func TestACrashLoopInARolloutWithholdsTheLowering(t *testing.T) {
 	assert.Empty(t, told(d), "it is told once")
 }
 
-// The annotation is a hint that anybody can write.
+// Users can write the annotation, so it is only a hint.
 func TestASeedIsNotBlamedOnHearsay(t *testing.T) {
 	killed := func(pod *corev1.Pod) *corev1.Pod { return endedBefore(pod, "OOMKilled", 1, time.Minute) }
 	for name, pod := range map[string]*corev1.Pod{
@@ -110,7 +109,7 @@ func TestASeedIsNotBlamedOnHearsay(t *testing.T) {
 	}
 }
 
-// The seed in force is bad from the moment on in which a running pod suffers from the same size.
+// The current seed becomes bad as soon as a running pod shows a regression at the same size.
 func TestTheSeedInForceIsMarkedAtTheFirstHarm(t *testing.T) {
 	pod := running("web-1", seedSize)
 	pod.Generation, pod.Status.ObservedGeneration = 2, 2
@@ -130,7 +129,8 @@ func TestTheSeedInForceIsMarkedAtTheFirstHarm(t *testing.T) {
 	assert.Equal(t, []string{"r7"}, d.Status.BadSeeds)
 }
 
-// More seeds went wrong than a status remembers, and all their pods are still there: the status comes to rest.
+// There are more bad seeds than the status stores, and all their pods still exist. The status must not change in
+// every reconcile.
 func TestManyBadSeedsComeToRest(t *testing.T) {
 	w := seen(t, template)
 	for i := range v1alpha1.MaxBadSeeds + 5 {

@@ -20,7 +20,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// startsWithMore is a pod that was born with 400m to start with, of which 200m are to be left.
+// startsWithMore returns a pod that was created with 400m of CPU: 200m and a startup boost of 200m.
 func startsWithMore(t *testing.T, name string, ago time.Duration) *corev1.Pod {
 	t.Helper()
 	pod := running(name, sizeOf(400, 0, 512, 1024))
@@ -54,7 +54,7 @@ func TestBoostsAreTakenBackOfAllPodsAtOnce(t *testing.T) {
 	assert.Equal(t, 2*time.Minute, d.After, "when the boost of web-2 is over")
 }
 
-// Boosts that end all at once, as after a rollout, leave records to a pod that the kernel killed.
+// Boosts that end at the same time, as after a rollout, leave records for an OOM-killed pod.
 func TestBoostsDoNotHoldGrowthAfterAKillUp(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 60 {
@@ -74,7 +74,7 @@ func TestBoostsDoNotHoldGrowthAfterAKillUp(t *testing.T) {
 	assert.LessOrEqual(t, len(d.Status.Records), v1alpha1.MaxRecords)
 }
 
-// Nothing else touches the CPU of a pod that has its boost yet.
+// No other resize changes the CPU of a pod during its boost.
 func TestStepsLeaveABoostAlone(t *testing.T) {
 	w := boosting(t, startsWithMore(t, "web-1", time.Minute))
 	w.Rec.Status.CooldownFrom = nil
@@ -87,7 +87,7 @@ func TestStepsLeaveABoostAlone(t *testing.T) {
 	assert.NotEmpty(t, tuning.Decide(heading(w, sizeOf(100, 0, 512, 1024))).Writes, "a note that is not about this workload is none")
 }
 
-// A policy that no longer has a boost, or a mode that touches no running pod.
+// The policy has no boost any more, or its mode changes no running pods.
 func TestABoostWhosePolicyChanged(t *testing.T) {
 	w := boosting(t, startsWithMore(t, "web-1", time.Second))
 	w.Policy.Settings.StartupBoost = nil
@@ -96,7 +96,7 @@ func TestABoostWhosePolicyChanged(t *testing.T) {
 	assert.Empty(t, tuning.Decide(w).Writes)
 }
 
-// After its watch nothing is kept and nothing cools down; after harm it does.
+// After its observation no size is stored as verified, and no cooldown begins.
 func TestHowTheEndOfABoostEnds(t *testing.T) {
 	w := boosting(t, startsWithMore(t, "web-1", time.Hour))
 	w.Rec.Status.CooldownFrom = nil

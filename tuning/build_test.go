@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/tuning/tuningtest"
 )
 
-// The builders of tuningtest, under the names that the tests use.
+// Short names of the builders in tuningtest.
 const mi = tuningtest.Mi
 
 var (
@@ -39,7 +39,7 @@ var (
 	condition   = tuningtest.Condition
 )
 
-// crowd is a view of so many pods that are to be lowered.
+// crowd returns a view with a number of pods to lower.
 func crowd(tb testing.TB, pods int) tuning.View {
 	tb.Helper()
 	has := sizeOf(500, 1000, 512, 1024)
@@ -51,7 +51,7 @@ func crowd(tb testing.TB, pods int) tuning.View {
 	return heading(w, sizeOf(300, 600, 512, 1024))
 }
 
-// down is a node whose kubelet was not heard of for long.
+// down sets the Ready condition of a node to Unknown, as if its kubelet had stopped long ago.
 func down(n *corev1.Node) *corev1.Node {
 	n.Status.Conditions[0].Status = corev1.ConditionUnknown
 	return n

@@ -208,9 +208,9 @@ func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (
 	return climbs, spike
 }
 
-// returns reports whether this reconcile would restore the old memory if the record were closed, or whether the
-// container is known to need the raise. While a gate refuses for now, the observation goes on and each reconcile
-// tries again. Ending it without the resize would leave the pod raised.
+// returns reports whether this reconcile would restore the old memory if the record were closed, or whether the pod
+// certainly keeps the raise. While a gate refuses for now, the observation goes on and each reconcile tries again.
+// Ending it without the resize would leave the pod raised.
 func (d *climber) returns(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if !d.returnsAny() {
 		return false

@@ -24,7 +24,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// uses adds samples of a pod's container, five seconds apart up to the time of the view, in MiB.
+// uses adds memory samples of a pod's container in MiB, five seconds apart, up to the time of the view.
 func uses(w *tuning.View, pod *corev1.Pod, amounts ...recommender.Amount) {
 	var samples []climb.Sample
 	for i, a := range amounts {
@@ -33,7 +33,7 @@ func uses(w *tuning.View, pod *corev1.Pod, amounts ...recommender.Amount) {
 	w.SetClimb(pod.UID, "app", tuning.Climb{Samples: samples})
 }
 
-// climbing is a view of a pod of 300Mi to 450Mi that is about to be killed.
+// climbing returns a view of a pod with 300Mi requested and a limit of 450Mi that is about to be OOM-killed.
 func climbing(t *testing.T, edits ...func(*tuning.View)) tuning.View {
 	t.Helper()
 	has := sizeOf(100, 200, 300, 450)
@@ -86,7 +86,7 @@ func TestWhatIsNotRaised(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit    func(*tuning.View)
 		refused string
-		silent  bool // the samples alone do not tell that it is not to be raised
+		silent  bool // the samples alone do not show that it is not raised
 	}{
 		"Off":                           {edit: func(w *tuning.View) { w.Policy.Settings.Resize.RaiseBeforeKill = false }},
 		"mode OneShot":                  {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateOneShot }},
@@ -131,7 +131,7 @@ func TestWhatIsNotRaised(t *testing.T) {
 	}
 }
 
-// A leak is told with what lifts it, and it keeps nothing else from being done.
+// A leak is reported with the fix, and it blocks no other resize.
 func TestALeakIsTold(t *testing.T) {
 	w := climbing(t, func(w *tuning.View) {
 		amount := podview.Quantity(recommender.Memory, 450*mi)
@@ -149,7 +149,7 @@ func TestALeakIsTold(t *testing.T) {
 	assert.Equal(t, recommender.Amount(450*mi), d.Writes[0].Plan.Moves[0].To[recommender.Memory].Limit)
 }
 
-// A kill that was not forestalled is answered first.
+// An OOM kill that a raise did not prevent is answered first.
 func TestAKillIsAnsweredFirst(t *testing.T) {
 	w := climbing(t, func(w *tuning.View) {
 		endedBefore(w.Pods[0], "OOMKilled", 1, time.Minute)
@@ -161,7 +161,7 @@ func TestAKillIsAnsweredFirst(t *testing.T) {
 	assert.Equal(t, v1alpha1.TryOOMAnswer, d.Status.Tries[0].What)
 }
 
-// Guaranteed pods stay so: their request goes with the limit.
+// A Guaranteed pod stays Guaranteed: its request changes with the limit.
 func TestAGuaranteedPodStaysGuaranteed(t *testing.T) {
 	has := sizeOf(200, 200, 450, 450)
 	pod := running("web-1", has)
@@ -178,7 +178,7 @@ func TestAGuaranteedPodStaysGuaranteed(t *testing.T) {
 	assert.Equal(t, resize.ReasonNodeCapacity, condition(t, d).Reason)
 }
 
-// raised is a view in which the pod runs with a raise, so long after it was written. Its watch ends after five minutes.
+// raised returns a view of a pod some time after its raise. The observation ends after five minutes.
 func raised(t *testing.T, after time.Duration, edits ...func(*tuning.View)) tuning.View {
 	t.Helper()
 	w := climbing(t)
@@ -202,7 +202,7 @@ func raised(t *testing.T, after time.Duration, edits ...func(*tuning.View)) tuni
 	return w
 }
 
-// stored is a status as another process reads it.
+// stored returns a status as another process reads it.
 func stored(t *testing.T, status v1alpha1.AttuneRecommendationStatus) (out v1alpha1.AttuneRecommendationStatus) {
 	t.Helper()
 	raw, err := json.Marshal(status)
@@ -287,7 +287,7 @@ func TestARaiseStays(t *testing.T) {
 	}
 }
 
-// What is given back is no size that is known to be too small, and none that was replaced since.
+// The restored size is not known to be too small, and was not replaced since.
 func TestWhatASpikeIsGivenBack(t *testing.T) {
 	floor := func(amount recommender.Amount) func(*tuning.View) {
 		return func(w *tuning.View) {
@@ -327,7 +327,7 @@ func TestWhatASpikeIsGivenBack(t *testing.T) {
 	}
 }
 
-// However many pods climb in one pass, a pod that was never raised is raised: it leaks nothing.
+// However many pods climb in one reconcile, a pod that was never raised is raised: it is not a leak.
 func TestManyPodsThatClimb(t *testing.T) {
 	has := sizeOf(100, 200, 300, 450)
 	var pods []*corev1.Pod
@@ -354,8 +354,8 @@ func TestManyPodsThatClimb(t *testing.T) {
 	assert.Len(t, d.Status.Tries, 1, "the rows of pods that are gone are, too")
 }
 
-// A raise moves no pod: its successor would be born without it. Its record ends as soon as the pod has its old size, so that
-// a kill is answered.
+// A raise evicts no pod: the successor would be created without it. Its record ends as soon as the pod has its old
+// size, so that an OOM kill is answered.
 func TestNoPodIsEvictedForARaise(t *testing.T) {
 	for name, seeded := range map[string]string{"a successor of the old size": "300Mi", "a successor that is large enough": "1Gi"} {
 		t.Run(name, func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestNoPodIsEvictedForARaise(t *testing.T) {
 	}
 }
 
-// The request that an HPA scales on is left alone: another one would change the number of replicas.
+// The request stays if an HPA scales on it: a different one would change the number of replicas.
 func TestARequestThatIsScaledOnStays(t *testing.T) {
 	w := climbing(t, func(w *tuning.View) {
 		w.Rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "memory", Reason: resize.ReasonHPA}}
@@ -395,7 +395,7 @@ func TestARequestThatIsScaledOnStays(t *testing.T) {
 	assert.Equal(t, recommender.Allocation{Request: 300 * mi, Limit: 660 * mi}, d.Writes[0].Plan.Moves[0].To[recommender.Memory])
 }
 
-// A spike that ends after the first watch is given back then.
+// Memory is restored when the spike ends, also after the first observation.
 func TestALateSpikeIsGivenBack(t *testing.T) {
 	w := raised(t, 6*time.Minute, func(w *tuning.View) { uses(w, w.Pods[0], flat(500)...) })
 	d := tuning.Decide(w)
@@ -410,7 +410,7 @@ func TestALateSpikeIsGivenBack(t *testing.T) {
 	assert.Equal(t, resize.WaveSpike, d.Status.Records[0].Wave)
 }
 
-// While a gate refuses the way back the watch goes on: one that had ended would have ended in vain.
+// While a gate refuses the restore, the observation goes on. Otherwise the pod would stay raised.
 func TestASpikeWaitsForTheGates(t *testing.T) {
 	for name, refuse := range map[string]func(w *tuning.View){
 		"its node is not ready": func(w *tuning.View) {
@@ -443,7 +443,7 @@ func TestASpikeWaitsForTheGates(t *testing.T) {
 	}
 }
 
-// A container that climbs on is raised once more: the watch of its raise ends for that.
+// A container that still climbs is raised again, and the observation of its first raise ends.
 func TestWhatClimbsOnIsRaisedOnceMore(t *testing.T) {
 	for name, part := range map[string]tuning.Part{"whole": tuning.WholePass, "urgent": tuning.UrgentPart} {
 		t.Run(name, func(t *testing.T) {
@@ -459,7 +459,7 @@ func TestWhatClimbsOnIsRaisedOnceMore(t *testing.T) {
 	}
 }
 
-// The watch of another resize ends as well: the kill would be of its container all the same.
+// A raise also ends the observation of another resize, because the same container is about to be killed.
 func TestTheWatchOfAStepEndsForARaise(t *testing.T) {
 	has := sizeOf(120, 200, 300, 450)
 	pod := running("web-1", has)
@@ -474,7 +474,7 @@ func TestTheWatchOfAStepEndsForARaise(t *testing.T) {
 	assert.Equal(t, resize.ReasonClimb, d.Status.Records[0].Reason)
 }
 
-// lowered is a view of a pod that was lowered from 900Mi to 450Mi, is watched for that, and climbs.
+// lowered returns a view of a pod that was lowered from 900Mi to 450Mi, is under observation, and climbs.
 func lowered(t *testing.T, edits ...func(*tuning.View)) tuning.View {
 	t.Helper()
 	return climbing(t, append([]func(*tuning.View){func(w *tuning.View) {
@@ -484,7 +484,7 @@ func lowered(t *testing.T, edits ...func(*tuning.View)) tuning.View {
 	}}, edits...)...)
 }
 
-// A raise that is refused ends no watch: the kill that it does not forestall puts the pod back.
+// A refused raise ends no observation: the OOM kill then leads to a revert.
 func TestARefusedRaiseEndsNoWatch(t *testing.T) {
 	for name, edit := range map[string]func(*tuning.View){
 		"a paused policy": func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} },
@@ -525,7 +525,7 @@ func TestARefusedRaiseEndsNoWatch(t *testing.T) {
 	}
 }
 
-// Two pods that are watched climb, and the quota has room for the raise of one: the watch of the other goes on.
+// Two pods under observation climb, and the quota has room for one raise. The observation of the other pod goes on.
 func TestAWatchEndsOnlyForARaiseThatHasRoom(t *testing.T) {
 	has := sizeOf(100, 200, 300, 450)
 	pods := []*corev1.Pod{running("web-1", has), running("web-2", has)}
@@ -545,7 +545,7 @@ func TestAWatchEndsOnlyForARaiseThatHasRoom(t *testing.T) {
 	assert.Equal(t, resize.ReasonClimb, d.Status.Records[1].Reason)
 }
 
-// A crash between the record and the patch: the next process sees that nothing arrived, and decides anew.
+// After a crash between record and patch, the next process sees that no patch arrived, and decides again.
 func TestACrashBeforeARaiseIsSent(t *testing.T) {
 	w := climbing(t)
 	d := tuning.Decide(w)
@@ -560,7 +560,7 @@ func TestACrashBeforeARaiseIsSent(t *testing.T) {
 	assert.Equal(t, resize.ReasonClimb, again.Status.Records[0].Reason)
 }
 
-// A harm during the watch of a raise is judged as ever: the raise is put back as far as that helps.
+// An OOM kill during the observation of a raise is a regression like any other, but its revert lowers no limit.
 func TestARaiseThatIsKilledTeachesItsFloor(t *testing.T) {
 	w := raised(t, time.Minute, func(w *tuning.View) {
 		status := &w.Pods[0].Status.ContainerStatuses[0]
@@ -577,13 +577,13 @@ func TestARaiseThatIsKilledTeachesItsFloor(t *testing.T) {
 	}
 }
 
-// createdWith notes what the pod's container was created with.
+// createdWith returns the originals entry of a pod.
 func createdWith(pod *corev1.Pod, original recommender.Size) []v1alpha1.Originals {
 	return []v1alpha1.Originals{{TemplateHash: podview.TemplateHash(pod),
 		Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(original)}}}}
 }
 
-// A raise before a kill ends at twice what the pod was created with; a kill lifts that.
+// A raise before an OOM kill ends at twice the original limit. An OOM kill lifts that ceiling.
 func TestARaiseBeforeAKillEndsAtTheBrake(t *testing.T) {
 	created := func(w *tuning.View) { w.Rec.Status.Originals = createdWith(w.Pods[0], sizeOf(100, 200, 150, 225)) }
 	w := climbing(t, created)
@@ -601,7 +601,7 @@ func TestARaiseBeforeAKillEndsAtTheBrake(t *testing.T) {
 	assert.EqualValues(t, 585*mi, d.Writes[0].Plan.Moves[0].To[recommender.Memory].Limit, "1.3 times the limit at the kill, weeks later as well")
 }
 
-// A kill of a container whose resources are both held is answered: by the bound that no memory limit goes under.
+// An OOM kill of a container with both resources blocked is answered with the floor of the memory limit.
 func TestAKillAtTheBrakeIsAnswered(t *testing.T) {
 	live := sizeOf(100, 200, 300, 450)
 	pod := endedBefore(running("web-1", live), "OOMKilled", 1, time.Minute)

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// A resize is counted for each resource that it moved, its harm once, and its duration where it was verified.
+// A resize is counted once per changed resource, its regression once, and its duration if it was verified.
 func TestWhatIsCountedOfARecord(t *testing.T) {
 	record := v1alpha1.ResizeRecord{
 		PodName: "web-1", WrittenAt: metav1.NewTime(now), VerifiedOnce: &metav1.Time{Time: now.Add(3 * time.Second)},
@@ -28,7 +28,7 @@ func TestWhatIsCountedOfARecord(t *testing.T) {
 	assert.Nil(t, tuning.TookOf(v1alpha1.ResizeRecord{}), "never verified")
 }
 
-// A raise before an OOM kill, and its way back, are counted beside the resizes that they are.
+// A raise before an OOM kill and its restore are counted in addition to their resizes.
 func TestWhatIsCountedOfARaise(t *testing.T) {
 	raise := v1alpha1.ResizeRecord{
 		PodName: "web-1", Reason: resize.ReasonClimb,

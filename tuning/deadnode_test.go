@@ -16,15 +16,15 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// unreadySince has a pod be not ready for so long.
+// unreadySince makes a pod not ready for a duration.
 func unreadySince(pod *corev1.Pod, ago time.Duration) *corev1.Pod {
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
 	pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-ago))
 	return pod
 }
 
-// watchEnds is a world whose only pod went to 300m of CPU; at the end of its watch it is not ready any more. The same
-// is kept and seeded.
+// watchEnds returns a view whose only pod was resized to 300m of CPU and is not ready at the end of its observation.
+// The same size is verified and seeded.
 func watchEnds(t *testing.T) tuning.View {
 	t.Helper()
 	size := sizeOf(300, 0, 512, 0)
@@ -38,8 +38,8 @@ func watchEnds(t *testing.T) tuning.View {
 	return w
 }
 
-// A node that goes down in the watch, and what takes the siblings along, is no harm of a resize: nothing is learned,
-// and the watch goes on.
+// A node that becomes NotReady during the observation, or a cause that also affects the siblings, is not a
+// regression. No floor is learned, and the observation goes on.
 func TestWhatElseMakesAPodUnreadyIsNoHarm(t *testing.T) {
 	sibling := running("web-2", sizeOf(500, 0, 512, 0))
 	for name, tc := range map[string]struct {
@@ -69,8 +69,8 @@ func TestWhatElseMakesAPodUnreadyIsNoHarm(t *testing.T) {
 	}
 }
 
-// A pod that is to be put back on a node that is down waits for its kubelet; the others of the workload do not, and a
-// person is told.
+// A revert on a NotReady node waits for its kubelet. Other pods of the workload do not wait, and the obstacle is
+// reported.
 func TestADeadNodeHoldsNoOtherPod(t *testing.T) {
 	size := sizeOf(500, 0, 512, 0)
 	w := eager(resized(t, v1alpha1.RecordReverting, size))

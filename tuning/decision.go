@@ -72,7 +72,7 @@ type Event struct {
 	event.Event
 	// Pod is the uid of the pod; empty: the event is about the workload.
 	Pod types.UID
-	// Name is the name of the pod, which may be gone.
+	// Name is the name of the pod, which may be deleted.
 	Name string
 	// OnWorkload sends the event also to the workload's own object.
 	OnWorkload bool
@@ -84,7 +84,7 @@ type Write struct {
 	Pod *corev1.Pod
 	// Plan is what the patch changes. If a resize needs two patches, it is the part that is sent now.
 	Plan resize.Plan
-	// Begins reports a new resize that is not urgent (resize.Plan) and does not restore a stopped workload
+	// Begins reports a new resize that is neither urgent (resize.Plan) nor a restore while attune is stopped
 	// (resize.WaveRestore). Only such writes count against the operator's rate limit.
 	Begins bool
 }

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// crowded is a Deployment of two whose pods want 6 CPU each, on a node of 4; there is another of 8.
+// crowded returns a Deployment of two pods that need 6 CPU each, on a node of 4; another node has 8.
 func crowded(t *testing.T) tuning.View {
 	t.Helper()
 	has := sizeOf(500, 0, 512, 0)
@@ -35,7 +35,8 @@ func crowded(t *testing.T) tuning.View {
 	return w
 }
 
-// What its node can never hold is not even asked for: the pod is evicted, after that was written down.
+// If the node can never hold the new size, the pod is evicted without trying the resize, after the decision is
+// stored.
 func TestAPodIsEvictedFromANodeThatIsTooSmall(t *testing.T) {
 	w := crowded(t)
 	d := tuning.Decide(w)
@@ -54,7 +55,7 @@ func TestAPodIsEvictedFromANodeThatIsTooSmall(t *testing.T) {
 	assert.Equal(t, d.Evictions[0].UID, d.Unknowns.Live[0], "it is asked for past the cache first")
 	assert.Len(t, d.Status.Records, 1, "the other one stays where it is")
 
-	// It is on its way out: that is told, and counted.
+	// The pod is terminating, so the eviction is reported and counted.
 	w.Rec.Status = d.Status
 	w.Pod(record.PodUID).DeletionTimestamp = &metav1.Time{Time: now}
 	d = tuning.Decide(w)
@@ -67,7 +68,7 @@ func TestAPodIsEvictedFromANodeThatIsTooSmall(t *testing.T) {
 	assert.Empty(t, d.Status.Records, "nothing is begun before the successor is ready")
 }
 
-// Why the pod is not evicted is said beside why it is not resized.
+// The refusal has both reasons: why the pod is not resized, and why it is not evicted.
 func TestTheReasonWhyAPodIsNotEvictedReachesTheUser(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*tuning.View)
@@ -92,7 +93,7 @@ func TestTheReasonWhyAPodIsNotEvictedReachesTheUser(t *testing.T) {
 	}
 }
 
-// Where a node has no room now, its kubelet is asked all the same, for one pod of the workload at a time.
+// If a node has no room now, the resize is still sent to its kubelet, for one pod of the workload at a time.
 func TestAFullNodeIsAskedWhereThePodMayGo(t *testing.T) {
 	w := crowded(t)
 	big := node("node-1", "8", "64Gi")
@@ -110,7 +111,7 @@ func TestAFullNodeIsAskedWhereThePodMayGo(t *testing.T) {
 	assert.Equal(t, resize.ReasonNoRoom, condition(t, d).Reason)
 }
 
-// withdrawn is the world after a kubelet has refused, and the pod is back at its old size.
+// withdrawn returns the view after a kubelet has refused, with the pod at its old size again.
 func withdrawn(t *testing.T) tuning.View {
 	t.Helper()
 	w := crowded(t)
@@ -133,7 +134,7 @@ func TestAnEvictionThatCannotBeMadeNowIsWaitedFor(t *testing.T) {
 	assert.Contains(t, condition(t, d).Message, "ReplicasNotReady: pod web-")
 	assert.LessOrEqual(t, d.After, time.Minute)
 
-	// Half an hour later it is given up; the pod stays as it is.
+	// Half an hour later the eviction is given up. The pod stays as it is.
 	w.Now = now.Add(31 * time.Minute)
 	d = tuning.Decide(w)
 	require.NotEmpty(t, d.Status.History)
@@ -150,7 +151,7 @@ func TestAnEvictionThatWillNeverBeMadeIsGivenUpAtOnce(t *testing.T) {
 	assert.Contains(t, told(d)[0], "stays on a node that refuses its resize: EvictionNotAllowed")
 }
 
-// A person who pauses or undoes the workload comes before an eviction that is under way.
+// A pause, an undo and a skip take precedence over an eviction in progress.
 func TestAPauseStopsAnEviction(t *testing.T) {
 	for _, annotation := range []string{v1alpha1.PausedAnnotation, v1alpha1.UndoAnnotation, v1alpha1.SkipAnnotation} {
 		w := withdrawn(t)
@@ -159,7 +160,7 @@ func TestAPauseStopsAnEviction(t *testing.T) {
 	}
 }
 
-// A workload that is deleted while a pod of it waits to be evicted: nothing would take the pod's place.
+// A pod whose workload is deleted is not evicted, because no controller would replace it.
 func TestNoPodIsEvictedWhoseWorkloadIsGone(t *testing.T) {
 	for name, gone := range map[string]func(w *tuning.View){
 		"gone":          func(w *tuning.View) { w.Workload = nil },
@@ -179,7 +180,7 @@ func TestNoPodIsEvictedWhoseWorkloadIsGone(t *testing.T) {
 	}
 }
 
-// Every phase of a record, in each mode, is taken a step further without the workload.
+// Decide handles every record phase without the workload.
 func TestRecordsAreFinishedWithoutTheirWorkload(t *testing.T) {
 	for _, phase := range []v1alpha1.RecordPhase{
 		v1alpha1.RecordWritten, v1alpha1.RecordApplied, v1alpha1.RecordWatching, v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordEvicting,

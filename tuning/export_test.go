@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// What tests look at that is inside of a pass.
+// Unexported names for tests.
 const (
 	LookAgain     = lookAgain
 	MetadataBytes = metadataBytes
@@ -43,10 +43,10 @@ func (r *refusals) Add(pod *corev1.Pod, refusal *resize.Refusal)    { r.add(pod,
 func (v *View) DataUntil() time.Time                                { return v.dataUntil() }
 func (v *View) SignalsOf(record v1alpha1.ResizeRecord) harm.Signals { return v.signals(record) }
 
-// Pass is one that has decided nothing yet.
+// Pass gives tests access to the deciders of one reconcile.
 type Pass struct{ deciders }
 
-// NewPass of a view, with the status that was decided so far.
+// NewPass returns the deciders for a view and a status, before any decision.
 func NewPass(v View, status v1alpha1.AttuneRecommendationStatus) Pass {
 	if v.Rec == nil {
 		v.Rec = &v1alpha1.AttuneRecommendation{}
@@ -56,7 +56,7 @@ func NewPass(v View, status v1alpha1.AttuneRecommendationStatus) Pass {
 	return p
 }
 
-// Refused decides, and answers with why pods are not resized.
+// Refused runs a reconcile and returns why pods are not resized.
 func Refused(v View) Refusals {
 	d := newDeciders(v)
 	d.decide()
@@ -72,7 +72,8 @@ func (p Pass) NotAhead()                                    { p.notAhead() }
 func (p Pass) Skip(refusal *resize.Refusal)                 { p.skip(refusal) }
 func (p Pass) TooLarge(pod *corev1.Pod) bool                { return p.tooLarge(pod) }
 
-// Reserve says what this pass has given away already, and which pod is resized although its node has no room.
+// Reserve sets the room that this reconcile has already assigned, and the pod that is resized although its node has
+// no room.
 func (p Pass) Reserve(reserved recommender.Size, onNode map[string]recommender.Size, moving types.UID) {
 	g := p.starter.gates
 	g.reserved, g.reservedOn, g.moving = reserved, onNode, moving

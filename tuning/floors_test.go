@@ -13,8 +13,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// A target that was stored before a floor was learned lowers nothing below the floor, and a floor raises nothing by
-// itself.
+// If a floor is newer than the stored target, no resize goes below the floor. A floor alone raises nothing.
 func TestNoStepGoesBelowAFloorThatIsYoungerThanTheTarget(t *testing.T) {
 	floor := func(r recommender.Resource, amount recommender.Amount) v1alpha1.Floor {
 		return v1alpha1.Floor{Container: "app", Resource: r.String(), Amount: podview.Quantity(r, amount), Reason: "throttle", LearnedAt: metav1.NewTime(now)}

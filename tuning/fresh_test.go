@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Targets are as fresh as the newest data by which they were found to hold, stored or not.
+// Targets are as fresh as the newest sample that confirmed them, stored or not.
 func TestTargetsAreAsFreshAsTheyWereFound(t *testing.T) {
 	size := func(cpu recommender.Amount) recommender.Size {
 		return recommender.Size{recommender.CPU: {Request: cpu}, recommender.Memory: {Request: 1 << 30}}

@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// filled has everything at its cap but the records: what was stored of a workload with so many containers.
+// filled fills every list of a recommendation except its records, for a number of containers.
 func filled(rec *v1alpha1.AttuneRecommendation, containers int) {
 	name := func(i int) string { return fmt.Sprintf("container-%02d", i%containers) }
 	all := func() (sizes []v1alpha1.ContainerResources) {
@@ -47,7 +47,7 @@ func filled(rec *v1alpha1.AttuneRecommendation, containers int) {
 	}
 }
 
-// The object as a whole stays within its bytes, whatever it holds beside open records: they get what is left of it.
+// The object stays below its maximum size in bytes: records get the rest of it.
 func TestTheObjectIsBoundedByBytes(t *testing.T) {
 	for containers, least := range map[int]int{1: 25, 4: 8, 10: 2, 15: 1} {
 		t.Run(fmt.Sprint(containers, " containers"), func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestTheObjectIsBoundedByBytes(t *testing.T) {
 	}
 }
 
-// All pods of a workload are to be resized at once, each container in two patches: the records that are opened take
-// what they may of the object, however many containers there are, also once all their times are set.
+// All pods need a resize at once, each container in two patches. The records stay within their share of the object
+// for any number of containers, also when all their times are set.
 func TestRecordsAreBoundedByBytes(t *testing.T) {
 	for containers, least := range map[int]int{1: 40, 4: 15, 10: 6, 20: 3} {
 		t.Run(fmt.Sprint(containers, " containers"), func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestRecordsAreBoundedByBytes(t *testing.T) {
 	}
 }
 
-// many is a workload of 500 pods of so many containers, all of which are to be resized at once.
+// many returns a workload of 500 pods with n containers each that all need a resize.
 func many(t *testing.T, containers int) tuning.View {
 	w := eager(seen(t, sizeOf(500, 1000, 512, 1024)))
 	w.Rec.Spec.Containers = nil
@@ -114,7 +114,7 @@ func many(t *testing.T, containers int) tuning.View {
 	return w
 }
 
-// manyContainers is a pod of n containers, as kubelets show it.
+// manyContainers returns a running pod of n containers.
 func manyContainers(name string, n int) *corev1.Pod {
 	pod := running(name, sizeOf(500, 1000, 512, 1024))
 	pod.Spec.NodeName = "ip-10-0-0-1.ec2.internal"

@@ -27,8 +27,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// feeds compares what a rule is fed with what it ought to be, input by input, also within the parts of an input: each is
-// known and is what is wanted.
+// feeds compares each field of an input with the wanted one, also nested fields: each is set and has the wanted
+// value.
 func feeds(t *testing.T, want, got any) {
 	t.Helper()
 	wants, gets := reflect.ValueOf(want), reflect.ValueOf(got)
@@ -44,8 +44,8 @@ func feeds(t *testing.T, want, got any) {
 	}
 }
 
-// TestEveryInputReachesTheGates: whatever resize.GateInput has is filled from what a pass sees. A new input fails here until
-// it is fed.
+// TestEveryInputReachesTheGates checks that each field of resize.GateInput is filled from the view. A new field fails
+// here until it is filled.
 func TestEveryInputReachesTheGates(t *testing.T) {
 	w, d := full(t)
 	got := d.Input(w.Pods[0])
@@ -90,7 +90,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 	assert.False(t, d.Input(w.Pods[1]).Evictable, "another pod than the one that moves")
 }
 
-// TestEveryInputReachesEvictions: the same of the one rule for evictions.
+// TestEveryInputReachesEvictions checks the same for evictions.
 func TestEveryInputReachesEvictions(t *testing.T) {
 	w, d := full(t)
 	plan := resize.Plan{PodName: "web-1"}
@@ -102,7 +102,7 @@ func TestEveryInputReachesEvictions(t *testing.T) {
 	}, d.Eviction(plan))
 }
 
-// TestEveryInputReachesTheJudge: what was measured, and what excuses harm.
+// TestEveryInputReachesTheJudge checks the same for measurements and for other explanations of a regression.
 func TestEveryInputReachesTheJudge(t *testing.T) {
 	w, d := full(t)
 	measured := harm.Signals{
@@ -121,8 +121,8 @@ func TestEveryInputReachesTheJudge(t *testing.T) {
 	feeds(t, want, w.SignalsOf(d.Out().Status.Records[0]))
 }
 
-// full is a world in which everything that a gate or an eviction asks about is known, and is not what a zero value
-// says; the first of its two pods is another size than the second.
+// full returns a view in which each input of the gates and of evictions is known and not zero. The first of its two
+// pods has another size than the second.
 func full(t *testing.T) (tuning.View, tuning.Pass) {
 	t.Helper()
 	w := eager(heading(seen(t, small, running("web-1", small), running("web-2", small)), big))
@@ -154,7 +154,7 @@ func full(t *testing.T) (tuning.View, tuning.Pass) {
 	return w, d
 }
 
-// scaledAndSized are an HPA on the CPU of Deployment web and a VPA of it.
+// scaledAndSized returns an HPA on the CPU of Deployment web and a VPA for it.
 func scaledAndSized(w tuning.View) autoscale.Holds {
 	hpa := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "scaler", Namespace: "shop"}}
 	hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}

@@ -9,8 +9,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Whatever a record was doing, it is closed when its pod is gone, and nothing is sent: also by an operator that has just
-// started and has asked for nothing yet.
+// The record of a deleted pod is closed in any phase and no patch is sent, also right after the operator started.
 func TestTheRecordOfAPodThatIsGoneIsClosed(t *testing.T) {
 	for _, phase := range []v1alpha1.RecordPhase{
 		v1alpha1.RecordWritten, v1alpha1.RecordSecondWritten, v1alpha1.RecordApplied, v1alpha1.RecordWatching, v1alpha1.RecordReverting,

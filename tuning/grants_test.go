@@ -20,7 +20,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// sharing is the world of a Deployment whose pods' nodes grant each of them a size.
+// sharing returns a Deployment whose pods' nodes grant each pod a size.
 func sharing(t *testing.T, granted recommender.Size, pods ...*corev1.Pod) tuning.View {
 	t.Helper()
 	w := seen(t, sizeOf(500, 0, 200, 400), pods...)
@@ -33,7 +33,7 @@ func sharing(t *testing.T, granted recommender.Size, pods ...*corev1.Pod) tuning
 	return w
 }
 
-// There are records for a part of the pods at a time; the others keep their places, and are held by nothing.
+// There are records for some of the pods at a time. The other pods keep their place and are not blocked.
 func TestPodsThatWaitKeepTheirPlaces(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 120 {
@@ -51,15 +51,15 @@ func TestPodsThatWaitKeepTheirPlaces(t *testing.T) {
 	assert.NotContains(t, waits, last.UID)
 	assert.Len(t, d.ByNode.Held, began, "those that are being resized")
 
-	// A minute later they wait since then, also where their nodes want nothing of them for the moment.
+	// A minute later their waiting time continues, also while their nodes grant nothing.
 	w.Rec.Status, w.Past.WaitingSince, w.Now = d.Status, waits, now.Add(time.Minute)
 	w.Grants = nil
 	d = tuning.Decide(w)
 	assert.Equal(t, waits, d.ByNode.WaitingSince)
 }
 
-// A raise or a lowering that restarts the container is none of a grant's: memory that creeps up restarts nobody. What
-// the kernel killed is given more all the same, also where its node grants nothing.
+// A grant never restarts a container, so a slow memory increase restarts no pod. An OOM-killed container still gets
+// more memory, also if its node grants nothing.
 func TestGrantsRestartNothing(t *testing.T) {
 	pod := running("web-1", sizeOf(500, 0, 200, 400))
 	pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
@@ -80,7 +80,7 @@ func TestGrantsRestartNothing(t *testing.T) {
 	assert.Equal(t, sizeOf(500, 0, 200, 1040), d.Writes[0].Plan.Moves[0].To, "twice 1.3 times the limit that killed; the request stays")
 }
 
-// What passes by itself freezes a pod; what does not keeps it from being evicted as well.
+// A transient reason freezes a pod. Any other reason also makes it not evictable.
 func TestWhatHoldsAPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit        func(*tuning.View)

@@ -20,7 +20,7 @@ func ofJob(w tuning.View) tuning.View {
 	return w
 }
 
-// failed is a pod whose only container was killed and is not started again.
+// failed returns a pod whose only container was OOM-killed and is not restarted.
 func failed(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Phase = corev1.PodFailed
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -42,7 +42,7 @@ func TestPodsOfJobsAreSizedAtBirthAlone(t *testing.T) {
 	assert.Empty(t, tuning.Decide(w).Writes, "neither raised")
 	assert.Empty(t, tuning.Decide(heading(w, sizeOf(100, 0, 512, 1024))).Writes, "nor lowered")
 
-	// Its container starts again in the same pod (restartPolicy OnFailure): the next attempt gets more.
+	// The container restarts in the same pod (restartPolicy OnFailure), and its next attempt gets more memory.
 	killed := endedBefore(running("load-1", template), "OOMKilled", 1, time.Second)
 	w = heading(ofJob(seen(t, template, killed)), sizeOf(100, 0, 700, 1400))
 	writes := tuning.Decide(w).Writes

@@ -15,7 +15,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// What nobody could judge at the end of a watch is told; what did harm is taken back; what is well is not worth a word.
+// Checks that could not be made at the end of an observation are reported, a regression is reverted, and a success is
+// silent.
 func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 	needs := func(cpu recommender.Amount) map[string]recommender.Amount {
 		return map[string]recommender.Amount{"app": cpu}
@@ -52,7 +53,7 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 	}
 }
 
-// What its node would not have cools the workload down no more than what the API server did not take.
+// A resize that the node found infeasible starts no cooldown, like one that the API server refused.
 func TestWhatWasInfeasibleCoolsNothingDown(t *testing.T) {
 	for reason, cools := range map[string]bool{resize.ReasonInfeasible: false, resize.ReasonDeferred: true} {
 		w := resized(t, v1alpha1.RecordWithdrawing, sizeOf(500, 0, 512, 0))

@@ -17,13 +17,13 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// killedAt is the floor of an OOM kill of the container app at a memory limit in MiB.
+// killedAt returns the floor learned from an OOM kill of container app at a memory limit in MiB.
 func killedAt(limit recommender.Amount) []v1alpha1.Floor {
 	return []v1alpha1.Floor{{Container: "app", Reason: "oomkill", Resource: "memory", LearnedAt: metav1.NewTime(now),
 		Amount: podview.Quantity(recommender.Memory, recommender.OOMFloor(limit*mi))}}
 }
 
-// onMemory is a workload with two pods, the first of which was OOM-killed; an HPA scales on its memory, or nothing does.
+// onMemory returns a workload with an OOM-killed pod and a sibling. hpa: an HPA scales on its memory.
 func onMemory(t *testing.T, has recommender.Size, hpa bool) (w tuning.View, killed, sibling *corev1.Pod) {
 	t.Helper()
 	killed, sibling = endedBefore(running("web-1", has), "OOMKilled", 1, time.Minute), running("web-2", has)
@@ -38,7 +38,7 @@ func onMemory(t *testing.T, has recommender.Size, hpa bool) (w tuning.View, kill
 	return w, killed, sibling
 }
 
-// One OOM kill under a memory HPA raises limits only: the HPA divides by the request.
+// An OOM kill under a memory HPA raises only limits: the HPA divides by the request.
 func TestAKillUnderAMemoryHPAMovesNoRequest(t *testing.T) {
 	const floor = 1332 * mi
 	for name, tc := range map[string]struct {
@@ -71,7 +71,7 @@ func TestAKillUnderAMemoryHPAMovesNoRequest(t *testing.T) {
 	}
 }
 
-// An HPA on CPU holds no memory: the answer to a kill is the same as without it.
+// An HPA on CPU does not block memory: the answer to an OOM kill is the same as without it.
 func TestAKillUnderACPUHPARaisesTheLimit(t *testing.T) {
 	w, killed, _ := onMemory(t, sizeOf(200, 0, 256, 1024), false)
 	w.Rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}}
@@ -81,7 +81,7 @@ func TestAKillUnderACPUHPARaisesTheLimit(t *testing.T) {
 	assert.Equal(t, sizeOf(200, 0, 256, 1332), d.Writes[0].Plan.Moves[0].To)
 }
 
-// A pod that has the floor was answered: it waits for cooldowns like any other.
+// A pod at its floor was already answered: it waits for cooldowns like any other.
 func TestAKillThatWasAnsweredIsNotUrgent(t *testing.T) {
 	w, killed, _ := onMemory(t, sizeOf(200, 0, 256, 1024), false)
 	killed.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1332Mi")

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// enlarged gives a pod so many containers as its first.
+// enlarged copies a pod's first container until the pod has the number of containers.
 func enlarged(pod *corev1.Pod, containers int) *corev1.Pod {
 	for i := len(pod.Spec.Containers); i < containers; i++ {
 		c, s := *pod.Spec.Containers[0].DeepCopy(), *pod.Status.ContainerStatuses[0].DeepCopy()
@@ -24,8 +24,8 @@ func enlarged(pod *corev1.Pod, containers int) *corev1.Pod {
 	return pod
 }
 
-// What is kept of a workload does not grow with a pod of too many containers, such as one that somebody made for it. One
-// that is being resized is finished as any other.
+// The status does not grow with a pod that has too many containers, such as one that a user added. Its record is
+// finished like any other.
 func TestAPodOfTooManyContainersTeachesNothing(t *testing.T) {
 	for containers, learns := range map[int]bool{policy.MostContainers: true, policy.MostContainers + 1: false} {
 		pod := enlarged(endedBefore(running("web-1", small), "OOMKilled", 1, time.Minute), containers)

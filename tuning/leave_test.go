@@ -20,7 +20,7 @@ import (
 
 const noRoom = "CPU does not fit: the pods that stay need 5 with it, and 4990m is available; ranking Low, own spike 2"
 
-// unfit is a Deployment of two under the strategy Node whose node has no room for web-1.
+// unfit returns a Deployment of two under strategy Node whose node has no room for web-1.
 func unfit(t *testing.T) tuning.View {
 	t.Helper()
 	has := sizeOf(2000, 0, 512, 0)
@@ -36,7 +36,7 @@ func unfit(t *testing.T) tuning.View {
 	return w
 }
 
-// What its node wants is stored first; then the pod is evicted, and its workload's others stay.
+// The decision to evict is stored first. Then the pod is evicted, and the other pods of the workload stay.
 func TestAPodThatDoesNotFitIsEvicted(t *testing.T) {
 	w := unfit(t)
 	d := tuning.Decide(w)
@@ -69,7 +69,7 @@ func TestAPodThatDoesNotFitIsEvicted(t *testing.T) {
 	assert.Contains(t, condition(t, d).Message, "its node wants it to go (CPU does not fit")
 }
 
-// Whoever stays whatever happens is not chosen by the node: it is told so, and somebody else may go.
+// A pod that can never be evicted is reported to the node loop, which then chooses another pod.
 func TestWhoIsNeverEvicted(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit   func(*tuning.View)
@@ -101,7 +101,7 @@ func TestWhoIsNeverEvicted(t *testing.T) {
 	})
 }
 
-// What passes is waited for, and the pod goes on being a candidate.
+// The eviction waits for a transient reason, and the pod stays a candidate.
 func TestWhoIsNotEvictedNow(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit   func(*tuning.View)
@@ -121,7 +121,7 @@ func TestWhoIsNotEvictedNow(t *testing.T) {
 	}
 }
 
-// An eviction that was decided is not carried out once nobody wants it any more.
+// An eviction is not carried out if its reason is gone.
 func TestAnEvictionThatIsNotWantedAnyMoreIsForgotten(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*tuning.View)

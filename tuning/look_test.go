@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// The gates see what they are about.
+// The gates get their inputs.
 func TestGatesAreFed(t *testing.T) {
 	static := resize.NodeFacts{Policies: resize.Policies{StaticCPU: true}}
 	refusing := resize.NodeFacts{Blocks: map[string]resize.NodeBlock{"shop": {Growth: now.Add(time.Minute)}}}
@@ -69,7 +69,7 @@ func TestGatesAreFed(t *testing.T) {
 	}
 }
 
-// What a record says of its node holds for the rest of the pass.
+// A node limitation that a record shows applies to the rest of the reconcile.
 func TestANodesRefusalHoldsAtOnce(t *testing.T) {
 	guaranteed := sizeOf(500, 500, 512, 512)
 	first, second := running("web-1", guaranteed), running("web-2", guaranteed)
@@ -93,8 +93,8 @@ func TestANodesRefusalHoldsAtOnce(t *testing.T) {
 	assert.Empty(t, tuning.Decide(w).Lessons, "it says so once")
 }
 
-// A record that names a node that its pod is not on teaches nothing of that node: whoever writes records would have other
-// people's nodes left alone.
+// A record whose node is not its pod's node shows no node limitation: otherwise users who can write records could
+// block other nodes.
 func TestAForgedRecordTeachesNothing(t *testing.T) {
 	first := running("web-1", small)
 	w := eager(heading(seen(t, small, first), big))
@@ -140,7 +140,7 @@ func taking(cpu recommender.Amount) *corev1.Pod {
 	return other
 }
 
-// roomWith is that of a node with 16 CPUs where others take some.
+// roomWith returns the room of a node with 16 CPUs. Other pods use some of them.
 func roomWith(others recommender.Amount, pods ...*corev1.Pod) *resize.Room {
 	return resize.RoomOf(append([]*corev1.Pod{taking(others)}, pods...), nil, now)
 }

@@ -23,7 +23,7 @@ func originalsNoted(status v1alpha1.AttuneRecommendationStatus) (sizes []recomme
 	return sizes
 }
 
-// Pods that nothing names the template of: a person who changes sizes alone makes no other program of them.
+// The pods' controller names no generations. A pod whose resources a user has changed still runs the same program.
 func TestOriginalsOfPodsThatRunTheSameProgram(t *testing.T) {
 	w := seen(t, small, jobPod(1, small), jobPod(2, big), jobPod(3, small))
 	d := tuning.Decide(w)
@@ -35,7 +35,7 @@ func TestOriginalsOfPodsThatRunTheSameProgram(t *testing.T) {
 	}
 }
 
-// More generations than are kept have pods: what is noted of them stays, or each pass would write.
+// More generations have pods than the list can store. The stored ones stay; otherwise each reconcile would write.
 func TestAGenerationOfALivePodIsNotDropped(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range v1alpha1.MaxOriginals + 3 {
@@ -56,7 +56,7 @@ func TestAGenerationOfALivePodIsNotDropped(t *testing.T) {
 	assert.Equal(t, "hash-5", d.Status.Originals[v1alpha1.MaxOriginals-1].TemplateHash, "the place of one that has no pod any more is taken")
 }
 
-// TestANoteThatTakesLongToRead is none: anybody who makes pods writes it.
+// A claim that would take minutes to parse is ignored, because users can write the annotation.
 func TestANoteThatTakesLongToRead(t *testing.T) {
 	pod := running("web-1", sizeOf(1000, 0, 1024, 1024))
 	pod.Annotations = map[string]string{v1alpha1.SeededAnnotation: `{"original":[{"name":"app","cpuRequest":"1e-2147483647"}]}`}
@@ -65,7 +65,7 @@ func TestANoteThatTakesLongToRead(t *testing.T) {
 	assert.NotNil(t, tuning.SeededOf(pod))
 }
 
-// The recommendation of resized pods was deleted, or came back from a backup without its status.
+// The recommendation of resized pods was deleted, or restored from a backup without its status.
 func TestOriginalsOfResizedPodsAreTheirTemplates(t *testing.T) {
 	had, has := sizeOf(1000, 0, 1024, 1024), sizeOf(125, 0, 128, 256)
 	resized := func() *corev1.Pod {
@@ -82,12 +82,12 @@ func TestOriginalsOfResizedPodsAreTheirTemplates(t *testing.T) {
 	require.Len(t, d.Writes, 1, "an undo still puts it back")
 	assert.Equal(t, had, d.Writes[0].Plan.Moves[0].To)
 
-	// What the template leaves open, a LimitRange gave; a request beside a limit is the limit.
+	// A LimitRange sets values that the template does not set. A missing request equals the limit.
 	w = seen(t, recommender.Size{recommender.Memory: {Limit: 1024 * mi}}, resized())
 	assert.Equal(t, []recommender.Size{sizeOf(125, 0, 1024, 1024)}, originalsNoted(tuning.Decide(w).Status))
 }
 
-// Where the template is not known, what attune gave a pod is not taken for what it had before.
+// Without the template, a size set by attune does not count as the original.
 func TestOriginalsAreNotNotedWithoutATemplate(t *testing.T) {
 	had, has := sizeOf(1000, 0, 1024, 1024), sizeOf(125, 0, 128, 256)
 	for name, lose := range map[string]func(*tuning.View){
@@ -110,7 +110,8 @@ func TestOriginalsAreNotNotedWithoutATemplate(t *testing.T) {
 	}
 }
 
-// In a rollout, and while the workload is seen older than its pods, nobody knows which template a changed pod is of.
+// During a rollout, and while the cache may show an older template, it is not known which template created a changed
+// pod.
 func TestOriginalsAreNotThoseOfAnotherTemplate(t *testing.T) {
 	before, after, has := sizeOf(1000, 0, 1024, 1024), sizeOf(2000, 0, 2048, 2048), sizeOf(125, 0, 128, 256)
 	rolling := func(w *tuning.View) { w.Workload.Rollout.InProgress = true }

@@ -14,7 +14,7 @@ import (
 
 // attune pauses a workload by itself (status.paused) if another field manager or another operator also resizes its
 // pods, or if its memory seems to leak. A pause by annotation or by policy is separate (resize, the gates). During a
-// pause no new resize begins, and open records are finished.
+// pause no new resize begins except restores and an undo, and open records are finished.
 const (
 	// mostSupersessions is how many of attune's resizes another field manager may overwrite before the workload is
 	// paused: attune never fights with another controller. The count starts again after supersededFor without one.

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// overruled is a world in which somebody else has just changed what attune had set.
+// overruled returns a view in which another field manager has just changed a size set by attune.
 func overruled(t *testing.T) tuning.View {
 	t.Helper()
 	pod := running("web-1", sizeOf(300, 0, 512, 1024))
@@ -93,7 +93,7 @@ func TestAnotherWriterPausesWithItsName(t *testing.T) {
 	assert.Contains(t, condition(t, held).Message, `"cnpg"`)
 	assert.Empty(t, held.Writes)
 
-	after := func(w *tuning.View) { // a person resumes it
+	after := func(w *tuning.View) { // a user resumes the workload
 		w.Rec.Status = held.Status
 		w.Workload.Annotations[v1alpha1.ResumedAnnotation] = "2026-03-01T12:00:00Z"
 	}
@@ -120,7 +120,7 @@ func TestAnotherWriterPausesWithItsName(t *testing.T) {
 	}
 }
 
-// A person patches two replicas one after the other, and a pass runs between: both are one reason, and the pause ends once.
+// A user patches two replicas with a reconcile in between. Both count as one reason, and the pause ends once.
 func TestOneHandThatResizesTwoPods(t *testing.T) {
 	resized := func(name string, at time.Time) *corev1.Pod {
 		pod := running(name, sizeOf(4000, 0, 512, 1024))
@@ -140,7 +140,7 @@ func TestOneHandThatResizesTwoPods(t *testing.T) {
 	}
 }
 
-// A stored time of the future, by whatever clock, does not hide who writes afterwards.
+// A stored time in the future, by any clock, does not hide later resizes by other field managers.
 func TestAWriterAfterATimeOfTheFuture(t *testing.T) {
 	pod := running("web-1", sizeOf(4000, 0, 512, 1024))
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{podview.ResizedEntry("cnpg", now.Add(time.Second))}

@@ -15,7 +15,7 @@ import (
 // mostReasons is how many reasons one condition names; the others are counted. It bounds the length of the message.
 const mostReasons = 3
 
-// refusals collects why pods of a workload are not resized in this pass. The zero value is empty.
+// refusals collects why pods of a workload are not resized in this reconcile. The zero value is empty.
 type refusals struct {
 	// of has one entry per reason, in the order in which they were added.
 	of []tally

@@ -19,19 +19,19 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// ourSize is a pod that attune resized half an hour ago.
+// ourSize marks a pod as resized by attune half an hour ago.
 func ourSize(pod *corev1.Pod) *corev1.Pod {
 	pod.Generation, pod.Status.ObservedGeneration = 2, 2
 	pod.ManagedFields = append(pod.ManagedFields, podview.ResizedEntry(podview.FieldManager, now.Add(-30*time.Minute)))
 	return pod
 }
 
-// killed is a lowered pod that was OOM-killed a minute ago and runs again.
+// killed returns a lowered pod that was OOM-killed a minute ago and runs again.
 func killed(name string) *corev1.Pod {
 	return endedBefore(ourSize(running(name, seedSize)), "OOMKilled", 1, time.Minute)
 }
 
-// looping is a lowered pod that ended twice with an error and waits.
+// looping returns a lowered pod in a crash loop after two errors.
 func looping(size recommender.Size) *corev1.Pod {
 	pod := endedBefore(ourSize(running("web-1", size)), "Error", 2, time.Minute)
 	s := &pod.Status.ContainerStatuses[0]
@@ -40,7 +40,8 @@ func looping(size recommender.Size) *corev1.Pod {
 	return pod
 }
 
-// stoppedBy is a world whose pods had 500m and 512Mi of 1Gi before attune, in which attune is stopped in one way.
+// stoppedBy returns a view in which attune is stopped in one way. The pods' original resources are 500m and 512Mi,
+// with a limit of 1Gi.
 func stoppedBy(t *testing.T, how string, pods ...*corev1.Pod) tuning.View {
 	t.Helper()
 	w := heading(seen(t, template, pods...), seedSize)
@@ -49,7 +50,7 @@ func stoppedBy(t *testing.T, how string, pods ...*corev1.Pod) tuning.View {
 	return w
 }
 
-// stops are the ways in which attune is stopped for a workload.
+// stops are the ways to stop attune for a workload.
 var stops = map[string]func(*tuning.View){
 	"kill switch":        func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"cluster"} },
 	"mode Recommend":     func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateRecommend },
@@ -182,7 +183,7 @@ func TestWhatIsNotRestored(t *testing.T) {
 	}
 }
 
-// A pod that is not stopped has its answer as before: more memory than the kill taught, not the original.
+// While attune is not stopped, an OOM kill raises memory to the floor and does not restore the original resources.
 func TestARunningAttuneRaisesAsBefore(t *testing.T) {
 	w := stoppedBy(t, "mode Recommend", killed("web-1"))
 	w.Policy.Settings.Resize.Mode = v1alpha1.UpdateAuto
@@ -225,7 +226,7 @@ func TestPodsThatAreRestored(t *testing.T) {
 	}
 }
 
-// Only the container that was killed is restored.
+// Only the OOM-killed container is restored.
 func TestTheOtherContainerKeepsItsSize(t *testing.T) {
 	pod := killed("web-1")
 	side := pod.Spec.Containers[0]
@@ -241,7 +242,7 @@ func TestTheOtherContainerKeepsItsSize(t *testing.T) {
 	assert.Equal(t, "app", d.Writes[0].Plan.Moves[0].Container)
 }
 
-// What holds a restore is named, and so is when it is tried again.
+// Degraded names the reason that blocks a restore, and when it is retried.
 func TestAGateHoldsARestoreAndIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*tuning.View)
@@ -271,7 +272,7 @@ func TestAGateHoldsARestoreAndIsNamed(t *testing.T) {
 	}
 }
 
-// A container got its memory while it waited, and the limit of its pod stayed: it is killed as before.
+// The container's memory was raised while it waited, but the pod's own limit stayed, so it is killed again.
 func TestALimitOfThePodThatStayedFollows(t *testing.T) {
 	pod := endedBefore(ourSize(running("web-1", template)), "OOMKilled", 2, time.Minute)
 	pod.Status.Resources = &corev1.ResourceRequirements{Limits: podview.ToRequirements(seedSize).Limits}

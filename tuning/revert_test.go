@@ -17,8 +17,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// With autoRevert off, harm is told and learned from, and not a thing is written to the pod: neither now nor
-// under another name in the cooldown that follows.
+// With autoRevert off, a regression is reported and learned from, but no patch is sent, also not for another reason
+// in the cooldown that follows.
 func TestWithoutAutoRevertNothingIsWritten(t *testing.T) {
 	for harm, suffer := range harms {
 		t.Run(string(harm), func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestWithoutAutoRevertNothingIsWritten(t *testing.T) {
 	}
 }
 
-// A revert that its node puts off, or that something refuses, is alerted until it is through.
+// A revert that is refused or delayed is reported until it is complete.
 func TestARevertThatDoesNotGetThroughIsAlerted(t *testing.T) {
 	w := judged(t)
 	harms[resize.HarmNotReady](&w)
@@ -62,7 +62,7 @@ func TestARevertThatDoesNotGetThroughIsAlerted(t *testing.T) {
 	assert.Contains(t, told(d)[len(told(d))-1], "Warning RevertPending Pod web-1")
 	require.Len(t, d.Status.Records, 1)
 
-	// The quota is raised: the rest follows, and the alert ends.
+	// The quota has room again: the rest is reverted, and the report ends.
 	w.Rec.Status = d.Status
 	w.Pods[0].Spec.Containers[0].Resources = podview.ToRequirements(sizeOf(500, 1000, 200, 400))
 	w.Namespace.Quotas = nil

@@ -13,8 +13,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// The second patch of a resize is given up for a no that lasts, and sent again after one that passes or an
-// answer that never came: the memory limit of a pod is not left behind because a write met another one.
+// The second patch of a resize is given up after a permanent refusal, and sent again after a transient refusal or a
+// lost answer. A conflict with another write must not leave the memory limit unchanged.
 func TestWhatBecomesOfASecondPatch(t *testing.T) {
 	half := sizeOf(100, 0, 512, 1024)
 	pod := running("web-1", half)
@@ -36,7 +36,7 @@ func TestWhatBecomesOfASecondPatch(t *testing.T) {
 		assert.Empty(t, status.History, kind)
 		if !givenUp {
 			want := *record.DeepCopy()
-			want.Attempts = 1 // it is sent again, and not for ever
+			want.Attempts = 1 // retried a limited number of times
 			assert.Equal(t, want, status.Records[0], kind)
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// A sibling that has just started has nothing lowered yet; growth after an OOM kill lowers nothing.
+// No limit of a sibling container that has just started is lowered yet. The answer to an OOM kill lowers nothing.
 func TestAnOOMKillIsAnsweredBesideAYoungSibling(t *testing.T) {
 	pod := endedBefore(manyContainers("web-1", 2), "OOMKilled", 1, time.Minute)
 	pod.Spec.NodeName = "node-1"
@@ -31,7 +31,7 @@ func TestAnOOMKillIsAnsweredBesideAYoungSibling(t *testing.T) {
 	}
 }
 
-// What a leader wrote whose clock was ahead puts nothing to sleep.
+// Times that a leader with a fast clock has stored delay nothing.
 func TestPausesAndBackoffsAreBroughtIntoOurTime(t *testing.T) {
 	ahead := metav1.NewTime(now.Add(72 * time.Hour))
 	pass := tuning.NewPass(tuning.View{Now: now}, v1alpha1.AttuneRecommendationStatus{

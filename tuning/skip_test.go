@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// A quota's figures move with every pod of the namespace: that is no news.
+// The numbers of a quota change with every pod of the namespace. That sends no new event.
 func TestAQuotasFiguresAreNoNews(t *testing.T) {
 	d := tuning.NewPass(tuning.View{}, v1alpha1.AttuneRecommendationStatus{})
 	quota := func(message string) *resize.Refusal {

@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Under a cluster policy, a running pod of system priority keeps what it has, even more than its template asks for.
+// Under a cluster policy, a running pod of system priority is never lowered, even if it has more than its template.
 func TestCriticalPodsAreNotLowered(t *testing.T) {
 	begun := func(priority int32, spared policy.Spared) []string {
 		pod := running("web-1", big)
@@ -26,7 +26,7 @@ func TestCriticalPodsAreNotLowered(t *testing.T) {
 	assert.Empty(t, begun(1000, policy.SpareAll))
 }
 
-// A share of the node lowers no such pod either, and raises it all the same.
+// A node's share does not lower such a pod, but may raise it.
 func TestCriticalPodsAreNotLoweredByTheirNode(t *testing.T) {
 	moved := func(granted recommender.Size, priority int32, class string, spared policy.Spared) (to []recommender.Size) {
 		pod := running("web-1", sizeOf(500, 0, 200, 400))

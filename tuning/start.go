@@ -150,7 +150,7 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.outOfDate(pod) {
 		return resize.Plan{}, resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod as we see it is older than its last resize")
 	}
-	// While the pod's own cgroup limit is below those of its containers, raising the containers has no effect.
+	// While the pod's own cgroup limit is below its containers' limits, raising the containers has no effect.
 	behind, refusal := resize.CatchUp(pod)
 	if refusal != nil {
 		return resize.Plan{}, refusal

@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// trial is a wave of pods that were resized alike, whose watches end now; the harmed ones are throttled.
+// trial returns a wave of pods with the same resize, whose observation ends now. The harmed ones are throttled.
 func trial(t *testing.T, pods int, harmed ...int) tuning.View {
 	t.Helper()
 	w := judged(t)
@@ -37,7 +37,7 @@ func trial(t *testing.T, pods int, harmed ...int) tuning.View {
 	return w
 }
 
-// Who survives the watch beside a pod that did not makes nothing good again, whichever comes first in the list.
+// If one pod shows a regression, the size is not verified by its siblings, in any order of the records.
 func TestASurvivorDoesNotKeepWhatHarmedItsSibling(t *testing.T) {
 	for _, harmed := range []int{0, 1, 2} {
 		for _, before := range []*v1alpha1.Backoff{nil, {ConsecutiveReverts: 3, Since: metav1.NewTime(now.Add(-time.Hour))}} {
@@ -55,7 +55,7 @@ func TestASurvivorDoesNotKeepWhatHarmedItsSibling(t *testing.T) {
 	}
 }
 
-// The siblings of a harmed pod end their watches later: by then the revert may be over.
+// The observation of a sibling may end later, when the revert is already complete.
 func TestALateSurvivorDoesNotKeepWhatHarmedItsSibling(t *testing.T) {
 	w := trial(t, 2, 0)
 	late := w.Rec.Status.Records[1]

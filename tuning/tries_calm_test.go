@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// What gates remember does not depend on the rows that people read, however many pods of a workload fill them.
+// The tries do not depend on the history, which rows of other pods may fill.
 func TestMemoryDoesNotRestOnTheHistory(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 1024), sizeOf(250, 0, 256, 512)
 	record := recordOf(running("web-00", from), to)
@@ -35,7 +35,7 @@ func TestMemoryDoesNotRestOnTheHistory(t *testing.T) {
 	assert.Equal(t, int64(1024*mi), last.Desired[0].Resources.MemoryLimit.Value(), "the limit stays for a day")
 }
 
-// A leak pauses its workload in the end, which a person ends.
+// A leak pauses its workload until a user ends the pause.
 func TestALeakPausesTheWorkload(t *testing.T) {
 	limit := sizeOf(500, 0, 512, 512)
 	pod := endedBefore(running("web-1", limit), "OOMKilled", 1, time.Minute)

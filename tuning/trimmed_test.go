@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// A pod of too many containers has one in the cache, which asks for what all do: that is no original of the first.
+// The cache keeps one container of a pod with too many. It has the sum of all requests, so it is not an original.
 func TestAPodWhoseContainersAreLeftOutTeachesNothing(t *testing.T) {
 	pod := &corev1.Pod{}
 	for i := range 600 {
@@ -33,8 +33,8 @@ func TestAPodWhoseContainersAreLeftOutTeachesNothing(t *testing.T) {
 	assert.True(t, tuning.NewPass(tuning.View{}, v1alpha1.AttuneRecommendationStatus{}).TooLarge(pod))
 }
 
-// A template that names 400 nodes makes pods that are too large: their workload is too, so that they are not seeded. Those that
-// were sized before are put back, and rescued from OOM kills: their containers are known.
+// A template with 400 node names makes its pods and its workload too large, so the pods are not seeded. Pods that
+// were sized before can still be restored and answered after OOM kills, because their containers are known.
 func TestWhatWasSizedCanBePutBackThoughItIsTooLarge(t *testing.T) {
 	hosts := make([]string, 400)
 	for i := range hosts {

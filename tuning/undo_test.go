@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// askedToUndo is a world in which a person asks for an undo; its pods had 500m and 512 MiB before attune.
+// askedToUndo returns a view in which a user requests an undo. The pods' original resources are 500m and 512Mi.
 func askedToUndo(t *testing.T, at string, pods ...*corev1.Pod) tuning.View {
 	t.Helper()
 	w := heading(seen(t, template, pods...), seedSize)
@@ -42,7 +42,7 @@ func TestAnUndoPutsEveryPodBackOnce(t *testing.T) {
 	assert.Contains(t, condition(t, d).Message, "2 pods are being put back")
 	assert.Empty(t, d.Status.UndoneAt, "not yet")
 
-	// All of them are back: that is noted, and from then on nothing is done to a pod that somebody resizes.
+	// All pods are restored and the undo is stored. From then on attune does not change a pod that a user resizes.
 	w = askedToUndo(t, "2026-03-01T11:59:00Z", running("web-1", template))
 	d = tuning.Decide(w)
 	assert.Equal(t, "2026-03-01T11:59:00Z", d.Status.UndoneAt)
@@ -56,14 +56,14 @@ func TestAnUndoPutsEveryPodBackOnce(t *testing.T) {
 	assert.Contains(t, condition(t, d).Message, "kubectl attune resume deployment/web -n shop")
 	assert.Equal(t, v1alpha1.PhasePaused, d.Status.Phase)
 
-	// The same moment, written otherwise, is the same undo; another one is not.
+	// The same time in another format is the same undo. Another time is not.
 	w.Workload.Annotations[v1alpha1.UndoAnnotation] = "2026-03-01T12:59:00+01:00"
 	assert.Empty(t, tuning.Decide(w).Writes)
 	w.Workload.Annotations[v1alpha1.UndoAnnotation] = "2026-03-01T11:59:01Z"
 	assert.Len(t, tuning.Decide(w).Writes, 1)
 }
 
-// New pods must not be born with a seed when the undo is called done.
+// The undo is not complete while a seed could size new pods.
 func TestAnUndoIsNotDoneWhileThereIsASeed(t *testing.T) {
 	w := askedToUndo(t, "2026-03-01T11:59:00Z", running("web-1", template))
 	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r"}
@@ -101,7 +101,7 @@ func TestAnUndoTakesBackWhatIsUnderWay(t *testing.T) {
 	assert.Equal(t, lifecycle.ReasonUndo, d.Status.Records[0].Reason)
 }
 
-// What a person can take back is waited for; what the platform will never do is told.
+// The undo waits for a refusal that a user can lift, and reports one that the platform never lifts.
 func TestWhatAnUndoWaitsFor(t *testing.T) {
 	w := askedToUndo(t, "2026-03-01T11:59:00Z", running("web-1", seedSize))
 	w.Workload.Annotations[v1alpha1.SkipAnnotation] = "true"

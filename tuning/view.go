@@ -140,10 +140,10 @@ type PastView struct {
 
 // BeginView limits the new resizes of a reconcile.
 type BeginView struct {
-	// Closed is why no resize begins; nil: resizes may begin.
+	// Closed is why no resize except a restore begins (starter.restore); nil: resizes may begin.
 	Closed *resize.Refusal
-	// Wait is how long no resize begins in any workload, because the rate limit of new resizes is used up; 0: resizes
-	// may begin.
+	// Wait is how long new resizes are delayed in all workloads, because the operator's rate limit is used up; 0: no
+	// delay. Restores and UrgentPart do not wait.
 	Wait time.Duration
 	// Reserved is the room of other workloads' in-flight resizes that the cache does not show yet.
 	Reserved Reservations
@@ -300,7 +300,7 @@ func (v *View) orphaned() bool {
 	return v.Policy.Gone || v.Workload == nil || v.Rec.DeletionTimestamp != nil
 }
 
-// Close blocks new resizes of a reconcile. The first reason counts.
+// Close blocks new resizes of a reconcile, except restores. The first reason counts.
 func (v *View) Close(why *resize.Refusal) {
 	if v.Begin.Closed == nil {
 		v.Begin.Closed = why

@@ -25,14 +25,14 @@ const (
 	overQuota      = `pods "web-abc-x" is forbidden: exceeded quota: for-user-deployments, requested: requests.cpu=800m, used: requests.cpu=0, limited: requests.cpu=500m`
 )
 
-// seeding gives the view a seed of CPU in millicores and memory in MiB.
+// seeding sets a seed of CPU in millicores and memory in MiB.
 func seeding(w tuning.View, cpu, memory recommender.Amount) tuning.View {
 	c, m := podview.Quantity(recommender.CPU, cpu), podview.Quantity(recommender.Memory, memory*mi)
 	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r1", Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &c, MemoryRequest: &m, AllowMemoryDecrease: true}}}
 	return w
 }
 
-// later is the view of a time after Now with the status that a decision left.
+// later returns the view at a later time, with the status of a decision.
 func later(w tuning.View, d tuning.Decision, after time.Duration) tuning.View {
 	w.Now = now.Add(after)
 	w.Rec = w.Rec.DeepCopy()
@@ -99,7 +99,7 @@ func TestRejectedPodsWithdrawAdmissionResources(t *testing.T) {
 	}
 }
 
-// The API server's words come from users of the namespace, too.
+// Users of the namespace also write the API server's messages.
 func TestWordsOfARejectionAreBounded(t *testing.T) {
 	w := seeding(seen(t, template), 800, 512)
 	w.Past.Rejected = &withdraw.Rejection{At: now, Message: "is forbidden\n\x1b[31m\xff" + strings.Repeat("ä", 4000)}
@@ -109,7 +109,7 @@ func TestWordsOfARejectionAreBounded(t *testing.T) {
 	assert.NotContains(t, message, "\x1b")
 }
 
-// A refusal that the template meets as well leaves nothing behind, and does not change the status again and again.
+// If pods are also rejected without admission resources, the status does not change again and again.
 func TestARejectionWithoutAdmissionResourcesDoesNotFlap(t *testing.T) {
 	w := seeding(seen(t, template), 800, 512)
 	w.Past.Rejected = &withdraw.Rejection{At: now, Message: overQuota}
@@ -135,7 +135,7 @@ func TestARejectionWithoutAdmissionResourcesDoesNotFlap(t *testing.T) {
 	}
 	assert.Equal(t, 1, writes)
 
-	// There is room again, and the controller creates a pod.
+	// The quota has room again, and the controller creates a pod.
 	pod := running("web-1", template)
 	w = later(w, d, 61*time.Minute)
 	pod.CreationTimestamp = metav1.NewTime(w.Now)
@@ -201,7 +201,7 @@ func TestAdmissionResourcesAreTriedAgainWithOnePod(t *testing.T) {
 	})
 }
 
-// stuck is a pod that waits on its node since a time, with the words of its kubelet.
+// stuck returns a pod that has waited on its node for a duration, with the kubelet's message.
 func stuck(t *testing.T, size recommender.Size, waits time.Duration, reason, message string) *corev1.Pod {
 	pod := born(t, running("web-1", size), "r1", template)
 	pod.CreationTimestamp = metav1.NewTime(now.Add(-waits - time.Second))

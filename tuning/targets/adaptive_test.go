@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/recommender/adaptive"
 )
 
-// adaptiveView is a workload whose container was busy by day and idle by night for a week.
+// adaptiveView returns a workload whose container was busy by day and idle by night for a week.
 func adaptiveView(t *testing.T) View {
 	t.Helper()
 	spec := v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}}
@@ -49,7 +49,7 @@ func adaptiveView(t *testing.T) View {
 	}
 }
 
-// The object says which strategy it is of, and has the steps of that strategy. The seed is the target.
+// The spec names the strategy and has its steps. The seed is the target.
 func TestAdaptiveTargets(t *testing.T) {
 	v := adaptiveView(t)
 	spec := Desired(v)
@@ -68,7 +68,7 @@ func TestAdaptiveTargets(t *testing.T) {
 	assert.Equal(t, target.CPURequest.String(), spec.Seed.Containers[0].CPURequest.String())
 }
 
-// Before the estimates are made, and for a container that has none, nothing is recommended.
+// Without estimates nothing is recommended.
 func TestAdaptiveWithoutEstimates(t *testing.T) {
 	v := adaptiveView(t)
 	v.History.Estimates = nil

@@ -22,7 +22,8 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const mi = 1 << 20
 
-// week of 200m and 300 MiB, of a container that asks for 1 CPU and 512 MiB and is pinned to its memory.
+// sizing returns the view of a container with a week of usage, 200m and 300Mi. Its requests and limits are 1 CPU and
+// 512Mi.
 func sizing(t *testing.T, held map[recommender.Resource]string, floors ...v1alpha1.Floor) View {
 	t.Helper()
 	p := &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{
@@ -105,7 +106,7 @@ func text(q *resource.Quantity) string {
 	return q.String()
 }
 
-// A container that nobody measured yet gets more memory once it was killed for want of it: that was seen.
+// A container without usage data gets more memory after an OOM kill.
 func TestAKillSeedsWithoutHistory(t *testing.T) {
 	for name, tc := range map[string]struct {
 		floors []v1alpha1.Floor
@@ -141,7 +142,7 @@ func TestAKillSeedsWithoutHistory(t *testing.T) {
 	}
 }
 
-// What an OOM kill leaves of a seed, by the container's own size and by what holds its memory.
+// The seed after an OOM kill, by the container's own size and by the block on its memory.
 func TestAKillSeedsTheLimit(t *testing.T) {
 	amounts := func(memory string) corev1.ResourceList {
 		list := corev1.ResourceList{"cpu": resource.MustParse("1")}

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// atPart is a view of a workload that used a part of a limit for a week. Its template stays 512Mi.
+// atPart returns a workload that used a fraction of a limit for a week. Its template stays 512Mi.
 func atPart(t *testing.T, limit recommender.Amount, part float64, edit func(*v1alpha1.AttunePolicySpec)) View {
 	t.Helper()
 	v := sizing(t, nil).with(t, edit)
@@ -39,8 +39,8 @@ func atPart(t *testing.T, limit recommender.Amount, part float64, edit func(*v1a
 	return v
 }
 
-// A part of its limit is what a process uses: a heap by MaxRAMPercentage, a maxmemory, a buffer pool. One rollout after
-// another, no pod is created with more than twice the template's limit, by any strategy.
+// The process uses a fraction of its limit: a heap by MaxRAMPercentage, a maxmemory, a buffer pool. Over many
+// rollouts, no strategy creates a pod with more than twice the template's limit.
 func TestRolloutsEndAtTheBrake(t *testing.T) {
 	const mi = recommender.Amount(1 << 20)
 	for _, strategy := range []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyAdaptive, v1alpha1.StrategyNode} {
@@ -67,8 +67,8 @@ func TestRolloutsEndAtTheBrake(t *testing.T) {
 	}
 }
 
-// Under the strategy Node, new pods of a template without a limit get one. It feeds on itself no more: it ends at twice the
-// first one. Usage of pods without the limit still counts.
+// Under strategy Node, new pods of a template without a limit get one. It does not grow by usage that follows it: it
+// ends at twice the first one. Usage of pods without the limit still counts.
 func TestALimitOfOurOwnDoesNotFollowItself(t *testing.T) {
 	const mi = recommender.Amount(1 << 20)
 	byNode := func(s *v1alpha1.AttunePolicySpec) { s.Strategy = ptr.To(v1alpha1.StrategyNode) }
@@ -96,9 +96,8 @@ func TestALimitOfOurOwnDoesNotFollowItself(t *testing.T) {
 	assert.Equal(t, 1800*mi, limit, "what pods without the limit used is demand")
 }
 
-// A size that was kept under another template is within the ceiling of the one that a person wrote since.
-// A size that pods of a larger template survived is no reason to raise limits above the brake. What pods of the template's
-// own limit survived is: new pods get no less than running ones.
+// A size verified under a larger template does not raise limits above the ceiling of the current template. A size
+// verified under the template's own limit does: new pods get no less than running ones.
 func TestKeptSizesAreBraked(t *testing.T) {
 	const mi = recommender.Amount(1 << 20)
 	v := atPart(t, 512*mi, 0.9, mode(v1alpha1.UpdateAuto))

@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// targetsOf n containers, as the recommender explains them.
+// targetsOf returns n containers with the recommender's explanations.
 func targetsOf(n int) (targets []v1alpha1.ContainerTarget) {
 	for i := range n {
 		t := v1alpha1.ContainerTarget{Name: fmt.Sprintf("container-%02d", i), Confidence: "0.92"}

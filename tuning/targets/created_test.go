@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// A lying source or a full node says nothing against an OOM kill that was seen.
+// Implausible samples or a small node do not override an OOM kill.
 func TestHoldsOfNodesAndSamplesKeepWhatKillsTaught(t *testing.T) {
 	for _, reason := range []string{"NoData", "InsufficientData", "StaleData", "UsageImplausible", "NodeCapacity"} {
 		t.Run(reason, func(t *testing.T) {
@@ -31,7 +31,8 @@ func TestHoldsOfNodesAndSamplesKeepWhatKillsTaught(t *testing.T) {
 	}
 }
 
-// One small node bounds the requests of a DaemonSet. A limit takes no room: what kills taught stays.
+// One small node bounds the requests of a DaemonSet. A limit takes no room on a node, so floors learned from OOM
+// kills stay.
 func TestSmallNodeDoesNotUndoTheKillsOfADaemonSet(t *testing.T) {
 	v := using(t, 0.05, 80*mi, list("100m", "64Mi"), list("1", "512Mi")).of(v1alpha1.KindDaemonSet)
 	v.Workload.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list("100m", "64Mi"), Limits: list("1", "512Mi")}

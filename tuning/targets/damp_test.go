@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// A target that falls a little is kept, unless it is of a time when targets were not whole.
+// A target that falls a little is kept, unless the stored one is not a whole amount.
 func TestSteadyKeepsWholeTargets(t *testing.T) {
 	const mi = 1 << 20
 	target := func(memory recommender.Amount) v1alpha1.ContainerTarget {
@@ -31,7 +31,7 @@ func TestSteadyKeepsWholeTargets(t *testing.T) {
 	}
 }
 
-// The explanation of a target that is kept ends with it.
+// The explanation of a kept target ends with that target.
 func TestTheExplanationEndsAtTheTarget(t *testing.T) {
 	const mi = 1 << 20
 	target := func(memory recommender.Amount, steps ...v1alpha1.Step) v1alpha1.ContainerTarget {

@@ -104,9 +104,9 @@ func WorthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 	return needsRenewal(rec, wanted, now) || !equality.Semantic.DeepEqual(withoutVolatile(rec.Spec), withoutVolatile(wanted))
 }
 
-// needsRenewal reports that the stored seed has passed half of its life and the new one lives longer, or that the
-// renewal of the recommendation is due. Otherwise the seed of an unchanged workload would expire, and new pods would
-// be created with the template's size.
+// needsRenewal reports one of three cases: the largest node has become known or unknown, the stored seed has passed
+// half of its life and the new one lives longer, or the renewal of the recommendation is due. Without the second, the
+// seed of an unchanged workload would expire, and new pods would be created with the template's size.
 func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
 	stored := rec.Spec
 	if (stored.LargestNode == nil) != (wanted.LargestNode == nil) {

@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// A new leader has read nothing yet. What the old one recommended stays, until it has.
+// A new leader has not read the history yet. The stored targets stay until it has.
 func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 	cpu := resource.MustParse("100m")
 	stored := v1alpha1.AttuneRecommendationSpec{
@@ -71,14 +71,14 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 	}
 }
 
-// auto is a workload of a policy that sizes running and new pods.
+// auto returns a workload of a policy that sizes running and new pods.
 func auto(status v1alpha1.AttuneRecommendationStatus) View {
 	v := View{Now: today, Status: status}
 	v.Settings.Resize.Mode = v1alpha1.UpdateAuto
 	return v
 }
 
-// What new pods are given follows what happens while the past is read.
+// The seed follows changes while the history is read.
 func TestASeedIsNotFrozenWhileThePastIsRead(t *testing.T) {
 	cpu, kept := resource.MustParse("100m"), resource.MustParse("60m")
 	stored := v1alpha1.AttuneRecommendationSpec{
@@ -104,8 +104,8 @@ func TestASeedIsNotFrozenWhileThePastIsRead(t *testing.T) {
 	assert.Equal(t, stored.Containers, harmed.Containers)
 }
 
-// Another workload's past is being read, this one's has been: its first target is not held up by the
-// stored emptiness.
+// Only another workload's history is still being read. The first target of this one is not delayed by its empty
+// stored spec.
 func TestNothingIsCarriedOverWhereNothingWasRecommended(t *testing.T) {
 	cpu := resource.MustParse("100m")
 	stored := v1alpha1.AttuneRecommendationSpec{

@@ -64,8 +64,8 @@ func (v View) largestPod() v1alpha1.Resources {
 
 // withinNodes blocks a resource of raised containers if the pod would request more than the largest node has and more
 // than its template requests (NodeCapacity). It also caps memory limits and their floors at the largest node, at the
-// template's limit, or at the floor learned from OOM kills, whichever is greatest. Kills may exceed the node, because
-// a limit takes no room on a node, and the bound of a DaemonSet is its smallest node.
+// template's limit, or at the floor learned from OOM kills, whichever is greatest. A limit may exceed the node: it
+// takes no room there, and the bound of a DaemonSet is its smallest node.
 func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.ContainerTarget {
 	if v.Largest == ([2]recommender.Amount{}) || v.Workload.Template == nil {
 		return targets

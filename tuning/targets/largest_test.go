@@ -17,7 +17,7 @@ import (
 
 const gi = 1 << 30
 
-// using is a workload whose container uses so much all the time.
+// using returns a workload whose container has constant usage.
 func using(t *testing.T, cores, bytes float64, requests, limits corev1.ResourceList) View {
 	t.Helper()
 	v := sizing(t, nil)
@@ -103,7 +103,7 @@ func TestNoLimitIsRaisedAboveTheLargestNode(t *testing.T) {
 			assert.Equal(t, []string{tc.cpu, tc.memory, tc.most}, []string{text(target.Target.CPULimit), text(target.Target.MemoryLimit), text(target.MemoryLimitFloor)})
 		})
 	}
-	// One sample of 10 TiB that no rule dropped: the limit of the running pod stays within the node.
+	// No rule dropped a sample of 10 TiB, but the limit of the running pod stays within the node.
 	v := using(t, 0.1, 10<<40, list("200m", "512Mi"), list("1", "200Gi"))
 	v.Largest = largest
 	target := Desired(v).Containers[0]

@@ -16,8 +16,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// byNode are View of the strategy Node whose containers used 200m and 100 MiB at most in the last hours, and 700m and
-// 300 MiB 20 hours ago.
+// byNode returns a View of strategy Node whose container used at most 200m and 100Mi in the last hours, and 700m and
+// 300Mi 20 hours ago.
 func byNode(t *testing.T, edit func(*v1alpha1.AttunePolicySpec)) View {
 	t.Helper()
 	v := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
@@ -36,8 +36,8 @@ func byNode(t *testing.T, edit func(*v1alpha1.AttunePolicySpec)) View {
 	return v
 }
 
-// A pod is placed for days: it is given its day's peak. Its share of the CPU follows the coming hour; memory cannot be
-// taken back, so its peak is the day's on the node as well.
+// A pod stays on its node for days, so it gets the peak of a day. Its CPU share follows the next hour. Memory in use
+// cannot be taken away, so its peak on the node is also the day's.
 func TestTheDaysPeakIsTheSeed(t *testing.T) {
 	spec := Desired(byNode(t, func(*v1alpha1.AttunePolicySpec) {}))
 	target := spec.Containers[0]
@@ -49,7 +49,7 @@ func TestTheDaysPeakIsTheSeed(t *testing.T) {
 	assert.Equal(t, "300Mi", target.Target.MemoryRequest.String())
 }
 
-// What a policy allows at least is given to its pods, and is no demand of theirs.
+// minAllowed applies to the pods of a policy, but is not demand.
 func TestMinAllowedIsNoDemand(t *testing.T) {
 	v := byNode(t, func(s *v1alpha1.AttunePolicySpec) {
 		s.CPU = &v1alpha1.CPUSettings{}
@@ -62,7 +62,7 @@ func TestMinAllowedIsNoDemand(t *testing.T) {
 	assert.Equal(t, "6", target.Target.CPURequest.String())
 }
 
-// What an OOM kill has taught raises the memory limit alone; what else has taught something is a demand alone.
+// An OOM kill raises only the memory limit. A floor from any other regression counts as demand.
 func TestOnlyKillsMoveTheMemoryLimit(t *testing.T) {
 	of := func(reason string) v1alpha1.ContainerTarget {
 		v := byNode(t, func(*v1alpha1.AttunePolicySpec) {})

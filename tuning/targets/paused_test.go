@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// A pause at any level is no seed, for every mode that sizes new pods; the recommendation itself stays.
+// A pause at any level removes the seed in every mode that sizes new pods. The recommendation stays.
 func TestNothingIsSeededWhilePaused(t *testing.T) {
 	on := ptr.To(true)
 	levels := map[string]func(*v1alpha1.AttuneDefaults, *v1alpha1.AttuneNamespaceDefaults, *v1alpha1.AttunePolicy){

@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// with is the same world under another policy.
+// with returns the view with a changed policy.
 func (v View) with(t *testing.T, change func(*v1alpha1.AttunePolicySpec)) View {
 	t.Helper()
 	v.Policy = v.Policy.DeepCopy()
@@ -42,7 +42,7 @@ func raisedOnly(s *v1alpha1.Seed) map[string]bool {
 	return out
 }
 
-// A size that no watched pod survived lowers no new pod, whatever is kept of the container's siblings.
+// A size that no running pod has survived lowers no new pod, whatever sizes of other containers are verified.
 func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
 	kept := func(name string, cpu recommender.Amount) v1alpha1.KeptSize {
 		return v1alpha1.KeptSize{Name: name, Size: podview.ToResources(recommender.Size{recommender.CPU: {Request: cpu}}), Since: metav1.NewTime(now)}
@@ -82,7 +82,7 @@ func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
 	}
 }
 
-// The policy's bounds may be younger than a kept size, and than what a silent source left standing.
+// The policy's bounds may be newer than a verified size or the seed of a silent source.
 func TestAKeptSizeIsSeededWithinTheBounds(t *testing.T) {
 	for name, c := range map[string]struct{ low, high, kept, want string }{
 		"below the minimum": {"500m", "", "100m", "500m"},
@@ -113,7 +113,7 @@ func TestAKeptSizeIsSeededWithinTheBounds(t *testing.T) {
 	}
 }
 
-// What harm has taught since a source fell silent holds for the seed that stands.
+// Floors learned since a source became silent apply to the stored seed.
 func TestWhatStandsIsNotBelowFloors(t *testing.T) {
 	v := sizing(t, nil, v1alpha1.Floor{Container: "app", Resource: "cpu", Reason: "throttle", Amount: resource.MustParse("400m"), LearnedAt: metav1.NewTime(now)})
 	stands := seeder{View: v}.upToDate(v1alpha1.ContainerSeed{Name: "app", CPURequest: ptr.To(resource.MustParse("100m")), MemoryRequest: ptr.To(resource.MustParse("64Mi"))})
@@ -130,7 +130,7 @@ func TestNoSeedsOfAWorkloadThatIsTooLarge(t *testing.T) {
 	assert.Equal(t, "TooLarge", after.SeedWithheld)
 }
 
-// Observe stores how far the data has come, and no targets.
+// Mode Observe stores the progress of the data, and no targets.
 func TestObserveHasNoTargets(t *testing.T) {
 	v := sizing(t, nil).with(t, mode(v1alpha1.UpdateObserve))
 	v.Explained = true

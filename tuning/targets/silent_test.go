@@ -27,7 +27,7 @@ func reasons(t v1alpha1.ContainerTarget) (out []string) {
 	return out
 }
 
-// A workload of which no pod runs goes on sizing the next one, for as long as its history holds.
+// A workload without running pods sizes its next pod as long as its history lasts.
 func TestAWorkloadThatDoesNotRunKeepsItsSeed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind v1alpha1.WorkloadKind
@@ -65,7 +65,7 @@ func TestAWorkloadThatDoesNotRunKeepsItsSeed(t *testing.T) {
 	assert.Equal(t, "last ran at 2026-03-01 12:00 UTC, 7h5m ago; used for new pods only", Desired(v).Containers[0].Holds[0].Message)
 }
 
-// Pods ran and the source has nothing of them: no running pod is resized, and the seed stays as it is.
+// Pods ran and the source has no samples of them: no running pod is resized, and the seed stays.
 func TestASilentSourceLeavesTheStandingSeed(t *testing.T) {
 	v := sizing(t, nil)
 	before := Desired(v)
@@ -134,7 +134,7 @@ func TestRan(t *testing.T) {
 	}
 }
 
-// What runs now and then is known by its runs.
+// Jobs and CronJobs are sized by their runs.
 func TestJobsAreSizedByTheirRuns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		every, lasts time.Duration

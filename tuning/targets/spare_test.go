@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// A cluster policy never lowers pods that Kubernetes depends on: not while they run, and not at their birth.
+// A cluster policy never lowers pods that Kubernetes depends on, neither running nor at admission.
 func TestCriticalPodsAreSpared(t *testing.T) {
 	v := sizing(t, nil)
 	v.Settings.StartupBoost = &policy.Boost{Multiplier: 2}
@@ -27,7 +27,7 @@ func TestCriticalPodsAreSpared(t *testing.T) {
 	assert.Equal(t, "240m", spec.Containers[0].Target.CPURequest.String(), "what it would need is shown")
 	assert.Nil(t, spec.Seed)
 
-	// One that needs more may be raised.
+	// A target above the current size applies.
 	for r := range v.Settings.Recommender.Of {
 		v.Settings.Recommender.Of[r].MinAllowed = []recommender.Amount{3000, 900 * mi}[r]
 	}
@@ -44,7 +44,7 @@ func TestCriticalPodsAreSpared(t *testing.T) {
 	assert.Len(t, reasons(Desired(usual).Containers[0]), 2)
 }
 
-// Under the strategy Node nothing of them is shared.
+// Under strategy Node they have no demand to share.
 func TestCriticalPodsShareNothing(t *testing.T) {
 	v := byNode(t, func(*v1alpha1.AttunePolicySpec) {})
 	v.Settings.Spared = policy.SpareAll

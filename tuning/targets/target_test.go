@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// TestTheMainContainerComesFirst: the columns of kubectl get show the first container, and a service mesh's sidecar is none
-// that anybody looks for.
+// TestTheMainContainerComesFirst checks that the first target is the main container: kubectl get shows only that one,
+// and users do not look for the sidecar of a service mesh.
 func TestTheMainContainerComesFirst(t *testing.T) {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{{Name: "migrate"}, {Name: "istio-proxy", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
