@@ -200,8 +200,8 @@ func (d *pass) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allo
 	return answer
 }
 
-// originalSizes returns the original resources for an undo, sorted by container name: originals are a map, and plans
-// must not depend on its order.
+// originalSizes returns the original resources for undos and restores, sorted by container name: originals are a map,
+// and plans must not depend on its order.
 func (d *pass) originalSizes(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
 	for name, size := range d.originalsOf(pod) {
