@@ -256,7 +256,7 @@ var greatest = [2]resource.Quantity{
 	recommender.Memory: Quantity(recommender.Memory, recommender.MaxAmount),
 }
 
-// Plausible is far above any machine, in millicores and bytes (10^12 cores, a pebibyte), and low enough that sums,
+// Plausible is far above any machine, in millicores and bytes (10^12 cores, a pebibyte). It is low enough that sums,
 // products and ratios of a pod's or a node's amounts stay exact. Larger amounts are not used in computations.
 const Plausible = recommender.Amount(1) << 50
 
