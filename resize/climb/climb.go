@@ -205,8 +205,8 @@ func (g growth) reachedIn() (time.Duration, bool) {
 	return max(0, time.Duration(seconds*float64(time.Second))-g.age), true
 }
 
-// near reports whether to check the container often: it climbs above its record, over half of its limit, and would
-// reach the limit within steadyAhead. Steady usage close to the limit is not near.
+// near reports whether to check the container often: it climbs at or above its record, over half of its limit, and
+// would reach the limit within steadyAhead. Steady usage close to the limit is not near.
 func (g growth) near() bool {
 	in, reached := g.reachedIn()
 	return reached && in <= steadyAhead && g.latest*2 >= g.limit && g.latest >= g.record && g.rise >= g.noise
@@ -247,8 +247,8 @@ func (g growth) sentence() string {
 
 func inMi(a recommender.Amount) string { return fmt.Sprintf("%dMi", a>>20) }
 
-// size returns the memory after a raise: at least the size after an OOM kill, more if the speed requires it, and at
-// most twice the current limit.
+// size returns the memory after a raise: the limit after an OOM kill, more if the speed requires it, and at most twice
+// the current limit. maxAllowed and Ceiling may lower it.
 func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize.Refusal) {
 	refused := func(reason, why string, args ...any) (recommender.Allocation, *resize.Refusal) {
 		climbs := "it climbs towards its memory limit of " + recommender.Readable(recommender.Memory, g.limit) + ", and "
