@@ -40,8 +40,8 @@ func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alph
 }
 
 // JudgeBirth returns the regression that a pod's admission resources caused. An OOM kill of a container with less
-// memory than its original counts at any time, a crash loop only within the observation period. A crash loop with
-// another possible cause, such as a rollout, is inconclusive.
+// memory than its original counts at any time, a crash loop only within the observation period plus startsWithin. A
+// crash loop with another possible cause, such as a rollout, is inconclusive.
 func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
 	v := Shown(pod, birth)
 	lowered := func(m resize.Move) bool { return m.Container == v.Container && m.LowersOf(recommender.Memory) }
@@ -111,7 +111,7 @@ func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1al
 }
 
 // amongYoungest adds a value. If there are already most values, it replaces the one whose pods are the oldest. It
-// returns false if the new value is no younger than all others. So values that every reconcile sees never replace each
+// returns false if the new value is younger than none of them. So values that every reconcile sees never replace each
 // other in turns, which would write the status for ever.
 func amongYoungest[T any](known []T, one T, born func(T) time.Time, most int) ([]T, bool) {
 	known = slices.Clone(known)
@@ -160,8 +160,8 @@ func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 }
 
 // MarkBad adds a seed's revision to the revisions that caused a regression. If there are too many, it drops the
-// revision whose pods are the oldest. It returns false if the revision was known, or is no younger than all others.
-// born returns the creation time of the youngest pod with a revision.
+// revision whose pods are the oldest. It returns false if the revision was known, or is younger than none of them. born
+// returns the creation time of the youngest pod with a revision.
 func MarkBad(bad []string, revision string, born func(revision string) time.Time) ([]string, bool) {
 	if slices.Contains(bad, revision) {
 		return bad, false

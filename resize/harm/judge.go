@@ -205,7 +205,7 @@ func throttledAtLimit(c resize.Change, signals Signals) (message string, known b
 }
 
 // starved judges a container without a CPU limit. It lacks CPU only if it uses more than its request on a node with
-// little CPU beyond requests, so one of the two measurements is enough to exclude that.
+// little CPU beyond requests. So one of the two measurements is enough to exclude that.
 func starved(c resize.Change, signals Signals) (message string, known bool) {
 	pressure, known := signals.CPUPressure[c.Container]
 	if pressure > harmfulThrottling {

@@ -23,7 +23,7 @@ func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alp
 			continue
 		}
 		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
-		// A container has one verified size at a time: that of the newest template generation.
+		// A container has one verified size at a time, from the newest template generation.
 		i := slices.IndexFunc(kept, func(k v1alpha1.KeptSize) bool { return k.Name == c.Name })
 		switch {
 		case i < 0:

@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// fleet returns replicas with containers of 512Mi, each of which was OOM killed once, at 512Mi, some seconds apart.
+// fleet returns replicas with containers of 512Mi. Each container was OOM killed once, at 512Mi, some seconds apart.
 func fleet(replicas, containers int) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range replicas {

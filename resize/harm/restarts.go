@@ -11,8 +11,8 @@ import (
 )
 
 // restartsSince counts the restarts of a container since the resize that the resize may have caused. It leaves out the
-// restart that the resize requires, a restart whose cause the kubelet did not see (as after a reboot of the node), and
-// all restarts if the pod's own rules required the last one.
+// restart that the resize requires, and a restart whose cause the kubelet did not see (as after a reboot of the node).
+// It returns 0 if the pod's own rules required the last restart.
 func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c resize.Change) int32 {
 	if status == nil || byRule(pod, status, c.Container) {
 		return 0
