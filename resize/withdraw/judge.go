@@ -264,7 +264,7 @@ func (d *judge) stalled(pod *corev1.Pod) (string, bool) {
 		case "CreateContainerError", "CreateContainerConfigError", "RunContainerError":
 			return s.State.Waiting.Reason + ": " + s.State.Waiting.Message, true
 		case "ContainerCreating", "PodInitializing":
-		default: // an image problem, or a crash loop, which package harm judges
+		default: // an image problem, or a crash loop (harm.JudgeBirth)
 			return "", true
 		}
 	}

@@ -1,6 +1,6 @@
-// Package withdraw decides when admission sets no resources on a workload's new pods, because the API server rejects
-// them or they do not start, and when it sets resources again. It is pure: Judge advances status.admissionWithdrawn,
-// and Stands answers for the webhook and the policy loop.
+// Package withdraw decides when admission stops setting resources on a workload's new pods, because the API server
+// rejects them or they do not start, and when it resumes. It is pure: Judge advances status.admissionWithdrawn, and
+// Stands answers for the webhook and the policy loop.
 package withdraw
 
 import (
