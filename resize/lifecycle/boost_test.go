@@ -139,7 +139,7 @@ func TestBoostsLeaveRecordsToOthers(t *testing.T) {
 	}
 }
 
-// A boost is not observed for the whole period, but for the window of the throttling query.
+// The end of a boost is observed for the window of the throttling query, not for the whole period.
 func TestHowLongABoostIsWatched(t *testing.T) {
 	record := recorded(desired)
 	record.Wave = WaveBoost

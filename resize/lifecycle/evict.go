@@ -69,9 +69,9 @@ func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	return nil
 }
 
-// standing returns why a pod is not evicted, independent of other pods and of a rollout, or nil. A transient refusal
-// lifts with time. The first rule that refuses gives the reason. MayEvict checks these rules before those that always
-// lift with time, so that it reports the reason that a user can act on.
+// standing returns why a pod is not evicted, independent of the state of other pods, or nil. A transient refusal lifts
+// with time. The first rule that refuses gives the reason. MayEvict checks these rules before those that always lift
+// with time, so that it reports the reason that a user can act on.
 func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if !e.Allowed {
 		return resize.Refuse(resize.ReasonEvictionOff, "the operator may not evict pods; the chart's value node.eviction.enabled grants it")

@@ -98,7 +98,7 @@ func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1al
 		return next
 	}
 	end, since := row.Until.Time, row.Since.Time
-	if row.PodUID == "" { // covers several pods, some of which were restored long before
+	if row.PodUID == "" { // covers several pods; some were restored long before
 		if begun := record.WrittenAt.Time; begun.After(since) {
 			since = begun
 		}

@@ -56,7 +56,7 @@ type State struct {
 	Message string
 	// Generation of the pod; set for Landed only.
 	Generation int64
-	// Drift is true if the runtime reports other amounts than the spec after the deadline, because of the machine's
+	// Drift is true if the size counts as applied although the runtime reports other amounts, because of the machine's
 	// rounding or a program that edits containers.
 	Drift bool
 	// Restored is true if at least one amount has its prior value again.
