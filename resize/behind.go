@@ -8,8 +8,8 @@ import (
 )
 
 // Kubelets, up to 1.37 at least, change the memory limit of a pod's own cgroup only together with the limit of a
-// running container (kubernetes/kubernetes#138760). A container that waits for a restart when the kubelet allocates its
-// resize starts with a higher limit inside a pod with the old limit, and is OOM killed there as before. Only the
+// running container (kubernetes/kubernetes#138760). If a container waits for a restart when the kubelet allocates its
+// resize, it starts with a higher limit inside a pod with the old limit. It is then OOM killed as before. Only the
 // pod-level resources in the status show this, from 1.36 on.
 
 // catchUpBy is the amount in bytes by which CatchUp raises a container's memory limit. Any change makes the kubelet set

@@ -56,7 +56,7 @@ var errands = map[string]rules{
 		openGates, []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges},
 		[]gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately},
 	},
-	// A birth plan reverts a decrease by admission, so no pause, schedule, rollout or cooldown blocks it. It has no
+	// The plan reverts a decrease by admission, so no pause, schedule, rollout or cooldown blocks it. It has no
 	// gates for restarts and disruption budgets, because the container crashes anyway.
 	WaveBirth: {openGates, []narrowing{withoutExcluded, withinLimitRanges}, []gate{limitRange, quota, triedLately}},
 	// No setting that stops attune blocks a restore: neither a pause nor attune.io/skip, an excluded container or a

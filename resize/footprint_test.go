@@ -11,7 +11,7 @@ import (
 )
 
 // TestFootprintInTheMiddleOfAResize: while one container grows and another shrinks, a pod counts the greater of its
-// requests and its actual resources, each summed up, and not the sum of each container's maximum.
+// summed requests and its summed actual resources. It does not count the sum of each container's maximum.
 func TestFootprintInTheMiddleOfAResize(t *testing.T) {
 	// Case 96.
 	was, grown, shrunk := size(1000, 0, 512, 0), size(1500, 0, 512, 0), size(600, 0, 512, 0)

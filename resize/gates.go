@@ -254,7 +254,8 @@ func rollout(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return RollingOut(in.Workload.Rollout)
 }
 
-// RollingOut returns the refusal while a rollout is waiting (what says for which replicas), or nil.
+// RollingOut returns the refusal while a rollout is in progress, or nil. what is its progress (WorkloadInput.Rollout);
+// empty: no rollout.
 func RollingOut(what string) *Refusal {
 	if what == "" {
 		return nil

@@ -359,7 +359,7 @@ func TestWhoWaitsIsNamedToItsNeighboursAlone(t *testing.T) {
 	}
 }
 
-// A deferred resize reserves the scheduler's room. The kubelet grants the room to the first resize that fits, so an
+// A deferred resize reserves the scheduler's room, but the kubelet grants the room to the first resize that fits. So an
 // answer to an OOM kill does not wait for a deferred resize that requests the whole node.
 func TestAnAnswerToAnOOMKillNeedsNoRoomThatIsOnlyAskedFor(t *testing.T) {
 	greedy := with(running(size(3000, 0, 3*1024, 0)), func(p *corev1.Pod) {

@@ -13,9 +13,9 @@ import (
 const reachSteps = 64
 
 // WithinReach returns the part of a restoring plan that the API server would accept now. A LimitRange, a quota or the
-// node may have become too small for the old size; then each raise goes as far as they allow, memory first. The refusal
-// is the reason for the missing part; nil: nothing is missing. The CPU of a container that does not run waits until it
-// runs.
+// node may have become too small for the old size; then each raise is cut to the accepted part, memory first. The
+// refusal is the reason for the missing part; nil: nothing is missing. The CPU of a container that does not run waits
+// until it runs.
 func WithinReach(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	plan, waits := whatRuns(pod, plan)
 	refusal := outOfReach(pod, plan, in)

@@ -12,7 +12,7 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// Case 70: the API server now refuses the revert. It goes as far as possible, and reports the obstacle.
+// Case 70: the API server now refuses the full revert. attune reverts the accepted part, and reports the obstacle.
 func TestARevertGoesAsFarAsItMay(t *testing.T) {
 	low, prior := size(200, 400, 256, 512), size(500, 1000, 1024, 2048)
 	back := func(pod *corev1.Pod) Plan {

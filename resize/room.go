@@ -233,10 +233,11 @@ const blockFor = 10 * time.Minute
 // nothing.
 type NodeBlock struct{ Growth, All time.Time }
 
-// BlockOf returns the block that follows from a record that its node did not carry out. Failed growth blocks growth:
-// the node has no room, or its runtime cannot grow containers. A delayed decrease blocks all resizes, since a lack of
-// room does not explain it (but pressure, a taint, a changed label or a shutdown does). A memory limit that could not
-// be lowered blocks nothing.
+// BlockOf returns the block that follows from a record that its node did not carry out. Failed or deferred growth
+// blocks growth: the node has no room, or its runtime cannot grow containers. Every other failure blocks all resizes,
+// since a lack of room does not explain it: a delayed decrease (pressure, a taint, a changed label or a shutdown may),
+// or a resize that the kubelet did not observe or complete in time. An actuation error of a plan that raises nothing,
+// or that lowers a memory limit, blocks nothing.
 func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlock {
 	switch reason {
 	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:

@@ -11,8 +11,8 @@ import (
 
 // TargetFrom returns the final size of a container that now has live: its stored target t without the blocked resources
 // (zero: leave them unchanged). Floors may be newer than the stored target, so two rules apply:
-//   - Without a limit, the request is raised to the minimum learned from an OOM kill, even if the history is too short
-//     (OOMFloor), but not if an HPA scales on it.
+//   - Without a limit, the request is raised to the minimum learned from an OOM kill (OOMFloor), unless an HPA scales
+//     on it. A history that is too short does not prevent this.
 //   - No request is lowered below a minimum learned from a regression: the target is at least the smaller of the live
 //     request and the floor.
 //
