@@ -42,7 +42,7 @@ func AllocatedRequests(pod *corev1.Pod) [2]recommender.Amount {
 	return Reserved(&judged)
 }
 
-// Amounts reads both resources of a list, indexed by Resource; 0 where one is absent.
+// Amounts reads both resources of a list, indexed by Resource; an absent resource is 0.
 func Amounts(list corev1.ResourceList) [2]recommender.Amount {
 	var sum [2]recommender.Amount
 	for _, r := range recommender.Resources {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// OutcomeKind is what the API server's answer to a resize means.
+// OutcomeKind is the meaning of the API server's answer to a resize.
 type OutcomeKind string
 
 const (

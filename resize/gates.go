@@ -20,7 +20,7 @@ var gates = slices.Concat(setGates, []gate{RecordsFull}, paceGates)
 var standingGates = slices.Concat(setGates, paceGates)
 
 var (
-	// setGates check settings, annotations, rights and the pod's own open record; paceGates check the time, the
+	// setGates check settings, annotations, permissions and the pod's own open record; paceGates check the time, the
 	// workload's progress and the node.
 	setGates  = []gate{paused, mode, workloadPaused, optedOut, tooLarge, namespaceTerminating, verticalAutoscaler, noRights, recordOpen}
 	paceGates = []gate{reverting, outsideSchedule, staleData, rollout, cooldown, nodePressure, nodeBlocked, neighboursWait}
