@@ -2,9 +2,9 @@ package podview
 
 import "attune.io/attune/recommender"
 
-// least are the smallest amounts with an effect of their own. Requests of 1m and 2m give the same CPU weight and quotas below
-// 10m the same as 10m (tolerance.go). With less memory than this a runtime cannot start a container, and a kubelet cannot
-// write a pod's token: it sizes the volumes of tokens and Secrets by the pod's memory limit.
+// least are the smallest amounts with an effect of their own. Requests of 1m and 2m give the same CPU weight, and
+// quotas below 10m the same as 10m (tolerance.go). With less memory than this a runtime cannot start a container, and a
+// kubelet cannot write a pod's token: it sizes the volumes of tokens and Secrets by the pod's memory limit.
 var least = recommender.Size{
 	recommender.CPU:    {Request: LeastCPURequest, Limit: LeastCPULimit},
 	recommender.Memory: {Request: 4 << 20, Limit: 16 << 20},
