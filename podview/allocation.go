@@ -13,26 +13,24 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Container is the size of one resizable container of a pod: what the container has, or, as a wish, what it is to
-// have.
+// Container is the size of one resizable container of a pod: either its current size or a wished one.
 type Container struct {
 	// Name of the container in the pod's spec.
 	Name string
 	// Sidecar is true for a native sidecar: an init container with the restart policy Always.
 	Sidecar bool
-	// Size is the live allocation where it was read from a pod. As a wish, an absent amount leaves that
-	// value alone: Kubernetes lets a resize add a request or a limit but never remove one.
+	// Size is the live allocation if it was read from a pod. In a wish, an absent amount leaves the current value
+	// unchanged: a resize can add a request or a limit, but Kubernetes never lets it remove one.
 	Size recommender.Size
-	// MemoryUsage, of a wish, is the memory the container's cgroup holds now, page cache included
-	// (container_memory_usage_bytes); 0 is unknown.
+	// MemoryUsage is set in a wish only: the memory of the container's cgroup now, in bytes, page cache included
+	// (container_memory_usage_bytes). 0: not known.
 	MemoryUsage recommender.Amount
 }
 
-// Read is what every resizable container of a pod has: the amounts its kubelet allocated. While a
-// resize is under way, requests come from allocatedResources and limits from what the runtime reports,
-// since the API shows no allocated limits; else the spec says it. Regular containers come first, then
-// native sidecars, both in the pod's order.
-// For a pod whose containers have no status yet, it returns the amounts of the spec.
+// Read returns the amounts that the kubelet allocated to each resizable container of the pod. While a resize is under
+// way, requests come from allocatedResources and limits from the runtime's report, since the API shows no allocated
+// limits. Otherwise limits come from the spec. Containers without a status have the amounts of the spec. Regular
+// containers come first, then native sidecars, both in the pod's order.
 func Read(pod *corev1.Pod) []Container {
 	underway := ResizeUnderway(pod)
 	statuses := Statuses(pod)
@@ -56,7 +54,7 @@ func ByName(containers []Container) map[string]Container {
 	return named
 }
 
-// Specs returns what the pod's spec asks for, by the name of the container; init containers that end are left out.
+// Specs returns the sizes in the pod's spec by container name, without init containers that terminate.
 func Specs(pod *corev1.Pod) map[string]recommender.Size {
 	sizes := map[string]recommender.Size{}
 	for _, c := range Resizable(pod) {
@@ -65,7 +63,7 @@ func Specs(pod *corev1.Pod) map[string]recommender.Size {
 	return sizes
 }
 
-// TemplateSizes are the Specs of a pod template; empty where it is not known (nil).
+// TemplateSizes returns the Specs of a pod template. It is empty if the template is not known (nil).
 func TemplateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size {
 	if template == nil {
 		return map[string]recommender.Size{}
@@ -73,8 +71,8 @@ func TemplateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size
 	return Specs(&corev1.Pod{Spec: template.Spec})
 }
 
-// TemplateSize is what a template sets for one of its containers, init containers included; false: it does not have it,
-// or is not known (nil).
+// TemplateSize returns the size that a template sets for one container, init containers included. It is false if the
+// template is not known (nil) or has no such container.
 func TemplateSize(template *corev1.PodTemplateSpec, container string) (recommender.Size, bool) {
 	if template == nil {
 		return recommender.Size{}, false
@@ -87,7 +85,8 @@ func TemplateSize(template *corev1.PodTemplateSpec, container string) (recommend
 	return recommender.Size{}, false
 }
 
-// UnschedulableSince returns when the scheduler last found no node for a pod; false: it did not try, or found one.
+// UnschedulableSince returns when the scheduler last failed to find a node for the pod. It is false if the scheduler
+// has not tried, or found a node.
 func UnschedulableSince(pod *corev1.Pod) (time.Time, bool) {
 	if c := Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
 		return c.LastTransitionTime.Time, true
@@ -95,13 +94,13 @@ func UnschedulableSince(pod *corev1.Pod) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Within reports whether amounts, indexed by Resource, are no more than what there is of each resource.
+// Within reports whether needs are at most left, for both resources (indexed by Resource).
 func Within(needs, left [2]recommender.Amount) bool {
 	return needs[0] <= left[0] && needs[1] <= left[1]
 }
 
-// OriginalsOf are the sizes that the containers of a template's pods had before attune, as they are noted for the hash of the
-// template; nil: nothing is noted.
+// OriginalsOf returns the original resources that the recommendation stores for pods of the template with this hash. It
+// is nil if none are stored.
 func OriginalsOf(rec *v1alpha1.AttuneRecommendation, templateHash string) map[string]recommender.Size {
 	for _, o := range slices.Backward(rec.Status.Originals) { // the newest are last
 		if o.TemplateHash == templateHash {
@@ -111,7 +110,7 @@ func OriginalsOf(rec *v1alpha1.AttuneRecommendation, templateHash string) map[st
 	return nil
 }
 
-// Combine returns the size whose amounts are those that a function makes of each pair of amounts of two sizes.
+// Combine returns the size that results from applying a function to each pair of amounts of two sizes.
 func Combine(a, b recommender.Size, of func(a, b recommender.Amount) recommender.Amount) recommender.Size {
 	for r := range a {
 		a[r] = recommender.Allocation{Request: of(a[r].Request, b[r].Request), Limit: of(a[r].Limit, b[r].Limit)}
@@ -119,7 +118,7 @@ func Combine(a, b recommender.Size, of func(a, b recommender.Amount) recommender
 	return a
 }
 
-// Fill returns a size with the amounts of another one where it has none.
+// Fill returns size, with its absent amounts taken from another size.
 func Fill(size, with recommender.Size) recommender.Size {
 	return Combine(size, with, func(a, b recommender.Amount) recommender.Amount { return cmp.Or(a, b) })
 }
@@ -129,7 +128,7 @@ func Sum(a, b recommender.Size) recommender.Size {
 	return Combine(a, b, func(a, b recommender.Amount) recommender.Amount { return a + b })
 }
 
-// SizesOf reads stored resources by the name of the container.
+// SizesOf reads stored resources, by container name.
 func SizesOf(stored []v1alpha1.ContainerResources) map[string]recommender.Size {
 	sizes := make(map[string]recommender.Size, len(stored))
 	for _, c := range stored {
@@ -138,7 +137,8 @@ func SizesOf(stored []v1alpha1.ContainerResources) map[string]recommender.Size {
 	return sizes
 }
 
-// SeedRequests are the requests that a seed (nil: there is none) gives new pods in a container; 0: none.
+// SeedRequests returns the requests that a seed sets on a container of new pods. Absent amounts are 0; so are all
+// amounts if the seed is nil.
 func SeedRequests(seed *v1alpha1.Seed, container string) recommender.Size {
 	for _, s := range ptr.Deref(seed, v1alpha1.Seed{}).Containers {
 		if s.Name == container {
@@ -160,14 +160,13 @@ func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	return size
 }
 
-// WholeLimit is the limit of a resource in a list, rounded down to a whole amount (AtMost); 0: there is none.
+// WholeLimit returns the limit of a resource in a list, rounded down to a whole amount (AtMost). 0: not set.
 func WholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.Amount {
 	return AtMost(r, limits[NameOf(r)])
 }
 
-// AtMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a request of the next
-// whole one would be above it.
-// AmountOf rounds up instead, which is right for requests.
+// AtMost reads a quantity as an upper bound and rounds it down: 2.2Gi is not a whole number of bytes, and a request of
+// the next whole byte would exceed it. AmountOf rounds up instead, which is right for requests.
 func AtMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	amount := AmountOf(r, q)
 	if up := Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
@@ -197,7 +196,7 @@ func HasTarget(spec v1alpha1.AttuneRecommendationSpec) bool {
 	})
 }
 
-// LargestNode reads a stored bound, in millicores and bytes, indexed by resource; nil or 0: not known.
+// LargestNode reads a stored bound, in millicores and bytes, indexed by resource. nil or 0: not known.
 func LargestNode(stored *v1alpha1.LargestNode) [2]recommender.Amount {
 	if stored == nil {
 		return [2]recommender.Amount{}
@@ -208,7 +207,7 @@ func LargestNode(stored *v1alpha1.LargestNode) [2]recommender.Amount {
 	}
 }
 
-// ToResources is the stored form of a size; absent amounts stay absent.
+// ToResources converts a size to its stored form; absent amounts stay absent.
 func ToResources(size recommender.Size) v1alpha1.Resources {
 	return v1alpha1.Resources{
 		CPURequest:    ToPointer(recommender.CPU, size[recommender.CPU].Request),
@@ -218,7 +217,7 @@ func ToResources(size recommender.Size) v1alpha1.Resources {
 	}
 }
 
-// ToRequirements is the pod spec's form of a size; absent amounts stay absent.
+// ToRequirements converts a size to the form of the pod spec; absent amounts stay absent.
 func ToRequirements(size recommender.Size) corev1.ResourceRequirements {
 	var requirements corev1.ResourceRequirements
 	for _, r := range recommender.Resources {
@@ -228,7 +227,7 @@ func ToRequirements(size recommender.Size) corev1.ResourceRequirements {
 	return requirements
 }
 
-// Quantity is an amount as Kubernetes writes it: whole millicores, whole bytes.
+// Quantity converts an amount to a Kubernetes quantity: whole millicores, whole bytes.
 func Quantity(r recommender.Resource, amount recommender.Amount) resource.Quantity {
 	if r == recommender.Memory {
 		return *resource.NewQuantity(int64(amount), resource.BinarySI)
@@ -236,8 +235,8 @@ func Quantity(r recommender.Resource, amount recommender.Amount) resource.Quanti
 	return *resource.NewMilliQuantity(int64(amount), resource.DecimalSI)
 }
 
-// AmountOf reads a quantity: CPU rounded up to a millicore, memory up to a byte. What is negative is
-// absent, and what no machine has is the greatest amount there is.
+// AmountOf reads a quantity: CPU rounded up to a millicore, memory up to a byte. A negative quantity is 0 (absent). A
+// quantity above MaxAmount is MaxAmount.
 func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	if q.Sign() <= 0 {
 		return 0
@@ -251,17 +250,17 @@ func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	return recommender.Amount(q.MilliValue())
 }
 
-// greatest are the quantities of MaxAmount, against which AmountOf compares.
+// greatest has MaxAmount as a quantity, for the comparison in AmountOf.
 var greatest = [2]resource.Quantity{
 	recommender.CPU:    Quantity(recommender.CPU, recommender.MaxAmount),
 	recommender.Memory: Quantity(recommender.Memory, recommender.MaxAmount),
 }
 
-// Plausible is far above any machine, in millicores and bytes (10^12 cores, a pebibyte), and low enough that sums, products
-// and ratios of a pod's or a node's amounts stay exact. What is greater is not computed with.
+// Plausible is far above any machine, in millicores and bytes (10^12 cores, a pebibyte). It is low enough that sums,
+// products and ratios of a pod's or a node's amounts stay exact. Larger amounts are not used in computations.
 const Plausible = recommender.Amount(1) << 50
 
-// NameOf is the key of a resource in a Kubernetes ResourceList.
+// NameOf returns the key of a resource in a Kubernetes ResourceList.
 func NameOf(r recommender.Resource) corev1.ResourceName {
 	if r == recommender.Memory {
 		return corev1.ResourceMemory
@@ -269,8 +268,8 @@ func NameOf(r recommender.Resource) corev1.ResourceName {
 	return corev1.ResourceCPU
 }
 
-// allocated replaces a spec's amounts by those that the container's status says it has. Limits within
-// the machine's rounding are taken as the spec has them.
+// allocated replaces amounts of the spec by the amounts in the container's status. A reported limit that differs from
+// the spec by rounding only (NearLimit) does not replace it.
 func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway bool) recommender.Size {
 	size := spec
 	for _, r := range recommender.Resources {
@@ -287,9 +286,8 @@ func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway b
 	return size
 }
 
-// ResizeUnderway reports whether the pod may have other amounts than its spec asks for: a resize is pending, in
-// progress, not observed, or not allocated. Kubelets of 1.33 report no observed generation, so the last check
-// compares amounts.
+// ResizeUnderway reports whether the pod may have other amounts than its spec: a resize is pending, in progress, not
+// observed, or not allocated. Kubelets of 1.33 report no observed generation, so the last check compares amounts.
 func ResizeUnderway(pod *corev1.Pod) bool {
 	observed := pod.Status.ObservedGeneration
 	return Condition(pod, corev1.PodResizePending) != nil ||
@@ -297,7 +295,7 @@ func ResizeUnderway(pod *corev1.Pod) bool {
 		observed != 0 && observed < pod.Generation || !IsAllocated(pod)
 }
 
-// ContainerOf is the container of a name among those that a resize may change, or nil.
+// ContainerOf returns the resizable container with this name, or nil.
 func ContainerOf(pod *corev1.Pod, name string) *corev1.Container {
 	for _, c := range Resizable(pod) {
 		if c.Name == name {
@@ -310,7 +308,7 @@ func ContainerOf(pod *corev1.Pod, name string) *corev1.Container {
 // Resizable lists the containers that a resize may change.
 func Resizable(pod *corev1.Pod) []*corev1.Container { return ResizableIn(&pod.Spec) }
 
-// AllContainers are regular and init containers, in the order in which the API server looks at them.
+// AllContainers lists regular and init containers, in the order in which the API server validates them.
 func AllContainers(pod *corev1.Pod) []*corev1.Container {
 	list := make([]*corev1.Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
 	for _, of := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
@@ -321,8 +319,8 @@ func AllContainers(pod *corev1.Pod) []*corev1.Container {
 	return list
 }
 
-// ResizableIn lists the containers of a pod, or of a template, that can be sized: regular ones, then native sidecars. Printed
-// columns show the first.
+// ResizableIn lists the resizable containers of a pod or template: regular ones, then native sidecars. Printed columns
+// show the first.
 func ResizableIn(spec *corev1.PodSpec) []*corev1.Container {
 	list := make([]*corev1.Container, 0, len(spec.Containers))
 	for i := range spec.Containers {
@@ -337,23 +335,23 @@ func ResizableIn(spec *corev1.PodSpec) []*corev1.Container {
 }
 
 // IsSidecar reports whether the container is a native sidecar: an init container that always restarts. A regular
-// container may have a restart policy of its own too, so the list decides.
+// container may have its own restart policy too, so only an init container counts.
 func IsSidecar(pod *corev1.Pod, c *corev1.Container) bool {
 	return RestartsAlways(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(init corev1.Container) bool { return init.Name == c.Name })
 }
 
-// RestartsAlways reports whether the container has a restart policy of its own with the value Always.
+// RestartsAlways reports whether the container's own restart policy is Always.
 func RestartsAlways(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && IsAlways(*c.RestartPolicy)
 }
 
-// IsAlways reports whether a container's own restart policy is Always; the empty policy, for a container without
-// one, is not.
+// IsAlways reports whether a container's own restart policy is Always. It is false for the empty policy, which means
+// that the container has no policy of its own.
 func IsAlways[P ~string](policy P) bool {
 	return corev1.ContainerRestartPolicy(policy) == corev1.ContainerRestartPolicyAlways
 }
 
-// Statuses finds container and init container statuses by name; names are unique across both.
+// Statuses returns container and init container statuses by name; names are unique across both.
 func Statuses(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
 	statuses := make(map[string]*corev1.ContainerStatus, len(pod.Status.ContainerStatuses))
 	for _, of := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -364,7 +362,7 @@ func Statuses(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
 	return statuses
 }
 
-// Condition is a pod's condition of a type, or nil.
+// Condition returns the pod's condition of this type, or nil.
 func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == kind {
@@ -379,18 +377,18 @@ func Running(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
 }
 
-// IsReady reports whether the pod's Ready condition is True; false where it has none.
+// IsReady reports whether the pod's Ready condition is True; false if it is absent.
 func IsReady(pod *corev1.Pod) bool {
 	c := Condition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// AmountIn is the amount of a resource in a list; 0: none.
+// AmountIn returns the amount of a resource in a list; 0 if absent.
 func AmountIn(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
 	return AmountOf(r, list[NameOf(r)])
 }
 
-// FromPointer is AmountOf a quantity that may be absent.
+// FromPointer is AmountOf for an optional quantity; nil is 0.
 func FromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amount {
 	return AmountOf(r, ptr.Deref(q, resource.Quantity{}))
 }
@@ -404,7 +402,7 @@ func ToPointer(r recommender.Resource, amount recommender.Amount) *resource.Quan
 	return &q
 }
 
-// Put sets an amount in a list, which is created where it is nil, and returns the list; 0 is left out.
+// Put sets an amount in a list and returns the list. It creates a nil list, and ignores amounts of 0 and below.
 func Put(list corev1.ResourceList, r recommender.Resource, amount recommender.Amount) corev1.ResourceList {
 	if amount <= 0 {
 		return list
@@ -416,8 +414,8 @@ func Put(list corev1.ResourceList, r recommender.Resource, amount recommender.Am
 	return list
 }
 
-// IsAllocated reports whether the kubelet has allocated every request of every container that has started. Limits
-// are not compared: the API shows no allocated limits.
+// IsAllocated reports whether the kubelet has allocated the requests of the spec, for every container with allocated
+// resources in its status. Limits are not compared: the API shows no allocated limits.
 func IsAllocated(pod *corev1.Pod) bool {
 	statuses := Statuses(pod)
 	for _, c := range Resizable(pod) {
@@ -434,7 +432,7 @@ func IsAllocated(pod *corev1.Pod) bool {
 	return true
 }
 
-// RestartPolicyFor returns whether a change of the resource restarts the container: NotRequired where its
+// RestartPolicyFor returns whether a change of the resource restarts the container. It is NotRequired if the
 // resizePolicy does not name the resource, as in the API server.
 func RestartPolicyFor(c *corev1.Container, name corev1.ResourceName) corev1.ResourceResizeRestartPolicy {
 	for _, p := range c.ResizePolicy {

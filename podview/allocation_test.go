@@ -44,7 +44,7 @@ func TestAmountsOfQuantities(t *testing.T) {
 		{recommender.CPU, "-1", 0, 0},
 		{recommender.Memory, "1Gi", 1024 * mib, 1024 * mib},
 		{recommender.Memory, "2.2Gi", 2362232013, 2362232012},
-		{recommender.Memory, "100m", 1, 0}, // a tenth of a byte, which people write for 100Mi
+		{recommender.Memory, "100m", 1, 0}, // a tenth of a byte, a common mistake for 100Mi
 		{recommender.Memory, "9E", recommender.MaxAmount, recommender.MaxAmount},
 		{recommender.CPU, "1e18", recommender.MaxAmount, recommender.MaxAmount},
 	} {
@@ -54,7 +54,7 @@ func TestAmountsOfQuantities(t *testing.T) {
 	}
 }
 
-// TestSizesSurviveARoundTrip through the pod spec's form and the stored one; an absent amount stays absent.
+// TestSizesSurviveARoundTrip through the pod spec's form and the stored form; an absent amount stays absent.
 func TestSizesSurviveARoundTrip(t *testing.T) {
 	for _, size := range []recommender.Size{
 		{},
@@ -69,7 +69,7 @@ func TestSizesSurviveARoundTrip(t *testing.T) {
 	assert.Nil(t, ToResources(sized(-1, 0, 0, 0)).CPURequest)
 }
 
-// TestReadFollowsTheKubelet: requests are the allocated ones, limits those of the runtime while a resize is under way.
+// TestReadFollowsTheKubelet: requests are the allocated ones; while a resize is under way, limits are the runtime's.
 func TestReadFollowsTheKubelet(t *testing.T) {
 	spec := corev1.ResourceRequirements{Requests: list("200m", "256Mi"), Limits: list("1", "512Mi")}
 	pod := func(status *corev1.ContainerStatus, conditions ...corev1.PodCondition) *corev1.Pod {
@@ -120,8 +120,8 @@ func TestResizeUnderway(t *testing.T) {
 	assert.False(t, ResizeUnderway(old))
 }
 
-// TestResizableContainers are regular ones, then native sidecars; an init container that ends is none, and neither is a
-// regular container with a restart policy of its own a sidecar.
+// TestResizableContainers: regular containers, then native sidecars. An init container that terminates is not
+// resizable, and a regular container with its own restart policy is not a sidecar.
 func TestResizableContainers(t *testing.T) {
 	always := ptr.To(corev1.ContainerRestartPolicyAlways)
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
@@ -140,7 +140,7 @@ func TestResizableContainers(t *testing.T) {
 	assert.Equal(t, []string{"mesh"}, sidecars)
 }
 
-// TestClassesOfQualityOfService as Kubernetes computes them.
+// TestClassesOfQualityOfService: the classes are the same as in Kubernetes.
 func TestClassesOfQualityOfService(t *testing.T) {
 	pod := func(all ...corev1.ResourceRequirements) *corev1.Pod {
 		p := &corev1.Pod{}
@@ -166,7 +166,7 @@ func TestClassesOfQualityOfService(t *testing.T) {
 	assert.Equal(t, corev1.PodQOSBurstable, ClassOf(running), "the class does not change while the pod lives")
 }
 
-// TestNear: what the kernel and the runtime round is the same amount, and an absent limit is near none.
+// TestNear: an amount that the kernel or the runtime rounded is near, and an absent limit is near no other.
 func TestNear(t *testing.T) {
 	for _, c := range []struct {
 		near           func(r recommender.Resource, actual, wished recommender.Amount) bool
@@ -181,7 +181,7 @@ func TestNear(t *testing.T) {
 		{NearRequest, recommender.CPU, 100, 102, false},
 		{NearRequest, recommender.CPU, 0, 2, true},
 		{NearLimit, recommender.CPU, 110, 101, true},
-		{NearLimit, recommender.CPU, 101, 110, false}, // the kernel never gives less
+		{NearLimit, recommender.CPU, 101, 110, false}, // the kernel never sets a lower limit
 		{NearLimit, recommender.CPU, 111, 101, false},
 		{NearLimit, recommender.CPU, 10, 3, true},
 		{NearLimit, recommender.CPU, 0, 3, false},

@@ -10,28 +10,28 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Requests is what a pod's spec asks of a node: init containers, sidecars, pod-level resources and
-// overhead counted as the scheduler counts them.
+// Requests returns the footprint of the pod's spec: init containers, sidecars, pod-level resources and overhead,
+// counted as the scheduler counts them.
 func Requests(pod *corev1.Pod) [2]recommender.Amount {
 	return Amounts(helpers.PodRequests(pod, helpers.PodResourcesOptions{}))
 }
 
-// ContainerRequests is what the containers ask for together, without overhead or pod-level resources.
+// ContainerRequests returns the sum of the containers' requests, without overhead or pod-level resources.
 func ContainerRequests(pod *corev1.Pod) [2]recommender.Amount {
 	return Amounts(helpers.AggregateContainerRequests(pod, helpers.PodResourcesOptions{}))
 }
 
-// Reserved is what the scheduler counts for a pod on its node: the most of what it asks for, what its
-// kubelet allocated, and what it has.
+// Reserved returns the footprint that the scheduler counts for a pod on its node: the maximum of spec, allocated and
+// actual requests.
 func Reserved(pod *corev1.Pod) [2]recommender.Amount {
 	return Amounts(helpers.PodRequests(pod, helpers.PodResourcesOptions{UseStatusResources: true}))
 }
 
-// AllocatedRequests is what the kubelet has allocated to a pod and what the pod has, without the part of its spec
-// that is not granted. It works on a copy whose pending resize is marked infeasible, because the scheduler's
-// helper ignores the spec of an infeasible resize.
+// AllocatedRequests returns the maximum of allocated and actual requests, without requests of the spec that the kubelet
+// has not granted. It works on a copy whose pending resize is marked infeasible, because the scheduler's helper ignores
+// the spec of an infeasible resize.
 func AllocatedRequests(pod *corev1.Pod) [2]recommender.Amount {
-	// Of an infeasible resize the scheduler counts what the pod has alone.
+	// For an infeasible resize the scheduler counts only what the pod has.
 	judged := *pod
 	judged.Status.Conditions = slices.Clone(pod.Status.Conditions)
 	for i := range judged.Status.Conditions {
@@ -42,7 +42,7 @@ func AllocatedRequests(pod *corev1.Pod) [2]recommender.Amount {
 	return Reserved(&judged)
 }
 
-// Amounts reads both resources of a list, indexed by Resource; 0 where one is absent.
+// Amounts reads both resources of a list, indexed by Resource; an absent resource is 0.
 func Amounts(list corev1.ResourceList) [2]recommender.Amount {
 	var sum [2]recommender.Amount
 	for _, r := range recommender.Resources {
@@ -51,8 +51,8 @@ func Amounts(list corev1.ResourceList) [2]recommender.Amount {
 	return sum
 }
 
-// InitRequests are the most that a step of the pod's init containers asks for, with the sidecars that were
-// started before it: the scheduler keeps that much for as long as the pod lives.
+// InitRequests returns the highest request of any init container, plus the sidecars started before it. The scheduler
+// keeps that much reserved until the pod is deleted.
 func InitRequests(pod *corev1.Pod) [2]recommender.Amount {
 	var steps [2]recommender.Amount
 	var sidecars [2]recommender.Amount
@@ -70,11 +70,11 @@ func InitRequests(pod *corev1.Pod) [2]recommender.Amount {
 	return steps
 }
 
-// Overhead is what the scheduler counts for a pod beside its containers.
+// Overhead returns what the scheduler counts for a pod in addition to its containers (RuntimeClass overhead).
 func Overhead(pod *corev1.Pod) [2]recommender.Amount { return Amounts(pod.Spec.Overhead) }
 
-// Counted is Read with other requests: of each container the greatest of the spec's, the allocated and the actual
-// one, which is what the scheduler counts. Limits are those of Read.
+// Counted is Read, but each request is the maximum of spec, allocated and actual, as the scheduler counts. Limits are
+// the same as in Read.
 func Counted(pod *corev1.Pod) []Container {
 	containers, statuses, asked := Read(pod), Statuses(pod), Specs(pod)
 	for i := range containers {
@@ -88,6 +88,6 @@ func Counted(pod *corev1.Pod) []Container {
 	return containers
 }
 
-// Unfinished reports whether the scheduler counts more for the pod than the spec asks for: a decrease is not
-// carried out yet.
+// Unfinished reports whether the scheduler counts more for the pod than its spec requests: the kubelet has not yet
+// completed a decrease.
 func Unfinished(pod *corev1.Pod) bool { return Reserved(pod) != Requests(pod) }

@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// TestFootprints: while a resize is under way the scheduler counts the most of spec, allocation and what the pod has.
+// TestFootprints: while a resize is under way the scheduler counts the maximum of spec, allocated and actual requests.
 func TestFootprints(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		Overhead:   list("50m", "16Mi"),
@@ -34,7 +34,7 @@ func TestFootprints(t *testing.T) {
 	assert.Equal(t, [2]recommender.Amount{250, 272 * mib}, Reserved(pod), "an infeasible resize reserves nothing")
 }
 
-// TestInitRequests: each step of the init containers runs beside the sidecars that were started before it.
+// TestInitRequests: each init container runs together with the sidecars that were started before it.
 func TestInitRequests(t *testing.T) {
 	init := func(cpu string, sidecar bool) corev1.Container {
 		c := corev1.Container{Resources: corev1.ResourceRequirements{Requests: list(cpu, "")}}

@@ -26,7 +26,7 @@ func TestCapLimitNeverRaisesALimit(t *testing.T) {
 	}
 }
 
-// A second call changes nothing, whatever the amounts: admission may be asked again about its own result.
+// A second call changes nothing, for any amounts: the API server may call admission again with attune's own result.
 func TestLeastSizesAreStable(t *testing.T) {
 	amounts := []recommender.Amount{0, 1, 2, 5, 10, 100, 1 << 20, 4 << 20, 8 << 20, 16 << 20, 1 << 30}
 	for _, r := range recommender.Resources {

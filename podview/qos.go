@@ -6,8 +6,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// QOSClass computes the class that the API server would give a pod: from its own resources where it
-// has any, else from all containers, init containers included.
+// QOSClass computes the class that the API server would set on a pod: from pod-level resources if set, otherwise from
+// all containers, init containers included.
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	var q QOS
 	if pod.Spec.Resources != nil {
@@ -20,21 +20,21 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	return q.Class()
 }
 
-// QOS computes the class of a pod from its sizes, one after another (Kubernetes' ComputePodQOS). The zero value
-// has seen no size, and its class is BestEffort.
+// QOS computes the class of a pod from its containers' sizes, added one after another (Kubernetes' ComputePodQOS). The
+// zero value has no size, and its class is BestEffort.
 type QOS struct{ set, loose bool }
 
-// Add a size. Zero amounts count as absent.
+// Add adds the size of a container. Zero amounts count as absent.
 func (q *QOS) Add(size recommender.Size) {
 	for _, a := range size {
 		q.set = q.set || a.Request > 0 || a.Limit > 0
-		// A missing request is defaulted to the limit when the pod is stored; one that is explicitly
-		// zero beside a limit is not Guaranteed.
+		// The API server defaults a missing request to the limit when it stores the pod. A request that is explicitly
+		// zero, with a limit set, is not Guaranteed.
 		q.loose = q.loose || a.Limit <= 0 || a.Request != a.Limit
 	}
 }
 
-// Class of the pod.
+// Class returns the class of the sizes added so far.
 func (q QOS) Class() corev1.PodQOSClass {
 	switch {
 	case !q.set:
@@ -46,7 +46,7 @@ func (q QOS) Class() corev1.PodQOSClass {
 	}
 }
 
-// ClassOf is the class the pod lives under.
+// ClassOf returns the class in the pod's status, or the computed one if the status has none.
 func ClassOf(pod *corev1.Pod) corev1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
@@ -54,12 +54,12 @@ func ClassOf(pod *corev1.Pod) corev1.PodQOSClass {
 	return QOSClass(pod)
 }
 
-// HasPodLevelResources reports whether the pod has requests or limits of its own, besides those of its containers
-// (KEP-2837).
+// HasPodLevelResources reports whether the pod has pod-level requests or limits (KEP-2837).
 func HasPodLevelResources(pod *corev1.Pod) bool {
 	r := pod.Spec.Resources
 	return r != nil && len(r.Requests)+len(r.Limits) > 0
 }
 
-// Guaranteed pods keep request and limit equal; the strategy Node sizes them at admission alone.
+// Guaranteed reports whether the pod is of that QoS class. Its requests and limits stay equal; the strategy Node sizes
+// such pods at admission only.
 func Guaranteed(pod *corev1.Pod) bool { return ClassOf(pod) == corev1.PodQOSGuaranteed }

@@ -13,17 +13,17 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// generationLabels name the template that a pod was made from. The uid of its Job is none of them: each Job of a
-// CronJob has another one, and they all have the CronJob's template.
+// generationLabels identify the template that a pod was made from. The uid of its Job is not among them: each Job of a
+// CronJob has a different uid, and all have the CronJob's template.
 var generationLabels = []string{
 	appsv1.DefaultDeploymentUniqueLabelKey,
 	workload.ArgoHashLabel,
 	appsv1.ControllerRevisionHashLabelKey,
 }
 
-// TemplateHash names the template generation of a pod, and stays the same over resizes. Where no
-// controller has written one on the pod (a ReplicaSet that stands alone, a Job), it is a digest of what the
-// containers run; their sizes are left out, because a resize changes them.
+// TemplateHash identifies the template generation of a pod, and stays the same over resizes. If no controller labelled
+// the pod with one (a ReplicaSet without a Deployment, a Job), it is a digest of the containers' programs. Sizes are
+// left out, because a resize changes them.
 func TemplateHash(pod *corev1.Pod) string {
 	if name := GenerationOf(pod.Labels); name != "" {
 		return name
@@ -35,11 +35,11 @@ func TemplateHash(pod *corev1.Pod) string {
 	return strconv.FormatUint(Hash(all.String()), 36)
 }
 
-// GenerationNamed reports whether a controller wrote on the pod from which template it was made. For other pods
-// only what they run is known, which stays the same where only sizes change.
+// GenerationNamed reports whether a controller labelled the pod with its template generation. For other pods only the
+// programs are known, which stay the same if only sizes change.
 func GenerationNamed(pod *corev1.Pod) bool { return GenerationOf(pod.Labels) != "" }
 
-// GenerationOf is the template generation that a pod's labels name, or empty.
+// GenerationOf returns the template generation in a pod's labels, or "".
 func GenerationOf(labels map[string]string) string {
 	for _, label := range generationLabels {
 		if name := labels[label]; name != "" {
@@ -49,8 +49,8 @@ func GenerationOf(labels map[string]string) string {
 	return ""
 }
 
-// SameProgram reports whether the pod runs what a template says, in all of the template's containers. The pod may
-// have more containers, which admission added. It is false for a template without containers.
+// SameProgram reports whether all containers of the template run the same program in the pod. The pod may have more
+// containers, which admission added. It is false for a template without containers.
 func SameProgram(pod *corev1.Pod, template *corev1.PodSpec) bool {
 	runs := map[string]string{}
 	for i := range pod.Spec.Containers {
@@ -59,7 +59,7 @@ func SameProgram(pod *corev1.Pod, template *corev1.PodSpec) bool {
 	return len(template.Containers) > 0 && !slices.ContainsFunc(template.Containers, func(c corev1.Container) bool { return runs[c.Name] != programOf(&c) })
 }
 
-// programOf is a text that identifies what a container runs: its name, image, command and arguments.
+// programOf returns a text that identifies the program of a container: its name, image, command and arguments.
 func programOf(c *corev1.Container) string {
 	var text strings.Builder
 	for _, part := range [][]string{{c.Name, clip.ShortText(c.Image)}, clip.ShortTexts(c.Command), clip.ShortTexts(c.Args)} {
@@ -68,7 +68,7 @@ func programOf(c *corev1.Container) string {
 	return text.String()
 }
 
-// Hash of a name: it orders pods and workloads in a way that is the same in every pass, and favours none.
+// Hash orders pods and workloads by name: the same order in every reconcile, without preference for any name.
 func Hash(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))

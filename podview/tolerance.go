@@ -6,8 +6,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Kernel and runtime round what a kubelet asks of them: CPU shares have a minimum worth 2m and quotas
-// one worth 10m, systemd rounds quotas up to 10m, memory is counted in pages.
+// The kernel and the runtime round amounts: CPU shares have a minimum worth 2m and quotas one worth 10m, systemd rounds
+// quotas up to 10m, and memory is counted in pages.
 const (
 	LeastCPURequest = recommender.Amount(2)
 	LeastCPULimit   = recommender.Amount(10)
@@ -15,8 +15,8 @@ const (
 	Page            = recommender.Amount(4096)
 )
 
-// NearLimit reports whether an actual limit is what the wished one becomes when the machine rounds it. An absent one
-// (0) is near no other.
+// NearLimit reports whether the actual limit is the wished one after rounding by the machine. An absent limit (0) is
+// near only another absent one.
 func NearLimit(r recommender.Resource, actual, wished recommender.Amount) bool {
 	difference := max(actual-wished, wished-actual)
 	switch {
@@ -30,8 +30,8 @@ func NearLimit(r recommender.Resource, actual, wished recommender.Amount) bool {
 	return actual >= wished && difference < QuotaStep || actual <= LeastCPULimit && wished <= LeastCPULimit
 }
 
-// NearRequest is NearLimit for requests. Shares are weights of 1/1024 core, so a CPU request that is read back may be off
-// by one millicore.
+// NearRequest is NearLimit for requests. Shares are weights of 1/1024 core, so a reported CPU request may differ by one
+// millicore.
 func NearRequest(r recommender.Resource, actual, wished recommender.Amount) bool {
 	if r == recommender.Memory {
 		return NearLimit(r, actual, wished)

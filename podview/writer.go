@@ -8,14 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FieldManager is the name under which attune writes (metadata.managedFields of a pod).
+// FieldManager is attune's field manager in metadata.managedFields.
 const FieldManager = "attune"
 
-// ResizedBy returns who, other than attune, last wrote sizes of the pod that still stand, and when, as the API server
-// noted it. The zero time: nobody.
+// ResizedBy returns the last foreign field manager that set sizes of the pod which are still in effect, and the time
+// recorded by the API server. The zero time: there is no such manager.
 //
-// An amount that attune wrote later is attune's, and no longer the other's: the API server takes it out of the
-// other's entry.
+// If attune later writes an amount, it becomes attune's: the API server removes it from the other manager's entry.
 func ResizedBy(pod *corev1.Pod) (manager string, at time.Time) {
 	for _, entry := range pod.ManagedFields {
 		if foreign(entry) && entry.Time.After(at) {
@@ -25,13 +24,15 @@ func ResizedBy(pod *corev1.Pod) (manager string, at time.Time) {
 	return manager, at
 }
 
-// ResizedByAttune returns when attune last set an amount of the pod that still stands, by the clock of the API server;
-// the zero time: none stands. An amount that another writer set later is taken out of attune's entry.
+// ResizedByAttune returns when attune last set an amount of the pod that is still in effect, by the clock of the API
+// server. The zero time: there is no such amount. If another manager later sets an amount, the API server removes it
+// from attune's entry.
 func ResizedByAttune(pod *corev1.Pod) time.Time {
 	return lastEntry(pod, func(manager string) bool { return manager == FieldManager })
 }
 
-// lastEntry returns the time of the last entry about the subresource resize by a manager that counts; zero: there is none.
+// lastEntry returns the time of the newest entry for the subresource resize whose manager satisfies counts; zero if
+// there is no such entry.
 func lastEntry(pod *corev1.Pod, counts func(manager string) bool) (at time.Time) {
 	for _, entry := range pod.ManagedFields {
 		if entry.Subresource == resizeSubresource && counts(entry.Manager) && entry.Time != nil && entry.Time.After(at) {
@@ -41,7 +42,7 @@ func lastEntry(pod *corev1.Pod, counts func(manager string) bool) (at time.Time)
 	return at
 }
 
-// ResizedEntries are the entries of managedFields that caches keep in the place of all others: ResizedBy,
+// ResizedEntries returns the entries of managedFields that caches keep in place of all others. ResizedBy,
 // ResizedByAttune and ResizedSince return the same for them. cut shortens the name of a foreign manager.
 func ResizedEntries(pod *corev1.Pod, cut func(string) string) (entries []metav1.ManagedFieldsEntry) {
 	manager, at := ResizedBy(pod)
@@ -54,15 +55,16 @@ func ResizedEntries(pod *corev1.Pod, cut func(string) string) (entries []metav1.
 	return entries
 }
 
-// ResizedEntry is an entry of managedFields for which ResizedBy returns the same; with FieldManager, ResizedByAttune does.
+// ResizedEntry returns an entry of managedFields for which ResizedBy, or ResizedByAttune if manager is FieldManager,
+// returns the same values.
 func ResizedEntry(manager string, at time.Time) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: resizeSubresource, Time: &metav1.Time{Time: at}}
 }
 
 const resizeSubresource = "resize"
 
-// foreign reports whether an entry of managedFields is about sizes that another writer set through the
-// subresource resize. An entry without fields counts: caches drop them after they were looked at.
+// foreign reports whether an entry of managedFields covers sizes that another manager set through the subresource
+// resize. An entry without fields counts, because caches drop the fields after this check.
 func foreign(entry metav1.ManagedFieldsEntry) bool {
 	const field = `"f:resources"`
 	return entry.Subresource == resizeSubresource && entry.Manager != FieldManager && entry.Time != nil &&

@@ -40,7 +40,7 @@ func TestAmountOf(t *testing.T) {
 }
 
 func TestQuantityIsWholeAndReadsBack(t *testing.T) {
-	// 76: whole millicores and whole bytes.
+	// Case 76: whole millicores and whole bytes.
 	for _, a := range []recommender.Amount{1, 2, 10, 999, 1000, 1001, 123_456, 1 << 20, 1<<30 + 1} {
 		for _, r := range recommender.Resources {
 			q := podview.Quantity(r, a)

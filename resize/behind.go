@@ -7,18 +7,18 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Kubelets, up to 1.37 at least, change the memory limit of a pod's own cgroup only along with that of a
-// container that runs (kubernetes/kubernetes#138760). A container that waits to be started again when its
-// resize is allocated starts with more, within a pod that has no more, and is killed there as before. All
-// that tells is the pod's own resources in its status, from 1.36 on.
+// Kubelets, up to 1.37 at least, change the memory limit of a pod's own cgroup only together with the limit of a
+// running container (kubernetes/kubernetes#138760). If a container waits for a restart when the kubelet allocates its
+// resize, it starts with a higher limit inside a pod with the old limit. It is then OOM killed as before. Only the
+// pod-level resources in the status show this, from 1.36 on.
 
-// catchUpBy is by how much CatchUp raises a container's memory limit, in bytes: the least change that makes the
-// kubelet set the pod's limit again (any change does).
+// catchUpBy is the amount in bytes by which CatchUp raises a container's memory limit. Any change makes the kubelet set
+// the pod's limit again; this is a small one.
 const catchUpBy = 1 << 20
 
-// CatchUp returns the size that makes a pod's own memory limit follow those of its containers: the first running
-// container with a memory limit gets catchUpBy more. It returns nil and nil where the pod is not behind
-// (podview.PodLimitLags). A refusal means that nothing can be done while no container runs.
+// CatchUp returns the size that makes the pod's own memory limit follow the limits of its containers: the first running
+// container with a memory limit gets catchUpBy more. It returns nil and nil if the pod's limit does not lag
+// (podview.PodLimitLags). It returns a refusal while no such container runs.
 func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
 	if !podview.PodLimitLags(pod) {
 		return nil, nil

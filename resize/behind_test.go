@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// podHas is the memory limit, in MiB, that a pod's own cgroup has.
+// podHas sets the memory limit of the pod's own cgroup, in MiB.
 func podHas(mib string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Resources = &corev1.ResourceRequirements{Limits: list("", mib)}
@@ -96,8 +96,8 @@ func TestAPodThatDoesNotFollowIsRaisedOnce(t *testing.T) {
 	check(t, "", refusal)
 }
 
-// What kills a container whose pod is behind is the pod's limit: its own was never tried, and nothing is
-// learned of it.
+// If the pod's limit lags, it is the limit that kills the container: the container's own limit was never reached, and
+// no minimum is learned from it.
 func TestTheLowerLimitKills(t *testing.T) {
 	killed := last(ended("OOMKilled", "app-0", -time.Hour, time.Second))
 	pod := resized(prior, done(prior), killed, podHas("600Mi"))

@@ -7,7 +7,7 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// BenchmarkPatch is what is sent to resize a pod of three containers.
+// BenchmarkPatch builds the patch for a pod of three containers.
 func BenchmarkPatch(b *testing.B) {
 	pod := running(size(500, 1000, 512, 1024), size(100, 0, 64, 0), size(200, 400, 64, 128))
 	wished := []podview.Container{

@@ -20,7 +20,7 @@ func budgetOf(name string, selector *metav1.LabelSelector, allowed int32) policy
 	}
 }
 
-// 39: a restart by resize is a disruption, and the API server holds it against no budget.
+// Case 39: a restart by a resize is a disruption, and the API server checks no budget for it.
 func TestRestartsHonourDisruptionBudgets(t *testing.T) {
 	named := func(label string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": label}}

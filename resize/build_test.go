@@ -49,19 +49,19 @@ var (
 	refused      = resizetest.Refused
 )
 
-// capable is Able, edited.
+// capable is Able with edits.
 func capable(edit func(*resize.Capabilities)) resize.Capabilities {
 	caps := able()
 	edit(&caps)
 	return caps
 }
 
-// ranges is one LimitRange with the items.
+// ranges returns one LimitRange with the items.
 func ranges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
 	return []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: items}}}
 }
 
-// ofContainer is an item for containers.
+// ofContainer returns an item for containers.
 func ofContainer(edit func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
 	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
 	edit(&item)

@@ -11,50 +11,49 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Minor versions of Kubernetes that change what a resize may do.
+// Minor versions of Kubernetes that change which resizes are possible.
 const (
-	// MinorResize has the resize subresource on by default.
+	// MinorResize is the first minor version that enables the resize subresource by default.
 	MinorResize = 33
-	// MinorMemoryLimitDecrease lets a memory limit be lowered without a restart, and has the kubelet
-	// check each container's usage first.
+	// MinorMemoryLimitDecrease allows a memory limit to be lowered without a restart; the kubelet checks each
+	// container's usage first.
 	MinorMemoryLimitDecrease = 34
-	// MinorPodLevelResources can resize pods that have resources of their own.
+	// MinorPodLevelResources can resize pods that have pod-level resources.
 	MinorPodLevelResources = 36
-	// MinorInitContainers can resize init containers that end.
+	// MinorInitContainers can resize init containers that terminate.
 	MinorInitContainers = 36
 	// MinorResourceClaims can resize pods whose containers have resource claims.
 	MinorResourceClaims = 37
 )
 
-// FeaturePodLevelResize is the feature that a node declares in status.declaredFeatures when it can resize
-// pod-level resources.
+// FeaturePodLevelResize is the feature in status.declaredFeatures of nodes that can resize pod-level resources.
 const FeaturePodLevelResize = "InPlacePodLevelResourcesVerticalScaling"
 
-// Capabilities are what the API server and one node can do. The zero value can do nothing: what is not known to
-// work is refused.
+// Capabilities are the resize capabilities of the API server and one node. The zero value has none: a resize is refused
+// unless it is known to work.
 type Capabilities struct {
-	// Resizable is true where the API server serves pods/resize, judged by its version.
+	// Resizable is true if the API server's version serves pods/resize.
 	Resizable bool
-	// ServerMinor and KubeletMinor are minor versions of Kubernetes 1.x; 0 is unknown and counts as old.
+	// ServerMinor and KubeletMinor are minor versions of Kubernetes 1.x; 0 is not known and counts as old.
 	ServerMinor, KubeletMinor int
-	// Features are those that the node declares (status.declaredFeatures).
+	// Features are the features that the node declares (status.declaredFeatures).
 	Features []string
-	// NodeReady is true where the node's Ready condition is True.
+	// NodeReady is true if the node's Ready condition is True.
 	NodeReady bool
-	// Pressure names the node's conditions that make its kubelet defer every resize, such as DiskPressure.
+	// Pressure lists the node's conditions that make its kubelet defer every resize, such as DiskPressure.
 	Pressure []string
 	// Windows is true for a Windows node; Kubernetes resizes pods on Linux only.
 	Windows bool
-	// Policies are settings of the node's kubelet. The Node API does not show them: they are learned from the
-	// first Infeasible answer that names one (NodeFacts).
+	// Policies are settings of the node's kubelet. The Node API does not show them. attune learns each one from the
+	// first Infeasible message that names it (NodeFacts).
 	Policies
-	// Allocatable is what pods of the node may request together, in millicores and bytes, indexed by Resource; 0
-	// is unknown and not checked.
+	// Allocatable is the sum that the node's pods may request, in millicores and bytes, indexed by Resource. 0: not
+	// known and not checked.
 	Allocatable [2]recommender.Amount
 }
 
-// CapabilitiesOf reads what a node says of itself. The server's version is that of discovery, such as
-// v1.36.3. A nil node is an unknown one: nothing can be resized there but unscheduled pods.
+// CapabilitiesOf reads the capabilities of a node object. server is the server's version from discovery, such as
+// v1.36.3. A nil node is not known: only unscheduled pods can then be resized.
 func CapabilitiesOf(node *corev1.Node, server string) Capabilities {
 	caps := Capabilities{ServerMinor: minor(server)}
 	caps.Resizable = caps.ServerMinor >= MinorResize
@@ -86,13 +85,13 @@ func NodeReady(node *corev1.Node) bool {
 // Has reports whether the node declares a feature.
 func (c Capabilities) Has(feature string) bool { return slices.Contains(c.Features, feature) }
 
-// pressures are the conditions in which a kubelet defers every resize or evicts pods by what they request.
+// pressures are the conditions in which a kubelet defers every resize, or evicts pods by their requests.
 var pressures = []corev1.NodeConditionType{
 	corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 }
 
-// minor is the minor version of a version such as v1.36.3 or v1.36.3-gke.100; 0 where it cannot be read. It is
-// called several times a pass for each pod, so it uses no regular expression.
+// minor returns the minor version of a version such as v1.36.3 or v1.36.3-gke.100, or 0 if it cannot be parsed. Each
+// reconcile calls it several times per pod, so it uses no regular expression.
 func minor(v string) int {
 	rest, found := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(v), "v"), "1.")
 	if !found {

@@ -9,7 +9,7 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// Discovery and kubelets say more than numbers, each vendor in its own way.
+// Versions of API servers and kubelets contain more than numbers, and every vendor has its own format.
 func TestMinor(t *testing.T) {
 	for version, want := range map[string]int{
 		"v1.36.3": 36, "1.33": 33, "v1.34+": 34, "v1.35.0-alpha.1+abc": 35, "v1.37.2-gke.1000": 37, "v1.33-eks-0aa1": 33, " v1.36.0\n": 36,

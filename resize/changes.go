@@ -10,23 +10,23 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// What plans and gates read of open records.
+// Plans and gates read open records with these functions.
 
-// Change is what a record did, or is going to do, to one container.
+// Change is the change of one container in a record, whether or not it was carried out yet.
 type Change struct {
-	// Container is its name.
+	// Container is the container's name.
 	Container string
-	// Prior is the size before the resize, Desired the size asked for; absent amounts are 0.
+	// Prior is the size before the resize, Desired the requested size; absent amounts are 0.
 	Prior, Desired recommender.Size
-	// Baseline is the container's state before the resize; the zero value where none was known.
+	// Baseline is the container's state before the resize; the zero value if it was not known.
 	Baseline v1alpha1.ContainerBaseline
 }
 
-// Move is the move from the prior to the desired size.
+// Move returns the move from the prior to the desired size.
 func (c Change) Move() Move { return Move{Container: c.Container, From: c.Prior, To: c.Desired} }
 
-// Changes pairs the lists of a record by container name, in the order of Desired. An entry without a prior size is
-// left out.
+// Changes pairs the lists of a record by container name, in the order of Desired. It skips entries without a prior
+// size.
 func Changes(record v1alpha1.ResizeRecord) []Change {
 	priors := podview.SizesOf(record.Prior)
 	baselines := map[string]v1alpha1.ContainerBaseline{}
@@ -46,13 +46,13 @@ func Changes(record v1alpha1.ResizeRecord) []Change {
 	return changes
 }
 
-// AnyChange reports whether one of the record's changes has a property.
+// AnyChange reports whether a change of the record satisfies is.
 func AnyChange(record v1alpha1.ResizeRecord, is func(Move) bool) bool {
 	return slices.ContainsFunc(Changes(record), func(c Change) bool { return is(c.Move()) })
 }
 
-// PuttingBack reports whether the pod of the record is on its way back to its prior size. A record in one of these
-// phases never goes forward again.
+// PuttingBack reports whether attune restores the prior size of the record's pod. A record in one of these phases never
+// goes forward again.
 func PuttingBack(record v1alpha1.ResizeRecord) bool {
 	switch record.Phase {
 	case v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordLeaving, v1alpha1.RecordEvicting, v1alpha1.RecordEvictionDenied:
@@ -61,14 +61,14 @@ func PuttingBack(record v1alpha1.ResizeRecord) bool {
 	return false
 }
 
-// Unreachable reports whether the pod is on its way back and its node is not ready. No kubelet is there to carry
-// it out or to do more harm, so the record holds up none of the workload's other pods.
+// Unreachable reports whether the pod is being restored and its node is not ready. No kubelet can carry out the restore
+// or cause a further regression, so the record blocks none of the workload's other pods.
 func Unreachable(record v1alpha1.ResizeRecord, unreachable map[string]bool) bool {
 	return PuttingBack(record) && unreachable[record.Node]
 }
 
-// steps counts the records that take part in waves. The ends of boosts do not, nor pods that no kubelet can put
-// back at present.
+// steps counts the records that take part in waves. It skips the ends of boosts, and pods that no kubelet can restore
+// at present.
 func steps(records []v1alpha1.ResizeRecord, unreachable map[string]bool) (n int) {
 	for _, r := range records {
 		if r.Wave != WaveBoost && !Unreachable(r, unreachable) {
@@ -78,23 +78,23 @@ func steps(records []v1alpha1.ResizeRecord, unreachable map[string]bool) (n int)
 	return n
 }
 
-// ObjectBytes is about how much an AttuneRecommendation takes at most, as JSON and without its managed fields, and
-// RecordsBytes what its open records take of it: where pods have many containers there are fewer than MaxRecords.
-// StepsBytes is what the steps that explain its targets take; those of five containers always fit.
+// ObjectBytes is about the maximum size of an AttuneRecommendation, as JSON without managed fields. RecordsBytes is the
+// part for its open records: if pods have many containers, fewer than MaxRecords fit. StepsBytes is the part for the
+// steps that explain its targets; the steps of five containers always fit.
 const (
 	ObjectBytes  = 64 << 10
 	RecordsBytes = 48 << 10
 	StepsBytes   = 14 << 10
 )
 
-// What a record takes as JSON beside the names in it: itself, and each of its containers in its four lists.
+// Sizes in bytes of a record as JSON without names: the record itself, and each of its containers in its four lists.
 const (
 	recordBytes    = 400
 	containerBytes = 480
 )
 
-// RecordsFull bounds how many records are open at once, by their number and by what they take of the object that
-// every pass writes whole. One is always let in.
+// RecordsFull limits the open records, by number and by their size in the object, which every reconcile writes as a
+// whole. It always allows the first record.
 func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	open := in.Status.Records
 	if len(open) >= v1alpha1.MaxRecords {

@@ -11,37 +11,37 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// OutcomeKind is what the API server's answer to a resize means.
+// OutcomeKind is the meaning of the API server's answer to a resize.
 type OutcomeKind string
 
 const (
-	// OutcomeAccepted: the API server took the resize; the kubelet has the next word.
+	// OutcomeAccepted: the API server accepted the resize; the kubelet decides next.
 	OutcomeAccepted OutcomeKind = "Accepted"
-	// OutcomeGone: there is no such pod any more, or another one has its name.
+	// OutcomeGone: the pod no longer exists, or another pod has its name.
 	OutcomeGone OutcomeKind = "Gone"
-	// OutcomeConflict: read again and decide again, not just write again.
+	// OutcomeConflict: read the pod and decide again; do not only repeat the write.
 	OutcomeConflict OutcomeKind = "Conflict"
-	// OutcomeTerminal: this resize of this pod will never be valid; it is not sent again unchanged.
+	// OutcomeTerminal: this resize of this pod will never be valid; do not send it again unchanged.
 	OutcomeTerminal OutcomeKind = "Terminal"
-	// OutcomeInfeasible: this node will not have it; nothing was changed, nothing is to be put back.
+	// OutcomeInfeasible: this node cannot provide the size; nothing was changed, and nothing needs to be restored.
 	OutcomeInfeasible OutcomeKind = "Infeasible"
-	// OutcomeTransient: nothing was changed; try again soon.
+	// OutcomeTransient: nothing was changed; retry soon.
 	OutcomeTransient OutcomeKind = "Transient"
-	// OutcomePolicyRefusal: a quota, a LimitRange or an admission policy says no; try again much later.
+	// OutcomePolicyRefusal: a quota, a LimitRange or an admission policy refused; retry much later.
 	OutcomePolicyRefusal OutcomeKind = "PolicyRefusal"
-	// OutcomeRBAC: the operator may not resize pods; nothing at all will work until it is granted.
+	// OutcomeRBAC: attune may not resize pods; every resize fails until the permission is granted.
 	OutcomeRBAC OutcomeKind = "RBAC"
-	// OutcomeUnknown: the resize may or may not have landed; read the pod before anything else.
+	// OutcomeUnknown: the resize may or may not have been stored; read the pod first.
 	OutcomeUnknown OutcomeKind = "Unknown"
 )
 
-// Causes that Kubernetes 1.36 and newer give a 403 with which a node refuses.
+// Causes in a 403 by which a node refuses a resize, in Kubernetes 1.36 and newer.
 const (
 	causeNodeCapacity        = metav1.CauseType("NodeCapacity")
 	causeUnsupportedPlatform = metav1.CauseType("UnsupportedPlatform")
 )
 
-// Reasons of refusals that rest on an object which is watched.
+// Reasons of refusals that depend on a watched object.
 const (
 	refusedQuota       = "QuotaExceeded"
 	refusedQuotaKeys   = "QuotaMustSpecify"
@@ -49,16 +49,15 @@ const (
 	refusedLimitRange  = "LimitRange"
 )
 
-// Outcome is the meaning of the API server's answer to a resize. Classify makes it.
+// Outcome is the meaning of the API server's answer to a resize (Classify).
 type Outcome struct {
-	// Kind decides what is done about the answer.
+	// Kind decides how the answer is handled.
 	Kind OutcomeKind
-	// Reason is one word for conditions, events, metrics and tries; empty where the resize was accepted.
+	// Reason is one word for conditions, events, metrics and tries; empty if the resize was accepted.
 	Reason string
 	// Message is the API server's own text.
 	Message string
-	// RetryAfter is how long to wait before the same resize is sent again; 0: sending it again would change
-	// nothing.
+	// RetryAfter is the wait before the same resize is sent again; 0: sending it again would change nothing.
 	RetryAfter time.Duration
 }
 
@@ -68,8 +67,8 @@ func (o Outcome) Refused() bool {
 	return o.Kind != OutcomeAccepted && o.Kind != OutcomeUnknown
 }
 
-// OfNode reports whether the answer says something about the pod's node that holds for every size. A size beyond
-// all that the node has (NodeCapacity) says nothing about smaller ones.
+// OfNode reports whether the answer applies to the pod's node for every size. A size above the node's capacity
+// (NodeCapacity) does not rule out smaller sizes.
 func (o Outcome) OfNode() bool {
 	return o.Kind == OutcomeInfeasible && o.Reason != string(causeNodeCapacity)
 }
@@ -77,13 +76,13 @@ func (o Outcome) OfNode() bool {
 // Passing reports whether the same resize may be accepted a moment later.
 func (o Outcome) Passing() bool { return o.Kind == OutcomeConflict || o.Kind == OutcomeTransient }
 
-// Waits before a resize is asked for again.
+// Waits before a resize is sent again.
 const (
 	soon  = 5 * time.Second
 	later = 10 * time.Minute
 )
 
-// Classify says what the answer to a patch of pods/resize means.
+// Classify returns the meaning of the answer to a patch of pods/resize.
 func Classify(err error) Outcome {
 	if err == nil {
 		return Outcome{Kind: OutcomeAccepted}
@@ -94,7 +93,7 @@ func Classify(err error) Outcome {
 }
 
 // classify applies the checks in order: a refusal by an admission policy may have any code, so its text is checked
-// before all codes. What is not recognized counts as unanswered, as the resize may have been stored.
+// before all codes. An unrecognized error counts as unanswered, since the resize may have been stored.
 func classify(err error) Outcome {
 	var status apierrors.APIStatus
 	switch {
@@ -118,10 +117,10 @@ func classify(err error) Outcome {
 	return unanswered
 }
 
-// unanswered: cut off, overloaded or broken; a resize may have landed all the same.
+// unanswered: the request was cut off, or the server was overloaded or broken. The resize may have been stored.
 var unanswered = Outcome{Kind: OutcomeUnknown, Reason: "Unanswered", RetryAfter: soon}
 
-// invalid: a pod that was replaced under the same name shows as an immutable uid.
+// invalid: if the pod was replaced under the same name, the API server reports an immutable uid.
 func invalid(status metav1.Status) Outcome {
 	for _, cause := range ptr.Deref(status.Details, metav1.StatusDetails{}).Causes {
 		if cause.Field == "metadata.uid" {
@@ -132,7 +131,7 @@ func invalid(status metav1.Status) Outcome {
 }
 
 // forbidden distinguishes the refusals that share the code 403: a node without room, a server that is starting, an
-// admission policy, and missing rights. Causes are checked first, since they are API; texts of messages may change
+// admission policy, and missing permissions. It checks causes first, since they are API; message texts may change
 // between versions.
 func forbidden(status metav1.Status) Outcome {
 	for _, cause := range ptr.Deref(status.Details, metav1.StatusDetails{}).Causes {
@@ -151,14 +150,14 @@ func forbidden(status metav1.Status) Outcome {
 
 var admissionPolicy = Outcome{Kind: OutcomePolicyRefusal, Reason: "AdmissionPolicy", RetryAfter: later}
 
-// deniedByPolicy reports whether an admission policy or webhook refused the request. Its author chooses the code
-// of the answer, so only the text identifies it.
+// deniedByPolicy reports whether an admission policy or webhook refused the request. Its author chooses the code of the
+// answer, so only the text identifies it.
 func deniedByPolicy(message string) bool {
 	return strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, " denied request") ||
 		strings.Contains(message, "admission webhook \"") && strings.Contains(message, " denied the request")
 }
 
-// forbiddenTexts are looked for in order. The texts are the API server's own; they have no code.
+// forbiddenTexts are checked in order. The texts are the API server's own; these refusals have no code.
 var forbiddenTexts = []struct {
 	parts   []string
 	outcome Outcome

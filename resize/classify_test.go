@@ -86,7 +86,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// A size that no node of that kind could hold is no reason to leave the node alone.
+// A size that no node of that kind could hold does not block the node.
 func TestWhatAnAnswerSaysOfTheNode(t *testing.T) {
 	for _, tc := range []struct {
 		outcome Outcome

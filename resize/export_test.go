@@ -1,6 +1,6 @@
 package resize
 
-// What the tests of this package see of it beside what others see.
+// Unexported names that the tests of this package need.
 const (
 	MostAlike    = mostAlike
 	RefusedQuota = refusedQuota

@@ -9,12 +9,12 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// floorGrain is what decayed memory floors are rounded up to (1 MiB). Without it a floor changes by some bytes in
-// every pass, and each change would be written to the API server.
+// floorGrain is the unit to which decayed memory floors are rounded up (1 MiB). Without it a floor would change by some
+// bytes in every reconcile, and each change would be written to the API server.
 const floorGrain = 1 << 20
 
-// FloorsOf returns the greatest floor of a container for each resource, decayed to the present; memory in whole
-// MiB. Zero amounts mean that there is none. What OOM kills taught is given undecayed too (Floor.Taught).
+// FloorsOf returns the greatest floor of a container for each resource, decayed to now; memory in whole MiB. 0: no
+// floor. Floor.Taught is the minimum learned from OOM kills, not decayed.
 func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
 	var greatest [2]recommender.Floor
 	for _, f := range floors {
@@ -36,7 +36,7 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 }
 
 // RequestFloorsOf is FloorsOf for the requests of a container with this memory limit in bytes. A container is killed at
-// its limit: where it has one, what OOM kills taught is a floor of the limit (OOMFloorOf), and none of the request.
+// its limit: if it has one, the minimum learned from OOM kills applies to the limit (OOMFloorOf), not to the request.
 func RequestFloorsOf(floors []v1alpha1.Floor, container string, limit recommender.Amount, now time.Time) [2]recommender.Floor {
 	if limit > 0 {
 		floors = slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return Harm(f.Reason) == HarmOOM })
@@ -44,19 +44,19 @@ func RequestFloorsOf(floors []v1alpha1.Floor, container string, limit recommende
 	return FloorsOf(floors, container, now)
 }
 
-// OOMFloorOf is LimitFloorOf, decayed; in bytes, 0: none.
+// OOMFloorOf returns the decayed amount of LimitFloorOf, in bytes; 0 if there is no such floor.
 func OOMFloorOf(floors []v1alpha1.Floor, container string, now time.Time) recommender.Amount {
 	return LimitFloorOf(floors, container, now).Amount
 }
 
-// LimitFloorOf is FloorsOf for memory, from OOM kills alone.
+// LimitFloorOf is FloorsOf for memory, from OOM kills only.
 func LimitFloorOf(floors []v1alpha1.Floor, container string, now time.Time) recommender.Floor {
 	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return Harm(f.Reason) != HarmOOM })
 	return FloorsOf(kills, container, now)[recommender.Memory]
 }
 
-// BelowFloor reports whether a container's size is below what harm taught it to stay above. OOM kills and
-// throttling teach about limits, where there are limits; other harm about requests.
+// BelowFloor reports whether a container's size is below a minimum learned from a regression. For OOM kills and
+// throttling it compares the limit, or the request if no limit is set; for other regressions the request.
 func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size, now time.Time) bool {
 	return slices.ContainsFunc(floors, func(f v1alpha1.Floor) bool {
 		if f.Container != container {
@@ -70,7 +70,7 @@ func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size
 	})
 }
 
-// DecayedFloor is what is left of a floor at a time, in millicores or bytes (recommender.Decay).
+// DecayedFloor returns the decayed amount of a floor at a time, in millicores or bytes (recommender.Decay).
 func DecayedFloor(f v1alpha1.Floor, now time.Time) recommender.Amount {
 	return recommender.Decay(podview.AmountOf(recommender.ResourceOf(f.Resource), f.Amount), f.LearnedAt.Time, now)
 }

@@ -10,10 +10,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// TestFootprintInTheMiddleOfAResize: while one container grows and another shrinks, a pod takes the greater of
-// what it asks for and what it has, each added up, and not the sum of each container's maximum.
+// TestFootprintInTheMiddleOfAResize: while one container grows and another shrinks, a pod counts the greater of its
+// summed requests and its summed actual resources. It does not count the sum of each container's maximum.
 func TestFootprintInTheMiddleOfAResize(t *testing.T) {
-	// 96
+	// Case 96.
 	was, grown, shrunk := size(1000, 0, 512, 0), size(1500, 0, 512, 0), size(600, 0, 512, 0)
 	pod := running(was, was)
 	pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = podview.ToRequirements(grown), podview.ToRequirements(shrunk)

@@ -12,41 +12,41 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// gates are applied in order to a step towards a target; the first one that refuses gives the reason. Gates for
-// what people set themselves come first: that reason is the one they look for, and these gates are the cheapest.
+// gates apply in order to a resize step towards a target; the first one that refuses gives the reason. Gates for users'
+// own settings come first: users look for that reason, and these gates are the cheapest.
 var gates = slices.Concat(setGates, []gate{RecordsFull}, paceGates)
 
 // standingGates are the gates that depend neither on the change nor on the queue for records.
 var standingGates = slices.Concat(setGates, paceGates)
 
 var (
-	// setGates check settings, annotations, rights and the pod's own open record; paceGates check the time, the
+	// setGates check settings, annotations, permissions and the pod's own open record; paceGates check the time, the
 	// workload's progress and the node.
 	setGates  = []gate{paused, mode, workloadPaused, optedOut, tooLarge, namespaceTerminating, verticalAutoscaler, noRights, recordOpen}
 	paceGates = []gate{reverting, outsideSchedule, staleData, rollout, cooldown, nodePressure, nodeBlocked, neighboursWait}
 )
 
-// narrowings take a container's resource out of a plan, or bring it within what is allowed. They run in order,
+// narrowings remove a resource of a container from a plan, or bring it within the allowed range. They run in order,
 // after all gates.
 var narrowings = []func(*corev1.Pod, Plan, GateInput) Plan{
 	withoutExcluded, withoutHeld, withoutFailedLimits, withinLimitRanges,
 }
 
-// lastGates check what the narrowings left of the plan.
+// lastGates check the narrowed plan.
 var lastGates = []func(*corev1.Pod, Plan, GateInput) *Refusal{
 	memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, nodeRoom, triedLately,
 }
 
-// shared are the gates whose answer depends on what other plans take: space in the object, quota, room on the
-// node. Fits repeats them just before a plan begins.
+// shared are the gates whose answer depends on other plans: space in the object, quota, room on the node. Fits repeats
+// them just before a plan begins.
 var shared = []func(*corev1.Pod, Plan, GateInput) *Refusal{RecordsFull, quota, nodeRoom}
 
-// Admit passes a plan through all gates and narrowings of its wave. The returned plan may be narrower than the
-// argument; LeftOut names what is missing and why. Without a refusal the plan may begin, subject to Fits.
+// Admit checks a plan against all gates and narrowings of its wave. The returned plan may be narrower than the
+// argument; LeftOut has the removed changes and the reasons. Without a refusal the plan may begin, subject to Fits.
 //
 // The order matters. Gates run before narrowings, so that a paused workload reports the pause and not an excluded
-// container. The QoS check runs after the narrowings, since leaving out one resource can change the class that the
-// full plan kept.
+// container. The QoS check runs after the narrowings, since removing one resource can change the class that the full
+// plan kept.
 func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	if plan.Urgent {
 		plan = plan.AsUrgent()
@@ -72,8 +72,8 @@ func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	return plan, firstClosed(rules.last, pod, plan, in)
 }
 
-// Fits repeats the shared gates for a plan that Admit let pass: since then, other plans of the same pass may have
-// been promised quota, room or records.
+// Fits repeats the shared gates for a plan that Admit allowed: since then, other plans of the same reconcile may have
+// reserved quota, room or records.
 func Fits(pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
 	return firstClosed(shared, pod, plan, in)
 }
@@ -88,7 +88,7 @@ func firstClosed(gates []gate, pod *corev1.Pod, plan Plan, in GateInput) *Refusa
 	return nil
 }
 
-// paused respects a pause by any level of settings. Watches and reverts are not gated, so they go on.
+// paused refuses while any level of settings is paused. Observation and reverts have no such gate, so they go on.
 func paused(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	if len(in.Rules.Paused) > 0 {
 		return Refuse(ReasonPaused, "paused by the %s settings; watches and reverts go on", strings.Join(in.Rules.Paused, " and "))
@@ -104,7 +104,7 @@ func mode(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	return Refuse(ReasonMode, "mode %q leaves running pods as they are; OneShot, Canary and Auto resize them", in.Rules.Mode)
 }
 
-// ChangesPods reports whether running pods are changed in a mode.
+// ChangesPods reports whether a mode resizes running pods.
 func ChangesPods(mode v1alpha1.UpdateType) bool {
 	switch mode {
 	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
@@ -113,7 +113,7 @@ func ChangesPods(mode v1alpha1.UpdateType) bool {
 	return false
 }
 
-// workloadPaused respects a pause of one workload, by a person (annotation) or by the operator itself (status).
+// workloadPaused refuses while a user (annotation) or attune itself (status) has paused the workload.
 func workloadPaused(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	switch {
 	case in.Workload.Annotations[v1alpha1.PausedAnnotation] == "true":
@@ -124,12 +124,12 @@ func workloadPaused(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// PausedItself is the refusal for a workload that the operator itself has paused, for instance after many reverts.
+// PausedItself is the refusal for a workload that attune itself has paused, for instance after many reverts.
 func PausedItself(p v1alpha1.PausedState) *Refusal {
 	return Refuse(ReasonWorkloadPaused, "paused since %s: %s", p.Since.UTC().Format(time.RFC3339), p.Reason)
 }
 
-// optedOut respects the annotation attune.io/skip on the workload, its pod template or the pod.
+// optedOut refuses if the workload, its pod template or the pod has the annotation attune.io/skip.
 func optedOut(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	for _, a := range []struct {
 		on     string
@@ -142,8 +142,8 @@ func optedOut(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// tooLarge refuses where the operator's caches keep only a part of the pod or of its workload: nothing is begun on
-// half of the facts. Answers to OOM kills need the containers alone (incomplete).
+// tooLarge refuses if attune's caches keep only a part of the pod or of its workload: decisions need the complete
+// object. Answers to OOM kills need only the containers (incomplete).
 func tooLarge(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	switch {
 	case p.Urgent:
@@ -156,7 +156,7 @@ func tooLarge(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// incomplete refuses where the caches do not keep all containers of the pod or of its workload.
+// incomplete refuses if the caches do not keep all containers of the pod or of its workload.
 func incomplete(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	switch {
 	case workload.Incomplete(in.Workload.Annotations):
@@ -179,7 +179,7 @@ func NamespaceGoing(pod *corev1.Pod, terminating bool) *Refusal {
 	return Refuse(ReasonNamespaceTerminating, "namespace %s is being deleted", pod.Namespace)
 }
 
-// verticalAutoscaler refuses where a VPA sizes the workload: the two would undo each other's changes.
+// verticalAutoscaler refuses if a VPA sizes the workload: the two would revert each other's changes.
 func verticalAutoscaler(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	if in.Workload.VPA != "" {
 		return Refuse(ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too; set its updateMode to Off or delete it", in.Workload.VPA)
@@ -187,8 +187,8 @@ func verticalAutoscaler(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// noRights waits where the API server refused the operator the right to resize pods. Answers to OOM kills ask
-// again sooner, so they have a reason of their own.
+// noRights refuses while attune lacks the permission to resize pods. Answers to OOM kills retry sooner, so they have
+// their own reason.
 func noRights(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	why := in.NoRights
 	if p.Urgent {
@@ -200,7 +200,7 @@ func noRights(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// recordOpen waits for the pod's open record: a second resize would mix up what belongs to which.
+// recordOpen refuses while the pod has an open record: attune could not tell which of two resizes caused an effect.
 func recordOpen(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	for _, r := range in.Status.Records {
 		if r.PodUID == pod.UID {
@@ -210,7 +210,7 @@ func recordOpen(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// outsideSchedule: what is new waits for the schedule. Growth after an OOM kill takes harm back, as reverts do.
+// outsideSchedule refuses new resizes outside the schedule. Growth after an OOM kill ends a regression, as reverts do.
 func outsideSchedule(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if p.Urgent || Open(in.Rules.Schedule, in.Now) {
 		return nil
@@ -222,8 +222,7 @@ func outsideSchedule(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return waitUntil(next, ReasonOutsideSchedule, "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
 }
 
-// staleData waits for new usage where the history behind the target is too old. Either value being zero switches
-// the gate off.
+// staleData refuses if the usage history behind the target is too old. If either value is zero, the gate is off.
 func staleData(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if p.Urgent || in.Workload.DataUntil.IsZero() || in.Workload.StaleAfter == 0 {
 		return nil
@@ -234,8 +233,8 @@ func staleData(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// memorySoon waits for a measurement before a memory limit is lowered. Without it: limit lowered below what the
-// container holds -> the kubelet refuses it, and a container that crashes meanwhile starts with the lower limit.
+// memorySoon delays a lower memory limit until the usage is measured. Without it, a limit may fall below the usage. The
+// kubelet refuses such a limit, and a container that crashes meanwhile starts with it.
 func memorySoon(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if !in.MemorySoon || !p.LowersMemoryLimit() {
 		return nil
@@ -243,10 +242,10 @@ func memorySoon(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return waitUntil(in.Now.Add(memoryKnownIn), ReasonMemoryUnknown, "what its containers hold is being measured; memory limits are not lowered before")
 }
 
-// memoryKnownIn is after what time memory that is being measured is looked at again.
+// memoryKnownIn is the delay before a plan is checked again while memory usage is being measured.
 const memoryKnownIn = 15 * time.Second
 
-// rollout waits for the end of the workload's rollout: its pods come and go, and their usage says little. Growth
+// rollout refuses while the workload rolls out: its pods are replaced, and their usage is not representative. Growth
 // after an OOM kill does not wait.
 func rollout(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if p.Urgent {
@@ -255,7 +254,8 @@ func rollout(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return RollingOut(in.Workload.Rollout)
 }
 
-// RollingOut is the refusal while a rollout waits for something, or nil.
+// RollingOut returns the refusal while a rollout is in progress, or nil. what is its progress (WorkloadInput.Rollout);
+// empty: no rollout.
 func RollingOut(what string) *Refusal {
 	if what == "" {
 		return nil
@@ -273,8 +273,8 @@ func cooldown(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return waitUntil(until, ReasonCooldown, "the workload cools down until %s", until.UTC().Format(time.RFC3339))
 }
 
-// reverting refuses anything new on a workload while one of its pods is being put back after harm. A pod on a node
-// that is not ready does not count, since it cannot be put back until the node returns.
+// reverting refuses every new resize of a workload while one of its pods is being restored after a regression. A pod on
+// a node that is not ready does not count, since it cannot be restored until the node returns.
 func reverting(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	for _, r := range in.Status.Records {
 		if r.Phase == v1alpha1.RecordReverting && !p.Urgent && !Unreachable(r, in.Unreachable) {
@@ -284,8 +284,8 @@ func reverting(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// restartsLastReplica treats a restart by a resize as a disruption that no controller compensates. It refuses it
-// for the only replica, unless the policy allows pods to be recreated, and for every pod while one replica is not
+// restartsLastReplica treats a restart by a resize as a disruption that no controller compensates. It refuses the
+// restart of the only replica, unless the policy allows pods to be recreated, and of every pod while a replica is not
 // ready.
 func restartsLastReplica(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	switch {

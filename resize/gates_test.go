@@ -27,7 +27,7 @@ func TestGates(t *testing.T) {
 		world  GateInput
 		wish   recommender.Size
 		reason string // empty: the gates are open
-		urgent string // what an urgent plan is told; empty: the gates are open to it
+		urgent string // reason for an urgent plan; empty: the gates are open to it
 	}{
 		{"all open", open(), lower, "", ""},
 		{"an empty world is closed: no mode is known", GateInput{Now: noon}, lower, ReasonMode, ReasonMode},
@@ -99,7 +99,7 @@ func TestGates(t *testing.T) {
 		{"a stranger was turned away just now", world(func(w *GateInput) { w.Node.Room = taken(strangers(outOfCPU(time.Minute))) }), higher, "", ""},
 		{"a neighbour asked for more than the node has", world(func(w *GateInput) {
 			w.Node.Room, w.Node.Capabilities.Allocatable = taken(outOfCPU(time.Minute)), [2]recommender.Amount{499, 0}
-			w.Evictable = true // whatever room there is
+			w.Evictable = true // independent of the room
 		}), higher, "", ""},
 		{"a neighbour was turned away just now: lowering", world(func(w *GateInput) { w.Node.Room = taken(outOfCPU(time.Minute)) }), lower, "", ""},
 		{"a pod that was turned away lingers (95)", world(func(w *GateInput) { w.Node.Room = taken(outOfCPU(time.Hour)) }), higher, "", ""},
@@ -116,7 +116,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// kills are answers to OOM kills, each with a little more memory, so long ago.
+// kills are answers to OOM kills at these times before now, each with a little more memory.
 func kills(t *testing.T, since ...time.Duration) (tries []v1alpha1.Try) {
 	for i, d := range since {
 		more := mustPlan(t, web(), wish(size(500, 1000, 520, 1040+recommender.Amount(i)))).AsUrgent()
@@ -133,7 +133,7 @@ func deferredSince(since time.Duration) *corev1.Pod {
 	})
 }
 
-// strangers is a pod as one of another namespace.
+// strangers moves a pod to another namespace.
 func strangers(pod *corev1.Pod) *corev1.Pod {
 	pod.Namespace, pod.Name = "other-tenant", "secret-project"
 	return pod
@@ -163,7 +163,7 @@ func TestTheFirstClosedGateGivesTheReason(t *testing.T) {
 }
 
 func TestRestartsAreKeptFromTheLastReplica(t *testing.T) {
-	// 39, 67: a restart by resize passes every PodDisruptionBudget by.
+	// Cases 39, 67: the API server checks no PodDisruptionBudget for a restart by a resize.
 	pod := restarting(web(), corev1.ResourceMemory)
 	plan := mustPlan(t, pod, wish(size(500, 1000, 600, 1024)))
 	for _, tc := range []struct {
@@ -228,7 +228,7 @@ func leftOut(p Plan) []string {
 }
 
 func TestAMemoryLimitThatCouldNotBeLoweredIsLeftAloneForADay(t *testing.T) {
-	// 34: not again before usage has dropped, which a day may show.
+	// Case 34: no retry before usage has dropped, which may take a day.
 	plan := mustPlan(t, web(), wish(size(250, 500, 256, 512)))
 	failed := lifecycle.NewRecord(plan, web(), noon, auto())
 	for hours, want := range map[int]recommender.Size{23: size(250, 500, 256, 1024), 24: size(250, 500, 256, 512)} {
@@ -261,7 +261,7 @@ func TestAnOOMFloorIsNeverHeldByAnHPA(t *testing.T) {
 }
 
 func TestAnUrgentPlanThatLowersIsCutToItsGrowth(t *testing.T) {
-	// 64: growth after an OOM kill never waits, what lowers does.
+	// Case 64: growth after an OOM kill never waits; decreases do.
 	plan := mustPlan(t, web(), wish(size(250, 500, 1024, 2048)))
 	plan.Urgent = true
 	plan, refusal := Admit(web(), plan, world(func(w *GateInput) { w.Workload.Rollout = "rolling" }))
@@ -270,7 +270,7 @@ func TestAnUrgentPlanThatLowersIsCutToItsGrowth(t *testing.T) {
 }
 
 func TestHoldingAResourceMayNotChangeTheClass(t *testing.T) {
-	// 500m/500m is held and stays; memory alone would make the pod Guaranteed.
+	// 500m/500m is blocked and stays; with memory alone the pod would become Guaranteed.
 	pod := running(size(500, 500, 256, 512))
 	plan := mustPlan(t, pod, wish(size(250, 300, 512, 512)))
 	_, refusal := Admit(pod, plan, world(func(w *GateInput) { w.Workload.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}} }))
@@ -279,7 +279,7 @@ func TestHoldingAResourceMayNotChangeTheClass(t *testing.T) {
 }
 
 func TestWhatIsLeftOutRestartsNothing(t *testing.T) {
-	// 39: the container whose policy restarts it is excluded, so the only replica may be resized.
+	// Case 39: the policy excludes the container that would restart, so the only replica may be resized.
 	pod := restarting(running(prior, prior), corev1.ResourceCPU)
 	plan := mustPlan(t, pod, []podview.Container{{Name: "app", Size: desired}, {Name: "side-1", Size: desired}})
 	require.True(t, plan.Restarts)
@@ -343,7 +343,7 @@ func TestNodeRoom(t *testing.T) {
 	}
 }
 
-// Whoever waits is named to its own namespace alone.
+// A message names a waiting pod only in that pod's own namespace.
 func TestWhoWaitsIsNamedToItsNeighboursAlone(t *testing.T) {
 	for _, tc := range []struct {
 		who  *corev1.Pod
@@ -359,8 +359,8 @@ func TestWhoWaitsIsNamedToItsNeighboursAlone(t *testing.T) {
 	}
 }
 
-// What a deferred resize asks for is the scheduler's room. The kubelet gives it to whoever asks first, so an answer to
-// an OOM kill is not kept waiting by one that asks for all that a node has.
+// A deferred resize reserves the scheduler's room, but the kubelet grants the room to the first resize that fits. So an
+// answer to an OOM kill does not wait for a deferred resize that requests the whole node.
 func TestAnAnswerToAnOOMKillNeedsNoRoomThatIsOnlyAskedFor(t *testing.T) {
 	greedy := with(running(size(3000, 0, 3*1024, 0)), func(p *corev1.Pod) {
 		p.UID = "other"

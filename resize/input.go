@@ -10,87 +10,87 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// GateInput holds what the gates need to know besides the pod: plain values that the caller fills for one pod and one
-// pass. A zero field means "not known"; each field describes what then happens. Gates change nothing of it.
+// GateInput holds the facts that gates need about one pod in one reconcile, as plain values set by the caller. A zero
+// field means "not known"; each field describes the consequence. Gates never change it.
 type GateInput struct {
-	// Now is the time of the pass.
+	// Now is the time of the reconcile.
 	Now time.Time
 	// Rules of the workload's policy.
 	Rules Rules
-	// Status of the workload's AttuneRecommendation: open records, tries, back-off, cooldown, loop's own pause.
+	// Status of the workload's AttuneRecommendation: open records, tries, backoff, cooldown, attune's own pause.
 	Status v1alpha1.AttuneRecommendationStatus
-	// OtherBytes is the size of the AttuneRecommendation without its open records, in bytes; it bounds how many
-	// records fit.
+	// OtherBytes is the size of the AttuneRecommendation without its open records, in bytes; it limits how many records
+	// fit.
 	OtherBytes int
 	// Workload, Namespace and Node of the pod.
 	Workload  WorkloadInput
 	Namespace NamespaceInput
 	Node      NodeInput
-	// Unreachable are the nodes of open records that are not ready. Unknown ones are taken for ready.
+	// Unreachable has the nodes of open records that are not ready. Unknown nodes count as ready.
 	Unreachable map[string]bool
-	// MemorySoon is true where the memory that the pod's containers hold is not known yet and will be within
-	// seconds.
+	// MemorySoon is true if the memory usage of the pod's containers is not known yet but will be within seconds.
 	MemorySoon bool
-	// NoRights says why the operator may not resize any pod now, NoRightsUrgent why not even after an OOM kill; empty:
-	// it may.
+	// NoRights is the reason why attune may not resize any pod now, NoRightsUrgent the reason why not even after an OOM
+	// kill; empty: resizes are permitted.
 	NoRights, NoRightsUrgent string
-	// Evictable is true where the pod may be evicted if its node refuses. The node is then asked even if it seems
-	// to have no room, as its kubelet's answer decides.
+	// Evictable is true if the pod may be evicted when its node refuses. attune then sends the resize even if the node
+	// seems to have no room, since its kubelet's answer decides.
 	Evictable bool
 }
 
-// WorkloadInput is what the gates look at of the pod's workload.
+// WorkloadInput has the facts about the pod's workload that gates check.
 type WorkloadInput struct {
-	// Annotations of the workload, TemplateAnnotations of its pod template. Unknown ones opt nothing out.
+	// Annotations of the workload, TemplateAnnotations of its pod template. If they are not known, the pod is not
+	// skipped.
 	Annotations, TemplateAnnotations map[string]string
-	// Replicas that the workload wants and that are ready; they matter to changes that restart containers.
-	// Unknown ones (0) count as one replica, and as none that is ready.
+	// Replicas is the wanted number of replicas, ReadyReplicas the ready number; gates for restarts use them. If they
+	// are not known (0), the workload counts as one replica that is not ready.
 	Replicas, ReadyReplicas int
-	// Rollout is what the workload's rollout waits for, such as "2 of 5 replicas are updated"; empty: none
-	// is in progress. An unavailable replica alone is none.
+	// Rollout is the rollout's progress, such as "2 of 5 replicas are updated"; empty: no rollout is in progress. An
+	// unavailable replica alone is not a rollout.
 	Rollout string
-	// DataUntil is the newest usage sample behind the wish, StaleAfter how old it may be. Either zero:
-	// not checked here; the recommender holds stale targets too.
+	// DataUntil is the time of the newest usage sample behind the wish, StaleAfter its maximum age. If either is zero,
+	// the gate is off; the recommender blocks stale targets too.
 	DataUntil  time.Time
 	StaleAfter time.Duration
-	// HPA holds the resources that a HorizontalPodAutoscaler scales on by utilization, by container; the
-	// name "" stands for every container. Missing ones are free.
+	// HPA has the resources that a HorizontalPodAutoscaler scales on by utilization, by container; the name "" applies
+	// to every container. Containers without an entry are not blocked.
 	HPA map[string]Held
-	// VPA names a VerticalPodAutoscaler of the workload in a mode other than Off; empty: none.
+	// VPA is the name of a VerticalPodAutoscaler of the workload in a mode other than Off; empty: there is no such VPA.
 	VPA string
 }
 
-// NamespaceInput is what the gates look at of the pod's namespace.
+// NamespaceInput has the facts about the pod's namespace that gates check.
 type NamespaceInput struct {
-	// LimitRanges and Quotas. Without them only the API server checks.
+	// LimitRanges and Quotas of the namespace. If they are empty, only the API server checks.
 	LimitRanges []corev1.LimitRange
 	Quotas      []corev1.ResourceQuota
-	// Budgets are the PodDisruptionBudgets; they matter to changes that restart containers, which the API server
-	// itself holds against none.
+	// Budgets are the PodDisruptionBudgets; gates for restarts use them. The API server does not check them for
+	// resizes.
 	Budgets []policyv1.PodDisruptionBudget
-	// Reserved is growth of other pods of the namespace that was decided in this pass and that no status shows yet
+	// Reserved is the growth of other pods of the namespace that this reconcile has decided and no status shows yet
 	// (GrowthOf).
 	Reserved recommender.Size
 	// Terminating is true while the namespace is being deleted.
 	Terminating bool
 }
 
-// NodeInput is what the gates look at of the pod's node.
+// NodeInput has the facts about the pod's node that gates check.
 type NodeInput struct {
-	// Room is what the node's pods take of it. Nil: not known, and not checked.
+	// Room is the sum of the pods' footprints on the node. Nil: not known, and not checked.
 	Room *Room
-	// Block is until when the node is left alone because it put off or refused resizes that concern the pod
-	// (BlockFor). Zero: it is not.
+	// Block is until when attune sends no resizes to the node, because the node deferred or refused resizes that
+	// concern the pod (BlockFor). Zero: no block.
 	Block NodeBlock
 	// Capabilities of the node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities
-	// Reserved is growth of other pods of the node that was decided in this pass and that no status shows yet.
+	// Reserved is the growth of other pods of the node that this reconcile has decided and no status shows yet.
 	Reserved recommender.Size
 }
 
-// Held names the resources of a container that an autoscaler holds. The zero value holds nothing.
+// Held has the resources of a container that an autoscaler blocks. The zero value blocks nothing.
 type Held struct {
-	// Of is true for each held resource, indexed by Resource.
+	// Of is true for each blocked resource, indexed by Resource.
 	Of [2]bool
 	// By is the name of the autoscaler.
 	By string

@@ -81,8 +81,8 @@ func TestLimitRange(t *testing.T) {
 }
 
 func TestDefaultsOfInitContainersBefore136(t *testing.T) {
-	// A LimitRange default that came after the pod makes every resize of it fail with
-	// "resources for non-sidecar init containers are immutable".
+	// A LimitRange default that was added after the pod makes every resize of it fail with "resources for non-sidecar
+	// init containers are immutable".
 	pod := withInit(web(), "migrate", recommender.Size{})
 	defaults := ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.DefaultRequest = list("100m", "") }))
 	plan := mustPlan(t, pod, wish(size(250, 500, 512, 1024)))
@@ -93,7 +93,7 @@ func TestDefaultsOfInitContainersBefore136(t *testing.T) {
 }
 
 func TestDefaultsMayNotChangeTheClass(t *testing.T) {
-	// The second container's limits become a Guaranteed one's.
+	// The defaults make the second container's requests equal its limits, as in a Guaranteed pod.
 	pod := running(size(500, 500, 512, 512), size(0, 100, 0, 64))
 	delete(pod.Spec.Containers[1].Resources.Requests, corev1.ResourceCPU)
 	defaults := ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.DefaultRequest = list("100m", "64Mi") }))

@@ -5,10 +5,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// What a refused rule leaves of a move: each function gives the sizes that may still be asked for.
+// Each function returns the sizes that a refused rule still allows for a move.
 
-// newAmounts are the amounts of a move that differ from the present ones. The others are 0, and so is one that would be
-// removed: a resize cannot remove a request or a limit.
+// newAmounts returns the amounts of a move that differ from the current ones. All others are 0, and so is an amount
+// that would be removed: a resize cannot remove a request or a limit.
 func (m Move) newAmounts() recommender.Size {
 	return podview.Combine(m.From, m.To, func(from, to recommender.Amount) recommender.Amount {
 		if from == to {
@@ -18,10 +18,10 @@ func (m Move) newAmounts() recommender.Size {
 	})
 }
 
-// unmoved leaves the container as it is.
+// unmoved leaves the container unchanged.
 func unmoved(m Move) recommender.Size { return m.From }
 
-// withoutCPU and withoutMemory leave one resource as it is.
+// withoutCPU leaves the CPU unchanged.
 func withoutCPU(m Move) recommender.Size {
 	m.To[recommender.CPU] = m.From[recommender.CPU]
 	return m.To
@@ -32,7 +32,7 @@ func WithoutMemory(m Move) recommender.Size {
 	return m.To
 }
 
-// withoutMemoryRequest leaves the memory request as it is; the limit may still move, but not below that request.
+// withoutMemoryRequest leaves the memory request unchanged; the limit may still change, but not below that request.
 func withoutMemoryRequest(m Move) recommender.Size {
 	to := &m.To[recommender.Memory]
 	to.Request = m.From[recommender.Memory].Request
@@ -42,7 +42,7 @@ func withoutMemoryRequest(m Move) recommender.Size {
 	return m.To
 }
 
-// withoutDecreases lowers nothing. A limit that would be added is left out, since a new limit can only restrict.
+// withoutDecreases lowers no amount. It drops a new limit, since a new limit can only restrict.
 func withoutDecreases(m Move) recommender.Size {
 	for _, r := range recommender.Resources {
 		from, to := m.From[r], &m.To[r]
@@ -55,7 +55,7 @@ func withoutDecreases(m Move) recommender.Size {
 	return m.To
 }
 
-// withoutIncreases raises nothing; a limit that is added is kept.
+// withoutIncreases raises no amount; it keeps a new limit.
 func withoutIncreases(m Move) recommender.Size {
 	for _, r := range recommender.Resources {
 		from, to := m.From[r], &m.To[r]
@@ -67,8 +67,8 @@ func withoutIncreases(m Move) recommender.Size {
 	return m.To
 }
 
-// withoutMemoryLimitDecrease keeps the memory limit where it would fall. The request may still fall, which is
-// where the saving is, unless request and limit are equal: then both stay, because the pod may be Guaranteed.
+// WithoutMemoryLimitDecrease keeps the memory limit if it would fall. The request may still fall, which is the saving,
+// unless request and limit are equal: then both stay, because the pod may be Guaranteed.
 func WithoutMemoryLimitDecrease(m Move) recommender.Size {
 	from, to := m.From[recommender.Memory], &m.To[recommender.Memory]
 	if !m.LowersMemoryLimit() {
@@ -81,8 +81,8 @@ func WithoutMemoryLimitDecrease(m Move) recommender.Size {
 	return m.To
 }
 
-// meaningful raises changed amounts to the least sizes, keeps requests at or below their limits, and raises no limit above what
-// the node has. It leaves nothing in LeftOut.
+// meaningful raises changed amounts to the least sizes, keeps requests at or below their limits, and raises no limit
+// above the node's capacity. It adds nothing to LeftOut.
 func meaningful(from, to recommender.Size, node [2]recommender.Amount) recommender.Size {
 	for _, r := range recommender.Resources {
 		to[r] = podview.CapLimit(from[r], podview.RaiseToLeast(r, from[r], to[r]), node[r])
@@ -90,8 +90,8 @@ func meaningful(from, to recommender.Size, node [2]recommender.Amount) recommend
 	return to
 }
 
-// exact keeps the sizes that a container had as they are, also those below the least sizes. Only a request above a limit that
-// was added since, which no resize can remove, is cut to it.
+// exact keeps the sizes that a container had, even below the least sizes. Only a request above its limit is cut to the
+// limit: a limit that was added since cannot be removed by a resize.
 func exact(_, to recommender.Size, _ [2]recommender.Amount) recommender.Size {
 	for _, r := range recommender.Resources {
 		if to[r].Limit > 0 {

@@ -15,9 +15,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// withinLimitRanges brings each move within what the namespace's LimitRanges allow a container, as far as the
-// direction of the change stays the same (constraint.Within). The gate limitRange refuses what then still breaks a
-// rule.
+// withinLimitRanges brings each move within the container range of the namespace's LimitRanges, unless that reverses
+// the direction of the change (constraint.Within). The gate limitRange refuses a plan that still violates a rule.
 func withinLimitRanges(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypeContainer) {
 		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
@@ -31,9 +30,9 @@ func withinLimitRanges(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	return p
 }
 
-// limitRange predicts the answer of the API server's LimitRanger to the whole pod, including amounts that the plan
-// does not change. LimitRanger first adds defaults to containers that lack values and then checks every container,
-// so this function does the same in that order.
+// limitRange predicts the answer of the API server's LimitRanger for the whole pod, including amounts that the plan
+// does not change. Like LimitRanger, it first adds defaults to containers that lack values and then checks every
+// container.
 func limitRange(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if len(in.Namespace.LimitRanges) == 0 {
 		return nil
@@ -59,8 +58,8 @@ func limitRange(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// defaultsAdded applies the defaults of LimitRanges that are newer than the pod to its containers, and refuses
-// what would follow from them: a limit that nothing asked for, another class, or a refusal by the API server.
+// defaultsAdded applies the defaults of LimitRanges that are newer than the pod to its containers, and refuses the
+// consequences: an unwanted limit, another QoS class, or a refusal by the API server.
 func defaultsAdded(pod *corev1.Pod, in GateInput) *Refusal {
 	class := podview.ClassOf(pod)
 	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypeContainer) {
@@ -86,7 +85,7 @@ func defaultsAdded(pod *corev1.Pod, in GateInput) *Refusal {
 	return nil
 }
 
-// requestAdded refuses where LimitRanger would add a request that pods/resize does not accept.
+// requestAdded refuses if LimitRanger would add a request that pods/resize does not accept.
 func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName, in GateInput) *Refusal {
 	if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
 		return Refuse(ReasonLimitRange, "a LimitRange newer than the pod would give container %s a request for %s, which a resize cannot add", c.Name, name)
@@ -97,7 +96,7 @@ func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName
 	return nil
 }
 
-// sentence writes the rule that is broken as the end of a message.
+// sentence formats a violated rule as the end of a message.
 func sentence(v *constraint.Violation) string {
 	switch v.Rule {
 	case constraint.RuleMin:
@@ -108,10 +107,10 @@ func sentence(v *constraint.Violation) string {
 	return fmt.Sprintf("the %s limit must be at most %s times the request", v.Name, v.Demand.String())
 }
 
-// quota lets a pod grow only within what the namespace's quotas have left, as the API server counts it: of each
-// amount the greatest of spec, allocated and actual. So what is being lowered is not free before the node has
-// lowered it. Lowering passes even where a quota is exceeded already. A quota also demands that every container
-// sets the amount that it counts.
+// quota allows a pod to grow only within the free part of the namespace's quotas, as the API server counts: for each
+// amount the maximum of spec, allocated and actual. So a decrease frees quota only after the node has carried it out. A
+// decrease passes even if a quota is already exceeded. A quota also requires that every container sets the amount that
+// it counts.
 func quota(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if len(in.Namespace.Quotas) == 0 {
 		return nil
@@ -138,8 +137,7 @@ func quota(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// exceeded refuses growth beyond one amount of a quota, for now: a quota may be raised, and other pods may free
-// room.
+// exceeded refuses growth beyond one amount of a quota, for now: a quota may be raised, and other pods may free room.
 func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised recommender.Size, counted constraint.Counted) *Refusal {
 	more := counted.Of(growth)
 	hard, used, known := counted.State(&q, name)
@@ -156,17 +154,17 @@ func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised
 	return nil
 }
 
-// GrowthOf is by how much a plan raises what quotas count for a pod, in millicores and bytes; amounts that fall
-// are 0.
+// GrowthOf returns by how much a plan raises the amounts that quotas count for a pod, in millicores and bytes;
+// decreases are 0.
 func GrowthOf(pod *corev1.Pod, p Plan) recommender.Size {
 	return podview.Combine(constraint.Charged(pod), constraint.Charged(p.Apply(pod)), func(before, after recommender.Amount) recommender.Amount {
 		return max(0, after-before)
 	})
 }
 
-// disruptionBudgets checks a resize that restarts containers against every PodDisruptionBudget that covers the
-// pod, as the API server checks evictions; the API server itself checks none of them for pods/resize. Growth after
-// an OOM kill is exempt, because the container is down anyway.
+// disruptionBudgets checks a resize that restarts containers against every PodDisruptionBudget that covers the pod, as
+// the API server checks evictions; the API server checks no budget for pods/resize. Growth after an OOM kill is exempt,
+// because the container is down anyway.
 func disruptionBudgets(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if !p.Restarts || p.Urgent {
 		return nil
@@ -180,8 +178,8 @@ func disruptionBudgets(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// spent returns why a budget allows no disruption now, or nil. A status that belongs to an older spec of the
-// budget counts as unknown, and unknown refuses.
+// spent returns why a budget allows no disruption now, or nil. A status for an older spec of the budget counts as not
+// known, and is refused.
 func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
 	status := budget.Status
 	switch {
@@ -194,8 +192,8 @@ func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
 	return nil
 }
 
-// protects reports whether the budget's selector matches the pod. A selector that cannot be parsed counts as a
-// match; the API server accepts no such selector, so this only happens with an object of another source.
+// protects reports whether the budget's selector matches the pod. A selector that cannot be parsed counts as a match.
+// The API server accepts no such selector, so this only happens with an object of another source.
 func protects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	return budget.Namespace == pod.Namespace && (err != nil || selector.Matches(labels.Set(pod.Labels)))

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// withoutExcluded leaves containers out that the policy excludes (excludedContainers).
+// withoutExcluded removes containers that the policy excludes (excludedContainers).
 func withoutExcluded(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
 		if !in.Rules.Excluded[m.Container] {
@@ -19,9 +19,9 @@ func withoutExcluded(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	})
 }
 
-// withoutHeld leaves a request alone that an autoscaler scales on: another request would change its set point, and
-// so the number of replicas. What answers an OOM kill passes: it raises the limit, and the request of a Guaranteed pod
-// that was killed itself.
+// withoutHeld leaves an HPA's scaling resource unchanged: another request would change its set point, and so the number
+// of replicas. Memory in an answer to an OOM kill passes: it raises the limit, and for a killed Guaranteed pod also the
+// request.
 func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	for _, r := range recommender.Resources {
 		if p.Urgent && r == recommender.Memory {
@@ -40,9 +40,8 @@ func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	return p
 }
 
-// withoutFailedLimits keeps memory limits of the workload where one could not be lowered lately because of what
-// the containers hold (page cache included). Each further try would leave a container that crashes meanwhile with
-// the lower limit.
+// withoutFailedLimits keeps the memory limits of the workload after a decrease failed because of the containers' usage
+// (page cache included). Each retry would leave a container that crashes meanwhile with the lower limit.
 func withoutFailedLimits(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	i := slices.IndexFunc(in.Status.Tries, func(t v1alpha1.Try) bool {
 		return t.What == v1alpha1.TryMemoryLimit && in.Now.Before(t.Until.Time)
@@ -56,8 +55,8 @@ func withoutFailedLimits(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	})
 }
 
-// heldBy names the HorizontalPodAutoscaler that holds the resource, or returns the empty string. The entry with
-// the name "" applies to every container.
+// heldBy returns the HorizontalPodAutoscaler that blocks the resource, or "". The entry with the name "" applies to
+// every container.
 func heldBy(holds map[string]Held, container string, r recommender.Resource) string {
 	for _, name := range []string{container, ""} {
 		if held := holds[name]; held.Of[r] {
@@ -67,7 +66,7 @@ func heldBy(holds map[string]Held, container string, r recommender.Resource) str
 	return ""
 }
 
-// narrowed applies a narrowing to every move and notes what it leaves out.
+// narrowed applies a narrowing to every move and records the removed changes in LeftOut.
 func narrowed(p Plan, narrow func(Move) (recommender.Size, *Refusal)) Plan {
 	moves := make([]Move, 0, len(p.Moves))
 	left := append([]Refusal{}, p.LeftOut...)

@@ -13,35 +13,33 @@ import (
 	"attune.io/attune/podview"
 )
 
-// NodeFacts are what a node's answers to resizes taught and its Node object does not show. The zero value is a
-// node of which nothing is known. They are kept in memory only: after a restart of the operator the node gives the
-// same answers again.
+// NodeFacts are facts learned from a node's answers to resizes that its Node object does not show. The zero value has
+// no facts. They are kept in memory only: after attune restarts, the node gives the same answers again.
 type NodeFacts struct {
-	// Blocks are how long resizes on the node are not tried, by the namespace whose resizes taught it. The map is
-	// replaced and never changed in place, so that a reader needs no lock.
+	// Blocks are the times until which resizes on the node are not tried, by the namespace whose resizes failed. The
+	// map is replaced and never changed in place, so that a reader needs no lock.
 	Blocks map[string]NodeBlock
 	// Policies of the kubelet.
 	Policies Policies
-	// Until is when Policies stop being relied on.
+	// Until is when Policies expire.
 	Until time.Time
 }
 
 // Policies are settings of a kubelet that make it refuse resizes. The zero value refuses nothing.
 type Policies struct {
-	// StaticCPU and StaticMemory are true where the kubelet's CPU or memory manager has the policy Static, which
-	// assigns whole CPUs or memory to Guaranteed pods.
+	// StaticCPU and StaticMemory are true if the kubelet's CPU or memory manager has the policy Static, which assigns
+	// whole CPUs or memory to Guaranteed pods.
 	StaticCPU, StaticMemory bool
-	// Swap is true where containers may use swap.
+	// Swap is true if containers may use swap.
 	Swap bool
 }
 
-// policiesLast is how long a learned setting of a kubelet is relied on. Settings change only with a restart of the
-// kubelet, which kubeletRun detects in most cases; for the rest one refused resize an hour finds out.
+// policiesLast is how long a learned setting of a kubelet is used. Settings change only with a restart of the kubelet,
+// which kubeletRun detects in most cases; in the others one refused resize per hour confirms the setting.
 const policiesLast = time.Hour
 
-// Learn adds what a record of a namespace shows: its node did not carry it out. Where the message names a setting
-// of the kubelet, only that setting is learned and everything else on the node goes on. The receiver is not
-// changed.
+// Learn adds the result of a record that its node did not carry out. If the message names a setting of the kubelet,
+// Learn adds only that setting and does not block the node. The receiver is not changed.
 func (f NodeFacts) Learn(namespace string, record v1alpha1.ResizeRecord, reason, message string, now time.Time) NodeFacts {
 	if said := PoliciesOf(message); reason == ReasonInfeasible && said != (Policies{}) {
 		f.Policies, f.Until = f.Policies.and(said), now.Add(policiesLast)
@@ -59,8 +57,8 @@ func (f NodeFacts) Learn(namespace string, record v1alpha1.ResizeRecord, reason,
 	return f
 }
 
-// BlockFor is the block for a namespace: what its own resizes taught, and what at least two namespaces have met.
-// The resizes of one namespace alone do not block others, since it may have asked for what no node has.
+// BlockFor returns the block for a namespace: from its own failed resizes, and from failures in at least two
+// namespaces. The resizes of one namespace alone do not block others, since they may have been too large for any node.
 func (f NodeFacts) BlockFor(namespace string) NodeBlock {
 	own := f.Blocks[namespace]
 	var growth, all twoLatest
@@ -71,7 +69,7 @@ func (f NodeFacts) BlockFor(namespace string) NodeBlock {
 	return NodeBlock{Growth: latest(own.Growth, growth.second), All: latest(own.All, all.second)}
 }
 
-// twoLatest keeps the two latest of some times.
+// twoLatest keeps the two latest times that it was given.
 type twoLatest struct{ first, second time.Time }
 
 func (t *twoLatest) note(at time.Time) {
@@ -82,8 +80,8 @@ func (t *twoLatest) note(at time.Time) {
 	}
 }
 
-// Now returns the facts that still hold. then are the terms under which they were learned, terms those of the
-// present: blocks end with any change of the terms, policies with a restart of the kubelet; both end with time.
+// Now returns the facts that are still valid. then are the terms under which they were learned, terms the current ones.
+// Blocks end with any change of the terms, policies with a restart of the kubelet; both also expire.
 func (f NodeFacts) Now(then, terms NodeTerms, now time.Time) NodeFacts {
 	if then != terms {
 		f.Blocks = nil
@@ -96,7 +94,7 @@ func (f NodeFacts) Now(then, terms NodeTerms, now time.Time) NodeFacts {
 	return f
 }
 
-// PoliciesOf reads kubelet settings from the message of an Infeasible answer; the zero value where it names none.
+// PoliciesOf reads kubelet settings from the message of an Infeasible answer; the zero value if it names none of them.
 // The kubelet gives no code for them, only this text.
 func PoliciesOf(message string) Policies {
 	text := strings.ToLower(message)
@@ -112,13 +110,12 @@ func (p Policies) and(q Policies) Policies {
 	return Policies{p.StaticCPU || q.StaticCPU, p.StaticMemory || q.StaticMemory, p.Swap || q.Swap}
 }
 
-// NodeTerms is a digest of what a node's answers to resizes depend on, as far as its object shows it: equal terms
-// mean equal answers. It is kept in place of the object, which would take much more memory. The zero value stands
-// for an unknown node.
+// NodeTerms is a digest of the fields of a node's object on which its answers to resizes depend: equal terms mean equal
+// answers. It is kept in place of the object to save memory. The zero value stands for an unknown node.
 type NodeTerms struct{ kubelet, rest uint64 }
 
-// TermsOf computes the terms of a node from its allocatable amounts, taints, conditions, labels, features and
-// kubelet. A nil node has zero terms.
+// TermsOf computes the terms of a node from its allocatable amounts, taints, conditions, labels, features and kubelet.
+// A nil node has zero terms.
 func TermsOf(node *corev1.Node) NodeTerms {
 	if node == nil {
 		return NodeTerms{}
@@ -136,14 +133,14 @@ func TermsOf(node *corev1.Node) NodeTerms {
 	return NodeTerms{kubelet: kubeletRun(node), rest: podview.Hash(rest.String())}
 }
 
-// kubeletRun changes when the node object shows a new start of the kubelet: another node, boot or version, or a
-// time of not being ready in between. A kubelet that starts reports not ready first unless it is ready before its
-// first report; no other field shows a start.
+// kubeletRun changes when the node object shows a restart of the kubelet: another node, boot or version, or a change of
+// the Ready condition in between. A starting kubelet first reports not ready, unless it is ready before its first
+// report; no other field shows a restart.
 func kubeletRun(node *corev1.Node) uint64 {
 	return podview.Hash(fmt.Sprint(node.UID, "\n", node.Status.NodeInfo.BootID, "\n", node.Status.NodeInfo.KubeletVersion, "\n", readySince(node).UnixNano()))
 }
 
-// readySince is when the node's Ready condition last changed; zero where it has none.
+// readySince returns when the node's Ready condition last changed; zero if it has no such condition.
 func readySince(node *corev1.Node) time.Time {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -153,7 +150,7 @@ func readySince(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// conditionsOf leaves out the times of conditions, which change with every heartbeat.
+// conditionsOf omits the times of conditions, which change with every heartbeat.
 func conditionsOf(node *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
 	all := make(map[corev1.NodeConditionType]corev1.ConditionStatus, len(node.Status.Conditions))
 	for _, c := range node.Status.Conditions {
@@ -169,7 +166,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// With adds what a node's answers taught to what the node declares.
+// With adds the facts learned from a node's answers to its declared capabilities.
 func (c Capabilities) With(f NodeFacts) Capabilities {
 	c.Policies = c.Policies.and(f.Policies)
 	return c

@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// healthy is a node's object.
+// healthy returns the object of a healthy node.
 func healthy(edits ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "node-uid", Labels: map[string]string{"zone": "a"}}}
 	node.Status.NodeInfo = corev1.NodeSystemInfo{BootID: "boot-1", KubeletVersion: "v1.36.3"}
@@ -57,8 +57,8 @@ func TestLearnOfANode(t *testing.T) {
 	assert.Equal(t, f, f.Learn("shop", up, string(HarmOOM), static, noon), "harm says nothing of the node")
 }
 
-// A namespace alone can have a node put off what no node has room for: that holds its own resizes. What two namespaces
-// met concerns everybody.
+// A single namespace can request sizes that no node has room for: that blocks only its own resizes. Failures in two
+// namespaces block all of them.
 func TestOneNamespaceBlocksNoOther(t *testing.T) {
 	up := lifecycle.NewRecord(mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), web(), noon, auto())
 	down := lifecycle.NewRecord(mustPlan(t, web(), wish(size(250, 500, 512, 1024))), web(), noon, auto())
@@ -90,7 +90,7 @@ func TestOneNamespaceBlocksNoOther(t *testing.T) {
 }
 
 func TestFactsEndWithWhatTheyAreAbout(t *testing.T) {
-	// Cases 27, 87: what a node refused is tried again once the node has changed.
+	// Cases 27, 87: a size that a node refused is tried again after the node has changed.
 	block := NodeBlock{Growth: noon.Add(10 * time.Minute)}
 	static := Policies{StaticCPU: true}
 	facts := NodeFacts{Blocks: map[string]NodeBlock{"shop": block}, Policies: static, Until: noon.Add(time.Hour)}

@@ -8,10 +8,9 @@ import (
 	"attune.io/attune/podview"
 )
 
-// Patch returns the plan as a strategic merge patch for the pod's resize subresource. It contains the pod's uid,
-// so that it cannot reach another pod of the same name, and the resource version where the plan names one. It
-// contains only amounts that change, so that other resources and containers are left alone. Equal plans give equal
-// bytes.
+// Patch returns the plan as a strategic merge patch for the pod's resize subresource. It contains the pod's uid, so
+// that it cannot reach another pod of the same name, and the resource version if the plan has one. It contains only
+// changed amounts, so that other resources and containers stay unchanged. Equal plans give equal bytes.
 func (p Plan) Patch() []byte {
 	patch := podPatch{}
 	patch.Metadata.UID, patch.Metadata.ResourceVersion = p.PodUID, p.Version

@@ -47,7 +47,7 @@ func TestPatchAppliesAsTheServerWould(t *testing.T) {
 	require.Equal(t, size(500, 1000, 512, 1024), specOf(pod)["app"], "Apply leaves its argument alone")
 }
 
-// A regular container with a restart policy of its own is none of the init containers, and is not patched as one.
+// A regular container with its own restart policy is not an init container, and is not patched as one.
 func TestARegularContainerThatRestartsAlwaysIsNoSidecar(t *testing.T) {
 	pod := with(running(prior), func(p *corev1.Pod) { p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways) })
 	plan := mustPlan(t, pod, wish(desired))

@@ -14,65 +14,62 @@ import (
 
 // Move is the change of one container.
 type Move struct {
-	// Container is its name.
+	// Container is the container's name.
 	Container string
 	// Sidecar is true for a native sidecar, which the patch lists under initContainers.
 	Sidecar bool
-	// From is what the pod's spec asks for, To what it is to ask for. An amount that From has is never absent in
-	// To: a resize cannot remove a request or a limit. To may add one.
+	// From is the size in the pod's spec, To the planned size. An amount that From has is never absent in To: a resize
+	// cannot remove a request or a limit. To may add one.
 	From, To recommender.Size
-	// MemoryUsage is what the container held when the move was planned, in bytes; 0 is unknown.
+	// MemoryUsage is the container's memory usage when the move was planned, in bytes; 0: not known.
 	MemoryUsage recommender.Amount
 }
 
-// Plan is one change of one pod that the API server applies as a whole. PlanFor makes it and Admit narrows it;
-// Split may part it into two patches. The zero value changes nothing.
+// Plan is one change of one pod that the API server applies as a whole. PlanFor creates it and Admit narrows it; Split
+// may divide it into two patches. The zero value changes nothing.
 type Plan struct {
-	// PodUID, PodName, Namespace and Node identify the pod and the node that it is bound to; Node is empty for a
-	// pod without a node.
+	// PodUID, PodName, Namespace and Node identify the pod and its node; Node is empty for a pod without a node.
 	PodUID             types.UID
 	PodName, Namespace string
 	Node               string
-	// Version is the pod's resource version on which the plan rests; the API server then refuses the patch for a
-	// pod that has changed since. It is set where a change could be harmful on other facts; empty: any version
-	// will do.
+	// Version is the pod's resource version that the plan is based on; the API server then refuses the patch if the pod
+	// has changed since. It is set if the change could be harmful after such a change; empty: any version is valid.
 	Version string
-	// TemplateHash is the pod's template generation, to which kept sizes and originals belong.
+	// TemplateHash is the pod's template generation, to which verified sizes and original resources belong.
 	TemplateHash string
 	// Moves are the containers that change, in the pod's order.
 	Moves []Move
-	// Restarts is true where the resizePolicy of a container restarts it for this change.
+	// Restarts is true if a container's resizePolicy restarts it for this change.
 	Restarts bool
 	// Urgent is true for an answer to an OOM kill. Such a plan only raises amounts and is exempt from most waits.
 	Urgent bool
-	// Elsewhere is true where the pod's node can never carry the plan out: nothing is sent, and the pod is to be
-	// evicted.
+	// Elsewhere is true if the pod's node can never carry the plan out: attune sends no resize, and evicts the pod.
 	Elsewhere bool
-	// Reason is why the plan exists where it is no step towards a target; the record takes it over. Empty for a
-	// step.
+	// Reason is why the plan exists if it is not a resize step towards a target; the record has the same reason. Empty
+	// for a resize step.
 	Reason string
-	// Wave is WaveFirst or WaveNext for a step, set by Wave or Together, or the wave of an errand.
+	// Wave is WaveFirst or WaveNext for a resize step, set by Wave or Together, or the wave of an errand.
 	Wave string
-	// LeftOut lists what was wished for and is not part of the plan, with the reasons.
+	// LeftOut lists the wished changes that are not part of the plan, with the reasons.
 	LeftOut []Refusal
 }
 
-// PlanFor plans the change of a pod towards the wished sizes. Wishes for containers that the pod does not have are
-// ignored; absent amounts leave the present ones alone.
+// PlanFor plans the change of a pod towards the wished sizes. It ignores wishes for containers that the pod does not
+// have; absent amounts leave the current ones unchanged.
 //
 // There are three kinds of rules, from the widest to the narrowest effect:
-//  1. podRefusal refuses the whole pod, whatever the wish is.
-//  2. moveRules take a resource or a direction out of one container's move; the rest of the move stays.
-//  3. planRules refuse the plan that is left, for instance because the class of the pod would change.
+// 1. podRefusal refuses every change of the pod.
+// 2. moveRules remove a resource or a direction from one container's move; the rest of the move stays.
+// 3. planRules refuse the remaining plan, for instance because the class of the pod would change.
 //
-// Amounts that change are at least podview.RaiseToLeast, and no limit is raised above what the node has.
-// Without a move left, the refusal is the reason for the first thing that was left out, or ReasonNoChange.
+// Changed amounts are at least podview.RaiseToLeast, and no limit is raised above the node's capacity. If no move
+// remains, the refusal is the first reason in LeftOut, or ReasonNoChange.
 func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
 	return planFor(pod, wished, caps, now, meaningful)
 }
 
-// PlanBack is PlanFor towards sizes that the pod had: they are given back exactly, also those below the least sizes and
-// limits above what the node has. The plan has the wave and the reason of its errand.
+// PlanBack is PlanFor towards sizes that the pod had. They are restored exactly, even below the least sizes, and with
+// limits above the node's capacity. The plan has the wave and the reason of its errand.
 func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time, wave, reason string) (Plan, *Refusal) {
 	plan, refusal := planFor(pod, had, caps, now, exact)
 	plan.Wave, plan.Reason = wave, reason
@@ -122,12 +119,12 @@ func (p Plan) Grows() bool { return anyMove(p, Move.Raises) }
 // Lowers reports whether the plan lowers an amount or adds a limit.
 func (p Plan) Lowers() bool { return anyMove(p, Move.Lowers) }
 
-// LowersMemoryLimit reports whether the plan lowers or adds a memory limit, the one kind of change that can kill a
+// LowersMemoryLimit reports whether the plan lowers or adds a memory limit, the only kind of change that can kill a
 // container by itself.
 func (p Plan) LowersMemoryLimit() bool { return anyMove(p, Move.LowersMemoryLimit) }
 
-// Apply returns the pod after the plan, as the API server would store its spec. The argument is not changed; both
-// pods share everything but the lists of amounts.
+// Apply returns the pod after the plan, as the API server would store its spec. The argument is not changed; both pods
+// share everything except the lists of amounts.
 func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 	next := *pod
 	next.Spec.Containers = withOwnAmounts(pod.Spec.Containers)
@@ -144,7 +141,7 @@ func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 	return &next
 }
 
-// byContainer indexes the moves by their containers.
+// byContainer indexes the moves by container name.
 func (p Plan) byContainer() map[string]Move {
 	moves := make(map[string]Move, len(p.Moves))
 	for _, m := range p.Moves {
@@ -153,8 +150,7 @@ func (p Plan) byContainer() map[string]Move {
 	return moves
 }
 
-// withOwnAmounts copies containers together with their lists of amounts; all else is shared, as no resize changes
-// it.
+// withOwnAmounts copies containers together with their lists of amounts. It shares everything that no resize changes.
 func withOwnAmounts(containers []corev1.Container) []corev1.Container {
 	own := slices.Clone(containers)
 	for i := range own {
@@ -164,12 +160,12 @@ func withOwnAmounts(containers []corev1.Container) []corev1.Container {
 	return own
 }
 
-// Split parts a plan into patches that are sent one after the other, each after the one before was verified. Risky
-// lowerings of memory limits get a patch of their own: one that the kubelet cannot carry out blocks everything
-// else in the same patch.
+// Split divides a plan into patches that are sent in order, each after the previous one was verified. Risky decreases
+// of memory limits get their own patch: a decrease that the kubelet cannot carry out blocks everything in the same
+// patch.
 //
-// The order follows from what each part needs. A rest that raises something comes last, so that it never waits for
-// room that the other part frees. Else the rest comes first, since it is the safer part. A plan that restarts a
+// The order follows from the needs of each part. A rest that raises an amount comes last, so that it never waits for
+// room that the other part frees. Otherwise the rest comes first, since it is the safer part. A plan that restarts a
 // container is not split: two patches would restart it twice.
 func Split(plan Plan) []Plan {
 	rest := plan.reducedTo(func(m Move) recommender.Size {
@@ -193,7 +189,7 @@ func Split(plan Plan) []Plan {
 	return []Plan{rest, plan.after(rest)}
 }
 
-// reducedTo returns the plan with other target sizes; moves without a change are dropped.
+// reducedTo returns the plan with other target sizes, without moves that change nothing.
 func (p Plan) reducedTo(size func(Move) recommender.Size) Plan {
 	moves := p.Moves
 	p.Moves = nil
@@ -204,7 +200,7 @@ func (p Plan) reducedTo(size func(Move) recommender.Size) Plan {
 	return p
 }
 
-// after returns what is left of the plan when the first part is carried out.
+// after returns the remaining plan once the first part is carried out.
 func (p Plan) after(first Plan) Plan {
 	reached, moves := first.byContainer(), p.Moves
 	p.Moves = nil
@@ -217,15 +213,15 @@ func (p Plan) after(first Plan) Plan {
 	return p
 }
 
-// AsUrgent returns the part of the plan that answers an OOM kill: everything that grows.
+// AsUrgent returns the part of the plan that answers an OOM kill: all increases.
 func (p Plan) AsUrgent() Plan {
 	p = p.reducedTo(withoutDecreases)
 	p.Urgent = true
 	return p
 }
 
-// Effect is by how much the plan changes what the scheduler counts for the pod, in millicores and bytes; negative
-// amounts are saved. It is 0 where an init container asks for more than all other containers together.
+// Effect returns by how much the plan changes the footprint that the scheduler counts for the pod, in millicores and
+// bytes; negative amounts are savings. It is 0 if an init container requests more than all other containers together.
 func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
 	before, after := podview.Requests(pod), podview.Requests(p.Apply(pod))
 	for _, r := range recommender.Resources {
@@ -234,7 +230,7 @@ func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
 	return after
 }
 
-// planOf is a plan for the pod without any moves.
+// PlanOf returns a plan for the pod without moves.
 func PlanOf(pod *corev1.Pod) Plan {
 	return Plan{
 		PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName,
@@ -242,8 +238,8 @@ func PlanOf(pod *corev1.Pod) Plan {
 	}
 }
 
-// Merge returns the first size with the wished amounts in place of its own; absent wishes leave it as it is. No
-// amount is above recommender.MaxAmount.
+// Merge returns from with the wished amounts; absent wishes leave an amount unchanged. No wished amount is set above
+// recommender.MaxAmount.
 func Merge(from, wish recommender.Size) recommender.Size {
 	return podview.Combine(from, wish, func(has, wished recommender.Amount) recommender.Amount {
 		if wished > 0 {
@@ -253,8 +249,8 @@ func Merge(from, wish recommender.Size) recommender.Size {
 	})
 }
 
-// permitted takes out of a move what the platform's rules do not allow. A refusal that leaves the move unchanged
-// is not reported.
+// permitted removes changes that the platform's rules do not allow from a move. It does not report a refusal that
+// leaves the move unchanged.
 func permitted(s situation, m Move) (Move, []Refusal) {
 	var left []Refusal
 	for _, rule := range moveRules {
@@ -271,8 +267,8 @@ func permitted(s situation, m Move) (Move, []Refusal) {
 	return m, left
 }
 
-// nothingLeft returns why a plan has no move: the reason of the first thing that was left out. It is transient
-// only where all of the reasons are.
+// nothingLeft returns why a plan has no move: the reason of the first removed change. It is transient only if all of
+// the reasons are.
 func nothingLeft(left []Refusal) *Refusal {
 	if len(left) == 0 {
 		return Refuse(ReasonNoChange, "the pod already has the sizes wished for")
@@ -293,7 +289,7 @@ func AppendMove(moves []Move, m Move) []Move {
 	return append(moves, m)
 }
 
-// Raises reports whether the move raises an amount. A limit that is added raises nothing.
+// Raises reports whether the move raises an amount. A new limit does not count as a raise.
 func (m Move) Raises() bool {
 	for _, r := range recommender.Resources {
 		from, to := m.From[r], m.To[r]
@@ -304,12 +300,12 @@ func (m Move) Raises() bool {
 	return false
 }
 
-// Lowers reports whether the move lowers an amount. A limit that is added counts as lowered: there was none.
+// Lowers reports whether the move lowers an amount. A new limit counts as a decrease, since no limit applied before.
 func (m Move) Lowers() bool {
 	return m.LowersOf(recommender.CPU) || m.LowersOf(recommender.Memory)
 }
 
-// LowersOf is Lowers of one resource.
+// LowersOf is Lowers for one resource.
 func (m Move) LowersOf(r recommender.Resource) bool {
 	return m.To[r].Request < m.From[r].Request || lowersLimit(m, r)
 }
@@ -317,19 +313,19 @@ func (m Move) LowersOf(r recommender.Resource) bool {
 // LowersMemoryLimit reports whether the move lowers or adds a memory limit.
 func (m Move) LowersMemoryLimit() bool { return lowersLimit(m, recommender.Memory) }
 
-// riskyMemoryLimit reports whether the new memory limit is less than 1.5 times what the container holds, or its
-// usage is not known.
+// riskyMemoryLimit reports whether the new memory limit is less than 1.5 times the container's usage, or the usage is
+// not known.
 func riskyMemoryLimit(m Move) bool {
 	return m.LowersMemoryLimit() && (m.MemoryUsage == 0 || m.To[recommender.Memory].Limit < m.MemoryUsage+m.MemoryUsage/2)
 }
 
-// lowersLimit reports whether a limit falls; a limit that is added counts as lowered.
+// lowersLimit reports whether a limit falls; a new limit counts as a decrease.
 func lowersLimit(m Move, r recommender.Resource) bool {
 	from, to := m.From[r].Limit, m.To[r].Limit
 	return to < from || from == 0 && to > 0
 }
 
-// restartsAny reports whether the plan restarts a container of the pod.
+// RestartsAny reports whether the plan restarts a container of the pod.
 func RestartsAny(pod *corev1.Pod, p Plan) bool {
 	moves := p.byContainer()
 	return slices.ContainsFunc(podview.Resizable(pod), func(c *corev1.Container) bool { return moves[c.Name].RestartsContainer(c) })

@@ -14,7 +14,8 @@ import (
 )
 
 func TestPlanForTakesWhatThePodHas(t *testing.T) {
-	// 79: a container that the pod has not is ignored; 41: sidecars are planned; order is the pod's.
+	// Cases 79, 41: a container that the pod does not have is ignored, sidecars are planned, and the order is the
+	// pod's.
 	pod := withInit(withSidecar(running(size(500, 1000, 512, 1024), size(100, 0, 64, 0)), "proxy", size(200, 0, 64, 0)), "migrate", size(10, 0, 0, 0))
 	plan := mustPlan(t, pod, []podview.Container{
 		{Name: "proxy", Size: size(100, 0, 0, 0)}, {Name: "gone", Size: size(100, 0, 0, 0)}, {Name: "migrate", Size: size(100, 0, 0, 0)},
@@ -58,7 +59,7 @@ func TestOneContainersRefusalDoesNotHoldTheOthers(t *testing.T) {
 }
 
 func TestRestartsIsWhatResizePolicySays(t *testing.T) {
-	// 39: any change of the resource, a request alone included.
+	// Case 39: any change of the resource counts, even of a request only.
 	for _, tc := range []struct {
 		name   string
 		policy corev1.ResourceName
@@ -99,7 +100,7 @@ func TestWhatAPlanDoes(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
-	// 8, 31: a memory limit that may not be lowered blocks what shares its patch.
+	// Cases 8, 31: a memory limit that cannot be lowered blocks all changes in its patch.
 	was := size(500, 1000, 512, 1024)
 	for _, tc := range []struct {
 		name  string
@@ -138,7 +139,7 @@ func TestSplitOverContainers(t *testing.T) {
 }
 
 func TestSplitLeavesRestartsWhole(t *testing.T) {
-	// 39: batch what restarts, or it restarts twice.
+	// Case 39: a plan with restarts is not split, or the container restarts twice.
 	pod := restarting(web(), corev1.ResourceMemory)
 	assert.Len(t, Split(mustPlan(t, pod, wish(size(250, 500, 256, 512)))), 1)
 }
@@ -154,7 +155,7 @@ func TestAsUrgentOnlyGrows(t *testing.T) {
 func TestEffect(t *testing.T) {
 	lower := wish(size(250, 500, 256, 1024))
 	assert.Equal(t, [2]recommender.Amount{-250, -256 * mi}, mustPlan(t, web(), lower).Effect(web()))
-	// 42: an init container that asks for more than all others makes the saving nothing.
+	// Case 42: an init container that requests more than all others reduces the saving to 0.
 	dominated := withInit(web(), "migrate", size(4000, 0, 100, 0))
 	assert.Equal(t, [2]recommender.Amount{0, -256 * mi}, mustPlan(t, dominated, lower).Effect(dominated))
 }

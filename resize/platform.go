@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// restartRest is how long a container must run after a restart before anything of it is lowered.
+	// restartRest is how long a container must run after a restart before any of its amounts is lowered.
 	restartRest = 10 * time.Minute
-	// statsDelay is how long after its start a kubelet may not know a container's memory usage, and
-	// answers a lower memory limit with an error.
+	// statsDelay is how long after a container's start its kubelet may not know the memory usage. It then answers a
+	// lower memory limit with an error.
 	statsDelay = 30 * time.Second
 )
 
-// situation holds the facts that platform rules may use: the pod, its node, and what is wished for. Rules that
-// look only at the pod work with the other fields unset.
+// situation holds the facts that platform rules may use: the pod, its node, and the wished sizes. Rules that read only
+// the pod work with the other fields unset.
 type situation struct {
 	pod      *corev1.Pod
 	caps     Capabilities
@@ -29,7 +29,7 @@ type situation struct {
 	wished   map[string]podview.Container
 }
 
-// moveRules check one container's move. A rule that refuses names what it leaves of the move.
+// moveRules check one container's move. For a rule that refuses, leaves returns the allowed part of the move.
 var moveRules = []struct {
 	refuses func(situation, Move) *Refusal
 	leaves  func(Move) recommender.Size
@@ -54,14 +54,14 @@ var planRules = []func(situation, Plan) *Refusal{
 	qosChange, outsidePodLevel, beyondNode,
 }
 
-// podRefusal returns why a pod is not resized, whatever is wished for, or nil. The rules are ordered from what never
-// changes to what passes by itself, so that the reported reason is the most lasting one.
+// podRefusal returns why no change of the pod is possible, or nil. The rules are ordered from permanent to transient
+// ones, so that the reported reason is the most lasting one.
 func podRefusal(s situation) *Refusal {
 	return cmp.Or(Untouchable(s.pod), unsupported(s), notYet(s))
 }
 
-// Untouchable returns why a pod is neither resized nor evicted, whatever its node can do, or nil: it has ended, is
-// being deleted, or is static, so that its size is in a file on the node.
+// Untouchable returns why a pod is neither resized nor evicted on any node, or nil: it has finished, is being deleted,
+// or is static, so that a file on the node has its size.
 func Untouchable(pod *corev1.Pod) *Refusal {
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	switch {
@@ -75,8 +75,8 @@ func Untouchable(pod *corev1.Pod) *Refusal {
 	return nil
 }
 
-// unsupported refuses what the API server or the node cannot resize. A kubelet of unknown version is not refused here:
-// notYet does that for an unknown node. A pod without requests and limits would change its class, which the API server
+// unsupported refuses changes that the API server or the node cannot carry out. It allows a kubelet of unknown version:
+// notYet refuses an unknown node. A pod without requests and limits would change its class, which the API server
 // refuses. Pod-level resources need the support of both the API server and the node.
 func unsupported(s situation) *Refusal {
 	node, podLevel := s.pod.Spec.NodeName, podview.HasPodLevelResources(s.pod)
@@ -99,9 +99,9 @@ func unsupported(s situation) *Refusal {
 	return nil
 }
 
-// noResourcesInStatus reports whether the API server would take the pod for one on a node that cannot resize: a running
-// container has no resources in its status. One that has not started has none either, so only the first running one is
-// looked at.
+// noResourcesInStatus reports whether the API server would assume that the pod's node cannot resize: a running
+// container has no resources in its status. A container that has not started has none either, so only the first running
+// one is checked.
 func noResourcesInStatus(pod *corev1.Pod) bool {
 	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
 	return i >= 0 && pod.Status.ContainerStatuses[i].Resources == nil
@@ -113,10 +113,10 @@ func hasClaims(pod *corev1.Pod) bool {
 		len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0
 }
 
-// notYet waits for the pod and its node. Without a kubelet the resize would stay pending, and hold quota and the
-// scheduler's room. A pod that the scheduler has not tried to place yet is left to it. Before its containers start, a
-// pod shows nothing by which a resize could be verified. A second resize would replace one that is not finished
-// half-done, also one of another writer.
+// notYet waits for the pod and its node. Without a kubelet the resize would stay pending and reserve quota and the
+// scheduler's room. A pod that the scheduler has not tried to place yet waits for the scheduler. Before its containers
+// start, a pod's status shows nothing that could verify a resize. A second resize would replace an unfinished one, even
+// another writer's.
 func notYet(s situation) *Refusal {
 	node := s.pod.Spec.NodeName
 	_, tried := podview.UnschedulableSince(s.pod)
@@ -133,7 +133,7 @@ func notYet(s situation) *Refusal {
 	return nil
 }
 
-// started reports whether some container runs, or has run.
+// started reports whether a container runs or has run.
 func started(statuses map[string]*corev1.ContainerStatus) bool {
 	for _, status := range statuses {
 		if status.State.Running != nil || status.State.Terminated != nil || status.RestartCount > 0 {
@@ -149,8 +149,8 @@ func (s situation) restartsFor(container string, name corev1.ResourceName) bool 
 	return c != nil && podview.RestartPolicyFor(c, name) == corev1.RestartContainer
 }
 
-// RestartsContainer reports whether the move changes a resource whose resizePolicy restarts the container. A
-// changed request alone is enough for that.
+// RestartsContainer reports whether the move changes a resource whose resizePolicy restarts the container. A changed
+// request alone is enough.
 func (m Move) RestartsContainer(c *corev1.Container) bool {
 	for _, r := range recommender.Resources {
 		if m.From[r] != m.To[r] && podview.RestartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer {
@@ -160,8 +160,7 @@ func (m Move) RestartsContainer(c *corev1.Container) bool {
 	return false
 }
 
-// qosChange refuses a plan that would change the pod's class of quality of service, which the API server does not
-// allow (KEP-1287).
+// qosChange refuses a plan that would change the pod's QoS class, which the API server does not allow (KEP-1287).
 func qosChange(s situation, p Plan) *Refusal {
 	if before, after := podview.ClassOf(s.pod), podview.QOSClass(p.Apply(s.pod)); before != after {
 		return Refuse(ReasonQOSClass, "the pod would become %s, and a resize may not change its class %s; requests and limits must move together", after, before)
@@ -169,7 +168,7 @@ func qosChange(s situation, p Plan) *Refusal {
 	return nil
 }
 
-// outsidePodLevel keeps the sum of the containers' requests, and each container's limit, within the pod's own
+// outsidePodLevel keeps the sum of the containers' requests, and each container's limit, within the pod-level
 // resources.
 func outsidePodLevel(s situation, p Plan) *Refusal {
 	if !podview.HasPodLevelResources(s.pod) {
@@ -192,7 +191,7 @@ func outsidePodLevel(s situation, p Plan) *Refusal {
 	return nil
 }
 
-// beyondNode refuses a pod that alone, with overhead, would request more than its node has. The API server checks
+// beyondNode refuses a pod whose requests, with overhead, exceed the node's allocatable amounts. The API server checks
 // the same from 1.36 on (PodResizeValidator); an older kubelet answers Infeasible.
 func beyondNode(s situation, p Plan) *Refusal {
 	needs := podview.Requests(p.Apply(s.pod))

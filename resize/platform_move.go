@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// unscheduledGrowth lets a pod that fits on no node shrink until it fits, and never grow.
+// unscheduledGrowth lets a pod that fits on no node shrink until it fits, but never grow.
 func unscheduledGrowth(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName == "" && m.Raises() {
 		return RefuseForNow(ReasonNotScheduled, "the pod fits no node; it is not made bigger")
@@ -19,8 +19,8 @@ func unscheduledGrowth(s situation, m Move) *Refusal {
 	return nil
 }
 
-// criticalGrowth refuses growth of pods of system priority: a kubelet evicts other pods of the node to make room
-// for them.
+// criticalGrowth refuses growth of pods of system priority: a kubelet evicts other pods of the node to make room for
+// them.
 func criticalGrowth(s situation, m Move) *Refusal {
 	if p := s.pod.Spec.Priority; p != nil && *p >= podview.CriticalPriority && m.Raises() {
 		return Refuse(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
@@ -28,7 +28,7 @@ func criticalGrowth(s situation, m Move) *Refusal {
 	return nil
 }
 
-// notReady lowers nothing of a pod that is not ready. A startup probe that has not passed also means not ready.
+// notReady lowers nothing while the pod is not ready. A pod is also not ready before its startup probe passes.
 func notReady(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName != "" && !podview.IsReady(s.pod) && m.Lowers() {
 		return RefuseForNow(ReasonNotReady, "a pod that is not ready is never lowered")
@@ -36,7 +36,7 @@ func notReady(s situation, m Move) *Refusal {
 	return nil
 }
 
-// restartedLately lowers nothing of a container within restartRest of its last restart.
+// restartedLately lowers nothing within restartRest of the container's last restart.
 func restartedLately(s situation, m Move) *Refusal {
 	restarted := lastRestart(s.statuses[m.Container])
 	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && m.Lowers() {
@@ -46,8 +46,8 @@ func restartedLately(s situation, m Move) *Refusal {
 	return nil
 }
 
-// oldStaticKubelet leaves Guaranteed pods alone on kubelets of version 1.33 with a static policy, which refuse
-// every resize of them.
+// oldStaticKubelet refuses every change of Guaranteed pods on kubelets of version 1.33 with a static policy: such a
+// kubelet refuses it.
 func oldStaticKubelet(s situation, m Move) *Refusal {
 	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && podview.Guaranteed(s.pod) {
 		return Refuse(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
@@ -55,7 +55,7 @@ func oldStaticKubelet(s situation, m Move) *Refusal {
 	return nil
 }
 
-// staticCPU and staticMemory leave one resource of Guaranteed pods alone where the node assigns it statically.
+// staticCPU leaves the CPU of Guaranteed pods unchanged if the node assigns CPUs statically.
 func staticCPU(s situation, m Move) *Refusal {
 	if s.caps.StaticCPU && podview.Guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
 		return Refuse(ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
@@ -70,9 +70,10 @@ func staticMemory(s situation, m Move) *Refusal {
 	return nil
 }
 
-// notRunning: kubelets raise the quota of a pod's own cgroup only along with that of a container that runs. One that
-// waits is started with a quota above its pod's, and with cgroup v1 the kernel refuses that ("cpu.cfs_quota_us: invalid
-// argument"): it does not start any more, until the pod is deleted.
+// notRunning refuses to raise the CPU limit of a container that does not run. Kubelets raise the quota of a pod's own
+// cgroup only together with the quota of a running container. A waiting container would start with a quota above its
+// pod's, which the kernel refuses with cgroup v1 ("cpu.cfs_quota_us: invalid argument"): it could not start until the
+// pod is deleted.
 func notRunning(s situation, m Move) *Refusal {
 	status, from, to := s.statuses[m.Container], m.From[recommender.CPU].Limit, m.To[recommender.CPU].Limit
 	if status == nil || status.State.Running != nil || from == 0 || to <= from {
@@ -81,8 +82,8 @@ func notRunning(s situation, m Move) *Refusal {
 	return RefuseForNow(ReasonNotRunning, "container %s does not run, and a CPU limit that is raised now can keep it from starting; it is raised when it runs", m.Container)
 }
 
-// swap keeps the memory request on nodes with swap: the swap that a Burstable container may use follows from its
-// request, and the kubelet cannot change it while the container runs.
+// swap keeps the memory request on nodes with swap: the swap that a Burstable container may use depends on its request,
+// and the kubelet cannot change it while the container runs.
 func swap(s situation, m Move) *Refusal {
 	from, to := m.From[recommender.Memory], m.To[recommender.Memory]
 	if !s.caps.Swap || from.Request == to.Request || from.Request == from.Limit ||
@@ -92,8 +93,8 @@ func swap(s situation, m Move) *Refusal {
 	return Refuse(ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
 }
 
-// memoryLimitDecreaseUnsupported keeps a memory limit where the API server or the kubelet is older than 1.34,
-// unless the change restarts the container anyway.
+// memoryLimitDecreaseUnsupported keeps a memory limit if the API server or the kubelet is older than 1.34, unless the
+// change restarts the container anyway.
 func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
 	if !m.LowersMemoryLimit() || s.restartsFor(m.Container, corev1.ResourceMemory) {
 		return nil
@@ -115,9 +116,9 @@ func startedJustNow(s situation, m Move) *Refusal {
 	return RefuseForNow(ReasonStartedJustNow, "it started less than %s ago and its memory usage is not known yet; the limit stays", statsDelay)
 }
 
-// belowUsage keeps a memory limit that would fall to less than 1.1 times what the container holds. Page cache
-// counts, as it does in the kubelet's own check, although the kernel could reclaim it. The message names the limit
-// and not the usage: a figure that changes with each look would make a new message every time.
+// belowUsage keeps a memory limit that would fall to 1.1 times the container's usage or less. Page cache counts, as it
+// does in the kubelet's own check, although the kernel could reclaim it. The message has the limit and not the usage,
+// since the usage would change the message in every reconcile.
 func belowUsage(s situation, m Move) *Refusal {
 	usage := s.wished[m.Container].MemoryUsage
 	switch limit := m.To[recommender.Memory].Limit; {
@@ -149,7 +150,7 @@ func tmpfs(s situation, m Move) *Refusal {
 	}
 }
 
-// lastRestart is the time of a container's last restart; zero where it never restarted or the time is unknown.
+// lastRestart returns the time of a container's last restart; zero if it never restarted or the time is not known.
 func lastRestart(status *corev1.ContainerStatus) time.Time {
 	switch {
 	case status == nil || status.RestartCount == 0:
@@ -162,10 +163,10 @@ func lastRestart(status *corev1.ContainerStatus) time.Time {
 	return time.Time{}
 }
 
-// headroomOver is 1.1 times a usage: the least memory limit over what a container holds.
+// headroomOver returns 1.1 times the usage, in bytes: memory limits must stay above it.
 func headroomOver(usage recommender.Amount) recommender.Amount { return usage + usage/10 }
 
-// memoryVolumes are the memory-backed volumes that a container mounts.
+// memoryVolumes returns the memory-backed volumes that a container mounts.
 func memoryVolumes(pod *corev1.Pod, container string) (volumes podview.MemoryVolumes) {
 	mounts := ptr.Deref(podview.ContainerOf(pod, container), corev1.Container{}).VolumeMounts
 	for _, v := range pod.Spec.Volumes {

@@ -15,7 +15,7 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// Rules that stop a whole patch.
+// Rules that refuse a whole plan.
 func TestPlatformRefusesPods(t *testing.T) {
 	smaller := wish(size(250, 500, 512, 1024))
 	claims := func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}} }
@@ -85,7 +85,7 @@ func TestPlatformRefusesPods(t *testing.T) {
 	}
 }
 
-// Rules that leave a part of one container's move out.
+// Rules that remove a part of one container's move.
 func TestPlatformLeavesOut(t *testing.T) {
 	was, lower, higher := size(500, 1000, 512, 1024), size(250, 500, 256, 512), size(1000, 2000, 1024, 2048)
 	mixed := size(250, 500, 1024, 2048)
@@ -137,8 +137,8 @@ func TestPlatformLeavesOut(t *testing.T) {
 		wish   recommender.Size
 		usage  recommender.Amount
 		caps   Capabilities
-		want   recommender.Size // what is asked for; the pod's own size: nothing is
-		reason string           // why the rest is not; empty: all of it is
+		want   recommender.Size // planned size; the pod's own size: no change
+		reason string           // why a part is missing; empty: nothing is missing
 	}{
 		{"5 an unschedulable pod may shrink", unschedulablePod(), lower, 0, able(), lower, ""},
 		{"5 an unschedulable pod does not grow", unschedulablePod(), mixed, 0, able(), size(250, 500, 512, 1024), ReasonNotScheduled},
@@ -226,13 +226,13 @@ func TestPlatformLeavesOut(t *testing.T) {
 	}
 }
 
-// passing are the reasons that go away by themselves.
+// passing are the reasons that lift by themselves.
 var passing = map[string]bool{
 	ReasonNotReady: true, ReasonNotRunning: true, ReasonRestartedLately: true, ReasonStartedJustNow: true, ReasonMemoryInUse: true, ReasonNotScheduled: true,
 }
 
 func TestOtherVolumesDoNotHoldTheMemoryLimit(t *testing.T) {
-	// 91: only a memory-backed volume that the container itself mounts counts.
+	// Case 91: only a memory-backed volume that the container itself mounts counts.
 	limit := quantity("512Mi")
 	memory := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}
 	bounded := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &limit}}
@@ -319,7 +319,7 @@ func TestPlatformRefusesPlans(t *testing.T) {
 	}
 }
 
-// A limit above what the node has protects nothing: it is raised no further than that. One that is there already stays.
+// A limit above the node's capacity protects nothing, so limits are not raised above it. An existing one stays.
 func TestLimitsAreRaisedNoFurtherThanTheNode(t *testing.T) {
 	small := capable(func(c *Capabilities) { c.Allocatable = [2]recommender.Amount{1500, 2 * gi} })
 	for _, tc := range []struct {
@@ -345,7 +345,7 @@ func TestLimitsAreRaisedNoFurtherThanTheNode(t *testing.T) {
 	}
 }
 
-// What is below the least sizes already is not lowered further, and not raised to them by itself.
+// Amounts that are already below the least sizes are not lowered further, and a plan alone does not raise them.
 func TestPlanKeepsSmallerSizes(t *testing.T) {
 	small := func(cpuRequest, cpuLimit, memoryRequest, memoryLimit recommender.Amount) recommender.Size {
 		return recommender.Size{{Request: cpuRequest, Limit: cpuLimit}, {Request: memoryRequest * mi, Limit: memoryLimit * mi}}

@@ -81,7 +81,7 @@ func classed(class string) *corev1.Pod {
 }
 
 func TestQuotaFreesWhatTheNodeHasFreed(t *testing.T) {
-	// 56: what is being lowered is charged until the status shows it lower, so growing back is free till then.
+	// Case 56: a decrease is charged until the status shows it, so growing back is free until then.
 	pod := web()
 	pod.Spec.Containers[0].Resources = podview.ToRequirements(size(250, 500, 512, 1024))
 	plan := Plan{Moves: []Move{{Container: "app", From: size(250, 500, 512, 1024), To: size(500, 1000, 512, 1024)}}}
@@ -91,7 +91,7 @@ func TestQuotaFreesWhatTheNodeHasFreed(t *testing.T) {
 	assert.Equal(t, recommender.Size{{Request: 250, Limit: 500}, {}}, GrowthOf(pod, plan))
 }
 
-// What a QuotaRoom leaves a pod is what the gate lets it grow by, to the millicore; and what is promised is gone.
+// The room that a QuotaRoom leaves a pod is exactly the growth that the gate allows; promised room is used up.
 func TestQuotaRoomIsTheGates(t *testing.T) {
 	was := size(500, 1000, 512, 1024)
 	pod := running(was)

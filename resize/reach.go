@@ -12,10 +12,10 @@ import (
 // reachSteps is the number of equal parts into which the way back to the old size is divided.
 const reachSteps = 64
 
-// WithinReach returns as much of a plan that puts a pod back as the API server would accept now. A LimitRange, a
-// quota or the node itself may have become too small for the old size; then each raise goes as far as it may,
-// memory first. The refusal says what prevents the rest; nil: nothing does. CPU of a container that does not run
-// waits until it runs.
+// WithinReach returns the part of a restoring plan that the API server would accept now. A LimitRange, a quota or the
+// node may have become too small for the old size; then each raise is cut to the accepted part, memory first. The
+// refusal is the reason for the missing part; nil: nothing is missing. The CPU of a container that does not run waits
+// until it runs.
 func WithinReach(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	plan, waits := whatRuns(pod, plan)
 	refusal := outOfReach(pod, plan, in)
@@ -37,7 +37,7 @@ func WithinReach(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	return partOf(bounded, part), refusal
 }
 
-// whatRuns leaves out changes that need a running container, and returns the reason.
+// whatRuns removes changes that need a running container, and returns the reason.
 func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
 	s, known := situation{pod: pod, statuses: podview.Statuses(pod)}, len(plan.LeftOut)
 	plan = narrowed(plan, func(m Move) (recommender.Size, *Refusal) {
@@ -52,7 +52,7 @@ func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
 	return plan.reducedTo(func(m Move) recommender.Size { return m.To }), &plan.LeftOut[known]
 }
 
-// outOfReach returns why the API server would refuse a plan, as far as that can be known beforehand, or nil.
+// outOfReach returns the predicted reason why the API server would refuse a plan, or nil.
 func outOfReach(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if refusal := firstClosed([]gate{limitRange, quota}, pod, p, in); refusal != nil {
 		return refusal
@@ -64,14 +64,14 @@ func outOfReach(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return qosChange(s, p)
 }
 
-// farthest is the greatest number of steps that may be taken, found by bisection. It assumes that fewer steps are
-// allowed wherever more are.
+// farthest returns the greatest allowed number of steps, found by bisection. It assumes that if a number is allowed,
+// all smaller ones are.
 func farthest(may func(recommender.Amount) bool) recommender.Amount {
 	fewer := sort.Search(reachSteps, func(fewer int) bool { return may(recommender.Amount(reachSteps - fewer)) })
 	return recommender.Amount(reachSteps - fewer)
 }
 
-// partOf is the plan with each raise cut to a part of its way, in reachSteps by resource. Lowerings stay complete.
+// partOf returns the plan with each raise cut to a part of its way, in reachSteps by resource. Decreases stay complete.
 func partOf(p Plan, part [2]recommender.Amount) Plan {
 	return p.reducedTo(func(m Move) recommender.Size {
 		for _, r := range recommender.Resources {

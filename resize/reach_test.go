@@ -12,7 +12,7 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// Case 70: what would put a pod back is refused now. It goes as far as it may, and says what holds it.
+// Case 70: the API server now refuses the full revert. attune reverts the accepted part, and reports the obstacle.
 func TestARevertGoesAsFarAsItMay(t *testing.T) {
 	low, prior := size(200, 400, 256, 512), size(500, 1000, 1024, 2048)
 	back := func(pod *corev1.Pod) Plan {
@@ -55,7 +55,7 @@ func TestARevertGoesAsFarAsItMay(t *testing.T) {
 	}
 }
 
-// A CPU limit that is raised while its container waits keeps it from starting on nodes with cgroup v1.
+// Raising the CPU limit of a waiting container keeps it from starting on nodes with cgroup v1.
 func TestARevertWaitsForItsContainerToRaiseCPU(t *testing.T) {
 	low, prior := size(200, 400, 256, 512), size(500, 1000, 1024, 2048)
 	pod := running(low)
@@ -80,7 +80,7 @@ func TestARevertWaitsForItsContainerToRaiseCPU(t *testing.T) {
 	assert.True(t, part.Empty())
 }
 
-// A Guaranteed pod stays one, half way back too.
+// A Guaranteed pod stays Guaranteed after a partial revert.
 func TestHalfARevertKeepsTheClass(t *testing.T) {
 	low := size(200, 200, 256, 256)
 	pod := running(low)

@@ -7,29 +7,29 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Reasons why a record was put back or closed, beside the harms.
+// Reasons why a record was reverted or closed, besides the regressions (Harm).
 const (
-	// ReasonInfeasible: the node will not have the size.
+	// ReasonInfeasible: the node refused the size.
 	ReasonInfeasible = "Infeasible"
-	// ReasonDeferred: the node found no room in time.
+	// ReasonDeferred: the node had no room in time.
 	ReasonDeferred = "Deferred"
-	// ReasonUnobserved: the kubelet did not see the resize in time.
+	// ReasonUnobserved: the kubelet did not observe the resize in time.
 	ReasonUnobserved = "Unobserved"
-	// ReasonTimeout: it did not carry it out in time.
+	// ReasonTimeout: the kubelet did not carry it out in time.
 	ReasonTimeout = "Timeout"
-	// ReasonActuation: it reported an error.
+	// ReasonActuation: the kubelet reported an error.
 	ReasonActuation = "ActuationError"
-	// ReasonTerminal: the pod has ended or is being deleted. ReasonSuperseded: another writer changed amounts of
-	// the resize. ReasonNotSent: the resize never reached the API server. ReasonUnconcluded: the watch gave no
-	// clear result.
+	// ReasonTerminal: the pod has finished or is being deleted. ReasonSuperseded: another writer changed amounts of the
+	// resize. ReasonNotSent: the resize never reached the API server. ReasonUnconcluded: the observation gave no clear
+	// result.
 	ReasonTerminal    = "Terminal"
 	ReasonSuperseded  = "Superseded"
 	ReasonNotSent     = "NotSent"
 	ReasonUnconcluded = "Inconclusive"
-	// ReasonDrift: the runtime reports other amounts than the pod asks for, so nothing proves those good.
+	// ReasonDrift: the runtime reports other amounts than the pod's spec, so the resize cannot be verified.
 	ReasonDrift = "Drift"
-	// ReasonReplaced: the pod is gone, or another one has its name. ReasonNothingBack: no amount is left that may
-	// be put back.
+	// ReasonReplaced: the pod no longer exists, or another pod has its name. ReasonNothingBack: no amount remains that
+	// may be restored.
 	ReasonReplaced     = "Replaced"
 	ReasonNothingBack  = "NothingToPutBack"
 	ReasonPodFinished  = "PodFinished"
@@ -37,7 +37,7 @@ const (
 	ReasonNotScheduled = "NotScheduled"
 	ReasonNotStarted   = "NotStarted"
 	ReasonNotReady     = "NotReady"
-	// ReasonDoesNotFit: the pods of its node do not fit together, and this one is to go (strategy Node).
+	// ReasonDoesNotFit: the pods of its node do not fit together, and this pod was chosen for eviction (strategy Node).
 	ReasonDoesNotFit = "DoesNotFit"
 )
 
@@ -99,13 +99,13 @@ const (
 	ReasonRefused              = "RefusedByAPIServer"
 	ReasonNoRights             = "NoRights"
 	ReasonQuota                = "Quota"
-	// ReasonNotKnown: something that a decision about anything new rests on could not be read.
+	// ReasonNotKnown: attune could not read a fact that new decisions depend on.
 	ReasonNotKnown = "NotKnown"
-	// ReasonUnsettled: other workloads kept taking the room that was counted on.
+	// ReasonUnsettled: other workloads kept using the room that the plan needed.
 	ReasonUnsettled = "Unsettled"
 )
 
-// Reasons why a pod is not evicted, beside those of gates.
+// Reasons why a pod is not evicted, besides the reasons of gates.
 const (
 	ReasonEvictionDenied    = "EvictionDenied"
 	ReasonEvictionOff       = "EvictionNotAllowed"
@@ -119,29 +119,29 @@ const (
 	ReasonNotWanted         = "NotWanted"
 )
 
-// Reasons of what is done, or not done, about a container that climbs towards its memory limit (package climb).
+// Reasons of actions, or of missing actions, for a container that climbs towards its memory limit (package climb).
 const (
-	// ReasonClimb: it was raised before the kernel would have killed it. ReasonSpike: it is given its old size back, as
-	// the growth was a spike.
+	// ReasonClimb: attune raised it before the kernel would have killed it. ReasonSpike: attune restores its old size,
+	// as the growth was a spike.
 	ReasonClimb = "MemoryClimb"
 	ReasonSpike = "MemorySpike"
-	// ReasonLeak: it was raised as often as a container is within a day. ReasonClimbRestarts: a raise would restart it.
-	// ReasonClimbBound: its maxAllowed leaves no room. ReasonClimbLimits: the policy leaves limits alone.
+	// ReasonLeak: it had the maximum number of raises within a day. ReasonClimbRestarts: a raise would restart it.
+	// ReasonClimbBound: its maxAllowed leaves no room. ReasonClimbLimits: the policy does not change limits.
 	ReasonLeak          = "MemoryLeak"
 	ReasonClimbRestarts = "RaiseRestarts"
 	ReasonClimbBound    = "MaxAllowed"
 	ReasonClimbLimits   = "LimitsLeftAlone"
-	// ReasonFollowsLimit: usage that may follow its limit asks for more than recommender.MemoryCeiling.
+	// ReasonFollowsLimit: usage that may follow its limit would need more than recommender.MemoryCeiling.
 	ReasonFollowsLimit = "FollowsItsLimit"
 )
 
-// ReasonBoost is the reason of plans and records that take a startup boost back.
+// ReasonBoost is the reason of plans and records that remove a startup boost.
 const ReasonBoost = "StartupBoost"
 
 // Lifter is a kind of object outside of a workload whose change may lift a refusal.
 type Lifter string
 
-// The objects that lift refusals: the pod's node with its pods, and those of the pod's namespace.
+// The objects that lift refusals: the pod's node with its pods, and objects of the pod's namespace.
 const (
 	LifterNode    Lifter = "node"
 	LifterQuotas  Lifter = "quotas"
@@ -149,8 +149,8 @@ const (
 	LifterBudgets Lifter = "budgets"
 )
 
-// LiftedBy returns what may lift a refusal for a reason; nil: only time, or the workload itself, whose events wake its
-// loop anyway. A reason that is missing here is looked at again by time alone.
+// LiftedBy returns the objects that may lift a refusal for a reason. nil: only time, or the workload itself, whose
+// events trigger a reconcile anyway. A refusal with an unlisted reason is checked again only after a delay.
 func LiftedBy(reason string) []Lifter {
 	switch reason {
 	case ReasonNoRoom, ReasonNodeBlocked, ReasonNodePressure, ReasonNodeNotReady, ReasonNodeCapacity, ReasonNodeWithoutResize,
@@ -169,7 +169,7 @@ func LiftedBy(reason string) []Lifter {
 	return nil
 }
 
-// Harm is a kind of harm that a resize did to a pod. The words also appear in floors, metrics and history rows.
+// Harm is a kind of regression after a resize. The words also appear in floors, metrics and history rows.
 type Harm string
 
 const (
@@ -179,32 +179,30 @@ const (
 	HarmRestart Harm = "restart"
 	// HarmThrottle: the container was throttled at its CPU limit, or lacked CPU beyond its request.
 	HarmThrottle Harm = "throttle"
-	// HarmNotReady: the pod was ready before and is not at the end of the watch.
+	// HarmNotReady: the pod was ready before and is not ready at the end of the observation period.
 	HarmNotReady Harm = "notready"
-	// HarmSLO: an SLO guardrail of the policy is broken.
+	// HarmSLO: an SLO guardrail of the policy is violated.
 	HarmSLO Harm = "slo"
 )
 
-// Verdict is what is known about the harm that a resize did. The zero value: no harm is known. Package harm makes
-// it.
+// Verdict is the known regression after a resize. The zero value: no regression is known. Package harm creates it.
 type Verdict struct {
-	// Harm is the kind; empty where none is known.
+	// Harm is the kind of regression; empty if none is known.
 	Harm Harm
-	// Container that was harmed; empty where the harm concerns the pod.
+	// Container is the affected container; empty if the regression concerns the pod.
 	Container string
-	// Inconclusive is true where something other than the resize explains what is seen as well.
+	// Inconclusive is true if another cause than the resize also explains the symptoms.
 	Inconclusive bool
-	// OtherKill is true where a container was OOM-killed whose memory the resize left alone.
+	// OtherKill is true if a container was OOM killed whose memory the resize did not change.
 	OtherKill bool
 	// Message is one sentence with the figures.
 	Message string
 	// Evidence identifies the event, so that it is counted once.
 	Evidence string
-	// At is when it happened; zero where that is not known.
+	// At is when it happened; zero if not known.
 	At time.Time
-	// Ceiling is the memory limit at which the container was killed, in bytes, or its request where it has no
-	// limit.
+	// Ceiling is the memory limit at which the container was killed, in bytes, or its request if no limit is set.
 	Ceiling recommender.Amount
-	// NotJudged names what could not be judged for lack of measurements.
+	// NotJudged lists the signals that could not be judged for lack of measurements.
 	NotJudged []string
 }

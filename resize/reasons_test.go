@@ -15,8 +15,8 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// TestEveryReasonSaysWhatLiftsIt: a new reason fails here until LiftedBy names what lifts it, or this list says that only
-// time does, or the workload itself.
+// TestEveryReasonSaysWhatLiftsIt: a new reason fails here until LiftedBy has its objects, or this list says that only
+// time or the workload itself lifts it.
 func TestEveryReasonSaysWhatLiftsIt(t *testing.T) {
 	byTime := []string{
 		"ReasonInfeasible", "ReasonDeferred", "ReasonUnobserved", "ReasonTimeout", "ReasonActuation", "ReasonTerminal",

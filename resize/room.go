@@ -15,18 +15,16 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Room is what the pods of one node take of it. It is summed up once, for all pods of the node that ask. Amounts
-// are in millicores and bytes, indexed by Resource. It is read-only after RoomOf.
+// Room is the sum of the footprints of one node's pods. It is computed once and shared by all plans for the node.
+// Amounts are in millicores and bytes, indexed by Resource. It is read-only after RoomOf.
 type Room struct {
-	// takes is what each pod takes by its uid, sum what all take.
+	// takes is each pod's footprint by uid, sum their sum.
 	takes map[types.UID][2]recommender.Amount
 	sum   [2]recommender.Amount
-	// unmet is the part of sum that deferred resizes ask for and their pods do not have; unmetBy is the same by
-	// pod.
+	// unmet is the part of sum that deferred resizes request and their pods do not have; unmetBy is the same by pod.
 	unmet   [2]recommender.Amount
 	unmetBy map[types.UID][2]recommender.Amount
-	// waiting lists pods that wait for room, or were refused by the node for lack of it, ordered by namespace and
-	// name.
+	// waiting lists pods that wait for room, or that the node refused for lack of room, ordered by namespace and name.
 	waiting []waiting
 }
 
@@ -34,13 +32,13 @@ type Room struct {
 type waiting struct {
 	uid             types.UID
 	namespace, name string
-	// turnedAway is true for a pod that the kubelet refused to start; asked is what it requested.
+	// turnedAway is true for a pod that the kubelet refused to start; asked are its requests.
 	turnedAway bool
 	asked      [2]recommender.Amount
 }
 
-// RoomOf sums up the pods of a node. For each pod it takes the greater of what the scheduler counts and of what
-// the pod was promised (by uid), as its spec may not show the promise yet. Pods that have ended take nothing.
+// RoomOf sums up the pods of a node. For each pod it uses the greater of the scheduler's count and the amount promised
+// to the pod (by uid), since its spec may not show the promise yet. Finished pods count as 0.
 func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, now time.Time) *Room {
 	room := &Room{takes: make(map[types.UID][2]recommender.Amount, len(pods)), unmetBy: map[types.UID][2]recommender.Amount{}}
 	for _, pod := range pods {
@@ -74,8 +72,8 @@ func (r *Room) noteWaiting(pod *corev1.Pod, now time.Time) {
 	r.waiting = append(r.waiting, w)
 }
 
-// noteUnmet adds what a deferred resize asks for beyond what its pod has. The scheduler keeps that room; a kubelet
-// that judges another resize does not.
+// noteUnmet adds the amounts that a deferred resize requests beyond the pod's own. The scheduler reserves that room; a
+// kubelet that judges another resize does not.
 func (r *Room) noteUnmet(pod *corev1.Pod, takes [2]recommender.Amount) {
 	if !helpers.IsPodResizeDeferred(pod) {
 		return
@@ -88,8 +86,8 @@ func (r *Room) noteUnmet(pod *corev1.Pod, takes [2]recommender.Amount) {
 	r.unmetBy[pod.UID] = takes
 }
 
-// Footprint is what the scheduler counts for a pod on its node, in millicores and bytes; 0 for a pod that has
-// ended.
+// Footprint returns the amounts that the scheduler counts for a pod on its node, in millicores and bytes; 0 for a
+// finished pod.
 func Footprint(pod *corev1.Pod) [2]recommender.Amount {
 	if Finished(pod) {
 		return [2]recommender.Amount{}
@@ -97,7 +95,7 @@ func Footprint(pod *corev1.Pod) [2]recommender.Amount {
 	return podview.Reserved(pod)
 }
 
-// beside is what all pods of the node but one take.
+// beside returns the sum of the footprints of all other pods of the node.
 func (r *Room) beside(uid types.UID) [2]recommender.Amount {
 	sum := r.sum
 	for i, own := range r.takes[uid] {
@@ -106,7 +104,7 @@ func (r *Room) beside(uid types.UID) [2]recommender.Amount {
 	return sum
 }
 
-// Left is what a node has for a pod beside all others, of what it has in all; it may be negative.
+// Left returns allocatable minus the footprints of all other pods; it may be negative.
 func (r *Room) Left(uid types.UID, allocatable [2]recommender.Amount) [2]recommender.Amount {
 	beside := r.beside(uid)
 	for i := range allocatable {
@@ -115,8 +113,8 @@ func (r *Room) Left(uid types.UID, allocatable [2]recommender.Amount) [2]recomme
 	return allocatable
 }
 
-// granted is what a kubelet counts for the other pods of its node when it judges a resize: what they have, without
-// what their deferred resizes ask for.
+// granted returns the amounts that a kubelet counts for the other pods of its node when it judges a resize: without the
+// unmet part of their deferred resizes.
 func (r *Room) granted(uid types.UID) [2]recommender.Amount {
 	sum, own := r.beside(uid), r.unmetBy[uid]
 	for i := range sum {
@@ -132,19 +130,19 @@ func turnedAway(pod *corev1.Pod, now time.Time) bool {
 		now.Sub(pod.CreationTimestamp.Time) < blockFor
 }
 
-// deferredLately reports whether the pod's resize is deferred, and for less than blockFor. A resize that never
-// gets room thus holds up no other pod for ever.
+// deferredLately reports whether the pod's resize has been deferred for less than blockFor. So a resize that never gets
+// room does not block other pods for ever.
 func deferredLately(pod *corev1.Pod, now time.Time) bool {
 	pending := podview.Condition(pod, corev1.PodResizePending)
 	return pending != nil && helpers.IsPodResizeDeferred(pod) && now.Sub(pending.LastTransitionTime.Time) < blockFor
 }
 
-// Needs is what a node must have for the pod after the plan, as the scheduler counts it.
+// Needs returns the pod's footprint after the plan, as the scheduler counts it.
 func (p Plan) Needs(pod *corev1.Pod) [2]recommender.Amount { return podview.Requests(p.Apply(pod)) }
 
-// nodeRoom lets a pod grow only beside what the scheduler counts for every other pod of the node: without that the
-// resize is deferred, and holds the scheduler's room while it waits. Lowering always passes. An answer to an OOM
-// kill only needs room beside what the other pods have.
+// nodeRoom lets a pod grow only if it fits next to the footprints of all other pods of the node. Otherwise the node
+// would defer the resize, which reserves the scheduler's room while it waits. Decreases always pass. An answer to an
+// OOM kill only needs room next to the granted amounts of the other pods.
 func nodeRoom(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if in.Node.Room == nil || pod.Spec.NodeName == "" || in.Evictable {
 		return nil
@@ -166,8 +164,8 @@ func nodeRoom(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// nodePressure refuses on a node under pressure: with too little disk or too few process ids a kubelet defers
-// every resize, and with too little memory a pod that requests less is evicted earlier.
+// nodePressure refuses on a node under pressure: with too little disk or too few process ids a kubelet defers every
+// resize, and under memory pressure a pod with lower requests is evicted earlier.
 func nodePressure(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if len(in.Node.Capabilities.Pressure) > 0 && !p.Urgent {
 		return RefuseForNow(ReasonNodePressure, "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(in.Node.Capabilities.Pressure, ", "))
@@ -175,8 +173,8 @@ func nodePressure(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// nodeBlocked refuses on a node that put off or refused a resize lately, so that such resizes do not pile up; each
-// of them holds the scheduler's room. An answer to an OOM kill is left for the kubelet to judge.
+// nodeBlocked refuses on a node that recently deferred or refused a resize, so that such resizes do not accumulate;
+// each of them reserves the scheduler's room. For an answer to an OOM kill the kubelet decides.
 func nodeBlocked(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if p.Urgent {
 		return nil
@@ -192,8 +190,7 @@ func nodeBlocked(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// neighboursWait lets a pod not grow while another pod of the node waits for room. An answer to an OOM kill does
-// not wait.
+// neighboursWait refuses growth while another pod of the node waits for room. An answer to an OOM kill does not wait.
 func neighboursWait(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if in.Node.Room == nil || !p.Grows() || p.Urgent {
 		return nil
@@ -206,9 +203,9 @@ func neighboursWait(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// holdsUp reports whether the growth of a pod waits for this one. A pod whose resize is deferred holds up every
-// other. A pod that the node refused may have been placed there by anyone, so it holds up only its own namespace,
-// and only if the node could ever have held it.
+// holdsUp reports whether the growth of a pod waits for this one. A pod whose resize is deferred blocks every other
+// pod. Any user may have placed a pod that the node refused, so it blocks only its own namespace, and only if the node
+// could ever have run it.
 func (w waiting) holdsUp(pod *corev1.Pod, node Capabilities) bool {
 	if !w.turnedAway {
 		return true
@@ -221,7 +218,7 @@ func (w waiting) holdsUp(pod *corev1.Pod, node Capabilities) bool {
 	return w.namespace == pod.Namespace
 }
 
-// nameFor is the name for a message on a pod: pods of other namespaces are not named there.
+// nameFor returns the name for a message on a pod. It does not reveal the names of pods of other namespaces.
 func (w waiting) nameFor(pod *corev1.Pod) string {
 	if w.namespace == pod.Namespace {
 		return "pod " + w.name
@@ -229,17 +226,18 @@ func (w waiting) nameFor(pod *corev1.Pod) string {
 	return "another pod"
 }
 
-// blockFor is how long a node is left alone after it put off or refused a resize.
+// blockFor is how long attune sends no resizes to a node after it deferred or refused one.
 const blockFor = 10 * time.Minute
 
-// NodeBlock is until when growth (Growth) or every resize (All) on a node is not tried. A zero time blocks
+// NodeBlock is the time until which growth (Growth) or every resize (All) on a node is not tried. A zero time blocks
 // nothing.
 type NodeBlock struct{ Growth, All time.Time }
 
-// BlockOf is what a record teaches that its node did not carry out. Growth that failed blocks growth: the node has
-// no room, or its runtime cannot grow containers. A lowering that was put off blocks all resizes, since no lack of
-// room explains it (pressure, a taint, a changed label, a shutdown). A memory limit that could not be lowered says
-// nothing about the node.
+// BlockOf returns the block that follows from a record that its node did not carry out. Failed or deferred growth
+// blocks growth: the node has no room, or its runtime cannot grow containers. Every other failure blocks all resizes,
+// since a lack of room does not explain it: a delayed decrease (pressure, a taint, a changed label or a shutdown may),
+// or a resize that the kubelet did not observe or complete in time. An actuation error of a plan that raises nothing,
+// or that lowers a memory limit, blocks nothing.
 func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlock {
 	switch reason {
 	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:

@@ -9,13 +9,13 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// minutesOfDay is the length of a day by the clock. On days when the clock is changed, windows follow the clock
-// and not the hours that pass.
+// minutesOfDay is the length of a day by the clock. If the clock is changed on a day, windows follow the clock and not
+// the elapsed hours.
 const minutesOfDay = 24 * 60
 
 // Open reports whether new resizes may begin at a time. A window belongs to the day on which it begins, also after
-// midnight. A window whose start and end are the same minute is the whole day. Without windows every listed day is
-// open as a whole, without days every day.
+// midnight. A window whose start and end are the same minute is the whole day. Without windows every listed day is open
+// as a whole, without days every day.
 func Open(s Schedule, now time.Time) bool {
 	now = now.In(cmp.Or(s.Location, time.UTC))
 	windows := s.Windows
@@ -36,9 +36,9 @@ func Open(s Schedule, now time.Time) bool {
 	return false
 }
 
-// NextOpen is the next minute at which the schedule is open, at most 8 days ahead; zero if there is none. Where it
-// is open now, the result is now. Minutes are tried one by one, at most 11,520 of them: time zones and changes of
-// the clock then need no rules of their own.
+// NextOpen returns the next minute at which the schedule is open, at most 8 days ahead; zero if there is no such
+// minute. If the schedule is open now, it returns now. It tries at most 11,520 minutes one by one, so that time zones
+// and changes of the clock need no rules of their own.
 func NextOpen(s Schedule, now time.Time) time.Time {
 	if Open(s, now) {
 		return now
@@ -56,13 +56,13 @@ func NextOpen(s Schedule, now time.Time) time.Time {
 // on reports whether windows may begin on a day.
 func (s Schedule) on(day time.Weekday) bool { return len(s.Days) == 0 || s.Days[day] }
 
-// mostBackoff is the greatest factor by which reverts lengthen the cooldown, and refusals the wait before the same resize
-// or restore is tried again. Without it a workload with many reverts would be left alone for ever.
+// mostBackoff is the maximum factor by which reverts extend the cooldown, and refusals the wait before the same resize
+// or restore is tried again. Without it a workload with many reverts would never be resized again.
 const mostBackoff = 16
 
-// CooldownLeft is how much of a workload's cooldown is left; 0: the cooldown is over. It runs from the end of the
-// last wave's watch (from; nil: no wave yet) and is doubled for each consecutive revert, at most to 16 times its
-// length. A base of zero has no cooldown.
+// CooldownLeft returns the rest of a workload's cooldown; 0: the cooldown is over. It starts at the end of the last
+// wave's observation (from; nil: no wave yet) and doubles for each consecutive revert, up to 16 times its length. A
+// base of zero has no cooldown.
 func CooldownLeft(from *metav1.Time, backoff *v1alpha1.Backoff, rules Rules, now time.Time) time.Duration {
 	if from == nil {
 		return 0
@@ -74,7 +74,7 @@ func CooldownLeft(from *metav1.Time, backoff *v1alpha1.Backoff, rules Rules, now
 	return max(0, from.Add(Doubled(rules.Cooldown, reverts)).Sub(now))
 }
 
-// Doubled returns the wait, doubled as many times as given, and at most mostBackoff times as long.
+// Doubled returns the wait, doubled the given number of times, and at most mostBackoff times as long.
 func Doubled(wait time.Duration, times int32) time.Duration {
 	factor := time.Duration(1)
 	for i := int32(0); i < times && factor < mostBackoff; i++ {

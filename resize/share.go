@@ -12,9 +12,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Blocked returns why a pod may not be changed now, whatever the change is, or nil. It applies the platform's
-// rules and the gates that look at the pod itself. A full queue for records is no reason, since the pod's turn
-// comes.
+// Blocked returns why no change of the pod is possible now, or nil. It applies the platform's rules and the gates that
+// check the pod itself. A full queue for records is not a reason, since the pod's turn comes.
 func Blocked(pod *corev1.Pod, in GateInput) *Refusal {
 	s := situation{pod: pod, caps: in.Node.Capabilities, now: in.Now, statuses: podview.Statuses(pod)}
 	if refusal := podRefusal(s); refusal != nil {
@@ -28,19 +27,19 @@ func NeverRaised(pod *corev1.Pod) bool {
 	return criticalGrowth(situation{pod: pod}, Move{From: unitOf(1), To: unitOf(2)}) != nil
 }
 
-// NotLowered reports whether the platform's rules refuse every lowering of the container for now.
+// NotLowered reports whether the platform's rules refuse every decrease of the container for now.
 func NotLowered(pod *corev1.Pod, container string, now time.Time) bool {
 	s := situation{pod: pod, now: now, statuses: podview.Statuses(pod)}
 	m := Move{Container: container, From: unitOf(2), To: unitOf(1)}
 	return notReady(s, m) != nil || restartedLately(s, m) != nil
 }
 
-// unitOf is a size with a CPU request only. Rules that look at the direction of a move need no real amounts.
+// unitOf returns a size with a CPU request only. Rules that check the direction of a move need no real amounts.
 func unitOf(amount recommender.Amount) recommender.Size {
 	return recommender.Size{recommender.CPU: {Request: amount}}
 }
 
-// RestartsOn reports for each resource whether a change of it restarts the container.
+// RestartsOn reports for each resource whether a change restarts the container.
 func RestartsOn(pod *corev1.Pod, container string) (restarts [2]bool) {
 	s := situation{pod: pod}
 	for _, r := range recommender.Resources {
@@ -49,20 +48,20 @@ func RestartsOn(pod *corev1.Pod, container string) (restarts [2]bool) {
 	return restarts
 }
 
-// Finished reports whether the pod has ended and takes nothing of its node any more.
+// Finished reports whether the pod has terminated and no longer uses its node's resources.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// raiseAhead is the advantage that a raise has over a lowering in the queue.
+// raiseAhead is the advantage of a raise over a decrease in the queue.
 const raiseAhead = time.Hour
 
-// Together returns the plans that begin now, of pods that their node sizes: as many as there is room for records
-// (most - open). since is when each pod began to wait; a pod without an entry has just come.
+// Together returns the plans that begin now, for pods that their node sizes, limited by the free records (most - open).
+// since is when each pod began to wait; a pod without an entry has just arrived.
 //
-// Answers to OOM kills go first, then the pods that have waited longest. A raise goes before a lowering, as a pod
-// lacks what it gives, but not before a lowering that has waited an hour longer: so each pod of a workload has its
-// turn, however many there are. Plans that restart containers go one at a time, while nothing else is open.
+// Answers to OOM kills go first, then the pods that have waited longest. A raise takes precedence over a decrease,
+// since its pod lacks resources, but not over a decrease that has waited an hour longer: so each pod of a workload has
+// its turn. Plans that restart containers go one at a time, while no other record is open.
 func Together(plans []Plan, since map[types.UID]time.Time, open, most int) []Plan {
 	urgent, rest := partition(plans, func(p Plan) bool { return p.Urgent })
 	room := most - open
@@ -70,8 +69,8 @@ func Together(plans []Plan, since map[types.UID]time.Time, open, most int) []Pla
 	return append(going, take(gentle(inTurn(rest, since), open+len(going)), &room, most, WaveNext)...)
 }
 
-// inTurn returns the plans in the order in which they go. Equal ones are ordered by their hashed names, so that
-// the order is the same in every pass.
+// inTurn returns the plans in the order in which they begin. Ties are ordered by hashed name, so that the order is the
+// same in every reconcile.
 func inTurn(plans []Plan, since map[types.UID]time.Time) []Plan {
 	turn := func(p Plan) time.Time {
 		at, waits := since[p.PodUID]
@@ -90,5 +89,5 @@ func inTurn(plans []Plan, since map[types.UID]time.Time) []Plan {
 	return ordered
 }
 
-// latestTurn sorts pods that have just come behind all that have waited.
+// latestTurn sorts pods that have just arrived after all waiting pods.
 var latestTurn = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)

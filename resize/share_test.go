@@ -41,8 +41,8 @@ func TestWhoseTurnItIs(t *testing.T) {
 	assert.Equal(t, []string{"a"}, namesOf(Together([]Plan{sharePlan("a", 1, 2), restarts}, nil, 1, 50)), "while something is open nothing restarts")
 }
 
-// A workload of 1,000 pods, such as a DaemonSet's, each of which wants a change in 6 of 10 looks, up or down; each
-// resize is open for 5 m 20 s, and there are 50 at a time: every pod is resized within a day.
+// Each of the 1,000 pods of a workload, such as a DaemonSet, needs an increase or a decrease in 6 of 10 reconciles.
+// Each resize is open for 5 m 20 s, and 50 are open at once: every pod is resized within a day.
 func TestEveryPodOfALargeWorkloadHasItsTurn(t *testing.T) {
 	const pods, step, open = 1000, 80 * time.Second, 320 * time.Second
 	random := rand.New(rand.NewPCG(1, 2))
@@ -81,7 +81,7 @@ func TestEveryPodOfALargeWorkloadHasItsTurn(t *testing.T) {
 	assert.GreaterOrEqual(t, least, 5, "nor served much less than the others")
 }
 
-// That others of the workload are before it keeps no pod from being told what its node grants it.
+// A full queue for records does not block a pod: its grant from the node is still computed.
 func TestAFullQueueHoldsNobody(t *testing.T) {
 	full := world(func(w *GateInput) {
 		for i := range 50 {

@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/resize/resizetest"
 )
 
-// TestTheGatesOfARaise: a raise passes what an answer to an OOM kill passes, and the way back of it waits for no pace, but
-// for what people forbid.
+// TestTheGatesOfARaise: a raise passes the same gates as an answer to an OOM kill. Reverting it waits for no pace, only
+// for users' settings.
 func TestTheGatesOfARaise(t *testing.T) {
 	raise := func() resize.Plan {
 		plan := resizetest.MustPlan(t, resizetest.Web(), resizetest.Wish(resizetest.Size(500, 1000, 512, 1536)))

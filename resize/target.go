@@ -9,16 +9,15 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// TargetFrom returns the size that a container ends at, starting from live: its stored target t without
-// the resources that are held (zero: leave it as it is). Floors may be newer than the stored target, so
-// that two rules are applied here:
-//   - Without a limit, the request is raised as far as an OOM kill taught, also where the history is too short
-//     (OOMFloor), but not where an HPA scales on it.
-//   - No request is lowered below what harm taught about it: the target is at least the smaller of the live request
-//     and the floor.
+// TargetFrom returns the final size of a container that now has live: its stored target t without the blocked resources
+// (zero: leave them unchanged). Floors may be newer than the stored target, so two rules apply:
+//   - Without a limit, the request is raised to the minimum learned from an OOM kill (OOMFloor), unless an HPA scales
+//     on it. A history that is too short does not prevent this.
+//   - No request is lowered below a minimum learned from a regression: the target is at least the smaller of the live
+//     request and the floor.
 //
-// An OOM kill of a container with a limit is answered at the limit (package tuning).
-// Any other raise to a floor is decided by the policy loop, within the policy's bounds.
+// An OOM kill of a container with a limit raises the limit (package tuning). The policy loop decides any other raise to
+// a floor, within the policy's bounds.
 func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
 	target := Unheld(t)
 	limit := live[recommender.Memory].Limit
@@ -34,7 +33,7 @@ func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1al
 	return target
 }
 
-// Unheld returns a target with the held resources set to zero, which means "leave it as it is".
+// Unheld returns a target with the blocked resources set to zero, which means "leave it unchanged".
 func Unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	size := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
@@ -45,12 +44,13 @@ func Unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	return size
 }
 
-// OOMFloor is the memory, in bytes, to which a container's limit is raised although its memory is blocked: by an HPA, for
-// want of data or plausible data, or by the size of nodes. 0: no exception. A container is killed at its limit, so the request
-// of a container with a limit stays where an HPA scales on it. Only the request of a Guaranteed pod that was killed itself goes with the limit.
+// OOMFloor returns the memory, in bytes, to which a container's limit is raised although its memory is blocked: by an
+// HPA, by missing or implausible data, or by the size of nodes. 0: no exception. A container is killed at its limit, so
+// the request of a container with a limit stays if an HPA scales on it. Only the request of a killed Guaranteed pod
+// follows the limit.
 //
-// It is a least amount and no reason to lower anything. It is 0 where the memory is not held, where nothing was learned, and
-// where a reason with precedence holds it (a VPA, a floor above maxAllowed).
+// It is a minimum and not a reason to lower an amount. It is 0 if the memory is not blocked, if no minimum was learned,
+// and if a reason with precedence blocks it (a VPA, a floor above maxAllowed).
 func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) recommender.Amount {
 	if !HeldFor(t.Holds, recommender.Memory, passable...) || HeldFor(t.Holds, recommender.Memory, ReasonVPA, recommender.FloorAboveMaximum) {
 		return 0
@@ -58,11 +58,11 @@ func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time
 	return OOMFloorOf(floors, t.Name, now)
 }
 
-// passable are the reasons to hold memory over which an OOM kill has precedence.
+// passable are the reasons to block memory over which an OOM kill takes precedence.
 var passable = []recommender.Reason{ReasonHPA, recommender.NoData, recommender.InsufficientData, recommender.StaleData,
 	recommender.UsageImplausible, ReasonNodeCapacity}
 
-// HeldFor reports whether a resource is held for one of some reasons; without reasons, for any.
+// HeldFor reports whether a resource is blocked for one of some reasons; without reasons, for any.
 func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reasons ...recommender.Reason) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool {
 		return h.Resource == r.String() && (len(reasons) == 0 || slices.Contains(reasons, recommender.Reason(h.Reason)))

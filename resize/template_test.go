@@ -26,7 +26,7 @@ func TestTemplateHashByLabel(t *testing.T) {
 	assert.False(t, podview.GenerationNamed(labelled("batch.kubernetes.io/controller-uid", "job-uid")))
 }
 
-// TestTemplateHashByProgram: a resize must not make a new generation of a pod.
+// TestTemplateHashByProgram: a resize must not change the template generation of a pod.
 func TestTemplateHashByProgram(t *testing.T) {
 	pod := func(change func(*corev1.Container)) string {
 		p := labelled()

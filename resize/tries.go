@@ -17,32 +17,31 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// The tries of a workload are all that it remembers of what did not work. Each row ends; while it stands, the gate
-// triedLately keeps the same from being tried again. What fails again after that waits twice as long, up to
-// mostBackoff times; a row that has been over for as long as it stood is forgotten.
+// The tries of a workload are its record of failed resizes. Each row expires; until then, the gate triedLately blocks
+// the same resize. If the same fails again, the wait doubles, up to mostBackoff times. A row is removed after it has
+// been over for as long as it was active.
 
 const (
-	// mostAlike is the number of pods with the same answer from which on the answer counts for the workload as a
-	// whole.
+	// mostAlike is the number of pods with the same answer at which the answer counts for the whole workload.
 	mostAlike = 5
-	// mostMessage is how much of a message is kept, in bytes.
+	// mostMessage is the maximum length of a stored message, in bytes.
 	mostMessage = 256
-	// unheardLasts is how long a resize that never reached the API server is remembered at least.
+	// unheardLasts is the minimum time for which a resize that never reached the API server is remembered.
 	unheardLasts = 10 * UnobservedFor
-	// terminalRest is how long a resize that is never valid is not sent again. It ends at all because a newer API
-	// server may accept it.
+	// terminalRest is how long a resize that is never valid is not sent again. It expires because a newer API server
+	// may accept the resize.
 	terminalRest = 48 * time.Hour
-	// failedLimitRest is how long memory limits are left alone after one could not be lowered.
+	// failedLimitRest is how long memory limits are not lowered after a decrease failed.
 	failedLimitRest = 24 * time.Hour
-	// catchUpRest is how long a pod whose limit did not follow those of its containers is left alone.
+	// catchUpRest is how long a pod whose limit did not follow the limits of its containers is not tried again.
 	catchUpRest = time.Hour
 )
 
-// UnobservedFor is how long a kubelet may take to see a resize.
+// UnobservedFor is how long a kubelet may take to observe a resize.
 const UnobservedFor = 60 * time.Second
 
-// Declined notes the API server's answer to a plan of a pod and returns the new tries. Missing rights are not
-// noted here: they concern the operator and not the workload, and are remembered where rights are checked.
+// Declined records the API server's answer to a plan of a pod and returns the new tries. It does not record missing
+// permissions: they concern attune and not the workload, and are remembered by the check of permissions.
 func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan, in GateInput) []v1alpha1.Try {
 	if outcome.Kind == OutcomeRBAC {
 		return tries
@@ -66,10 +65,10 @@ func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan,
 	return tried(tries, t, outcome.rest(), in.Now)
 }
 
-// aboutSize are the reasons of answers that may be different when less is asked for.
+// aboutSize has the reasons of answers that may differ for a smaller request.
 var aboutSize = map[string]bool{refusedQuota: true, refusedLimitRange: true, string(causeNodeCapacity): true, admissionPolicy.Reason: true}
 
-// moreMemory is how much more memory a plan asks for, requests and limits together; nil: none.
+// moreMemory returns the additional memory that a plan requests, requests plus limits; nil if there is no increase.
 func moreMemory(p Plan) *resource.Quantity {
 	var more recommender.Amount
 	for _, m := range p.Moves {
@@ -79,17 +78,17 @@ func moreMemory(p Plan) *resource.Quantity {
 	return podview.ToPointer(recommender.Memory, more)
 }
 
-// less reports whether an answer is about less memory than a row that has not ended, on the same terms. The row
-// then only takes over the smaller amount.
+// less reports whether an answer concerns less memory than an active row with the same terms. The row then only takes
+// over the smaller amount.
 func less(t, row v1alpha1.Try, now time.Time) bool {
 	return aboutSize[t.Reason] && t.Amount != nil && now.Before(row.Until.Time) && t.Terms == row.Terms && (row.Amount == nil || reached(t) < reached(row))
 }
 
-// refusedLowering is the reason of a quota's refusal of a plan that does not grow. It has a row of its own,
-// because plans that do not grow pass the row of refusedQuota.
+// refusedLowering is the reason of a quota's refusal of a plan that does not grow. It has its own row, because plans
+// that do not grow pass the row of refusedQuota.
 const refusedLowering = "QuotaRefusesLowering"
 
-// ofOnePod reports whether the answer concerns that pod alone and not everything that the workload asks for.
+// ofOnePod reports whether the answer concerns only that pod and not every request of the workload.
 func (o Outcome) ofOnePod() bool {
 	switch o.Kind {
 	case OutcomeTerminal, OutcomeInfeasible, OutcomeConflict, OutcomeGone, OutcomeUnknown:
@@ -98,7 +97,7 @@ func (o Outcome) ofOnePod() bool {
 	return false
 }
 
-// rest is how long the answer stands the first time.
+// rest returns how long the answer is active the first time.
 func (o Outcome) rest() time.Duration {
 	switch o.Kind {
 	case OutcomeTerminal:
@@ -109,9 +108,9 @@ func (o Outcome) rest() time.Duration {
 	return max(o.RetryAfter, soon)
 }
 
-// Unheard notes that a resize never reached the API server, or that neither its answer nor its effect can be seen.
-// It took UnobservedFor to find that out, so the first such row ends at once; the ones that follow within
-// unheardLasts wait longer and longer.
+// Unheard records that a resize never reached the API server, or that neither its answer nor its effect is visible.
+// That took UnobservedFor to find out, so the first such row ends at once; rows that follow within unheardLasts wait
+// longer and longer.
 func Unheard(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Try {
 	t := v1alpha1.Try{What: v1alpha1.TryResize, Pod: record.PodName, PodUID: record.PodUID, Reason: ReasonNotSent, Message: "the resize never reached the API server"}
 	tries = tried(tries, t, unanswered.rest(), now)
@@ -121,16 +120,16 @@ func Unheard(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, now time.Time) 
 	return tries
 }
 
-// Accepted removes the rows about refusals of the pod and of its workload after a resize of the pod was accepted.
-// Rows about other pods stay, and so do those that an accepted resize does not disprove.
+// Accepted removes the rows about refusals of the pod and of its workload after the API server accepted a resize of the
+// pod. Rows about other pods, and rows that an accepted resize does not disprove, stay.
 func Accepted(tries []v1alpha1.Try, pod v1alpha1.ResizeRecord) []v1alpha1.Try {
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool {
 		return t.What == v1alpha1.TryResize && t.Digest == "" && (t.Pod == "" || t.PodUID == pod.PodUID)
 	})
 }
 
-// NotDone notes what the record's node did not carry out: a size that it refused, a memory limit that could not be
-// lowered, or a change that the container runtime failed to make.
+// NotDone records that the record's node did not carry out its resize: it refused the size, could not lower a memory
+// limit, or its container runtime failed to make a change.
 func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message string, rules Rules, now time.Time) []v1alpha1.Try {
 	t := v1alpha1.Try{Node: record.Node, Digest: digestOfRecord(record), Reason: reason, Message: message}
 	rest := max(rules.Cooldown, blockFor)
@@ -150,8 +149,8 @@ func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message
 	return unlessKnown(tries, t, rest, now)
 }
 
-// unlessKnown adds a row unless the same one has not ended yet: what fails in the meantime was begun before the
-// row was known, and must not double its wait.
+// unlessKnown adds a row unless the same row is still active: a failure meanwhile belongs to a resize that began before
+// the row was known, and must not double its wait.
 func unlessKnown(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Time) []v1alpha1.Try {
 	known := slices.ContainsFunc(tries, func(k v1alpha1.Try) bool {
 		return subject(k) == subject(t) && k.Digest == t.Digest && now.Before(k.Until.Time)
@@ -162,8 +161,8 @@ func unlessKnown(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now t
 	return tried(tries, t, rest, now)
 }
 
-// Begun notes the beginning of a resize whose number is limited: one that makes a pod's limit follow (CatchUp), or
-// an answer to an OOM kill.
+// Begun records the beginning of a resize whose number is limited: a CatchUp of the pod's limit, or an answer to an OOM
+// kill.
 func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 	switch {
 	case plan.Reason == ReasonPodLimitBehind:
@@ -178,9 +177,9 @@ func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 	return tries
 }
 
-// tried adds a row that stands for the time rest, doubled for each time that the same failed lately. It first
-// looks for a row about exactly the same subject, then for a row about the whole workload that includes it; the
-// new row replaces the one that it finds.
+// tried adds a row that is active for the time rest, doubled for each recent failure of the same kind. It first
+// searches a row with exactly the same subject, then a row of the whole workload that includes it; the new row replaces
+// the row that it finds.
 func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Time) []v1alpha1.Try {
 	t.Since, t.Times, t.Message = metav1.NewTime(now), 1, CutMessage(t.Message)
 	kept := Remembered(tries, now)
@@ -207,18 +206,18 @@ func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Ti
 	return bounded(append(kept, t))
 }
 
-// aboutAll reports whether a row is about the whole workload and has the same kind and reason as another one.
+// aboutAll reports whether row k is about the whole workload and has the same kind and reason as t.
 func aboutAll(k, t v1alpha1.Try) bool {
 	return k.What == t.What && t.What == v1alpha1.TryResize && k.Reason == t.Reason && k.Pod == ""
 }
 
-// subject identifies what a row is about, without the sizes that were asked for.
+// subject identifies the subject of a row, without the requested sizes.
 func subject(t v1alpha1.Try) string {
 	return strings.Join([]string{string(t.What), t.Reason, t.Pod, string(t.PodUID), t.Container, t.Node}, "\x00")
 }
 
-// Remembered returns the rows that still matter: those that have not ended, and those after whose end a repeated
-// failure would still double the wait.
+// Remembered returns the rows that still matter: rows that are active, and rows after whose end a repeated failure
+// would still double the wait.
 func Remembered(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool {
 		stood := t.Until.Sub(t.Since.Time)
@@ -232,16 +231,16 @@ func Remembered(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 	})
 }
 
-// doubles reports whether rows of a kind wait twice as long when the same fails again soon after their end.
+// doubles reports whether the wait of rows of this kind doubles when the same fails again soon after their end.
 func doubles(what v1alpha1.TryKind) bool {
 	return what == v1alpha1.TryResize || what == v1alpha1.TryActuation
 }
 
-// bounded merges rows until there are at most v1alpha1.MaxTries: first rows about one pod, then rows of pods that
-// got the same answer from the API server, then the largest group of one kind and reason. Merged rows lose what
-// they differ in, such as the pod's name, and never end earlier than the last of them, apart from anySizeRests.
-// Where nothing can be merged, the oldest rows are dropped. Each row of raises before an OOM kill counts what one pod was given,
-// and merged they would say of every pod that it leaks: what the oldest counted is added up for the container.
+// bounded merges rows until there are at most v1alpha1.MaxTries: first rows about one pod, then rows of pods with the
+// same answer of the API server, then the largest group of one kind and reason. Merged rows lose the fields in which
+// they differ, such as the pod's name, and never end earlier than the last of them, except for anySizeRests. If no rows
+// can be merged, the oldest are dropped. Rows of raises before an OOM kill count the raises of one pod; merged, they
+// would say that every pod leaks. So the oldest of these are added up per container.
 func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
 	tries = together(together(tries, subject), toldAlike)
 	for len(tries) > v1alpha1.MaxTries {
@@ -254,14 +253,14 @@ func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
 	return tries
 }
 
-// AddTry returns the tries with one row more, and without those that no longer find room (bounded). The argument is
-// not changed.
+// AddTry returns the tries with one more row, and without rows that no longer fit (bounded). The argument is not
+// changed.
 func AddTry(tries []v1alpha1.Try, t v1alpha1.Try) []v1alpha1.Try {
 	t.Message = CutMessage(t.Message)
 	return bounded(append(slices.Clone(tries), t))
 }
 
-// toldAlike is the key by which answers to different pods are merged; empty where the answer depends on the pod's
+// toldAlike returns the key by which answers for different pods are merged; empty if the answer depends on the pod's
 // node.
 func toldAlike(t v1alpha1.Try) string {
 	if t.What != v1alpha1.TryResize || t.Pod == "" || t.Node != "" {
@@ -284,8 +283,8 @@ func together(tries []v1alpha1.Try, key func(v1alpha1.Try) string) []v1alpha1.Tr
 	return tries
 }
 
-// togetherMost merges the largest group of one kind and reason into one row, or adds the oldest row of it up. Ties are broken by the reason, so
-// that the result does not depend on the order of a map.
+// togetherMost merges the largest group of one kind and reason into one row, or adds up its oldest row (withoutOldest).
+// Ties are broken by the reason, so that the result does not depend on the order of a map.
 func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 	counts := map[[2]string]int{}
 	of := func(t v1alpha1.Try) [2]string { return [2]string{string(t.What), t.Reason} }
@@ -301,8 +300,8 @@ func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 	return merged(tries, func(t v1alpha1.Try) bool { return of(t) == most })
 }
 
-// withoutOldest counts the row of a pod that began first in a row of its container that names no pod, and ends with the first
-// row that is counted there.
+// withoutOldest adds the oldest row of a pod to its container's row without a pod. It stops after the first row that it
+// could add to an existing one.
 func withoutOldest(tries []v1alpha1.Try) []v1alpha1.Try {
 	const what = v1alpha1.TryClimb
 	for before := len(tries); len(tries) == before; {
@@ -330,8 +329,8 @@ func withoutOldest(tries []v1alpha1.Try) []v1alpha1.Try {
 	return tries
 }
 
-// merged merges the chosen rows into one at the end: it is about what they have in common, for as long as the last
-// of them stands.
+// merged merges the chosen rows into one at the end. It keeps their common fields, and is active until the last of them
+// ends.
 func merged(tries []v1alpha1.Try, some func(v1alpha1.Try) bool) []v1alpha1.Try {
 	var one v1alpha1.Try
 	var kept []v1alpha1.Try
@@ -348,8 +347,7 @@ func merged(tries []v1alpha1.Try, some func(v1alpha1.Try) bool) []v1alpha1.Try {
 	return append(kept, one)
 }
 
-// common is the row for both of two rows. A field in which they differ is emptied, which makes the row apply to
-// more.
+// common returns one row for two. It clears fields in which they differ, so that the row applies to more pods.
 func common(a, b v1alpha1.Try) v1alpha1.Try {
 	if b.Until.After(a.Until.Time) {
 		a, b = b, a
@@ -376,11 +374,11 @@ func common(a, b v1alpha1.Try) v1alpha1.Try {
 	return a
 }
 
-// anySizeRests is how long the API server's answers to different sizes keep every size from being asked for: sizes
-// that are each invalid say little about another one.
+// anySizeRests is how long the API server's answers for different sizes block every size: several invalid sizes say
+// little about another one.
 const anySizeRests = 10 * time.Minute
 
-// anySize is until when one row stands for answers to different sizes.
+// anySize returns the end of a row that covers answers for different sizes.
 func anySize(a, b v1alpha1.Try) metav1.Time {
 	soon := metav1.NewTime(latest(a.Since.Time, b.Since.Time).Add(anySizeRests))
 	if a.What == v1alpha1.TryResize && soon.Before(&a.Until) {
@@ -389,7 +387,7 @@ func anySize(a, b v1alpha1.Try) metav1.Time {
 	return a.Until
 }
 
-// digestOf identifies the sizes that a plan asks for, and the pod's generation for which it asks (0: any).
+// digestOf identifies the sizes that a plan requests, and the pod's generation for the request (0: any).
 func digestOf(p Plan, generation int64) string {
 	asked := map[string]recommender.Size{}
 	for _, m := range p.Moves {
@@ -398,7 +396,7 @@ func digestOf(p Plan, generation int64) string {
 	return digest(generation, asked)
 }
 
-// digestOfRecord is digestOf for what a record asked for, for any generation.
+// digestOfRecord is digestOf for the sizes of a record, for any generation.
 func digestOfRecord(record v1alpha1.ResizeRecord) string {
 	var plan Plan
 	for _, c := range Changes(record) {
@@ -407,14 +405,14 @@ func digestOfRecord(record v1alpha1.ResizeRecord) string {
 	return digestOf(plan, 0)
 }
 
-// digest hashes values by their JSON, in which map keys are sorted (FNV-1a, 64 bits, hexadecimal). It is stored in
-// a row, so another format would make rows of earlier versions match nothing.
+// digest hashes values by their JSON, in which map keys are sorted (FNV-1a, 64 bits, hexadecimal). Rows store it, so
+// with another format the rows of earlier versions would match nothing.
 func digest(parts ...any) string {
 	return fmt.Sprintf("%016x", podview.Hash(string(clip.JSON(parts))))
 }
 
-// termsOf identifies the objects on which an answer rests, by name and version; empty where the answer rests on
-// nothing that is watched.
+// termsOf identifies the objects that an answer depends on, by name and version; empty if it depends on no watched
+// object.
 func termsOf(reason string, in GateInput) string {
 	var terms []string
 	switch reason {
@@ -433,11 +431,11 @@ func termsOf(reason string, in GateInput) string {
 	return digest(terms)
 }
 
-// CutMessage returns at most mostMessage bytes of a text.
+// CutMessage cuts a text to at most mostMessage bytes.
 func CutMessage(text string) string { return clip.Text(text, mostMessage) }
 
-// TriesInOurTime returns the tries with rows that begin in the future moved back to now: another replica with a
-// clock that is ahead wrote them. The argument is not changed.
+// TriesInOurTime returns the tries with rows that begin in the future moved back to now: another replica with a clock
+// that is ahead wrote them. The argument is not changed.
 func TriesInOurTime(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 	tries = slices.Clone(tries)
 	for i, t := range tries {

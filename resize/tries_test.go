@@ -102,8 +102,8 @@ func TestWhatWasDeclinedIsAskedAgainWhenThatMayHaveChanged(t *testing.T) {
 	}
 }
 
-// The use of a quota changes with every pod of its namespace: what it refused several times in a row is asked for again
-// less often, however often it changes.
+// The use of a quota changes with every pod of its namespace: after several refusals in a row attune retries less
+// often, even if the quota changes all the time.
 func TestAQuotaThatChangesAllTheTimeIsAskedLessOften(t *testing.T) {
 	version := 0
 	changing := func(w *GateInput) {
@@ -161,7 +161,7 @@ func TestWhatFailsAgainIsTriedLessOften(t *testing.T) {
 	assert.Len(t, Accepted(known, v1alpha1.ResizeRecord{PodUID: "other"}), 1, "what will never be valid stays so")
 }
 
-// Pods that are told the same become one row about their workload; whatever it is, rows and their bytes are bounded.
+// Pods with the same answer become one row about their workload; the number of rows and their bytes are always bounded.
 func TestTriesAreBounded(t *testing.T) {
 	plan := mustPlan(t, web(), wish(size(1000, 2000, 512, 1024)))
 	numbered := func(i int) *corev1.Pod {
@@ -200,7 +200,7 @@ func TestTriesAreBounded(t *testing.T) {
 	}
 }
 
-// A replica whose clock is ahead wrote a row: it stands for as long as was meant, and no longer.
+// A replica whose clock is ahead wrote a row: it is active for the intended time only.
 func TestTriesOfAClockThatIsAhead(t *testing.T) {
 	w := open()
 	w.Now = noon.Add(3 * time.Hour)
@@ -209,8 +209,7 @@ func TestTriesOfAClockThatIsAhead(t *testing.T) {
 	assert.True(t, known[0].Until.Time.Equal(noon.Add(10*time.Minute)))
 }
 
-// Case 38: a runtime that does not carry out growth is not asked for it again soon on that node, by no pod of the
-// workload.
+// Case 38: after a runtime failed to carry out growth, no pod of the workload retries soon on that node.
 func TestARuntimeThatRefusesGrowthIsRemembered(t *testing.T) {
 	up, down, bigger := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024), size(1200, 2400, 512, 1024)
 	record := lifecycle.NewRecord(mustPlan(t, web(), wish(up)), web(), noon, auto())
@@ -244,7 +243,7 @@ func TestARuntimeThatRefusesGrowthIsRemembered(t *testing.T) {
 	assert.Empty(t, NotDone(nil, record, string(HarmOOM), "", auto(), noon), "harm says nothing of the node")
 }
 
-// A leak is given more memory four times an hour, by whichever pods, and not for ever.
+// A leaking container gets more memory four times an hour, counted over all pods, and not for ever.
 func TestAnswersToOOMKillsAreCounted(t *testing.T) {
 	limit, at := recommender.Amount(1024), noon
 	var known []v1alpha1.Try
@@ -254,7 +253,7 @@ func TestAnswersToOOMKillsAreCounted(t *testing.T) {
 	for n := range 200 {
 		limit += 100
 		pod, plan := web(), asking(limit)
-		pod.Name = fmt.Sprint("web-", n%20) // by turns
+		pod.Name = fmt.Sprint("web-", n%20) // in turns
 		_, refusal := Admit(pod, plan, world(func(w *GateInput) { w.Status.Tries, w.Now = known, at }))
 		switch {
 		case refusal != nil:
@@ -281,15 +280,15 @@ func TestAnswersToOOMKillsAreCounted(t *testing.T) {
 	assert.Equal(t, known, again, "others of its pods follow up to what was reached")
 }
 
-// Objects that were stored before there were tries go on.
+// Objects that were stored before tries existed still work.
 func TestOldObjectsHaveNoTries(t *testing.T) {
 	rows := lifecycle.HistoryRows("web", refused(t, size(1000, 2000, 512, 1024), ReasonInfeasible), lifecycle.ResultWithdrawn, ReasonInfeasible, noon.Add(-time.Minute))
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), world(func(w *GateInput) { w.Status.History = rows }))
 	check(t, "", refusal)
 }
 
-// What pods of a workload were told of themselves holds an answer to an OOM kill of another one, and an undo, for a
-// minute, and other sizes for ten.
+// Answers for single pods of a workload block an answer to an OOM kill of another pod, and an undo, for a minute, and
+// other sizes for ten.
 func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
 	w := GateInput{Now: noon}
 	for name, outcome := range map[string]Outcome{
@@ -327,8 +326,8 @@ func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
 	}
 }
 
-// What a quota or a node would not have of a size says nothing of less memory, which an OOM kill asks for: each such
-// size is asked for once while the answer stands, and the wait of what was refused stays as it is.
+// A quota's or node's refusal of a size does not cover less memory, which an answer to an OOM kill may request: each
+// smaller size is requested once while the row is active, and the wait for the refused size stays the same.
 func TestLessAfterAnOOMKillIsAskedForOnce(t *testing.T) {
 	for name, outcome := range map[string]Outcome{"quota": overQuota, "node": nodeRefuses, "policy": policySays} {
 		t.Run(name, func(t *testing.T) {

@@ -9,25 +9,24 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Waves that a plan goes with.
+// Waves of resize steps.
 const (
 	WaveFirst = "first"
 	WaveNext  = "next"
 )
 
-// Wave returns those plans that go now, out of the plans of one workload's pods that pass the gates.
+// Wave returns the plans that begin now, from the plans of one workload's pods that pass the gates.
 //
 // Plans have three ranks:
-//  1. Urgent plans always go, as far as there are records left.
-//  2. Followers raise a pod, or lower it to a size that a pod of the workload survived. They go in waves of at
-//     most MaxConcurrent pods that are resized or watched at once, and before anything new is tried.
-//  3. Trials lower a pod below every size that is known to be survived. They begin with a first wave of max(1,
-//     canary %) pods.
+//  1. Urgent plans always begin, while records are free.
+//  2. Followers raise a pod, or lower it to a size that a pod of the workload has verified. They go in waves of at most
+//     MaxConcurrent pods that are resized or observed at once, and before any new size is tried.
+//  3. Trials lower a pod below every verified size. They begin with a first wave of max(1, canary %) pods.
 //
-// OneShot takes one pod at a time, and so does what restarts containers. The order is that of the pods' hashed
-// names: it is the same after a restart of the operator, and no pod is always the first one in all workloads.
+// OneShot and plans that restart containers go one pod at a time. The order follows the pods' hashed names: it is the
+// same after attune restarts, and no name is always the first one in all workloads.
 //
-// records are the open records of the workload, kept its kept sizes, pods the number of its live pods, unreachable
+// records are the open records of the workload, kept its verified sizes, pods the number of its live pods, unreachable
 // the nodes of records that are not ready.
 func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSize, pods int, rules Rules, unreachable map[string]bool) []Plan {
 	ordered := slices.Clone(plans)
@@ -39,7 +38,7 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	room := v1alpha1.MaxRecords - len(records)
 	going := take(urgent, &room, v1alpha1.MaxRecords, WaveNext)
 	open := steps(records, unreachable) + len(going)
-	// A person has to promote the size of a canary before other pods are lowered to it.
+	// A user has to promote the size of a canary before other pods are lowered to it.
 	if rules.Mode == v1alpha1.UpdateCanary && !rules.AutoPromote {
 		followers, _ = partition(followers, func(p Plan) bool { return !p.Lowers() })
 	}
@@ -49,8 +48,7 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	return append(going, take(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
 }
 
-// Untried reports whether the plan lowers an amount below what any pod of its template generation is known to have
-// survived.
+// Untried reports whether the plan lowers an amount below every verified size of the pod's template generation.
 func Untried(p Plan, kept []v1alpha1.KeptSize) bool {
 	survived := map[string]recommender.Size{}
 	for _, k := range kept {
@@ -71,7 +69,7 @@ func Untried(p Plan, kept []v1alpha1.KeptSize) bool {
 	})
 }
 
-// FirstWave is how many pods try a new size first: the canary percentage of all pods, rounded up, at least one.
+// FirstWave returns how many pods try a new size first: the canary percentage of all pods, rounded up, at least one.
 func FirstWave(rules Rules, pods int) int {
 	if rules.Mode == v1alpha1.UpdateOneShot {
 		return 1
@@ -79,7 +77,7 @@ func FirstWave(rules Rules, pods int) int {
 	return max(1, (pods*rules.CanaryPercent+99)/100)
 }
 
-// Concurrent is how many pods of a workload may be resized or watched at once; at least one. A percentage is
+// Concurrent returns how many pods of a workload may be resized or observed at once; at least one. A percentage is
 // rounded down.
 func Concurrent(rules Rules, pods int) int {
 	switch {
@@ -91,8 +89,8 @@ func Concurrent(rules Rules, pods int) int {
 	return max(1, rules.MaxConcurrent)
 }
 
-// gentle returns the plans that may go beside each other: one that restarts containers goes alone, and only while
-// nothing else is open.
+// gentle returns the plans that may go together: a plan that restarts containers goes alone, and only while no other
+// record is open.
 func gentle(plans []Plan, open int) []Plan {
 	restarting, rest := partition(plans, func(p Plan) bool { return p.Restarts })
 	if len(restarting) > 0 && open == 0 {
@@ -101,7 +99,7 @@ func gentle(plans []Plan, open int) []Plan {
 	return rest
 }
 
-// take marks as many plans as room and most allow with the wave, and reduces room by their number.
+// take returns the first plans, up to room and most, with their wave set, and reduces room by their number.
 func take(plans []Plan, room *int, most int, wave string) []Plan {
 	n := max(0, min(len(plans), *room, most))
 	*room -= n

@@ -13,7 +13,7 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// plansFor are the same step of n pods.
+// plansFor returns the same resize step for n pods.
 func plansFor(n int, from, to recommender.Size, edits ...func(*Plan)) []Plan {
 	var plans []Plan
 	for i := range n {
@@ -94,7 +94,7 @@ func TestWave(t *testing.T) {
 }
 
 func TestWavesAreStable(t *testing.T) {
-	// 88: resuming after a restart goes on with the same pods.
+	// Case 88: after a restart of attune, the same pods go on.
 	plans := plansFor(100, prior, desired)
 	first := Wave(plans, nil, nil, 100, auto(), nil)
 	slices.Reverse(plans)
@@ -120,7 +120,7 @@ func TestUrgentOnesComeFirst(t *testing.T) {
 }
 
 func TestAllWavesShareTheRoomForRecords(t *testing.T) {
-	// 88
+	// Case 88.
 	higher := size(500, 1000, 1024, 2048)
 	plans := append(plansFor(30, prior, higher, func(p *Plan) { p.Urgent = true }), plansFor(40, prior, higher)...)
 	rules := auto()
@@ -136,7 +136,7 @@ func TestWaveLeavesItsArgumentAlone(t *testing.T) {
 	assert.Equal(t, before, plans)
 }
 
-// What no kubelet can put back takes no part in waves; what is watched on such a node still does.
+// A restore that no kubelet can carry out takes no part in waves; an observed resize on such a node still does.
 func TestADeadNodeHoldsNoWave(t *testing.T) {
 	down := map[string]bool{"node-1": true}
 	for phase, waits := range map[v1alpha1.RecordPhase]int{

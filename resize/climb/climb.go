@@ -1,11 +1,11 @@
-// Package climb decides whether a container is raised before the kernel kills it: its memory climbs towards its
-// limit, beyond what it is known to have held, and would reach it soon.
+// Package climb decides whether attune raises a container before the kernel kills it. It does so if the container's
+// memory climbs towards its limit, above its record, and would reach the limit soon.
 //
-// Look decides by values alone: samples with their times, the limit, the container's own record, and the raises
-// before. GivesBack decides whether a raise is taken back, because the growth was a spike. row.go keeps the raises of a
-// day as tries of the status, so that a restart forgets none of them.
+// Look decides from values only: samples with their times, the limit, the container's record, and earlier raises.
+// GivesBack decides whether a raise is reverted, because the growth was a spike. row.go stores the raises of a day as
+// tries in the status, so that a restart of attune loses none of them.
 //
-// What a raise has to pass beside that, is what an answer to an OOM kill has to pass: package resize, the gates.
+// A raise also has to pass the gates of package resize, like an answer to an OOM kill.
 package climb
 
 import (
@@ -16,84 +16,84 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Sample is the memory that a container needed at a moment: its working set, in bytes.
+// Sample is a container's memory need at one time: its working set, in bytes.
 type Sample struct {
 	At    time.Time
 	Bytes recommender.Amount
 }
 
-// Container is what is known of one container with a memory limit. The zero value of a field: not known.
+// Container has the known facts about one container with a memory limit. The zero value of a field: not known.
 type Container struct {
 	// Name of the container.
 	Name string
-	// Has is its memory request and limit. Without a limit there is no kill to forestall.
+	// Has is its memory request and limit. Without a limit the kernel does not kill it at a limit.
 	Has recommender.Allocation
-	// Samples are the newest ones, the oldest first.
+	// Samples are the newest samples, the oldest first.
 	Samples []Sample
-	// Started is when it began to run.
+	// Started is when it started.
 	Started time.Time
-	// Stalled is the fraction, 0 to 1, of the time in which its tasks waited for memory (PSI).
+	// Stalled is the fraction (0 to 1) of time in which its tasks waited for memory (PSI).
 	Stalled float64
-	// Peak is the most that the workload's containers of this name are known to have held.
+	// Peak is the highest known memory usage of the workload's containers of this name.
 	Peak recommender.Amount
 	// Most is the maxAllowed of the policy.
 	Most recommender.Amount
-	// Ceiling is what its limit is not raised above without a kill, in bytes (recommender.MemoryCeiling); 0: none.
+	// Ceiling is the limit in bytes above which only an OOM kill raises it (recommender.MemoryCeiling); 0: no ceiling.
 	Ceiling recommender.Amount
-	// Together: request and limit are one amount, which keeps the pod's class (Guaranteed).
+	// Together: request and limit stay equal, which keeps the pod's class (Guaranteed).
 	Together bool
 	// Restarts: a change of its memory restarts it.
 	Restarts bool
-	// LimitsLeft: the policy leaves limits alone.
+	// LimitsLeft: the policy does not change limits.
 	LimitsLeft bool
-	// RequestHeld: a HorizontalPodAutoscaler scales on its memory, as a part of its request.
+	// RequestHeld: a HorizontalPodAutoscaler scales on its memory utilization, which depends on its request.
 	RequestHeld bool
-	// Raises are those of the last day.
+	// Raises are the raises of the last day.
 	Raises Raises
 }
 
-// Verdict is what a look at a container came to. The zero value: nothing is done, and nothing is near.
+// Verdict is the decision about a container. The zero value: no raise, and the limit is not near.
 type Verdict struct {
-	// To is the memory that the container is raised to; zero: it is not raised.
+	// To is the memory request and limit after the raise; zero: it is not raised.
 	To recommender.Allocation
 	// Why is one sentence with the figures; empty: the container does not climb towards its limit.
 	Why string
-	// Refusal is why a container that climbs towards its limit is not raised; nil: it is, or it does not.
+	// Refusal is why a container that climbs towards its limit is not raised; nil: it is raised, or does not climb.
 	Refusal *resize.Refusal
-	// Near: it is to be looked at again soon.
+	// Near: check it again soon.
 	Near bool
 }
 
-// Raises reports whether the container is to be raised.
+// Raises reports whether to raise the container.
 func (v Verdict) Raises() bool { return v.To.Limit > 0 }
 
 const (
-	// starts is how long a container fills its memory for the first time. That is no climb, wherever it ends: what rests at
-	// 90 % of its limit has not been on its way to a kill.
+	// starts is how long a container fills its memory after its start. That is not a climb, even up to 90 % of the
+	// limit: usage that then stays there was never close to a kill.
 	starts = time.Minute
-	// tooOld is the age from which on a sample says nothing about now.
+	// tooOld is the age from which a sample no longer shows the current usage.
 	tooOld = 2 * time.Minute
-	// least and most bound how far ahead is looked: beyond the next looks, so that none comes too late.
+	// leastAhead and mostAhead bound the prediction: beyond the next checks, so that none of them comes too late.
 	leastAhead, mostAhead = 30 * time.Second, 2 * time.Minute
-	// reacts is how long it takes at most from a sample to a limit that is raised.
+	// reacts is the maximum time from a sample to a raised limit.
 	reacts = 15 * time.Second
-	// shortest is the time over which a speed is measured at least, where samples are closer.
+	// shortest is the minimum time over which speed is measured, if samples are closer together.
 	shortest = 8 * time.Second
-	// lasts is for how long a raise is to be enough: until it is verified and the container was looked at again.
+	// lasts is how long a raise should suffice: until it is verified and the container was checked again.
 	lasts = time.Minute
-	// steadyAhead is how far ahead is looked in a container that is close to its limit and climbs steadily.
+	// steadyAhead is the prediction for a container that is close to its limit and climbs steadily.
 	steadyAhead = 10 * time.Minute
-	// stalling is the fraction of time from which on waiting for memory says that the kernel finds no more to reclaim.
+	// stalling is the fraction of time waiting for memory from which the kernel finds nothing more to reclaim.
 	stalling = 0.1
 )
 
 // Look decides about a container at a time.
 //
-// It raises where all of this holds:
-//   - the newest samples climb, without a fall between them that is more than noise;
-//   - they are beyond what the container held before this climb, so that a plateau, page cache or the saw of a
-//     garbage collector is nothing new, however close to the limit;
-//   - at the present speed the limit would be reached before the looks that follow could do anything about it.
+// It raises the container if all of these hold:
+//   - The newest samples climb, without a fall between them that exceeds noise.
+//   - They exceed the container's usage before this climb. So a plateau, page cache or the sawtooth of a garbage
+//     collector is not a climb, even close to the limit.
+//   - At the current speed the limit would be reached before the next checks could prevent it.
 func Look(c Container, now time.Time) Verdict {
 	g, known := measure(c, now)
 	if !known {
@@ -108,24 +108,24 @@ func Look(c Container, now time.Time) Verdict {
 	return v
 }
 
-// growth is what the samples of a container say.
+// growth is computed from the samples of a container.
 type growth struct {
-	// limit and latest are its memory limit and the newest sample, record what it held before this climb.
+	// limit is its memory limit, latest the newest sample, record the highest usage before this climb.
 	limit, latest, record recommender.Amount
-	// noise is how much a fall or a new record has to be to count as one.
+	// noise is the minimum difference that counts as a fall or as a new record.
 	noise recommender.Amount
-	// rise is how much it climbed, over samples of them; speed is in bytes per second.
+	// rise is the growth over the climb's samples; speed is in bytes per second.
 	rise    recommender.Amount
 	samples int
-	// young: nothing is known of before the climb.
+	// young: no sample is older than the climb.
 	young bool
 	speed float64
-	// age is that of the newest sample, apart the time between the two newest.
+	// age is the age of the newest sample, apart the time between the two newest samples.
 	age, apart time.Duration
 	stalled    float64
 }
 
-// measure the growth of a container; false: too little is known, or too old.
+// measure computes the growth of a container; false: there are too few samples, or they are too old.
 func measure(c Container, now time.Time) (growth, bool) {
 	n := len(c.Samples)
 	if c.Has.Limit == 0 || n < 2 {
@@ -138,7 +138,7 @@ func measure(c Container, now time.Time) (growth, bool) {
 	}
 	g.noise = recommender.Amount(Noise(float64(g.left()), float64(g.limit)))
 	first := max(beginOf(c.Samples, g.noise), c.start())
-	if c.Peak < c.Has.Limit { // what is above the limit was held, or learned, with another one
+	if c.Peak < c.Has.Limit { // usage above the limit was reached, or learned, with another limit
 		g.record = c.Peak
 	}
 	for _, s := range c.Samples[:first] {
@@ -149,11 +149,11 @@ func measure(c Container, now time.Time) (growth, bool) {
 	return g, true
 }
 
-// Noise is how much a fall or a new record has to be to count as one, in the unit of its arguments: 1 % of the limit, and less
-// where little is left, because the last steps of a slow climb are small.
+// Noise returns the minimum difference that counts as a fall or as a new record, in the unit of its arguments: 1 % of
+// the limit, and less close to the limit, because the last samples of a slow climb differ little.
 func Noise(left, limit float64) float64 { return min(max(left/4, limit/400), limit/100) }
 
-// start is the last sample of the container's start; the first one where that is not among them.
+// start returns the last sample of the container's start phase, or the first sample if no sample is from that phase.
 func (c Container) start() (last int) {
 	for i, s := range c.Samples {
 		if s.At.Sub(c.Started) < starts {
@@ -163,8 +163,8 @@ func (c Container) start() (last int) {
 	return last
 }
 
-// beginOf is the first sample of the climb that the newest one belongs to: the longest end of the samples in which
-// none falls by more than noise.
+// beginOf returns the first sample of the current climb: the longest run of samples up to the newest one in which none
+// falls by more than noise.
 func beginOf(samples []Sample, noise recommender.Amount) int {
 	first := len(samples) - 1
 	lowest := samples[first].Bytes
@@ -177,7 +177,8 @@ func beginOf(samples []Sample, noise recommender.Amount) int {
 	return begin
 }
 
-// speedOf a climb in bytes per second: up to the newest sample, over a time that is not too short.
+// speedOf returns the speed of a climb in bytes per second up to the newest sample, measured over at least shortest if
+// the samples reach back that far.
 func speedOf(climb []Sample) float64 {
 	last := climb[len(climb)-1]
 	for i := len(climb) - 2; i >= 0; i-- {
@@ -189,10 +190,10 @@ func speedOf(climb []Sample) float64 {
 	return 0
 }
 
-// left is what is left to the limit.
+// left returns the memory left below the limit.
 func (g growth) left() recommender.Amount { return max(0, g.limit-g.latest) }
 
-// reachedIn is how long it takes from now until the limit is reached; false: it is not.
+// reachedIn returns the time until the limit is reached; false: usage does not climb, or needs more than an hour.
 func (g growth) reachedIn() (time.Duration, bool) {
 	if g.speed <= 0 {
 		return 0, false
@@ -204,24 +205,24 @@ func (g growth) reachedIn() (time.Duration, bool) {
 	return max(0, time.Duration(seconds*float64(time.Second))-g.age), true
 }
 
-// near reports whether the container is worth looking at often: it is on its way to its limit, and where it has not been
-// before. One that rests close to its limit is not.
+// near reports whether to check the container often: it climbs at or above its record, over half of its limit, and
+// would reach the limit within steadyAhead. Steady usage close to the limit is not near.
 func (g growth) near() bool {
 	in, reached := g.reachedIn()
 	return reached && in <= steadyAhead && g.latest*2 >= g.limit && g.latest >= g.record && g.rise >= g.noise
 }
 
-// imminent reports whether the limit would be reached before the next looks could do anything about it.
+// imminent reports whether the limit would be reached before the next checks could prevent it.
 func (g growth) imminent() bool {
 	in, reached := g.reachedIn()
 	switch {
 	case !reached, g.latest*2 < g.limit, g.rise < 2*g.noise:
 		return false
 	case g.stalled >= stalling && g.latest*10 >= g.limit*9:
-		return in <= mostAhead // the kernel has nothing left to reclaim, whatever was held before
+		return in <= mostAhead // the kernel has nothing left to reclaim, so the record does not matter
 	case g.latest < g.record+g.noise:
 		return false
-	case g.samples < 3: // two samples are a climb only where it is a great one, not a start, and the next look would be too late
+	case g.samples < 3: // two samples count only for a large climb that is not a start, if the next check would be too late
 		return !g.young && g.rise*10 >= g.limit && in <= g.apart+reacts
 	case g.samples >= 4 && g.latest*20 >= g.limit*19:
 		return in <= steadyAhead
@@ -229,7 +230,7 @@ func (g growth) imminent() bool {
 	return in <= min(max(2*g.apart+reacts, leastAhead), mostAhead)
 }
 
-// sentence says what the samples say, with the figures.
+// sentence describes the climb, with the figures.
 func (g growth) sentence() string {
 	in, _ := g.reachedIn()
 	when := fmt.Sprintf("in %d s", int(in.Seconds()))
@@ -246,8 +247,8 @@ func (g growth) sentence() string {
 
 func inMi(a recommender.Amount) string { return fmt.Sprintf("%dMi", a>>20) }
 
-// size is what the container is raised to: at least what an answer to an OOM kill would give it, more where its speed
-// asks for that, and at most twice what it has.
+// size returns the memory after a raise: the limit after an OOM kill, more if the speed requires it, and at most twice
+// the current limit. maxAllowed and Ceiling may lower it.
 func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize.Refusal) {
 	refused := func(reason, why string, args ...any) (recommender.Allocation, *resize.Refusal) {
 		climbs := "it climbs towards its memory limit of " + recommender.Readable(recommender.Memory, g.limit) + ", and "
@@ -279,21 +280,22 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 	return recommender.Allocation{Request: c.request(g, limit), Limit: limit}, nil
 }
 
-// request is what the container requests with a limit. In a Guaranteed pod it goes with the limit whoever scales on it, as
-// after an OOM kill: the pod's class never changes, and without the raise the kill comes.
+// request returns the request for a limit. In a Guaranteed pod it always equals the limit, even if an HPA scales on it,
+// as after an OOM kill: the pod's class never changes, and without the raise the pod would be killed.
 func (c Container) request(g growth, limit recommender.Amount) recommender.Amount {
 	switch uses := rounded(g.latest); {
 	case c.Together:
 		return limit
-	case c.RequestHeld: // another one would change the number of replicas
+	case c.RequestHeld: // another request would change the number of replicas
 		return c.Has.Request
-	case uses < limit: // what it uses is asked for too: the node keeps it, and evicts other pods first
+	case uses < limit: // the request covers the usage, so that the kubelet evicts other pods first
 		return max(c.Has.Request, uses)
 	}
 	return c.Has.Request
 }
 
-// refuse is the refusal to raise one container: a person can lift it. Its words have no figure that changes with each look.
+// refuse returns the refusal to raise one container; a user can lift it. Its text has no figure that changes with each
+// check.
 func refuse(container, reason, format string, args ...any) *resize.Refusal {
 	r := resize.Refuse(reason, format, args...)
 	r.Message = "container " + container + ": " + r.Message
@@ -301,14 +303,14 @@ func refuse(container, reason, format string, args ...any) *resize.Refusal {
 	return r
 }
 
-// rounded up to a whole mebibyte.
+// rounded rounds up to a whole mebibyte.
 func rounded(a recommender.Amount) recommender.Amount { return (a + 1<<20 - 1) >> 20 << 20 }
 
-// calmFor is how long a container has to need much less than its old limit before a raise is taken back.
+// calmFor is how long a container has to need much less than its old limit before a raise is reverted.
 const calmFor = 2 * time.Minute
 
-// GivesBack reports whether a raise is taken back: for a while the container has needed well under the limit that it
-// had before, as far as the samples tell, and it does not climb.
+// GivesBack reports whether a raise is reverted: for calmFor all samples were at most 80 % of the old limit (before, in
+// bytes), and usage does not climb.
 func GivesBack(samples []Sample, before recommender.Amount, now time.Time) bool {
 	n := len(samples)
 	if n < 2 || before == 0 || now.Sub(samples[n-1].At) > tooOld {
@@ -322,5 +324,5 @@ func GivesBack(samples []Sample, before recommender.Amount, now time.Time) bool 
 			return samples[n-1].Bytes <= samples[i].Bytes+before/20
 		}
 	}
-	return false // too little is known
+	return false // too few samples
 }

@@ -24,8 +24,8 @@ const mi = recommender.Amount(1) << 20
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// life is a played container: what it needs at a time since its start, looked at at intervals, and the loop around it: a
-// raise is there after acts, and no other one begins before the last is verified.
+// life is a simulated container: its memory need since its start, sampled at intervals, and the loop around it. A raise
+// takes effect after acts, and no other raise begins before the last one is verified.
 type life struct {
 	needs    func(time.Duration) recommender.Amount
 	limit    recommender.Amount
@@ -35,7 +35,7 @@ type life struct {
 	together bool
 }
 
-// ended is what became of a life.
+// ended is the result of a life.
 type ended struct {
 	raises  int
 	killed  bool
@@ -44,7 +44,7 @@ type ended struct {
 	limit   recommender.Amount
 }
 
-// acts and verified are how long a raise takes, and after what time the next one may begin.
+// acts is how long a raise takes, verified the time after which the next one may begin.
 const acts, verified = 3 * time.Second, 35 * time.Second
 
 func (l life) play(t *testing.T) (end ended) {
@@ -94,7 +94,7 @@ func (l life) play(t *testing.T) (end ended) {
 	return end
 }
 
-// ramp rests at a base for two minutes, climbs at a speed to the top, and rests there.
+// ramp stays at a base for two minutes, climbs at a speed to the top, and stays there.
 func ramp(base, top recommender.Amount, perSecond float64) func(time.Duration) recommender.Amount {
 	return func(at time.Duration) recommender.Amount {
 		climbs := max(0, at-2*time.Minute).Seconds()
@@ -102,7 +102,8 @@ func ramp(base, top recommender.Amount, perSecond float64) func(time.Duration) r
 	}
 }
 
-// TestRamps is the table of kills avoided: a container of 512Mi that needs 620Mi in the end, and one of 4Gi that needs 5Gi.
+// TestRamps is the table of avoided kills: a container of 512Mi that finally needs 620Mi, and one of 4Gi that needs
+// 5Gi.
 func TestRamps(t *testing.T) {
 	speeds := []float64{0.1, 0.3, 1, 3, 10, 30, 100}
 	intervals := []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second}
@@ -143,7 +144,7 @@ func TestRamps(t *testing.T) {
 	}
 }
 
-// quiet are usages that never need more than their limit of 512Mi, for which nothing is to be raised.
+// quiet has usages that never need more than their limit of 512Mi, so no raise is due.
 func quiet() map[string]func(time.Duration) recommender.Amount {
 	noisy := func(level, noise float64) func(time.Duration) recommender.Amount {
 		return func(at time.Duration) recommender.Amount {
@@ -188,8 +189,8 @@ func TestNothingIsRaisedThatIsQuiet(t *testing.T) {
 	}
 }
 
-// A saw that the container is not known for yet raises it once at most, where its first tooth is steep; what the
-// recommender knows of its peak spares even that.
+// A sawtooth in a container without a record raises it at most once, if its first tooth is steep. With the
+// recommender's peak it is never raised.
 func TestTheFirstToothOfASaw(t *testing.T) {
 	saw := func(at time.Duration) recommender.Amount {
 		return 150*mi + recommender.Amount(float64(at%(2*time.Minute))/float64(2*time.Minute)*330*float64(mi))
@@ -212,7 +213,7 @@ func TestALeakIsRefusedAfterThreeRaises(t *testing.T) {
 	assert.GreaterOrEqual(t, end.limit, 512*mi*13/10*13/10*13/10)
 }
 
-// at are samples every five seconds that end at noon.
+// at returns samples every five seconds that end at noon.
 func at(amounts ...recommender.Amount) (samples []climb.Sample) {
 	for i, a := range amounts {
 		samples = append(samples, climb.Sample{At: noon.Add(time.Duration(i+1-len(amounts)) * 5 * time.Second), Bytes: a * mi})
@@ -326,7 +327,7 @@ func TestASpikeIsGivenBack(t *testing.T) {
 	assert.False(t, climb.GivesBack(flat(200, 40), 450*mi, noon.Add(5*time.Minute)), "the samples are old")
 }
 
-// TestProperties: whatever the samples are, a raise is bounded and never another class.
+// TestProperties: for all samples, a raise is bounded and keeps the pod's class.
 func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	raised := 0
@@ -385,7 +386,7 @@ func TestRaisesAreCountedByPodAndContainer(t *testing.T) {
 	assert.EqualValues(t, 1, tries[0].Times, "what is over is counted anew")
 }
 
-// A day begins with the first raise, and another size that was chosen since is what it is given back.
+// The day begins with the first raise. If another size was chosen since, a revert restores that size.
 func TestRaisesOfADay(t *testing.T) {
 	pod := &corev1.Pod{}
 	pod.Name, pod.UID = "web-1", "1"
@@ -414,7 +415,7 @@ func TestRaisesOfADay(t *testing.T) {
 	assert.Zero(t, again.Before, "what was given back within the day stays the next time")
 }
 
-// However many pods of a workload climb, the rows are bounded, and each counts for its own pod alone.
+// Even if many pods of a workload climb, the rows are bounded, and each row counts only for its own pod.
 func TestRowsOfManyPodsAreBounded(t *testing.T) {
 	var tries []v1alpha1.Try
 	var pods []*corev1.Pod
@@ -431,7 +432,7 @@ func TestRowsOfManyPodsAreBounded(t *testing.T) {
 	}
 	for i, pod := range pods {
 		want := 0
-		if i > 100-v1alpha1.MaxTries { // one row adds the others up
+		if i > 100-v1alpha1.MaxTries { // one row sums up the others
 			want = 2
 		}
 		assert.Equal(t, want, climb.Of(tries, pod, "app", noon.Add(time.Hour)).Times, i)
@@ -445,7 +446,7 @@ func TestRowsOfManyPodsAreBounded(t *testing.T) {
 	assert.Len(t, left, 4, "those of the pods that are there, of those that were added up, and what is no raise")
 }
 
-// A workload of more pods than the status has rows for is raised three times a day as well: on average, where all climb.
+// A workload with more pods than rows in the status is also raised three times a day per pod: on average, if all climb.
 func TestManyPodsAreRaisedThriceEach(t *testing.T) {
 	const pods = 100
 	var tries []v1alpha1.Try
@@ -484,7 +485,7 @@ func TestManyPodsAreRaisedThriceEach(t *testing.T) {
 	assert.Zero(t, climb.OfAll(tries, next[0], "app", now, func() []*corev1.Pod { return next }), "all of those are gone")
 }
 
-// climbTo are samples that climb to just below a limit.
+// climbTo returns samples that climb to just below a limit.
 func climbTo(limit recommender.Amount, now time.Time) (out []climb.Sample) {
 	for i := range recommender.Amount(12) {
 		out = append(out, climb.Sample{At: now.Add(time.Duration(i-11) * 5 * time.Second), Bytes: limit * (80 + i) / 92})
@@ -492,8 +493,8 @@ func climbTo(limit recommender.Amount, now time.Time) (out []climb.Sample) {
 	return out
 }
 
-// Page cache fills any limit at a speed, and the kernel gives it back there: it is never killed. In three days its limit is
-// raised to the ceiling and no further.
+// Page cache fills any limit at some speed, and the kernel then reclaims it: such a container is never killed. In three
+// days its limit is raised to the ceiling and no further.
 func TestPageCacheIsRaisedToItsCeiling(t *testing.T) {
 	for _, speed := range []float64{0.05, 0.2, 1, 5} { // MiB/s
 		pod := &corev1.Pod{}

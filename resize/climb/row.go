@@ -15,21 +15,21 @@ import (
 	"attune.io/attune/resize"
 )
 
-// mostRaises is how many times a container of one pod is raised within a day: after each of them it held more than
-// ever before. What asks for still more leaks, or needs a size that a person has to choose.
+// mostRaises is how many times a container of one pod is raised within a day: after each raise its usage reached a new
+// record. A container that needs still more leaks, or needs a size that a user has to choose.
 const mostRaises, countsFor = 3, 24 * time.Hour
 
-// Raises are those of one container within a day. The zero value: there is none.
+// Raises are the raises of one container within a day. The zero value: no raise.
 type Raises struct {
-	// Times that it was raised since Since, to at most Reached bytes.
+	// Times is the number of raises since Since, to at most Reached bytes.
 	Times   int
 	Since   time.Time
 	Reached recommender.Amount
-	// Until is when they are forgotten.
+	// Until is when they are no longer counted.
 	Until time.Time
-	// All: they are those of many pods together.
+	// All: they are the raises of many pods together.
 	All bool
-	// Before is the memory that it had before the first of them; zero where that was given back, or is not known.
+	// Before is its memory before the first raise; zero if that was restored, or is not known.
 	Before recommender.Allocation
 }
 
@@ -46,8 +46,9 @@ func Of(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) 
 	}
 }
 
-// OfAll returns the raises that count for a container of one of a workload's live pods: its own; and where the status has no
-// room for a row of each (package resize adds the oldest up), those of all pods, once they were three for each live pod.
+// OfAll returns the raises that count for a container of a workload's live pod: its own. If the status has no room for
+// a row per pod, package resize adds up the oldest rows. This sum counts instead once it reaches three raises per live
+// pod.
 func OfAll(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time, live func() []*corev1.Pod) Raises {
 	own := Of(tries, pod, container, now)
 	i := slices.IndexFunc(tries, func(t v1alpha1.Try) bool {
@@ -65,15 +66,15 @@ func OfAll(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Tim
 	return Raises{Times: int(t.Times), Since: t.Since.Time, Until: t.Until.Time, Reached: reached, All: true}
 }
 
-// rowOf is the index of the row of a container of a pod; -1: there is none that has not ended. A row that names no pod
-// adds up those of several: OfAll.
+// rowOf returns the index of the active row of a pod's container; -1: there is no such row. A row without a pod is the
+// sum over several pods (OfAll).
 func rowOf(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) int {
 	return slices.IndexFunc(tries, func(t v1alpha1.Try) bool {
 		return t.What == v1alpha1.TryClimb && now.Before(t.Until.Time) && t.Container == container && t.Pod == pod.Name && t.PodUID == pod.UID
 	})
 }
 
-// Noted returns the tries with one more raise of each container of a plan. The argument is not changed.
+// Noted returns the tries with one more raise for each container of a plan. The argument is not changed.
 func Noted(tries []v1alpha1.Try, pod *corev1.Pod, plan resize.Plan, now time.Time) []v1alpha1.Try {
 	tries = resize.Remembered(tries, now)
 	for _, m := range plan.Moves {
@@ -83,7 +84,7 @@ func Noted(tries []v1alpha1.Try, pod *corev1.Pod, plan resize.Plan, now time.Tim
 		i := rowOf(tries, pod, m.Container, now)
 		if i >= 0 && !Of(tries, pod, m.Container, now).outgrown(from.Limit) {
 			t := &tries[i]
-			// Where its limit is not the one that it was raised to, another size was chosen since: that is what it is given back.
+			// Another limit than the last raise means that a new size was chosen since: a revert restores that size.
 			if t.Before != nil && t.Amount != nil && podview.AmountOf(recommender.Memory, *t.Amount) != from.Limit {
 				t.Before = &before
 			}
@@ -102,8 +103,8 @@ func Noted(tries []v1alpha1.Try, pod *corev1.Pod, plan resize.Plan, now time.Tim
 	return tries
 }
 
-// OfLive returns the tries without the raises of pods that are gone, so that those of the pods that are there find room. What was
-// added up of several pods stays as long as one of those with a row is there. The argument is not changed.
+// OfLive returns the tries without the raises of deleted pods, so that rows of live pods have room. A row summed over
+// several pods stays while any live pod has its own row. The argument is not changed.
 func OfLive(tries []v1alpha1.Try, live []*corev1.Pod) []v1alpha1.Try {
 	there := map[types.UID]bool{}
 	for _, pod := range live {
@@ -113,10 +114,10 @@ func OfLive(tries []v1alpha1.Try, live []*corev1.Pod) []v1alpha1.Try {
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryClimb && !there[t.PodUID] })
 }
 
-// outgrown reports whether a limit is higher than what the raises reached: it was set since, and they count no more.
+// outgrown reports whether a limit exceeds the limit after the raises: it was set since, and they no longer count.
 func (r Raises) outgrown(limit recommender.Amount) bool { return r.Reached > 0 && limit > r.Reached }
 
-// Raised reports whether a record is that of a raise, whatever its reason has become since.
+// Raised reports whether a record belongs to a raise, even if the record's reason has changed since.
 func Raised(tries []v1alpha1.Try, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) bool {
 	return slices.ContainsFunc(record.Desired, func(c v1alpha1.ContainerResources) bool {
 		reached := Of(tries, pod, c.Name, now).Reached
@@ -124,7 +125,7 @@ func Raised(tries []v1alpha1.Try, pod *corev1.Pod, record v1alpha1.ResizeRecord,
 	})
 }
 
-// refusal is why a container with a limit is not raised once more; nil: it may be.
+// refusal returns why a container with this limit is not raised again; nil: it may be raised.
 func (r Raises) refusal(container string, limit recommender.Amount, now time.Time) *resize.Refusal {
 	if r.Times < mostRaises || !now.Before(r.Until) || r.outgrown(limit) {
 		return nil
@@ -140,8 +141,8 @@ func (r Raises) refusal(container string, limit recommender.Amount, now time.Tim
 	return refused
 }
 
-// GivenBack returns the tries after the containers of a pod are given back what they had. Growth that comes again within the
-// day is no spike then: what it needs stays. The argument is not changed.
+// GivenBack returns the tries after the old size of a pod's containers was restored. If memory grows again within the
+// day, the growth is not a spike, and that raise stays. The argument is not changed.
 func GivenBack(tries []v1alpha1.Try, pod *corev1.Pod, now time.Time) []v1alpha1.Try {
 	tries = resize.Remembered(tries, now)
 	for i := range tries {

@@ -14,16 +14,15 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// BirthRecord describes after the fact what admission did to a pod, as if it had been a resize at the pod's
-// creation, from the originals (the sizes before attune, by container name) to the sizes that the pod has. It
-// returns false where no container has less than its original, or the pod was resized since and has records of its
-// own.
+// BirthRecord describes the change by admission as a resize at the pod's creation: from the original resources, by
+// container name, to the pod's current sizes. It returns false if no container has less than its original resources, or
+// if the pod was resized since and so has its own records.
 func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alpha1.ResizeRecord, bool) {
 	record := v1alpha1.ResizeRecord{
 		PodUID: pod.UID, PodName: pod.Name, Node: pod.Spec.NodeName, Phase: v1alpha1.RecordApplied,
 		WrittenAt: pod.CreationTimestamp, TemplateHash: podview.TemplateHash(pod),
 	}
-	// The API server raises a pod's generation with every change of its spec, so with its first resize.
+	// The API server raises a pod's generation with every change of its spec, so also with its first resize.
 	if pod.Generation > 1 {
 		return record, false
 	}
@@ -40,9 +39,9 @@ func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alph
 	return record, len(record.Desired) > 0
 }
 
-// JudgeBirth returns the harm that a pod's size at birth did: an OOM kill of a container with less memory than its
-// original, at any time, or a crash loop within the time for which a resize is watched. A crash loop that
-// something else explains as well, such as a rollout, is inconclusive.
+// JudgeBirth returns the regression that a pod's admission resources caused. An OOM kill of a container with less
+// memory than its original counts at any time, a crash loop only within the observation period plus startsWithin. A
+// crash loop with another possible cause, such as a rollout, is inconclusive.
 func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
 	v := Shown(pod, birth)
 	lowered := func(m resize.Move) bool { return m.Container == v.Container && m.LowersOf(recommender.Memory) }
@@ -55,16 +54,16 @@ func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rul
 	return excused(v, birth, signals)
 }
 
-// ReasonBirthCrash is the reason for giving a pod back what admission took: it crashes since its birth with less
-// than its template says.
+// ReasonBirthCrash is the reason to restore the template's resources of a pod that has crashed since it was created
+// with less.
 const ReasonBirthCrash = "BirthCrash"
 
-// ReasonBirthPending is the same for a pod that fits no node with what admission gave it.
+// ReasonBirthPending is the reason for a pod that fits on no node with its admission resources.
 const ReasonBirthPending = "BirthPending"
 
-// BirthPlan plans to give the containers of a birth record what admission took of them; it lowers nothing. It
-// waits until the containers run. A waiting container would be started with a limit above that of the pod's
-// cgroup, which kubelets do not change at that moment; with cgroup v1 it would not start at all.
+// BirthPlan plans to restore the original resources of a birth record's containers; it lowers nothing. It waits until
+// the containers run. A waiting container would start with a limit above the limit of the pod's cgroup, which kubelets
+// do not change at that moment; with cgroup v1 it would not start at all.
 func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
 	live, statuses := podview.ByName(podview.Read(pod)), podview.Statuses(pod)
 	var wishes []podview.Container
@@ -82,7 +81,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 	return resize.PlanBack(pod, wishes, caps, now, resize.WaveBirth, ReasonBirthCrash)
 }
 
-// atLeast raises an allocation to the original. A limit is neither added nor removed.
+// atLeast raises an allocation to the original one. It neither adds nor removes a limit.
 func atLeast(has, original recommender.Allocation) recommender.Allocation {
 	has.Request = max(has.Request, original.Request)
 	if has.Limit > 0 {
@@ -91,10 +90,10 @@ func atLeast(has, original recommender.Allocation) recommender.Allocation {
 	return has
 }
 
-// WithholdLowering notes the containers of a pod that was created below its template's size, after a crash loop
-// with an unclear cause: a running process survived the size, a starting one did not. It returns false where
-// nothing is new, or the pod carries no name of its template generation. born is the birth of the youngest pod of
-// a template generation.
+// WithholdLowering adds the containers of a pod that was created below its template's size to crashes, after a crash
+// loop with an unclear cause: the size is enough for a running process, but not for a start. It returns false if every
+// entry is known, or the pod has no template generation. born returns the creation time of the youngest pod of a
+// generation.
 func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1alpha1.ResizeRecord, born func(hash string) time.Time, now time.Time) (noted []v1alpha1.BirthCrash, fresh bool) {
 	if !podview.GenerationNamed(pod) {
 		return crashes, false
@@ -111,9 +110,9 @@ func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1al
 	return noted, fresh
 }
 
-// amongYoungest adds a value, in place of the one whose births are the oldest if there are already most values. It
-// returns false where the new value is no younger than all of these. So values that are all seen in each pass
-// never displace each other in turns, which would write the status for ever.
+// amongYoungest adds a value. If there are already most values, it replaces the one whose pods are the oldest. It
+// returns false if the new value is younger than none of them. So values that every reconcile sees never replace each
+// other in turns, which would write the status for ever.
 func amongYoungest[T any](known []T, one T, born func(T) time.Time, most int) ([]T, bool) {
 	known = slices.Clone(known)
 	if len(known) < most {
@@ -142,9 +141,8 @@ func LoweringWithheld(crashes []v1alpha1.BirthCrash, container, templateHash str
 // startsWithin is the time that a pod may take to start and to fail twice.
 const startsWithin = 5 * time.Minute
 
-// HarmsNewborn reports whether a seed gives new pods no more than the size with which a resize harmed its pod, of
-// a resource that the resize had lowered. Seeds that only raise give nothing that the template does not give as
-// well, and are never harmful.
+// HarmsNewborn reports whether a seed gives new pods no more than the size that caused a regression, of a resource that
+// the resize had lowered. Seeds that only raise resources are never harmful.
 func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 	if seed == nil || seed.RaiseOnly {
 		return false
@@ -161,9 +159,9 @@ func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 	return false
 }
 
-// MarkBad adds a seed's revision to those that harmed a pod, and drops the revision whose pods are the oldest
-// where there are too many. It returns false where the revision was known, or is older than all of the others.
-// born is the birth of the youngest pod with a revision.
+// MarkBad adds a seed's revision to the revisions that caused a regression. If there are too many, it drops the
+// revision whose pods are the oldest. It returns false if the revision was known, or is younger than none of them. born
+// returns the creation time of the youngest pod with a revision.
 func MarkBad(bad []string, revision string, born func(revision string) time.Time) ([]string, bool) {
 	if slices.Contains(bad, revision) {
 		return bad, false

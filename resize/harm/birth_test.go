@@ -18,14 +18,14 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// newborn is a pod that was created ten minutes before noon.
+// newborn returns a pod that was created ten minutes before noon.
 func newborn(s recommender.Size) *corev1.Pod {
 	pod := running(s)
 	pod.CreationTimestamp = metav1.NewTime(noon.Add(-10 * time.Minute))
 	return pod
 }
 
-// endedEarly ends the pod's container once, for a reason, five minutes before noon.
+// endedEarly terminates the pod's container once, for a reason, five minutes before noon.
 func endedEarly(pod *corev1.Pod, reason string, restarts int32) *corev1.Pod {
 	s := &pod.Status.ContainerStatuses[0]
 	s.RestartCount = restarts
@@ -64,8 +64,8 @@ func TestWhatAPodWasBornWithIsJudged(t *testing.T) {
 	}
 }
 
-// A crash loop that a rollout explains as well is no proof, and no reason to go on: what crashed with its template's
-// size, or came too late to be the start's, is neither.
+// A crash loop with a rollout as a second possible cause is inconclusive. A crash with the template's size, or one long
+// after the start, counts for nothing.
 func TestACrashLoopInARolloutIsInconclusive(t *testing.T) {
 	original := map[string]recommender.Size{"app": size(500, 1000, 512, 1024)}
 	rollout := Signals{Rollout: true}
@@ -137,7 +137,7 @@ func TestASeedHarmsNewbornsThatGiveNoMoreThanWhatHarmed(t *testing.T) {
 	other.Containers[0].Name = "other"
 	assert.False(t, HarmsNewborn(other, harmful))
 	raising := seed(0, 200)
-	raising.RaiseOnly = true // as the former version stored it
+	raising.RaiseOnly = true // as an earlier version stored it
 	assert.False(t, HarmsNewborn(raising, harmful), "it never lowers a template")
 	raising = seed(0, 200)
 	raising.Containers[0].RaiseOnly = true
@@ -158,7 +158,7 @@ func TestBadSeedsAreBounded(t *testing.T) {
 	assert.Equal(t, bad, same)
 }
 
-// numbered are born one after the other, never at no time that is known.
+// numbered returns creation times in the order of the numbers; never returns no known time.
 func numbered(name string) time.Time {
 	n, err := strconv.Atoi(name)
 	if err != nil {
@@ -169,7 +169,8 @@ func numbered(name string) time.Time {
 
 func never(string) time.Time { return time.Time{} }
 
-// More seeds than are remembered harmed pods that are all there: the youngest stay, in whatever order they are looked at.
+// More seeds than are remembered had regressions, and all their pods exist: the youngest stay, in every order of
+// reconciles.
 func TestWhatIsSeenInEachPassComesToRest(t *testing.T) {
 	var bad []string
 	for pass := range 5 {
@@ -200,7 +201,8 @@ func TestWhatIsSeenInEachPassComesToRest(t *testing.T) {
 	assert.Equal(t, crashes, again)
 }
 
-// A pod that crashes since its birth gets what admission took, and loses nothing that admission gave.
+// A pod that has crashed since it was created gets back the resources that admission lowered, and keeps the raised
+// ones.
 func TestABirthIsPutBack(t *testing.T) {
 	pod := endedEarly(newborn(size(200, 400, 600, 1024)), "Error", 2)
 	birth, lowered := BirthRecord(pod, map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})

@@ -39,12 +39,12 @@ var (
 	desired      = resizetest.Desired
 )
 
-// now: the pod's first container has ended and does not run.
+// now sets a terminated state on the pod's first container, which does not run.
 func now(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: t} }
 }
 
-// restarts is how often the pod's first container was restarted.
+// restarts sets the restart count of the pod's first container.
 func restarts(n int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = n }
 }

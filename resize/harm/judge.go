@@ -1,14 +1,14 @@
-// Package harm judges what a resize did to a pod, and keeps what that teaches. It is pure, as package resize is;
-// it imports resize, which never imports it.
+// Package harm judges whether a resize caused a regression, and stores the minimums learned from it. It is pure, as
+// package resize is; it imports resize, which never imports it.
 //
-// The way of a judgement:
-//  1. Signals (signals.go) are measured while a resize is watched, and the pod's status is read.
-//  2. Shown and Judge (judge.go) turn them into a verdict: harm, no harm, or inconclusive. restarts.go and
+// A judgement goes through these steps:
+//  1. Signals (signals.go) are measured during the observation period, and the pod's status is read.
+//  2. Shown and Judge (judge.go) turn them into a verdict: regression, no regression, or inconclusive. restarts.go and
 //     kept.go find other explanations.
-//  3. After harm, LearnHarm (learn.go) adds floors to stay above, and Unkeep (kept.go) drops sizes that are no
-//     longer trusted.
-//  4. Without harm, Keep (kept.go) notes the size as survived.
-//  5. birth.go applies the same to the sizes that admission gave new pods.
+//  3. After a regression, LearnHarm (learn.go) adds floors, and Unkeep (kept.go) drops verified sizes that are no longer
+//     trusted.
+//  4. Without a regression, Keep (kept.go) stores the size as verified.
+//  5. birth.go applies the same to the admission resources of new pods.
 //
 // The package never reverts anything: lifecycle.Next decides that from the verdict. Start reading with Judge.
 package harm
@@ -29,26 +29,25 @@ import (
 )
 
 const (
-	// harmfulRestarts is the number of restarts since the resize that counts as a crash loop; one alone happens
-	// without a cause.
+	// harmfulRestarts is the number of restarts since the resize that counts as a crash loop; a single restart also
+	// happens without a resize.
 	harmfulRestarts = 2
-	// harmfulThrottling is the fraction (of 1) of its periods in which a container's CPU was throttled, or of the
-	// time in which it waited for a CPU, above which that is harm.
+	// harmfulThrottling is the fraction (0 to 1) above which CPU throttling is a regression: of a container's throttled
+	// periods, or of the time in which it waited for a CPU.
 	harmfulThrottling = 0.5
-	// busyNode is the used fraction of a node's CPU from which on its containers get little beyond their requests.
+	// busyNode is the used fraction of a node's CPU from which its containers get little beyond their requests.
 	busyNode = 0.9
 )
 
-// Assess returns what a pod (nil: gone) shows of a record's resize, together with the verdict on the harm that the
-// resize did.
+// Assess returns the state of a record's resize in its pod (nil: deleted), together with the verdict on its regression.
 func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time, rules resize.Rules, signals Signals) lifecycle.State {
 	state := lifecycle.Assess(pod, record, caps, now).Suffered(record, Shown(pod, record))
 	return state.With(Judge(pod, record, now, rules, signals))
 }
 
-// Judge returns the verdict on a resize. OOM kills and restarts are harm at once. Throttling, readiness and
-// guardrails are judged only when the watch has ended: they can be bad for a moment while a process adjusts.
-// Without harm the verdict names what could not be judged.
+// Judge returns the verdict on a resize. OOM kills and restarts are a regression at once. Throttling, readiness and
+// guardrails are judged only at the end of the observation period: they can be bad for a moment while a process
+// adjusts. Without a regression the verdict lists the signals that could not be judged.
 func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
 	if pod == nil || pod.UID != record.PodUID {
 		return resize.Verdict{}
@@ -66,8 +65,8 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 		return resize.Verdict{}
 	}
 	var notJudged []string
-	// The order is that of the reports: the first judge that finds harm, or cannot decide, gives the verdict, and
-	// what earlier ones could not measure is still named in it.
+	// The order is the order of the reports: the first judge with a regression, or without a decision, gives the
+	// verdict. The verdict still lists the signals that earlier judges could not measure.
 	for _, judge := range []func(*corev1.Pod, []resize.Change, Signals) resize.Verdict{throttled, unready, guardrails, leftOpen} {
 		v := excused(judge(pod, changes, signals), record, signals)
 		notJudged = append(notJudged, v.NotJudged...)
@@ -82,10 +81,10 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 	return resize.Verdict{NotJudged: notJudged, Message: unjudged(notJudged)}
 }
 
-// Shown is the harm that the pod (nil: gone) shows by itself, for which it is put back before its watch has ended.
-// An OOM kill is harm of a resize that changed the container's memory, and of no other; the restarts after such
-// kills are not harm either. A birth plan and a restore give a pod its original resources: the pod crashed before and
-// may go on to, so nothing is blamed on them.
+// Shown returns the regression in the pod's own status (nil: deleted pod), which is reverted before the observation
+// period ends. An OOM kill is a regression only of a resize that changed the container's memory; the restarts after
+// other kills are not a regression either. A birth plan and a restore set original resources: the pod crashed before
+// them, so they are never the cause.
 func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
 	if pod == nil || pod.UID != record.PodUID || record.Wave == resize.WaveBirth || record.Wave == resize.WaveRestore {
 		return resize.Verdict{}
@@ -109,8 +108,8 @@ func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
 	return resize.Verdict{}
 }
 
-// otherKill reports an OOM kill of a container whose memory the resize left alone. It proves nothing about the
-// resize. Its answer is more memory, which an open record holds up.
+// otherKill reports an OOM kill of a container whose memory the resize did not change. It proves nothing about the
+// resize. Its answer is more memory, which an open record blocks.
 func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change) resize.Verdict {
 	statuses := podview.Statuses(pod)
 	for _, c := range changes {
@@ -121,13 +120,13 @@ func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.C
 	return resize.Verdict{}
 }
 
-// killMessage is the sentence about an OOM kill after a resize.
+// killMessage returns the sentence about an OOM kill after a resize.
 func killMessage(c resize.Change, t *corev1.ContainerStateTerminated, record v1alpha1.ResizeRecord) string {
 	return fmt.Sprintf("container %s was OOM-killed at %s, after the resize of %s", c.Container,
 		t.FinishedAt.UTC().Format(time.RFC3339), record.WrittenAt.UTC().Format(time.RFC3339))
 }
 
-// movesMemory reports whether the resize changed a container's memory, or its second patch is going to.
+// movesMemory reports whether the resize, or its pending second patch, changes a container's memory.
 func movesMemory(record v1alpha1.ResizeRecord, c resize.Change) bool {
 	memory := c.Prior[recommender.Memory]
 	return c.Desired[recommender.Memory] != memory || slices.ContainsFunc(record.Then, func(then v1alpha1.ContainerResources) bool {
@@ -135,8 +134,8 @@ func movesMemory(record v1alpha1.ResizeRecord, c resize.Change) bool {
 	})
 }
 
-// childKilled reports an OOM kill of a process that was not the container's main one: the container lives on and
-// its status shows nothing.
+// childKilled reports an OOM kill of a process that was not the container's main process: the container keeps running
+// and its status shows nothing.
 func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change, signals Signals) resize.Verdict {
 	live := podview.ByName(podview.Read(pod))
 	for _, c := range changes {
@@ -150,8 +149,8 @@ func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize
 	return resize.Verdict{}
 }
 
-// excused turns harm into an inconclusive verdict where something else explains restarts or a pod that is not
-// ready as well: a node that is or was down, other pods that became unready without a resize, or a rollout.
+// excused makes a verdict inconclusive if restarts or a pod that is not ready have another possible cause: a node that
+// is or was down, other pods that became not ready without a resize, or a rollout.
 func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) resize.Verdict {
 	if v.Harm != resize.HarmRestart && v.Harm != resize.HarmNotReady {
 		return v
@@ -169,8 +168,8 @@ func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) re
 	return v
 }
 
-// throttled judges containers whose CPU was lowered: with a limit by the throttled fraction of periods, without
-// one by what they lack on a busy node.
+// throttled judges containers whose CPU was lowered: with a limit by the throttled fraction of periods, without a limit
+// by the missing CPU on a busy node.
 func throttled(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Verdict {
 	var notJudged []string
 	for _, c := range changes {
@@ -195,8 +194,7 @@ func throttled(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.V
 	return resize.Verdict{NotJudged: notJudged}
 }
 
-// throttledAtLimit returns a message where the throttled fraction is harmful; known is false where it was not
-// measured.
+// throttledAtLimit returns a message if the throttled fraction is a regression; known is false if it was not measured.
 func throttledAtLimit(c resize.Change, signals Signals) (message string, known bool) {
 	ratio, known := signals.Throttle[c.Container]
 	if ratio > harmfulThrottling {
@@ -206,8 +204,8 @@ func throttledAtLimit(c resize.Change, signals Signals) (message string, known b
 	return message, known
 }
 
-// starved judges a container without a CPU limit. It lacks CPU only if it uses more than its request on a node
-// with little left beyond requests, so one of the two measurements is enough to clear it.
+// starved judges a container without a CPU limit. It lacks CPU only if it uses more than its request on a node with
+// little CPU beyond requests. So one of the two measurements is enough to exclude that.
 func starved(c resize.Change, signals Signals) (message string, known bool) {
 	pressure, known := signals.CPUPressure[c.Container]
 	if pressure > harmfulThrottling {
@@ -241,8 +239,8 @@ func unready(pod *corev1.Pod, changes []resize.Change, _ Signals) resize.Verdict
 	return resize.Verdict{Harm: resize.HarmNotReady, Message: "the pod was ready before the resize and is not at the end of its watch"}
 }
 
-// guardrails judges the policy's SLO queries: a broken one is harm, one without an answer makes the verdict
-// inconclusive.
+// guardrails judges the policy's SLO queries: a violated SLO is a regression; a query without an answer makes the
+// verdict inconclusive.
 func guardrails(_ *corev1.Pod, _ []resize.Change, signals Signals) resize.Verdict {
 	var open resize.Verdict
 	for _, slo := range signals.SLO {
@@ -256,8 +254,8 @@ func guardrails(_ *corev1.Pod, _ []resize.Change, signals Signals) resize.Verdic
 	return open
 }
 
-// leftOpen makes the verdict inconclusive where the usage source gave no answer about a size that gives a
-// container less, so that the size is not kept unchecked.
+// leftOpen makes the verdict inconclusive if the usage source gave no answer about a decrease, so that the size does
+// not count as verified without a check.
 func leftOpen(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Verdict {
 	if signals.Unanswered == "" || !slices.ContainsFunc(changes, func(c resize.Change) bool { return c.Move().Lowers() }) {
 		return resize.Verdict{}
@@ -265,7 +263,7 @@ func leftOpen(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Ve
 	return resize.Verdict{Inconclusive: true, Message: "the usage source gave no answer: " + signals.Unanswered}
 }
 
-// unjudged ends a message with what could not be judged; empty where all was.
+// unjudged ends a message with the signals that could not be judged; empty if there are none.
 func unjudged(what []string) string {
 	if len(what) == 0 {
 		return ""

@@ -18,13 +18,13 @@ import (
 )
 
 func TestOOMIsLinkedToTheResize(t *testing.T) {
-	// Case 37; both places where a kill shows; case 16: whatever the node's clock says.
+	// Case 37: both places where a kill appears. Case 16: independent of the node's clock.
 	baseline := func(id string, number int32) func(*v1alpha1.ResizeRecord) {
 		return func(r *v1alpha1.ResizeRecord) {
 			r.Baseline[0].ContainerID, r.Baseline[0].RestartCount = id, number
 		}
 	}
-	crashed := func(r *v1alpha1.ResizeRecord) { r.Baseline[0].StartedAt = nil } // not running when it was written
+	crashed := func(r *v1alpha1.ResizeRecord) { r.Baseline[0].StartedAt = nil } // not running when the record was written
 	never := func(r *v1alpha1.ResizeRecord) { r.Baseline[0] = v1alpha1.ContainerBaseline{Name: "app"} }
 	waits := func(p *corev1.Pod) {
 		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
@@ -214,7 +214,7 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 }
 
 func TestAChildThatWasKilledIsAnOOM(t *testing.T) {
-	// 37: the kernel may kill one process of a container that lives on; only the counter shows it.
+	// Case 37: the kernel may kill one process of a container that keeps running; only the counter shows it.
 	pod := resized(desired, done(desired))
 	events := Signals{OOMEvents: map[string]float64{"app": 2, "side": 9}}
 	assert.Empty(t, Judge(pod, recorded(desired), noon, auto(), events).Harm, "of a resize that left memory alone")
@@ -227,7 +227,8 @@ func TestAChildThatWasKilledIsAnOOM(t *testing.T) {
 	assert.Empty(t, Judge(pod, recorded(desired), noon, auto(), Signals{OOMEvents: map[string]float64{"app": 0, "side": 9}}).Harm)
 }
 
-// A leak kills its container whatever its CPU: the CPU is not put back for it, and the watch does not hold the answer up.
+// A leaking container is OOM killed with any CPU: the CPU is not reverted for it, and the observation does not delay
+// the answer.
 func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
 	pod := resized(desired, done(desired), restarts(3), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)))
 	for name, end := range map[string]time.Duration{"while it is watched": time.Minute, "at the end of the watch": 0} {
@@ -273,7 +274,7 @@ func TestOOMKills(t *testing.T) {
 }
 
 func TestOOMKillsUseTheLimitThatWasThere(t *testing.T) {
-	// 9: the resize is not allocated yet, so the kill was at the old limit.
+	// Case 9: the resize is not allocated yet, so the kill was at the old limit.
 	pod := resized(size(500, 1000, 1024, 2048), observed, func(p *corev1.Pod) {
 		resizetest.SetCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "the kubelet's word", 2)
 	}, last(ended("OOMKilled", "app-0", 0, time.Second)))

@@ -14,8 +14,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Keep notes the sizes that a record's pod survived as kept sizes of the workload's containers, one for each
-// container. A size below a floor is not kept, even though this pod survived it.
+// Keep stores the sizes of a record's pod as verified sizes of the workload's containers, one per container. A size
+// below a floor is not stored, even though this pod had no regression.
 func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alpha1.Floor, now time.Time) []v1alpha1.KeptSize {
 	kept = slices.Clone(kept)
 	for _, c := range record.Desired {
@@ -23,13 +23,13 @@ func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alp
 			continue
 		}
 		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
-		// A container has one kept size at a time: that of the newest template generation that survived.
+		// A container has one verified size at a time, from the newest template generation.
 		i := slices.IndexFunc(kept, func(k v1alpha1.KeptSize) bool { return k.Name == c.Name })
 		switch {
 		case i < 0:
 			kept = append(kept, size)
 		case kept[i].TemplateHash == size.TemplateHash && podview.FromResources(kept[i].Size) == podview.FromResources(size.Size):
-			// The same size survived once more: it is kept since the first time.
+			// The same size was verified once more: Since keeps the first time.
 		default:
 			kept[i] = size
 		}
@@ -37,8 +37,8 @@ func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alp
 	return kept
 }
 
-// Unkeep drops kept sizes that are not greater than the sizes with which a record harmed its pod: other pods
-// survived them by chance, and new pods are not to be created with them.
+// Unkeep drops verified sizes that are not greater than the sizes of a record with a regression: other pods passed by
+// chance, and new pods must not be created with them.
 func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.KeptSize {
 	harmful := map[string]recommender.Size{}
 	for _, c := range resize.Changes(record) {
@@ -51,8 +51,8 @@ func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.K
 	})
 }
 
-// KeptAbove drops kept sizes that are below a floor. A pod may be killed at a kept size long after its resize,
-// when no record exists any more.
+// KeptAbove drops verified sizes below a floor. A pod may be killed at a verified size long after its resize, when its
+// record no longer exists.
 func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time) []v1alpha1.KeptSize {
 	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.KeptSize) bool {
 		return resize.BelowFloor(floors, k.Name, podview.FromResources(k.Size), now)
@@ -60,10 +60,9 @@ func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time)
 }
 
 // SiblingsUnready compares a resized pod with a control group: the siblings that were ready when the record was
-// written, have no open record, have at least what the pod had before, and run on a ready node. It returns true
-// where at least half of them became unready since, so that a common cause explains it. Siblings that were just
-// created, or have the size on trial themselves, explain nothing and are left out. down reports whether a node is
-// not ready.
+// written, have no open record, have at least the pod's prior size, and run on a ready node. It returns true if at
+// least half of them became not ready since, so that a common cause explains it. Siblings that were just created, or
+// that have the new size themselves, explain nothing and are left out. down reports whether a node is not ready.
 func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open []v1alpha1.ResizeRecord, down func(node string) bool) bool {
 	excluded := map[types.UID]bool{record.PodUID: true}
 	for _, r := range open {
@@ -75,7 +74,7 @@ func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open 
 		if excluded[pod.UID] || down(pod.Spec.NodeName) || pod.DeletionTimestamp != nil || resize.Finished(pod) || hasLess(pod, changes) {
 			continue
 		}
-		// A sibling that is unready since before the record was written counts for neither side.
+		// A sibling that was not ready before the record was written counts for neither side.
 		switch c := podview.Condition(pod, corev1.PodReady); {
 		case c == nil || pod.CreationTimestamp.Add(startsWithin).After(record.WrittenAt.Time):
 		case c.Status == corev1.ConditionTrue:

@@ -28,7 +28,7 @@ func TestKeep(t *testing.T) {
 	assert.Equal(t, "def", other[0].TemplateHash, "a new template generation")
 	assert.Equal(t, want, kept, "the list given stays as it is")
 
-	// desired is 250m of at most 500m, and 512 MiB of at most 1 GiB.
+	// desired has a CPU request of 250m and a limit of 500m, and 512 MiB of memory with a limit of 1 GiB.
 	for _, tc := range []struct {
 		harm     resize.Harm
 		resource recommender.Resource

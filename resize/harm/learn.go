@@ -17,13 +17,13 @@ import (
 const (
 	// mostFloors is how many floors of a workload are stored.
 	mostFloors = 32
-	// floorLasts is when a floor is forgotten: after 10 weeks about a tenth of it is left (0.8^10).
+	// floorLasts is the age at which a floor is dropped: after 10 weeks about a tenth of it is left (0.8^10).
 	floorLasts = 10 * 7 * 24 * time.Hour
 )
 
-// LearnHarm adds the floors that a verdict teaches: after an OOM kill 1.3 times the limit at which the container
-// was killed, after throttling 1.3 times the CPU limit, after other harm the request that the pod had before. The
-// verdict's container is meant, or every container of the record if it names none.
+// LearnHarm adds the floors that follow from a verdict: after an OOM kill 1.3 times the limit at which the container
+// was killed, after throttling 1.3 times the CPU limit, after other regressions the pod's prior request. They apply to
+// the verdict's container, or to every container of the record if the verdict names none of them.
 func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
 	for _, c := range resize.Changes(record) {
@@ -37,12 +37,12 @@ func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.Resize
 	return addFloors(floors, learned, now)
 }
 
-// LearnKills adds the floors that the OOM kills shown by a pod teach, whether or not it was ever resized: 1.3 times the
-// memory limit in force at the kill (limitAtKill). Learning the same kill again changes nothing. records are the open
-// ones; originals are the sizes that the pod's containers had before attune, by name.
+// LearnKills adds floors for the OOM kills in a pod's status, whether or not it was ever resized: 1.3 times the memory
+// limit in force at the kill (limitAtKill). Learning the same kill again changes nothing. records are the open ones;
+// originals are the original resources of the pod's containers, by name.
 //
-// A kill of a pod that was resized since is not learned while the list is full and has only newer kills: then it was
-// most likely learned before, and its row dropped for a newer one.
+// A kill of a pod that was resized since is not learned if the list is full and has only newer kills: then it was most
+// likely learned before, and its row was dropped for a newer one.
 func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.ResizeRecord, originals map[string]recommender.Size, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
 	for _, k := range podview.OOMKills(pod) {
@@ -59,13 +59,13 @@ func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.Res
 	return addFloors(floors, learned, now)
 }
 
-// limitAtKill is the memory limit in bytes that was in force at a kill; the request where there is no limit. In order:
-//   - While the pod is put back, it is at most the limit from which it is put back, although the pod may show the
-//     restored one already.
-//   - Where the pod was not resized since, it is the limit that the pod has.
-//   - Where an open record's resize came before the kill, it is no more than the record's limits.
-//   - Otherwise it is not known: certain is false, and the limit is the smaller of the present and the original one.
-//     0, which teaches nothing: the original is not known either.
+// limitAtKill returns the memory limit in bytes that was in force at a kill; the request if no limit is set. In order:
+//   - While the pod is being reverted, it is at most the limit that is being reverted, although the pod may already show
+//     the restored limit.
+//   - If an open record's resize came before the kill, it is no more than the record's limits.
+//   - If the pod was not resized since, it is the pod's current limit.
+//   - Otherwise it is not known: certain is false, and the limit is the smaller of the current and the original one. It is
+//     0, from which nothing is learned, if the original is not known either.
 func limitAtKill(pod *corev1.Pod, k podview.OOM, records []v1alpha1.ResizeRecord, original recommender.Size, now time.Time) (limit recommender.Amount, certain bool) {
 	record, change, open := changeOf(pod, records, k.Container)
 	before := podview.LimitOrRequest(original[recommender.Memory])
@@ -80,7 +80,7 @@ func limitAtKill(pod *corev1.Pod, k podview.OOM, records []v1alpha1.ResizeRecord
 	return min(k.Limit, before), false
 }
 
-// changeOf is the open record of a pod that changes a container, and the change; false: there is none.
+// changeOf returns the open record of a pod that changes a container, and the change; false: there is no such record.
 func changeOf(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container string) (v1alpha1.ResizeRecord, resize.Change, bool) {
 	for _, record := range records {
 		if record.PodUID != pod.UID {
@@ -95,9 +95,10 @@ func changeOf(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container string
 	return v1alpha1.ResizeRecord{}, resize.Change{}, false
 }
 
-// ceiling is the memory limit, in bytes, at which a container was killed after the baseline of a record: what it has,
-// but no more than the record's limits, since another writer may have raised it between the kill and this pass. The run of
-// the baseline (killed is the id of the killed one) had the smaller limit until the resize was seen as applied.
+// ceiling returns the memory limit, in bytes, at which a container was killed after the baseline of a record. It is the
+// container's current limit, but no more than the record's limits, since another writer may have raised it after the
+// kill. The run of the baseline (killed is the id of the killed run) had the smaller limit until the resize was
+// verified.
 func ceiling(has recommender.Amount, killed string, record v1alpha1.ResizeRecord, c resize.Change) recommender.Amount {
 	desired := podview.LimitOrRequest(c.Desired[recommender.Memory])
 	prior := cmp.Or(c.Prior[recommender.Memory].Limit, desired)
@@ -123,7 +124,7 @@ func olderThanKept(floors []v1alpha1.Floor, at, now time.Time) bool {
 	})
 }
 
-// floorsAfter are the amounts that the container should stay above, indexed by Resource; 0: none.
+// floorsAfter returns the minimums learned for a container, indexed by Resource; 0: no floor.
 func floorsAfter(v resize.Verdict, c resize.Change) [2]recommender.Amount {
 	var floors [2]recommender.Amount
 	switch v.Harm {
@@ -141,7 +142,8 @@ func floorsAfter(v resize.Verdict, c resize.Change) [2]recommender.Amount {
 	return floors
 }
 
-// floorOf makes a floor that is as old as the harm, so that learning the same harm again does not make it younger.
+// floorOf returns a floor as old as the regression, so that learning the same regression again does not make it
+// younger.
 func floorOf(container string, r recommender.Resource, amount recommender.Amount, v resize.Verdict, record v1alpha1.ResizeRecord, now time.Time) v1alpha1.Floor {
 	f := v1alpha1.Floor{
 		Container: container, Resource: r.String(), Amount: podview.Quantity(r, amount), Reason: string(v.Harm),
@@ -153,15 +155,15 @@ func floorOf(container string, r recommender.Resource, amount recommender.Amount
 	return f
 }
 
-// resizeEvidence identifies a resize as the source of a floor, where there is no container id to name.
+// resizeEvidence identifies a resize as the source of a floor if there is no container id.
 func resizeEvidence(record v1alpha1.ResizeRecord) string {
 	return string(record.PodUID) + "@" + record.WrittenAt.UTC().Format(time.RFC3339)
 }
 
-// addFloors adds floors whose evidence is new, drops those older than floorLasts, and keeps at most mostFloors.
-// All floors decay at one rate, so the greatest one of a container and resource stays the greatest: it is always
-// kept. Of the rest the newest are kept, since their evidence prevents a kill from being learned twice.
-// A floor with the same evidence is known already: the same kill is seen in every pass while the pod shows it.
+// addFloors adds floors whose evidence is new, drops floors older than floorLasts, and keeps at most mostFloors. All
+// floors decay at one rate, so the greatest floor of a container and resource stays the greatest: it is always kept. Of
+// the rest the newest are kept, since their evidence prevents a kill from being learned twice. A floor with the same
+// evidence is already known: every reconcile sees the same kill while the pod shows it.
 func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor {
 	all := slices.Clone(floors)
 	for _, f := range learned {
@@ -184,7 +186,7 @@ func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor
 	return all[:mostFloors]
 }
 
-// greatestFloors are the identities of the greatest floor of each container and resource.
+// greatestFloors returns the identities of the greatest floor of each container and resource.
 func greatestFloors(floors []v1alpha1.Floor, now time.Time) map[string]bool {
 	greatest := map[string]v1alpha1.Floor{}
 	for _, f := range floors {

@@ -65,7 +65,7 @@ func TestLearnKillsCountsEachOnce(t *testing.T) {
 	assert.Len(t, LearnKills(floors, bigger, nil, nil, noon), 2)
 }
 
-// A kill at the low limit may be seen only when the old limit is back: it does not teach more than that.
+// A kill at the low limit may be seen only after the old limit was restored: no higher minimum is learned from it.
 func TestAKillWhileAPodIsPutBack(t *testing.T) {
 	pod := resized(prior, done(prior), last(ended("OOMKilled", "app-1", 0, 30*time.Second)))
 	at := func(limit recommender.Amount, records ...v1alpha1.ResizeRecord) {

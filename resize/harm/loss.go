@@ -15,22 +15,22 @@ import (
 
 // Loss is an OOM kill or a crash loop of containers that have less than their original resources because of attune.
 type Loss struct {
-	// Container is the first of them, Harm what happened to it, Message the sentence about it.
+	// Container is the first such container, Harm its regression, Message the sentence about it.
 	Container, Message string
 	Harm               resize.Harm
-	// Wishes are the containers at their original resources. Nothing is lowered, and no limit is added.
+	// Wishes are the containers at their original resources. No amount is lowered, and no limit is added.
 	Wishes []podview.Container
-	// Behind is true where the containers have their memory back and the limit of the pod's own cgroup is behind
-	// (resize.CatchUp): they were given it while they waited to be started, and are killed as before.
+	// Behind is true if the memory of the containers was restored but the limit of the pod's own cgroup lags
+	// (resize.CatchUp): the restore came while they waited for a restart, and they are still OOM killed.
 	Behind bool
 }
 
-// LossOf returns what a pod lost below its originals, by container name, since attune last changed its size; false:
-// nothing. seeded reports that attune sized the pod at admission. A pod that attune did not size, or that another
-// writer has resized since, has lost nothing: its size is not attune's.
+// LossOf returns the loss of a pod below its originals, by container name, since attune last changed its size; false:
+// no loss. seeded reports that attune sized the pod at admission. A pod that attune did not size, or that another
+// writer has resized since, has no loss: its size is not attune's.
 //
-// An OOM kill counts for a container with less memory than its original, a crash loop for one with less of anything.
-// Only what happened after attune's last resize counts, so that each kill is answered once.
+// An OOM kill counts for a container with less memory than its original, a crash loop for a container with less of any
+// resource. Only events after attune's last resize count, so that each kill is answered once.
 func LossOf(pod *corev1.Pod, originals map[string]recommender.Size, seeded bool, now time.Time) (loss Loss, lost bool) {
 	since, ours := sizedSince(pod, seeded)
 	if !ours {
@@ -58,8 +58,8 @@ func LossOf(pod *corev1.Pod, originals map[string]recommender.Size, seeded bool,
 	return loss, len(loss.Wishes) > 0
 }
 
-// sizedSince returns since when a pod has the size that attune gave it, by the clock of the API server; false: its size
-// is not attune's.
+// sizedSince returns since when a pod has the size that attune set, by the clock of the API server; false: its size is
+// not attune's.
 func sizedSince(pod *corev1.Pod, seeded bool) (time.Time, bool) {
 	at := podview.ResizedByAttune(pod)
 	_, other := podview.ResizedBy(pod)
@@ -72,11 +72,11 @@ func sizedSince(pod *corev1.Pod, seeded bool) (time.Time, bool) {
 	return at, true
 }
 
-// loopEnds is how long a container has to run until the kubelet forgets its crashes: twice the longest back-off.
+// loopEnds is how long a container has to run until the kubelet resets its crash backoff: twice the longest backoff.
 const loopEnds = 10 * time.Minute
 
-// lossOf returns what happened to a container since a time; an empty harm: nothing. An OOM kill is one that ended after it;
-// clocks of nodes differ, and where one is behind, the next kill counts. A crash loop is a second end with an error
+// lossOf returns the event of a container since a time; an empty harm: no event. An OOM kill counts if the container
+// ended after that time; if the node's clock lags, the next kill counts. A crash loop is a second end with an error
 // within loopEnds, by a container that has not run for that long since.
 func lossOf(status *corev1.ContainerStatus, since, now time.Time) (what string, harm resize.Harm) {
 	ends := podview.Terminations(status)
@@ -96,7 +96,7 @@ func lossOf(status *corev1.ContainerStatus, since, now time.Time) (what string, 
 	return "crashes in a loop", resize.HarmRestart
 }
 
-// shortfall names the amounts that a container has less of than its original, such as memory limit 258Mi of 1Gi.
+// shortfall lists the amounts of a container below its original ones, such as memory limit 258Mi of 1Gi.
 func shortfall(has, original recommender.Size) string {
 	var parts []string
 	for _, r := range recommender.Resources {
@@ -109,10 +109,10 @@ func shortfall(has, original recommender.Size) string {
 	return strings.Join(parts, ", ")
 }
 
-// RestorePlan plans the restore of a loss. A container that has just ended is waited for: the kubelet starts it again at
-// once, and only a running one can have its CPU back, and its pod the memory limit that goes with it
+// RestorePlan plans the restore of a loss. It waits for a container that has just terminated: the kubelet restarts it
+// at once. Only a running container can get its CPU back, and its pod the matching memory limit
 // (kubernetes/kubernetes#138760). A container that waits in a crash loop gets its memory while it waits, which ends its
-// back-off.
+// backoff.
 func RestorePlan(pod *corev1.Pod, loss Loss, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
 	wishes, reason := loss.Wishes, v1alpha1.ReasonBelowOriginal
 	if loss.Behind {

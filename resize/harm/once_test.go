@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// fleet are replicas with containers of 512Mi, each of which was OOM-killed once, at 512Mi, some seconds apart.
+// fleet returns replicas with containers of 512Mi. Each container was OOM killed once, at 512Mi, some seconds apart.
 func fleet(replicas, containers int) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range replicas {
@@ -37,7 +37,7 @@ func fleet(replicas, containers int) []*corev1.Pod {
 	return pods
 }
 
-// raised gives all containers of the pods a memory limit, as the resize that answers their kills does.
+// raised sets a memory limit on all containers of the pods, as the resize after their kills does.
 func raised(pods []*corev1.Pod, limit recommender.Amount, at time.Time) {
 	for _, pod := range pods {
 		for i := range pod.Spec.Containers {
@@ -69,8 +69,8 @@ func TestKillsAreLearnedOnceHoweverManyContainersWereKilled(t *testing.T) {
 	}
 }
 
-// Pods that admission lowered are killed below the template. What fell out of the list must not be learned at the
-// raised limit either.
+// Pods that admission lowered are killed below the template's limit. A kill that was dropped from the list must not be
+// learned again at the raised limit.
 func TestDroppedKillsOfLoweredPodsStayDropped(t *testing.T) {
 	pods, floors, at := fleet(50, 1), []v1alpha1.Floor(nil), noon.Add(time.Hour)
 	template := map[string]recommender.Size{"app-0": size(0, 0, 4096, 4096)}
@@ -143,7 +143,7 @@ func TestLimitAtKill(t *testing.T) {
 	}
 }
 
-// The pod was raised by another writer between the kill and the look at it: the kill was at no more than the record's limits.
+// Another writer raised the pod between the kill and the reconcile: the kill was at no more than the record's limits.
 func TestARaiseBetweenKillAndLookIsNotTheCeiling(t *testing.T) {
 	raised := size(500, 1000, 1024, 4096)
 	lowered := size(500, 1000, 256, 512)
@@ -161,7 +161,7 @@ func TestARaiseBetweenKillAndLookIsNotTheCeiling(t *testing.T) {
 	assert.Equal(t, prior[recommender.Memory].Limit, v.Ceiling, "killed before the raise was seen as applied, in the run of the baseline")
 }
 
-// A pod that is killed again at each raised limit teaches each of these limits.
+// If a pod is killed again at each raised limit, a minimum is learned from each of these limits.
 func TestKillsAtRisingLimitsTeachEachLimit(t *testing.T) {
 	pods, floors, at, limit := fleet(1, 1), []v1alpha1.Floor(nil), noon.Add(time.Hour), 512*mi
 	for n := range 4 {

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// restartsOn has the pod's first container restart by a rule.
+// restartsOn makes a rule restart the pod's first container.
 func restartsOn(operator corev1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
@@ -23,15 +23,15 @@ func restartsOn(operator corev1.ContainerRestartRuleOnExitCodesOperator, codes .
 	}
 }
 
-// exited is the last end of the pod's first container, so long after the record of recorded was written.
+// exited sets the last exit of the pod's first container, a duration after the record of recorded was written.
 func exited(code int32, after time.Duration) func(*corev1.Pod) {
 	end := ended("Error", "app-1", 0, after)
 	end.ExitCode = code
 	return last(end)
 }
 
-// allRestarting is the kubelet's condition of a pod of which one container may have all others restarted; it changed so
-// long after the record was written.
+// allRestarting sets the kubelet's condition for a pod in which one container may restart all others; it changed a
+// duration after the record was written.
 func allRestarting(status corev1.ConditionStatus, after time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
@@ -71,7 +71,7 @@ func TestRestartsThatThePodAsksForAreNoHarm(t *testing.T) {
 	}
 }
 
-// A kill for want of memory is harm, whatever rules there are for its exit code.
+// An OOM kill is a regression, even if a rule covers its exit code.
 func TestARuleExcusesNoOOMKill(t *testing.T) {
 	kill := ended(podview.OOMKilled, "app-0", -time.Hour, time.Second)
 	kill.ExitCode = 137
@@ -79,7 +79,7 @@ func TestARuleExcusesNoOOMKill(t *testing.T) {
 	assert.Equal(t, resize.HarmOOM, Judge(pod, recorded(desired, ofMemory), noon, auto(), Signals{}).Harm)
 }
 
-// A pod whose containers are all being restarted is not ready for that reason.
+// If all containers of a pod are being restarted, the pod is not ready for that reason.
 func TestAPodThatRestartsAllIsNotJudgedByItsReadiness(t *testing.T) {
 	pod := resized(desired, done(desired), unreadyNow, allRestarting(corev1.ConditionTrue, 10*time.Second))
 	v := Judge(pod, recorded(desired, watchedUntil(0)), noon, auto(), Signals{Throttle: map[string]float64{"app": 0}})

@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/podview"
 )
 
-// sibling is a pod that turned ready or unready so long after the record of recorded was written.
+// sibling returns a pod that turned ready or not ready a duration after the record of recorded was written.
 func sibling(status corev1.ConditionStatus, after time.Duration, edits ...func(*corev1.Pod)) *corev1.Pod {
 	pod := running(prior)
 	pod.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))

@@ -6,17 +6,18 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Signals are what is measured about a pod while its resize is watched. What is missing is not judged, and the
-// verdict names it. Maps are by container name; a missing key means "not measured". The workload loop fills them.
+// Signals are the measurements of a pod during the observation period of its resize. A missing signal is not judged,
+// and the verdict lists it. Maps are by container name; a missing key means "not measured". The workload loop fills
+// them.
 type Signals struct {
 	// OOMEvents is how many processes of each container the kernel killed since the resize
-	// (container_oom_events_total). A killed child does not end its container, so the pod does not show it.
+	// (container_oom_events_total). A killed child process does not end its container, so the pod does not show it.
 	OOMEvents map[string]float64
-	// Throttle is the fraction (0 to 1) of the scheduler's periods in which each container was throttled, over the
-	// rate window.
+	// Throttle is the fraction (0 to 1) of the scheduler's periods in which each container was throttled, over the rate
+	// window.
 	Throttle map[string]float64
-	// CPUUsage (millicores) and CPUPressure (the fraction of time in which a container waited for CPU) judge
-	// containers without a CPU limit, together with NodeBusy, the used fraction of the node's CPU (0: not known).
+	// CPUUsage is in millicores, CPUPressure the fraction (0 to 1) of time in which a container waited for CPU. They
+	// judge containers without a CPU limit, together with NodeBusy, the used fraction of the node's CPU (0: not known).
 	CPUUsage    map[string]recommender.Amount
 	NodeBusy    float64
 	CPUPressure map[string]float64
@@ -26,10 +27,10 @@ type Signals struct {
 	Unanswered string
 	// NodeBooted is when the pod's node last started; zero: not known.
 	NodeBooted time.Time
-	// NodeNotReady is true where the pod's node is not ready: its kubelet reports nothing, and what is known of
-	// the pod is old.
+	// NodeNotReady is true if the pod's node is not ready: its kubelet reports nothing, and the pod's status is out of
+	// date.
 	NodeNotReady bool
-	// SiblingsUnready is true where pods became unready that were not resized (function SiblingsUnready).
+	// SiblingsUnready is true if pods became not ready that were not resized (function SiblingsUnready).
 	SiblingsUnready bool
 	// Rollout is true while the workload rolls out.
 	Rollout bool
@@ -39,9 +40,9 @@ type Signals struct {
 type SLOResult struct {
 	// Name of the guardrail.
 	Name string
-	// Held is true where the guardrail's condition holds. It means nothing where Failed is set.
+	// Held is true if the guardrail's condition holds. It is not valid if Failed is set.
 	Held bool
-	// Failed is why the query gave no answer; empty: it gave one.
+	// Failed is why the query gave no answer; empty: it gave an answer.
 	Failed string
 	// Message has the figures.
 	Message string

@@ -24,7 +24,7 @@ func noteOf(given, base, limit string) v1alpha1.Seeded {
 	return v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{b}}
 }
 
-// The note is believed where the object agrees, and only to give back what a boost can have given.
+// The annotation counts if the pod matches it, and only to remove CPU that a boost can have added.
 func TestWhatIsBelievedOfABoost(t *testing.T) {
 	limited, free := size(400, 800, 256, 0), size(400, 0, 256, 0)
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestHowLongABoostLasts(t *testing.T) {
 	assert.False(t, known, "it does not run")
 }
 
-// What paces steps does not hold the end of a boost, but for a cooldown after harm.
+// The gates that pace resize steps do not block the end of a boost, except for a cooldown after a regression.
 func TestWhatHoldsTheEndOfABoost(t *testing.T) {
 	pod := running(size(400, 800, 256, 0))
 	plan, refusal := boostPlan(pod, wish(size(200, 400, 0, 0)))
@@ -119,7 +119,7 @@ func openOf(n int, wave string) []v1alpha1.ResizeRecord {
 	return records
 }
 
-// Boosts leave records to others, and others to boosts as many as there are.
+// Boosts leave records free for other resizes, and as many for boosts as exist.
 func TestBoostsLeaveRecordsToOthers(t *testing.T) {
 	pod := running(size(400, 800, 256, 0))
 	plan, refusal := boostPlan(pod, wish(size(200, 400, 0, 0)))
@@ -139,7 +139,7 @@ func TestBoostsLeaveRecordsToOthers(t *testing.T) {
 	}
 }
 
-// A boost is not watched for the whole period, but for as long as the throttling query looks back.
+// The end of a boost is observed for the window of the throttling query, not for the whole period.
 func TestHowLongABoostIsWatched(t *testing.T) {
 	record := recorded(desired)
 	record.Wave = WaveBoost
@@ -152,7 +152,7 @@ func TestHowLongABoostIsWatched(t *testing.T) {
 	assert.Equal(t, 45*time.Second, WatchFor(record, rules), "as the policy says")
 }
 
-// It teaches nothing about sizes: nothing is kept, no wave is smaller for it, nobody is degraded by it.
+// Nothing is learned about sizes: no size is stored as verified, no wave is smaller, and no workload becomes degraded.
 func TestTheEndOfABoostIsNoStep(t *testing.T) {
 	record := v1alpha1.ResizeRecord{Wave: WaveBoost, Phase: v1alpha1.RecordWatching, Reason: ReasonBoost}
 	settled := Next(State{Kind: Settled}, record, auto(), Circumstances{}, noon)

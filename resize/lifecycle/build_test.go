@@ -55,22 +55,22 @@ var (
 	refused        = resizetest.Refused
 )
 
-// phase edits the phase of a record.
+// phase sets the phase of a record.
 func phase(p v1alpha1.RecordPhase) func(*v1alpha1.ResizeRecord) {
 	return func(r *v1alpha1.ResizeRecord) { r.Phase = p }
 }
 
-// inProgress: the kubelet carries the resize out, or fails to.
+// inProgress: the kubelet carries the resize out, or fails to do so.
 func inProgress(reason string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { setCondition(p, corev1.PodResizeInProgress, reason, "the kubelet's word", 2) }
 }
 
-// boostPlan is the end of a boost on a node that is able.
+// boostPlan returns the end of a boost on a node that is Able.
 func boostPlan(pod *corev1.Pod, boosted []podview.Container) (resize.Plan, *resize.Refusal) {
 	return resize.PlanBack(pod, boosted, able(), noon, resize.WaveBoost, resize.ReasonBoost)
 }
 
-// pending: the kubelet puts a resize off, or refuses it.
+// pending: the kubelet defers a resize, or refuses it.
 func pending(reason string, generation int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		setCondition(p, corev1.PodResizePending, reason, "the kubelet's word", generation)

@@ -11,7 +11,7 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// A record that a replica wrote whose clock is ahead of ours is due when it was meant to be, not hours later (16).
+// Case 16: a record that a replica with a clock ahead of ours wrote is due at the intended time, not hours later.
 func TestInOurTime(t *testing.T) {
 	written := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	record := v1alpha1.ResizeRecord{

@@ -18,42 +18,42 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Eviction holds what MayEvict needs to know besides the pod. The caller fills it for one decision; nothing of it
-// is changed.
+// Eviction holds the facts that MayEvict needs besides the pod, which it does not change. The caller sets them for one
+// decision.
 type Eviction struct {
 	// Now is the time of the decision.
 	Now time.Time
-	// Allowed is true where the operator may evict pods at all (the chart's node.eviction.enabled).
+	// Allowed is true if attune may evict pods at all (the chart's node.eviction.enabled).
 	Allowed bool
-	// Paused names the levels of settings that paused the policy; empty: not paused.
+	// Paused has the levels of settings that paused the policy; empty: not paused.
 	Paused []string
-	// Annotations are those of the workload and of its template; any of them may forbid the eviction.
+	// Annotations are the annotations of the workload and of its template; any of them may forbid the eviction.
 	Annotations []map[string]string
-	// Siblings are the workload's other pods, including those that have ended.
+	// Siblings are the workload's other pods, including finished ones.
 	Siblings []*corev1.Pod
-	// Replicas is how many pods the workload wants.
+	// Replicas is the number of pods that the workload wants.
 	Replicas int
 	// Records are the open records of the workload.
 	Records []v1alpha1.ResizeRecord
-	// Rollout is one sentence about what the workload's rollout waits for; empty: no rollout is in progress.
+	// Rollout is one sentence about the rollout's progress; empty: no rollout is in progress.
 	Rollout string
 	// NamespaceTerminating is true while the pod's namespace is being deleted.
 	NamespaceTerminating bool
 
-	// Wanted is the plan that the pod's node refuses. nil: the pod is to go for another reason, and the size of
-	// its successor does not matter.
+	// Wanted is the plan that the pod's node refuses. nil: the eviction has another reason, and the size of the
+	// successor does not matter.
 	Wanted *resize.Plan
-	// Seeded is true where admission sizes new pods of the namespace.
+	// Seeded is true if admission sizes new pods of the namespace.
 	Seeded bool
-	// Seed is the size that admission gives the successor; nil: there is none.
+	// Seed is the size that admission sets on the successor; nil: there is no seed.
 	Seed *v1alpha1.Seed
 	// Nodes of the cluster. Without them the rule noOtherNode is skipped.
 	Nodes []*corev1.Node
 }
 
-// MayEvict is the one rule for every eviction. It returns nil, or why the pod stays. It does not check
-// PodDisruptionBudgets: the API server does, atomically with the eviction. Transient refusals lift without a
-// person's action.
+// MayEvict is the only rule for evictions. It returns nil, or why the pod is not evicted. It does not check
+// PodDisruptionBudgets: the API server does, atomically with the eviction. Transient refusals lift without a user's
+// action.
 func MayEvict(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if refusal := standing(pod, e); refusal != nil {
 		return refusal
@@ -61,8 +61,7 @@ func MayEvict(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	return cmp.Or(resize.NamespaceGoing(pod, e.NamespaceTerminating), resize.RollingOut(e.Rollout), siblingsUnwell(pod, e))
 }
 
-// Stays returns why a pod is not evicted until a setting or a spec is changed, or nil. It does not look at other
-// pods.
+// Stays returns why a pod is not evicted until a setting or a spec is changed, or nil. It does not check other pods.
 func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if refusal := standing(pod, e); refusal != nil && !refusal.Transient {
 		return refusal
@@ -70,9 +69,9 @@ func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	return nil
 }
 
-// standing returns why a pod stays whatever else is the case, or nil. A transient refusal passes with time. The rules are applied in order, and the first
-// one that refuses gives the reason. They come before those that pass with time, so that the reported reason is the one
-// to act on.
+// standing returns why a pod is not evicted, independent of the state of other pods, or nil. A transient refusal lifts
+// with time. The first rule that refuses gives the reason. MayEvict checks these rules before those that always lift
+// with time, so that it reports the reason that a user can act on.
 func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if !e.Allowed {
 		return resize.Refuse(resize.ReasonEvictionOff, "the operator may not evict pods; the chart's value node.eviction.enabled grants it")
@@ -86,13 +85,13 @@ func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if refusal := cmp.Or(successorNotSized(pod, e), noOtherNode(pod, e)); refusal != nil {
 		return refusal
 	}
-	if e.Replicas <= 1 { // it would have none until the successor is ready
+	if e.Replicas <= 1 { // the workload would have no pod until the successor is ready
 		return resize.Refuse(resize.ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
 	}
 	return nil
 }
 
-// Tied returns why a pod is not moved to another node by whoever respects what it says of itself, or nil.
+// Tied returns why a tool that respects a pod's annotations does not move the pod to another node, or nil.
 func Tied(pod *corev1.Pod) *resize.Refusal {
 	return cmp.Or(notEvictable(pod), doNotDisrupt(pod, nil))
 }
@@ -106,7 +105,7 @@ func notEvictable(pod *corev1.Pod) *resize.Refusal {
 	if owner == nil {
 		return resize.Refuse(resize.ReasonNoController, "the pod has no controller that would make another one")
 	}
-	// The group does not matter: others have kinds of these names, which make pods in the same way.
+	// The group does not matter: other API groups have kinds with these names, and these create pods in the same way.
 	switch v1alpha1.WorkloadKind(owner.Kind) {
 	case v1alpha1.KindDaemonSet:
 		return resize.Refuse(resize.ReasonDaemonPod, "the pod of a DaemonSet would come back to the same node")
@@ -116,9 +115,8 @@ func notEvictable(pod *corev1.Pod) *resize.Refusal {
 	return nil
 }
 
-// doNotDisrupt respects annotations on the pod, its workload and its template that keep pods where they are. It
-// also refuses for objects of which the operator's caches keep only a part: an annotation could be among what is
-// missing.
+// doNotDisrupt respects annotations on the pod, its workload and its template that forbid moving pods. It also refuses
+// if attune's caches keep only a part of an object: an annotation could be in the missing part.
 func doNotDisrupt(pod *corev1.Pod, of []map[string]string) *resize.Refusal {
 	for _, annotations := range append([]map[string]string{pod.Annotations}, of...) {
 		if name := keeping(annotations); name != "" {
@@ -131,8 +129,8 @@ func doNotDisrupt(pod *corev1.Pod, of []map[string]string) *resize.Refusal {
 	return nil
 }
 
-// keeping returns the name of the annotation that keeps a pod where it is, or the empty string. Any value but
-// "false" counts for annotations that forbid disruption.
+// keeping returns the name of the annotation that forbids moving a pod, or "". For annotations that forbid disruption,
+// any value other than "false" counts.
 func keeping(annotations map[string]string) string {
 	for _, name := range []string{workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.DeschedulerPrefersNot, v1alpha1.UndoAnnotation} {
 		if value, set := annotations[name]; set && value != "false" {
@@ -147,8 +145,8 @@ func keeping(annotations map[string]string) string {
 	return ""
 }
 
-// successorNotSized refuses while the successor would be created without the wanted size: it would not fit either,
-// and each eviction would lead to the next.
+// successorNotSized refuses while the successor would be created without the wanted size: it would not fit either, and
+// each eviction would lead to the next.
 func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	switch {
 	case e.Wanted == nil:
@@ -176,8 +174,8 @@ func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	return nil
 }
 
-// noOtherNode refuses where no other node could ever hold the successor, which would then be pending for ever.
-// Whether another node has room at the moment is left to the scheduler and the cluster autoscaler.
+// noOtherNode refuses if no other node could ever hold the successor, which would then be pending for ever. The
+// scheduler and the cluster autoscaler decide whether another node has room now.
 func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if e.Nodes == nil || e.Wanted == nil {
 		return nil
@@ -192,8 +190,8 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 		recommender.Format(recommender.CPU, needs[recommender.CPU]), recommender.Format(recommender.Memory, needs[recommender.Memory]))
 }
 
-// Takes reports whether a node is ready, accepts the pod by taints and required affinity, and could hold a pod of
-// that size if it were empty.
+// Takes reports whether a node is ready, accepts the pod by taints and required affinity, and could hold a pod of that
+// size if it were empty.
 func Takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
 	caps := resize.CapabilitiesOf(node, "")
 	if node.Spec.Unschedulable || !caps.NodeReady || !podview.Within(needs, caps.Allocatable) {
@@ -207,8 +205,8 @@ func Takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool
 	return err == nil && matches
 }
 
-// siblingsUnwell allows one eviction of a workload at a time, and only while all other pods that the workload
-// wants exist and are ready.
+// siblingsUnwell allows one eviction of a workload at a time, and only while all its other wanted pods exist and are
+// ready.
 func siblingsUnwell(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	for _, r := range e.Records {
 		if r.Phase == v1alpha1.RecordEvicting && r.PodUID != pod.UID {

@@ -24,7 +24,7 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// ofDeployment is a ready pod of one, with a uid of its own.
+// ofDeployment returns a ready pod of a Deployment, with its own uid.
 func ofDeployment(name string) *corev1.Pod {
 	pod := running(size(500, 0, 512, 0))
 	pod.Name, pod.UID = name, types.UID(name)
@@ -39,7 +39,7 @@ func aNode(name, cpu string) *corev1.Node {
 	return node
 }
 
-// evictable is everything that lets a pod of two go which wants 2 CPU instead of half of one.
+// evictable returns the facts that allow the eviction of a pod of two replicas that wants 2 CPU instead of 500m.
 func evictable(t *testing.T, pod *corev1.Pod) Eviction {
 	t.Helper()
 	plan := mustPlan(t, pod, wish(size(2000, 0, 0, 0)))
@@ -148,7 +148,8 @@ func TestMayEvict(t *testing.T) {
 	}
 }
 
-// What does not keep a pod: a tolerated taint, a taint that only prefers, an explicit yes, its own illness.
+// These do not prevent an eviction: a tolerated taint, a taint that only prefers, an explicit yes, the pod's own
+// readiness.
 func TestWhatDoesNotKeepAPod(t *testing.T) {
 	tainted := aNode("node-2", "4")
 	tainted.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: "busy", Effect: corev1.TaintEffectPreferNoSchedule}}
@@ -187,7 +188,7 @@ func TestClassifyEviction(t *testing.T) {
 	}
 }
 
-// Only what a node says is a reason to evict: never that a call failed, or that a resize did harm.
+// Only the node's answer is a reason to evict: never a failed call, or a regression after a resize.
 func TestWhatIsWorthEvicting(t *testing.T) {
 	rules := auto()
 	rules.Method = v1alpha1.ResizeInPlaceOrRecreate
@@ -209,7 +210,7 @@ func TestWhatIsWorthEvicting(t *testing.T) {
 	assert.Equal(t, recommender.Amount(0), podview.SeedRequests(&v1alpha1.Seed{}, "app")[recommender.CPU].Request)
 }
 
-// Only a record whose pod was asked for in vain says that it was.
+// Only a record whose eviction was denied reports a denial.
 func TestDenied(t *testing.T) {
 	record := v1alpha1.ResizeRecord{PodName: "web-1", Phase: v1alpha1.RecordWithdrawing, WrittenAt: metav1.NewTime(noon)}
 	assert.Nil(t, Denied(record), "on its way back to its old size")

@@ -13,34 +13,34 @@ import (
 	"attune.io/attune/resize"
 )
 
-// EvictionOutcome is what the answer to an eviction means; its word labels the metric.
+// EvictionOutcome is the meaning of the answer to an eviction; the word labels the metric.
 type EvictionOutcome string
 
 const (
-	// EvictionGranted: the pod is on its way out.
+	// EvictionGranted: the API server evicts the pod.
 	EvictionGranted EvictionOutcome = "success"
-	// EvictionDenied: a PodDisruptionBudget does not allow it now, or the operator may not. The pod stays.
+	// EvictionDenied: a PodDisruptionBudget or missing permissions do not allow it now. The pod stays.
 	EvictionDenied EvictionOutcome = "denied"
-	// EvictionUnknown: the eviction may or may not have been granted, or the pod has changed since it was read.
-	// The next look at the pod shows which.
+	// EvictionUnknown: the eviction may or may not have been granted, or the pod has changed since it was read. The
+	// next reconcile of the pod shows the result.
 	EvictionUnknown EvictionOutcome = "unknown"
 )
 
-// ClassifyEviction returns the meaning of the API server's answer to an eviction. Whatever it is, no other way is
-// tried: a pod that may not be evicted is never deleted.
+// ClassifyEviction returns the meaning of the API server's answer to an eviction. attune tries no other way: it never
+// deletes a pod that may not be evicted.
 func ClassifyEviction(err error) EvictionOutcome {
 	switch {
 	case err == nil:
 		return EvictionGranted
-	// The cause tells the 429 of a PodDisruptionBudget from the 429 of an overloaded API server.
+	// The cause distinguishes the 429 of a PodDisruptionBudget from the 429 of an overloaded API server.
 	case apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), apierrors.IsForbidden(err):
 		return EvictionDenied
 	}
 	return EvictionUnknown
 }
 
-// Denied explains why the pod of a record is still there although its eviction was requested; nil where no
-// eviction of it was denied.
+// Denied explains why the pod of a record still exists although attune requested its eviction; nil if no eviction of it
+// was denied.
 func Denied(record v1alpha1.ResizeRecord) *resize.Refusal {
 	if record.Phase != v1alpha1.RecordEvictionDenied || record.Deadline == nil {
 		return nil
@@ -51,10 +51,9 @@ func Denied(record v1alpha1.ResizeRecord) *resize.Refusal {
 	return refusal
 }
 
-// LeavePlan is the plan for a pod that does not fit on its node beside the others (strategy Node). Nothing of the
-// pod is changed: it is evicted, and its successor is created with the workload's seed. Without a seed the plan
-// names the present requests. It has a move for every container, changed or not, so that the record covers the
-// pod.
+// LeavePlan returns the plan for a pod that does not fit on its node with the other pods (strategy Node). The pod is
+// not changed: it is evicted, and its successor is created with the workload's seed. Without a seed the plan has the
+// current requests. It has a move for every container, changed or not, so that the record covers the pod.
 func LeavePlan(pod *corev1.Pod, seed *v1alpha1.Seed) resize.Plan {
 	plan := resize.PlanOf(pod)
 	plan.Elsewhere, plan.Reason = true, resize.ReasonDoesNotFit
@@ -66,13 +65,13 @@ func LeavePlan(pod *corev1.Pod, seed *v1alpha1.Seed) resize.Plan {
 	return plan
 }
 
-// Leaving reports whether the record is that of a pod that is to go because it does not fit on its node.
+// Leaving reports whether the record belongs to a pod that has to leave its node because it does not fit.
 func Leaving(record v1alpha1.ResizeRecord) bool {
 	return record.Reason == resize.ReasonDoesNotFit && resize.PuttingBack(record)
 }
 
-// WithoutLeaving returns the records without those of pods that are to leave for lack of room. Nothing of these pods is
-// changed, so they hold nothing up, and their nodes go on counting them among the pods that share.
+// WithoutLeaving returns the records without those for pods that have to leave for lack of room. These pods are not
+// changed, so they block no other pod, and their nodes still count them among the pods that share.
 func WithoutLeaving(records []v1alpha1.ResizeRecord) []v1alpha1.ResizeRecord {
 	return slices.DeleteFunc(slices.Clone(records), Leaving)
 }

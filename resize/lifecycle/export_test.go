@@ -2,7 +2,7 @@ package lifecycle
 
 import "attune.io/attune/resize"
 
-// What the tests of this package see of it beside what others see.
+// Unexported names that the tests of this package need.
 const (
 	EvictEvery = evictEvery
 	EvictFor   = evictFor
@@ -19,7 +19,7 @@ var (
 	SecondPatch    = secondPatch
 )
 
-// Idle is a state in which putting the pod back after such harm would put nothing back.
+// Idle returns a state in which a revert after this regression would restore nothing.
 func (s State) Idle(h resize.Harm) State {
 	s.idle = map[resize.Harm]bool{h: true}
 	return s

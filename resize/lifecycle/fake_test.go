@@ -23,20 +23,20 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// cluster is one pod on one node behind one API server: what they do to the pod's spec and status in
-// answer to a resize, second by second, without a clock of its own. It knows Kubernetes 1.33 to 1.37.
+// cluster is one pod on one node behind one API server. It simulates their changes of the pod's spec and status after a
+// resize, second by second, without its own clock. It supports Kubernetes 1.33 to 1.37.
 type cluster struct {
 	t     *testing.T
 	minor int
 	now   time.Time
-	// pod is nil once it is gone.
+	// pod is nil after its deletion.
 	pod *corev1.Pod
 
-	// allocatable is what the node has, free what other pods leave of it.
+	// allocatable is the node's capacity, free the part that other pods leave.
 	allocatable, free [2]recommender.Amount
-	// believed is what the operator takes for allocatable, where that differs.
+	// believed is the operator's view of allocatable, if it differs.
 	believed [2]recommender.Amount
-	// usage is what each container's memory cgroup holds.
+	// usage is the memory in each container's cgroup.
 	usage map[string]recommender.Amount
 	// staticCPU is the node's CPU manager policy; down: its kubelet is stopped.
 	staticCPU, down bool
@@ -44,7 +44,7 @@ type cluster struct {
 	observeAfter, actuateAfter time.Duration
 	// rounding is added to the CPU limit that the runtime reports.
 	rounding recommender.Amount
-	// noCapacityCheck: the PodResizeValidator is switched off, or older than 1.36.
+	// noCapacityCheck: the PodResizeValidator is disabled, or older than 1.36.
 	noCapacityCheck bool
 
 	patchedAt, allocatedAt time.Time
@@ -66,7 +66,7 @@ func newCluster(t *testing.T, minor int, pod *corev1.Pod) *cluster {
 	return c
 }
 
-// caps are what the operator knows of the node.
+// caps returns the operator's view of the node.
 func (c *cluster) caps() Capabilities {
 	caps := Capabilities{Resizable: true, ServerMinor: c.minor, KubeletMinor: c.minor, NodeReady: true, Allocatable: c.allocatable}
 	if c.believed[recommender.CPU] > 0 {
@@ -97,7 +97,7 @@ func (c *cluster) patch(body []byte) (*corev1.Pod, error) {
 	return c.pod.DeepCopy(), nil
 }
 
-// validate refuses what the API server refuses.
+// validate returns the API server's validation errors.
 func (c *cluster) validate(next *corev1.Pod) error {
 	invalid := func(path, message string) error {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, next.Name, field.ErrorList{field.Invalid(field.NewPath(path), "", message)})
@@ -134,7 +134,7 @@ func (c *cluster) validate(next *corev1.Pod) error {
 	return nil
 }
 
-// pass lets time go by, one second at a time.
+// pass advances the time, one second at a time.
 func (c *cluster) pass(d time.Duration) {
 	for end := c.now.Add(d); c.now.Before(end); {
 		c.now = c.now.Add(time.Second)
@@ -144,7 +144,7 @@ func (c *cluster) pass(d time.Duration) {
 	}
 }
 
-// sync is the kubelet's look at the pod.
+// sync is one sync of the pod by the kubelet.
 func (c *cluster) sync() {
 	if c.evaluated != c.pod.Generation && !c.now.Before(c.patchedAt.Add(c.observeAfter)) || c.deferred() {
 		c.evaluate()
@@ -159,7 +159,7 @@ func (c *cluster) deferred() bool {
 	return pending != nil && pending.Reason == corev1.PodReasonDeferred
 }
 
-// evaluate decides about the newest spec: nothing to do, not here, not now, or allocated.
+// evaluate decides about the newest spec: nothing to do, infeasible, deferred, or allocated.
 func (c *cluster) evaluate() {
 	c.evaluated = c.pod.Generation
 	desired := specOf(c.pod)
@@ -207,7 +207,7 @@ func (c *cluster) generation() int64 {
 	return c.pod.Generation
 }
 
-// actuate carries out what is allocated, all of it or nothing.
+// actuate carries out the allocated resources, completely or not at all.
 func (c *cluster) actuate() {
 	if fmt.Sprint(c.allocated) == fmt.Sprint(c.actuated) || c.now.Before(c.allocatedAt.Add(c.actuateAfter)) {
 		if fmt.Sprint(c.allocated) == fmt.Sprint(c.actuated) {
@@ -232,7 +232,7 @@ func (c *cluster) actuate() {
 	clearCondition(c.pod, corev1.PodResizeInProgress)
 }
 
-// killOverLimit: the kernel kills a container over its limit, and it starts again with what is allocated.
+// killOverLimit: the kernel kills a container over its limit, and it restarts with the allocated resources.
 func (c *cluster) killOverLimit() {
 	for name, size := range c.actuated {
 		if limit := size[recommender.Memory].Limit; limit > 0 && c.usage[name] > limit {
@@ -275,7 +275,7 @@ func (c *cluster) publish() {
 	}
 }
 
-// operator is what the workload loop does with this package: it decides, stores, then acts.
+// operator uses this package as the workload loop does: it decides, stores, then acts.
 type operator struct {
 	rules   Rules
 	signals harm.Signals
@@ -284,14 +284,14 @@ type operator struct {
 	backoff *v1alpha1.Backoff
 	kept    []v1alpha1.KeptSize
 	history []v1alpha1.HistoryEntry
-	// loseAnswer: the next patch lands and its answer is lost; crash: the next patch is never sent.
+	// loseAnswer: the next patch is stored but its answer is lost; crash: the next patch is never sent.
 	loseAnswer, crash bool
-	// refuse is what the API server answers to the next patch.
+	// refuse is the API server's answer to the next patch.
 	refuse error
 	log    []string
 }
 
-// begin resizes a pod towards a wish.
+// begin starts a resize of a pod towards a wish.
 func (o *operator) begin(c *cluster, wished []podview.Container) *Refusal {
 	plan, refusal := PlanFor(c.pod, wished, c.caps(), c.now)
 	if refusal != nil {
@@ -307,7 +307,7 @@ func (o *operator) begin(c *cluster, wished []podview.Container) *Refusal {
 	return nil
 }
 
-// stored is a record as it comes back from the API server, whose times have whole seconds.
+// stored returns a record as the API server returns it, with times in whole seconds.
 func stored(t *testing.T, record v1alpha1.ResizeRecord) *v1alpha1.ResizeRecord {
 	raw, err := json.Marshal(record)
 	require.NoError(t, err)
@@ -341,7 +341,7 @@ func (o *operator) send(c *cluster, plan Plan) {
 	}
 }
 
-// look is one pass over the open record.
+// look is one reconcile of the open record.
 func (o *operator) look(c *cluster) {
 	if o.record == nil {
 		return
@@ -380,7 +380,7 @@ func (o *operator) look(c *cluster) {
 	}
 }
 
-// note keeps a line where something changed: the state, what is done, why, and how it ends.
+// note logs a change: the state, the action, its reason, and its result.
 func (o *operator) note(state State, action Action) {
 	line := strings.Join(strings.Fields(fmt.Sprintf("%s: %s %s %s", state.Kind, action.Kind, action.Reason, action.Result)), " ")
 	if len(o.log) == 0 || o.log[len(o.log)-1] != line {
@@ -388,7 +388,7 @@ func (o *operator) note(state State, action Action) {
 	}
 }
 
-// run looks every 5 seconds for a while.
+// run reconciles every 5 seconds for a while.
 func (o *operator) run(c *cluster, d time.Duration) {
 	for end := c.now.Add(d); c.now.Before(end); {
 		c.pass(5 * time.Second)

@@ -21,8 +21,8 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// dice draws pods, wishes and worlds from a seed: valid ones as the API server lets them be, and statuses
-// as odd as a kubelet can make them.
+// dice draws pods, wishes and inputs from a seed: specs that the API server accepts, and statuses that a kubelet might
+// write in odd cases.
 type dice struct{ *rand.Rand }
 
 func throw(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 1))} }
@@ -30,7 +30,7 @@ func throw(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 1))} }
 func (d dice) often() bool  { return d.IntN(3) > 0 }
 func (d dice) rarely() bool { return d.IntN(8) == 0 }
 
-// amount is 0, small, ordinary, or absurd.
+// amount returns 0, or a small, ordinary, or absurd amount.
 func (d dice) amount(unit recommender.Amount) recommender.Amount {
 	switch d.IntN(8) {
 	case 0:
@@ -43,7 +43,7 @@ func (d dice) amount(unit recommender.Amount) recommender.Amount {
 	return recommender.Amount(1+d.IntN(4000)) * unit
 }
 
-// spec is a size that a pod can have: no request above its limit.
+// spec returns a size that a pod can have: no request above its limit.
 func (d dice) spec() recommender.Size {
 	var s recommender.Size
 	for _, r := range recommender.Resources {
@@ -95,7 +95,7 @@ func (d dice) pod() *corev1.Pod {
 	return pod
 }
 
-// disturb makes the pod's status odd.
+// disturb adds odd values to the pod's status.
 func (d dice) disturb(pod *corev1.Pod) {
 	pod.Generation = int64(d.IntN(4))
 	pod.Status.ObservedGeneration = int64(d.IntN(4))
@@ -167,7 +167,7 @@ func (d dice) wishes(pod *corev1.Pod) []podview.Container {
 	return wished
 }
 
-// keepsTheLaw: whatever was wished for, the API server would take it.
+// keepsTheLaw: for every wish, the API server would accept the plan.
 func keepsTheLaw(t *testing.T, pod *corev1.Pod, plan Plan) {
 	t.Helper()
 	before, err := json.Marshal(pod)
@@ -243,8 +243,8 @@ func (d dice) world() GateInput {
 	return w
 }
 
-// FuzzLife walks a record through any statuses: nothing panics, nothing lies, and a pod that is put back
-// is put back lawfully.
+// FuzzLife passes a record through any statuses: nothing panics, all reports are true, and restoring a pod follows the
+// rules.
 func FuzzLife(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)
@@ -304,7 +304,7 @@ func FuzzLife(f *testing.F) {
 	})
 }
 
-// lawful: promises about every step.
+// lawful checks the promises about every action.
 func lawful(t *testing.T, pod *corev1.Pod, record v1alpha1.ResizeRecord, state State, action Action, at time.Time) {
 	t.Helper()
 	require.NotEmpty(t, state.Kind)
@@ -335,7 +335,7 @@ func FuzzQuantity(f *testing.F) {
 	f.Add("-1Ki")
 	f.Add("12345678901234567890")
 	f.Add("0.0000001")
-	// Parsing greater exponents keeps apimachinery itself busy for minutes.
+	// Parsing greater exponents takes apimachinery minutes.
 	endless := regexp.MustCompile(`[eE][+-]?\d{3,}`)
 	f.Fuzz(func(t *testing.T, s string) {
 		if len(s) > 32 || endless.MatchString(s) {

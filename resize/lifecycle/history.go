@@ -12,14 +12,14 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Methods by which a size came about.
+// Methods by which a size was set.
 const (
 	MethodInPlace  = "InPlace"
 	MethodEviction = "Eviction"
 )
 
-// HistoryRows returns the rows that a closed record leaves in the history: one for each container that moved. An
-// empty result leaves none, since nothing was tried, or the pod was replaced for another reason.
+// HistoryRows returns the rows of a closed record for the history: one per container in the record. An empty result has
+// no rows, since nothing was tried, or the pod was replaced for another reason.
 func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason string, now time.Time) []v1alpha1.HistoryEntry {
 	if result == "" {
 		return nil
@@ -43,15 +43,15 @@ func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason s
 	return rows
 }
 
-// AddHistory puts rows in front of a history and keeps the newest v1alpha1.MaxHistory of all. Neither argument is
+// AddHistory puts rows in front of a history and keeps the newest v1alpha1.MaxHistory rows. Neither argument is
 // changed.
 func AddHistory(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	all := append(append([]v1alpha1.HistoryEntry{}, rows...), history...)
 	return all[:min(len(all), v1alpha1.MaxHistory)]
 }
 
-// WithoutRows returns a history without the entries that equal one of the rows in everything but their time. A
-// refusal that repeats itself then has one row, the newest, and does not push other rows out of the history.
+// WithoutRows returns a history without the entries that equal one of the rows, apart from the time. A repeated refusal
+// then has only the newest row, and does not push other rows out of the history.
 func WithoutRows(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	return slices.DeleteFunc(slices.Clone(history), func(old v1alpha1.HistoryEntry) bool {
 		return slices.ContainsFunc(rows, func(row v1alpha1.HistoryEntry) bool {
@@ -61,8 +61,8 @@ func WithoutRows(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry 
 	})
 }
 
-// describe names the resources that changed, with their requests before and after, or their limits where only
-// those changed.
+// describe names the resources that changed, with their requests before and after, or their limits if only those
+// changed.
 func describe(from, to recommender.Size) (what, before, after string) {
 	for _, r := range recommender.Resources {
 		if from[r] == to[r] {
@@ -85,17 +85,17 @@ func describe(from, to recommender.Size) (what, before, after string) {
 // A workload is degraded when degradedReverts of its last degradedOf resizes were reverted.
 const degradedReverts, degradedOf = 3, 5
 
-// CoolsDown reports whether the workload cools down after a resize that ended with this action. A resize that its
-// node refused (Infeasible) changed nothing: another size may be tried at once, and the same size is held back by
-// the tries (triedLately). The exception is a pod that is worth evicting: without the cooldown the next pod would
-// be evicted right after it.
+// CoolsDown reports whether the workload's cooldown starts after a resize that ended with this action. A resize that
+// its node refused (Infeasible) changed nothing: another size may be tried at once, and the tries block the same size
+// (triedLately). The exception is a pod that is worth evicting: without the cooldown the next pod would be evicted
+// right after it.
 func CoolsDown(record v1alpha1.ResizeRecord, action Action, rules resize.Rules) bool {
 	return action.Result != ResultWithdrawn || action.Reason != resize.ReasonInfeasible || worthEvicting(record, rules)
 }
 
-// MoreBackoff counts one more consecutive revert. The pods of one trial are harmed one after the other; a resize
-// that was begun before the last counted revert belongs to the same trial and does not count again. The argument
-// is not changed.
+// MoreBackoff counts one more consecutive revert. The pods of one trial have their regressions one after the other; a
+// resize that began before the last counted revert belongs to the same trial and does not count again. The argument is
+// not changed.
 func MoreBackoff(backoff *v1alpha1.Backoff, reverted v1alpha1.ResizeRecord, now time.Time) *v1alpha1.Backoff {
 	more := v1alpha1.Backoff{ConsecutiveReverts: 1, Since: metav1.NewTime(now)}
 	switch {
@@ -108,23 +108,22 @@ func MoreBackoff(backoff *v1alpha1.Backoff, reverted v1alpha1.ResizeRecord, now 
 	return &more
 }
 
-// EndsBackoff reports whether a survived resize ends the back-off: it does where it was begun after the last
-// revert. A resize that was begun before belongs to the trial that was reverted and proves nothing about the sizes
-// that are tried since.
+// EndsBackoff reports whether a verified resize ends the backoff: it does if it began after the last revert. A resize
+// that began before belongs to the reverted trial and proves nothing about the sizes that are tried since.
 func EndsBackoff(backoff *v1alpha1.Backoff, survived v1alpha1.ResizeRecord) bool {
 	return backoff != nil && begun(survived).After(backoff.Since.Time)
 }
 
-// begun is the time at which a resize was decided. WrittenAt alone is not: it is renewed by the second patch
+// begun returns the time at which a resize was decided. WrittenAt does not always have it: the second patch renews it
 // (secondPatch).
 func begun(record v1alpha1.ResizeRecord) time.Time {
 	return ptr.Deref(record.Begun, record.WrittenAt).Time
 }
 
-// Degraded reports whether 3 of the last 5 resizes of a workload were reverted. The history is newest first and
-// has one row for each container; rows of one pod at one time are one resize. Only results Success and Reverted
-// count, since no pod ran with the size of the others. Ends of boosts do not count either: they come with each new
-// pod and would push everything else out of the last five.
+// Degraded reports whether 3 of the last 5 resizes of a workload were reverted. The history is newest first and has one
+// row per container; rows of one pod at one time are one resize. Only the results Success and Reverted count, since
+// with other results no pod ran with the size. Ends of boosts do not count either: every new pod has one, and they
+// would replace all other resizes among the last five.
 func Degraded(history []v1alpha1.HistoryEntry) bool {
 	type one struct {
 		pod string

@@ -12,7 +12,7 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// What a node would not have cools nothing down; whatever else was finished does.
+// A size that a node refused starts no cooldown; every other end of a resize does.
 func TestCoolsDown(t *testing.T) {
 	up, down := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024)
 	recreate := auto()
@@ -40,7 +40,7 @@ func TestCoolsDown(t *testing.T) {
 	}
 }
 
-// The same is not asked again in a loop, and something else is not held up.
+// The same size is not requested in a loop, and other sizes are not blocked.
 func TestWhatWasInfeasible(t *testing.T) {
 	up, more, down := size(1000, 2000, 512, 1024), size(1100, 2200, 512, 1024), size(250, 500, 512, 1024)
 	both := size(1000, 2000, 600, 1200)
@@ -80,7 +80,7 @@ func TestWhatWasInfeasible(t *testing.T) {
 			}
 			w.Status.Tries = tc.tries(w.Rules)
 			pod := web()
-			pod.CreationTimestamp = *ago(-time.Hour) // by another clock (16)
+			pod.CreationTimestamp = *ago(-time.Hour) // by another clock (case 16)
 			_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), w)
 			check(t, tc.reason, refusal)
 			if refusal != nil {

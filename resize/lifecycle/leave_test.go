@@ -21,7 +21,7 @@ func seedFor(cpu string) *v1alpha1.Seed {
 	return &v1alpha1.Seed{Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &q}}}
 }
 
-// A pod that is to go is not changed; its record says what its successor is born with.
+// A pod that has to leave is not changed; its record has the size with which its successor is created.
 func TestLeavePlanNamesEveryContainer(t *testing.T) {
 	for name, c := range map[string]struct {
 		seed *v1alpha1.Seed
@@ -73,7 +73,7 @@ func TestBesideLeavesOutThoseWhoAreToGo(t *testing.T) {
 	assert.False(t, Leaving(GivenUp(other)), "a node that is too small is another matter")
 }
 
-// What passes by itself is no reason to send somebody else away.
+// A reason that lifts by itself does not make another pod leave instead.
 func TestStaysIsForGood(t *testing.T) {
 	pod := ofDeployment("web-1")
 	e := evictable(t, pod)

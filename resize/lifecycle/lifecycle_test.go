@@ -18,22 +18,22 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// A whole life of a resize, as the log of what was seen and done. Every life is walked against a pod,
-// a kubelet and an API server of each version it holds for.
+// life is a complete resize, as the log of states and actions. Every life runs against a pod, a kubelet and an API
+// server of each version for which it is valid.
 type life struct {
 	name   string
 	minors []int
 	pod    func() *corev1.Pod
 	wish   recommender.Size
-	// usage is what the operator takes for the memory in use; 0 is unknown.
+	// usage is the operator's view of the memory in use; 0 is not known.
 	usage recommender.Amount
-	// before changes the cluster or the operator before the resize, during after so long.
+	// before changes the cluster or the operator before the resize, during does so a time (after) later.
 	before func(*cluster, *operator)
 	after  time.Duration
 	during func(*cluster, *operator)
 	run    time.Duration
 	log    []string
-	// spec is the size of app in the end.
+	// spec is the final size of app.
 	spec  recommender.Size
 	check func(*testing.T, *cluster, *operator)
 }

@@ -12,36 +12,36 @@ import (
 	"attune.io/attune/resize"
 )
 
-// ActionKind is what is done about an open record in one pass.
+// ActionKind is the action on an open record in one reconcile.
 type ActionKind string
 
 const (
 	// Wait until RequeueAfter has passed or the pod changes.
 	Wait ActionKind = "Wait"
-	// Pause until RequeueAfter has passed: the pod was asked for a moment ago.
+	// Pause until RequeueAfter has passed: the pod was patched a moment ago.
 	Pause ActionKind = "Pause"
-	// Adopt a resize whose answer was lost: its generation is known now.
+	// Adopt a resize whose answer was lost: its generation is now known.
 	Adopt ActionKind = "Adopt"
-	// MarkVerified notes the first read that found the size applied.
+	// MarkVerified records the first read with the size applied.
 	MarkVerified ActionKind = "MarkVerified"
-	// StartWatch: the resize is verified; this is the moment that counts as success.
+	// StartWatch: the resize is verified, which counts as success; its observation period starts.
 	StartWatch ActionKind = "StartWatch"
-	// SendRest: a second patch (RestPlan) is to be sent: the part of the resize that waited for the first one
-	// to be verified, or memory that is given up because its limit could not be lowered.
+	// SendRest: send a second patch (RestPlan). It has the part of the resize that waited until the first part was
+	// verified, or restores memory limits that could not be lowered.
 	SendRest ActionKind = "SendRest"
-	// ExtendWatch once, since nothing could be concluded.
+	// ExtendWatch extends the observation period once, since the verdict is inconclusive.
 	ExtendWatch ActionKind = "ExtendWatch"
-	// Revert puts the pod back (RevertPlan) because it was harmed or the resize failed.
+	// Revert restores the pod's prior size (RevertPlan) because of a regression or a failed resize.
 	Revert ActionKind = "Revert"
-	// Withdraw puts the pod back (RevertPlan) because the node did not take the resize.
+	// Withdraw restores the pod's prior size (RevertPlan) because the node did not carry the resize out.
 	Withdraw ActionKind = "Withdraw"
-	// Evict the pod: the node will not have its size, it is back at its old one, and the policy allows it.
+	// Evict the pod: its node refuses the size, its prior size is restored, and the policy allows the eviction.
 	Evict ActionKind = "Evict"
 	// Forget closes the record.
 	Forget ActionKind = "Forget"
 )
 
-// Results of a closed record, as history rows carry them.
+// Results of a closed record, in history rows.
 const (
 	ResultSuccess    = "Success"
 	ResultFailed     = "Failed"
@@ -51,72 +51,71 @@ const (
 	ResultEvicted    = "Evicted"
 )
 
-// Action is what is done about a record, and why. Next makes it, Advance writes it into the record, and the caller
+// Action is the action on a record, and its reason. Next decides it, Advance writes it into the record, and the caller
 // carries it out. Fields that an action does not need are zero.
 type Action struct {
 	// Kind of the action.
 	Kind ActionKind
-	// Reason is one word for the record, events and history; empty where there is nothing to report.
+	// Reason is one word for the record, events and history; empty if there is nothing to report.
 	Reason string
 	// Message is one sentence with the details.
 	Message string
-	// RequeueAfter is after what time to look at the record again if no event comes earlier; 0: only an event
-	// leads to the next look.
+	// RequeueAfter is the delay until the record is checked again if no event comes earlier; 0: only an event triggers
+	// the next check.
 	RequeueAfter time.Duration
 	// Deadline replaces the record's deadline; zero: it stays.
 	Deadline time.Time
-	// Until is the end of the watch that StartWatch or ExtendWatch sets.
+	// Until is the end of the observation period that StartWatch or ExtendWatch sets.
 	Until time.Time
 	// Generation of the pod, for Adopt.
 	Generation int64
-	// Result of a record that is closed, for its row in the history; empty: it leaves no row.
+	// Result of a closed record, for its row in the history; empty: no row.
 	Result string
-	// Keep is true where the pod survived the size: it becomes a kept size of the workload.
+	// Keep is true if the pod had no regression with the size: it becomes a verified size of the workload.
 	Keep bool
-	// Alert is true where a person should know; the caller makes an event of it.
+	// Alert is true if a user should know; the caller emits an event.
 	Alert bool
 }
 
-// evictFor is how long an eviction that is denied is requested again, evictEvery how often. After that the pod
-// stays on its node with its old size.
+// evictFor is how long a denied eviction is requested again, evictEvery how often. After that the pod stays on its node
+// with its old size.
 const evictFor, evictEvery = 30 * time.Minute, time.Minute
 
-// pollEvery is how often a record is looked at without an event: a kubelet that is silent reports no progress.
+// pollEvery is how often a record is checked without an event: a silent kubelet reports no progress.
 const pollEvery = 15 * time.Second
 
-// stepsEvery is the grid of times at which watches begin and end, so that pods of one wave share one write of the
-// status.
+// stepsEvery is the grid of times at which observation periods begin and end, so that pods of one wave share one write
+// of the status.
 const stepsEvery = 5 * time.Second
 
-// Circumstances are the facts about a record that its pod does not show. The zero value changes nothing about the
-// action.
+// Circumstances are the facts about a record that its pod does not show. The zero value does not change the action.
 type Circumstances struct {
-	// Undo is true where a person asked for the sizes from before attune and the request is not carried out yet.
+	// Undo is true if a user requested the original resources and the request is not complete yet.
 	Undo bool
-	// Orphaned is true where the policy or the workload is gone or being deleted, so that its pods are no longer
-	// sized.
+	// Orphaned is true if the policy or the workload no longer exists or is being deleted, so that its pods are no
+	// longer sized.
 	Orphaned bool
 	// Tries of the workload.
 	Tries []v1alpha1.Try
-	// Untried is true where putting the pod back was not attempted since the operator started and part of it is
-	// possible now. It is attempted once before it is given up, since much may have changed in the meantime.
+	// Untried is true if restoring the pod was not attempted since attune started and part of it is possible now. It is
+	// attempted once before attune gives up, since the cluster may have changed in the meantime.
 	Untried bool
-	// Pause is how long a pod that is being put back is not patched again; 0: it may be patched at once.
+	// Pause is the wait before a pod that is being restored is patched again; 0: it may be patched at once.
 	Pause time.Duration
-	// Climbs says that a container of the pod is raised before an OOM kill as soon as its record is closed, and that nothing
-	// refuses that; empty: none is. Spike says that a raise before an OOM kill was for a spike that is over; empty: it is
-	// not known to be.
+	// Climbs is the sentence about a container of the pod that attune raises before an OOM kill as soon as the record
+	// is closed; empty: no such raise is planned and allowed. Spike is the sentence about a raise for a spike that is
+	// over; empty: not known.
 	Climbs, Spike string
 }
 
-// Next decides what is done about a record in a state; no other function does. The later rules have the last word,
-// in this order:
-//  1. next: the action by what the pod shows. Harm outranks everything that can still be acted on, and a size
-//     that another writer set is never changed.
-//  2. An undo takes back what is open; without one, an undo that is not wanted any more is withdrawn.
-//  3. nextRaised: a watch ends where its container has to be raised, and a raise is watched until it proves a spike.
-//  4. inVain: putting back ends after a day, or earlier for an orphaned record.
-//  5. Pause: a pod that is being put back is patched only so often.
+// Next decides the action on a record in a state; no other function does. Later rules take precedence, in this order:
+//  1. next: the action for the pod's state. A regression takes precedence over every state that attune can still act on,
+//     and a size that another writer set is never changed.
+//  2. An undo request withdraws open resizes. Without a request, an undo that is no longer wanted is withdrawn.
+//  3. nextRaised: the observation period ends if its container has to be raised, and a raise is observed until it proves
+//     to be a spike.
+//  4. inVain: restoring ends after a day, or earlier for an orphaned record.
+//  5. Pause: a pod that is being restored is not patched too often.
 func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circumstances, now time.Time) Action {
 	action := next(state, record, rules, now)
 	if c.Undo {
@@ -137,13 +136,13 @@ func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circu
 // putsBack reports whether the action patches the pod towards its prior size.
 func (a Action) putsBack() bool { return a.Kind == Revert || a.Kind == Withdraw }
 
-// PutsBackAgain reports whether the action patches a pod towards its prior size that was patched so before.
+// PutsBackAgain reports whether the action patches a pod towards its prior size, and the record did so before.
 func (a Action) PutsBackAgain(record v1alpha1.ResizeRecord) bool {
 	return resize.PuttingBack(record) && a.putsBack()
 }
 
-// next decides by what the pod shows alone. States that end a record come first, then harm, then the two
-// directions: a record that puts its pod back never goes forward again.
+// next decides by the pod's state only. States that end a record come first, then regressions, then the two directions:
+// a record that restores its pod never goes forward again.
 func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	switch state.Kind {
 	case Replaced:
@@ -167,7 +166,7 @@ func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now tim
 	return nextOpen(state, record, rules, now)
 }
 
-// gone closes the record of a pod that has ended or is being deleted. Where attune evicted it, the result says so.
+// gone closes the record of a pod that has finished or no longer exists. If attune evicted it, the result says so.
 func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
 	if record.Phase == v1alpha1.RecordEvicting {
 		return Action{Kind: Forget, Reason: record.Reason, Message: state.Message, Result: ResultEvicted}
@@ -176,8 +175,8 @@ func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
 }
 
 // nextOpen decides about a resize that goes forward. Each state that can last has a time after which the resize is
-// withdrawn or reverted.
-// Only a resize that restores a pod's old size waits for its kubelet without an end, as a revert does.
+// withdrawn or reverted. Only a resize that restores a pod's original or template size waits for its kubelet without a
+// limit, as a revert does.
 func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	written := record.WrittenAt.Time
 	if resize.Restores(record.Wave) && waitsForKubelet(state) {
@@ -209,8 +208,8 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now
 	return Action{Kind: Wait, RequeueAfter: pollEvery, Message: state.Message}
 }
 
-// nextUnsent handles a patch that never arrived. A first patch changed nothing: the record is closed and the
-// resize is decided afresh. A second patch is sent again, as the pod has half of what was planned.
+// nextUnsent handles a patch that never arrived. If it was the first patch, nothing was changed: the record is closed
+// and the resize is decided again. A second patch is sent again, since the pod has half of the planned resize.
 func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	if InSecondPatch(record) {
 		if record.Attempts >= mostSeconds {
@@ -223,11 +222,11 @@ func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action
 		Message: "the resize never reached the API server"})
 }
 
-// mostSeconds is how often a second patch that does not arrive is sent, at intervals that double from SyncPeriod
-// on.
+// mostSeconds is how often a second patch that does not arrive is sent, at intervals that start at SyncPeriod and
+// double.
 const mostSeconds = 5
 
-// secondUnsent puts a pod back that has the first half of a resize and does not get the second.
+// secondUnsent restores a pod that has the first half of a resize and does not get the second half.
 func secondUnsent(record v1alpha1.ResizeRecord, state State) Action {
 	if record.Reason == resize.ReasonActuation {
 		return Action{Kind: Revert, Reason: resize.ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
@@ -235,8 +234,8 @@ func secondUnsent(record v1alpha1.ResizeRecord, state State) Action {
 	return withdraw(resize.ReasonNotSent, state)
 }
 
-// nextDeferred waits for room until DeferredFor has passed. It also moves the record's deadline behind that time,
-// so that a kubelet that finds room at the last moment has its full time to carry the resize out.
+// nextDeferred waits for room until DeferredFor has passed. It also moves the record's deadline after that time, so
+// that a kubelet that finds room at the last moment has its full time to carry the resize out.
 func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	end := record.WrittenAt.Add(DeferredFor)
 	action := until(end, now, state, withdraw(resize.ReasonDeferred, state))
@@ -246,10 +245,9 @@ func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 	return action
 }
 
-// nextFailed handles an error of the kubelet or runtime. A memory limit that could not be lowered is allocated all
-// the same: without an answer, container crashes -> starts with the lower limit -> is killed. So the limit is
-// given up at once, by a second patch, and the rest of the resize goes on. Other errors may pass, as the kubelet
-// retries until the deadline.
+// nextFailed handles an error of the kubelet or runtime. A memory limit that could not be lowered is allocated
+// nevertheless: a container that crashes would start with the lower limit and be killed. So a second patch restores the
+// limit at once, and the rest of the resize goes on. Other errors may lift, as the kubelet retries until the deadline.
 func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	revert := Action{Kind: Revert, Reason: resize.ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
 	if !resize.AnyChange(record, resize.Move.LowersMemoryLimit) {
@@ -261,8 +259,8 @@ func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action
 	return revert
 }
 
-// nextApplied counts a size as applied only when two looks, SyncPeriod apart, agree: the first one can be
-// premature. Then the second patch is sent if there is one, else the watch begins.
+// nextApplied counts a size as verified only when two reads, SyncPeriod apart, agree: the first one can be premature.
+// Then it sends the second patch if there is one, and otherwise starts the observation period.
 func nextApplied(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	if record.VerifiedOnce == nil {
 		return Action{Kind: MarkVerified, RequeueAfter: SyncPeriod, Message: state.Message}
@@ -287,7 +285,7 @@ func onStep(at time.Time) time.Time {
 	return at
 }
 
-// nextWatching waits for the end of the watch.
+// nextWatching waits for the end of the observation period.
 func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	if state.Verdict.OtherKill {
 		return endedByOtherKill(state, record)
@@ -299,16 +297,16 @@ func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 	return Action{Kind: Wait, RequeueAfter: after, Message: state.Message}
 }
 
-// endedByOtherKill ends the watch of a resize that left the memory of an OOM-killed container alone. The answer to
-// the kill is more memory, which the open record would hold up. Nothing proves the new size good, so it is not
-// kept.
+// endedByOtherKill ends the observation of a resize that did not change the memory of an OOM-killed container. The
+// answer to the kill is more memory, which the open record would block. The new size was not verified, so it is not
+// stored.
 func endedByOtherKill(state State, record v1alpha1.ResizeRecord) Action {
 	return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: state.Verdict.Message + ": its watch ends"}
 }
 
-// nextSettled closes the record after the watch. The size is kept only where the verdict is conclusive and the
-// runtime reports exactly it. Without a conclusion the watch is extended once.
-// The size that is left after a boost is not kept either, since it was proven before.
+// nextSettled closes the record after the observation period. The size becomes a verified size only if the verdict is
+// conclusive and the runtime reports exactly this size. Without a conclusion the period is extended once. The size
+// after a boost is not stored either, since it was verified before.
 func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	switch {
 	case state.Verdict.OtherKill:
@@ -326,11 +324,12 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 		Message: "the pod keeps its size, but nothing proves it good: " + state.Verdict.Message}
 }
 
-// raiseWatch is how long a raise before an OOM kill is watched beyond its first watch, until the growth proves a spike.
+// raiseWatch is how long a raise before an OOM kill is observed after its first period, until the growth proves a
+// spike.
 const raiseWatch = 25 * time.Minute
 
-// nextRaised ends the watch of a pod that is about to be raised: the open record would hold that up, and nothing proves
-// its size good. A raise itself is watched for longer, and not beyond the end of its spike.
+// nextRaised ends the observation of a pod that is about to be raised: the open record would block the raise, and the
+// record's size is not verified. The raise itself is observed longer, but not beyond the end of its spike.
 func nextRaised(record v1alpha1.ResizeRecord, action Action, c Circumstances, now time.Time) Action {
 	watched := action.Kind == Wait || action.Kind == ExtendWatch || action.Kind == Forget && action.Result == ResultSuccess
 	if record.Phase != v1alpha1.RecordWatching || !watched {
@@ -352,11 +351,11 @@ func nextRaised(record v1alpha1.ResizeRecord, action Action, c Circumstances, no
 	return action
 }
 
-// spikePoll is how often a raise is looked at once its first watch is over.
+// spikePoll is how often a raise is checked after its first observation period.
 const spikePoll = time.Minute
 
-// nextHarmed reverts the resize, with three exceptions: the policy switches reverts off, a revert would change
-// nothing (idle), or the harmful size is the one from before attune. Floors are learned in every case.
+// nextHarmed reverts the resize, with three exceptions: the policy disables reverts, a revert would change nothing
+// (idle), or the size with the regression is the original or template size. Floors are learned in every case.
 func nextHarmed(state State, record v1alpha1.ResizeRecord, rules resize.Rules) Action {
 	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true}
 	if rules.AutoRevert && !resize.Restores(record.Wave) && !state.idle[state.Verdict.Harm] {
@@ -367,8 +366,8 @@ func nextHarmed(state State, record v1alpha1.ResizeRecord, rules resize.Rules) A
 	return action
 }
 
-// nextPuttingBack waits until the pod has its old size, then closes the record or, where the policy allows it and
-// growth was refused, evicts the pod.
+// nextPuttingBack waits until the pod has its old size. Then it closes the record or, if the policy allows it and the
+// node refused growth, evicts the pod.
 func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	if state.Kind != Applied && !state.asFarAsItGoes {
 		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred || state.Kind == Refused || state.Kind == Failed,
@@ -381,7 +380,7 @@ func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules resize.Rul
 	case record.Phase == v1alpha1.RecordReverting:
 		done.Result = ResultFailed
 	case worthEvicting(record, rules) && now.Before(record.WrittenAt.Add(evictFor)):
-		again := ptr.Deref(record.Deadline, metav1.Time{}).Time // zero for the first time
+		again := ptr.Deref(record.Deadline, metav1.Time{}).Time // zero for the first eviction
 		return until(again, now, state, Action{Kind: Evict, Reason: record.Reason, RequeueAfter: evictEvery})
 	case Leaving(record):
 		done.Result = ""
@@ -389,8 +388,8 @@ func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules resize.Rul
 	return done
 }
 
-// worthEvicting reports whether the pod of the record should move to another node. That is so for growth that the
-// node refused, with method InPlaceOrRecreate, and for a pod that leaves for lack of room (strategy Node).
+// worthEvicting reports whether the pod of the record should move to another node: for growth that the node refused,
+// with method InPlaceOrRecreate, and for a pod that leaves for lack of room (strategy Node).
 func worthEvicting(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 	if Leaving(record) {
 		return rules.NodeEviction
@@ -401,8 +400,8 @@ func worthEvicting(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 	return resize.AnyChange(record, resize.Move.Raises)
 }
 
-// Advance returns the record after an action was decided. The caller stores it before it carries the action out:
-// after a crash between the two the next process finds how far the resize has come. The argument is not changed.
+// Advance returns the record after an action was decided. The caller stores it before it carries the action out: after
+// a crash between the two, the next process knows the progress of the resize. The argument is not changed.
 func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	if !action.Deadline.IsZero() {
@@ -443,8 +442,8 @@ func NotEvicted(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return record
 }
 
-// GivenUp returns the record of a plan that its node can never carry out. Nothing was sent, so nothing has to be
-// put back; what remains is to evict the pod.
+// GivenUp returns the record of a plan that its node can never carry out. No resize was sent, so nothing has to be
+// restored; the pod only has to be evicted.
 func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	if record.Reason != resize.ReasonDoesNotFit {
 		record.Reason = resize.ReasonInfeasible
@@ -452,8 +451,8 @@ func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return startPuttingBack(*record.DeepCopy(), withdrawnPhase(record.Reason), record.Reason)
 }
 
-// Recreates reports whether the pod may be evicted if its node refuses the record's size. A raise before an OOM kill moves no
-// pod: its successor would be born without it.
+// Recreates reports whether the pod may be evicted if its node refuses the record's size. A raise before an OOM kill
+// moves no pod: its successor would be created without the raise.
 func Recreates(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 	if record.Reason == resize.ReasonClimb {
 		return false
@@ -462,7 +461,7 @@ func Recreates(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 	return worthEvicting(record, rules)
 }
 
-// startPuttingBack begins or continues the way back; the count of attempts restarts only at the beginning.
+// startPuttingBack starts or continues the restore; the count of attempts resets only at the start.
 func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
 	if !resize.PuttingBack(record) {
 		record.Attempts = 0
@@ -472,7 +471,7 @@ func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, 
 	return record
 }
 
-// withdrawnPhase is the phase of a record that is taken back: Leaving for a pod without room, else Withdrawing.
+// withdrawnPhase returns the phase of a withdrawn record: Leaving for a pod without room, otherwise Withdrawing.
 func withdrawnPhase(reason string) v1alpha1.RecordPhase {
 	if reason == resize.ReasonDoesNotFit {
 		return v1alpha1.RecordLeaving
@@ -484,7 +483,7 @@ func withdraw(reason string, state State) Action {
 	return Action{Kind: Withdraw, Reason: reason, Message: state.Message, RequeueAfter: pollEvery}
 }
 
-// until returns Wait until a time is reached, and after that the given action.
+// until returns Wait before end, and then from that time on.
 func until(end, now time.Time, state State, then Action) Action {
 	if left := end.Sub(now); left > 0 {
 		return Action{Kind: Wait, RequeueAfter: min(left, pollEvery), Message: state.Message}
@@ -496,8 +495,8 @@ func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
 	return ptr.Deref(record.Deadline, metav1.NewTime(record.WrittenAt.Add(MemoryActuatedFor))).Time
 }
 
-// WatchFor is how long a record is watched. After a change of CPU that is at least the rate window: the throttling
-// query looks back that far, and its answer would otherwise be about the time before the resize.
+// WatchFor returns how long a record is observed. After a change of CPU that is at least the rate window: the
+// throttling query covers that window, and its answer would otherwise include the time before the resize.
 func WatchFor(record v1alpha1.ResizeRecord, rules resize.Rules) time.Duration {
 	period := rules.Observation
 	if record.Wave == resize.WaveBoost {

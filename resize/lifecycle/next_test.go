@@ -155,8 +155,8 @@ func TestPauseAndScheduleNeverStopARevert(t *testing.T) {
 	assert.Equal(t, Withdraw, Next(State{Kind: Refused}, recorded(size(1000, 2000, 512, 1024)), rules, Circumstances{}, noon).Kind)
 }
 
-// An end without proof says what the resize was for: others look for it in the history (the end of a boost, a pod limit
-// that was behind).
+// An inconclusive end keeps the reason of the resize: other code looks for it in the history (the end of a boost, a pod
+// limit that lagged).
 func TestTheReasonOfAResizeOutlivesALongerWatch(t *testing.T) {
 	open := State{Kind: Settled, Verdict: Verdict{Inconclusive: true, Message: "no answer"}}
 	for _, why := range []string{ReasonBoost, ReasonPodLimitBehind} {
@@ -208,7 +208,7 @@ func TestAdvance(t *testing.T) {
 }
 
 func TestARecordSurvivesTheAPIServer(t *testing.T) {
-	// 14: everything that a decision needs is in the stored record; times come back in whole seconds.
+	// Case 14: the stored record has everything that a decision needs; times come back in whole seconds.
 	written := noon.Add(123 * time.Millisecond)
 	plan := mustPlan(t, web(), wish(size(250, 500, 256, 512)))
 	record := NewRecord(plan, web(), written, auto())

@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	// putBackFor is how long it is tried to put a pod back; after that a person has to do it.
+	// putBackFor is how long attune tries to restore a pod; after that a user has to do it.
 	putBackFor = 24 * time.Hour
-	// putBackAfterAll is the same where the policy or the workload is gone: an open record holds their deletion
-	// up.
+	// putBackAfterAll is the same if the policy or the workload is deleted: an open record blocks the deletion.
 	putBackAfterAll = 10 * time.Minute
-	// givenUpLasts is how long it stays reported that a pod was not put back.
+	// givenUpLasts is how long attune reports that a pod was not restored.
 	givenUpLasts = 7 * 24 * time.Hour
-	// mostObstacles is how many different obstacles to one pod are noted, one after the other; the bound keeps two
-	// obstacles that alternate from writing the status for ever.
+	// mostObstacles is how many different obstacles to restoring one pod are recorded, one after the other. Without it,
+	// two alternating obstacles would write the status for ever.
 	mostObstacles = 10
 )
 
-// The intervals at which a pod that is not back at its old size is patched again: tryFirst at first, since an
-// answer may have been lost, doubling up to tryLast, and trySlow after slowAfter.
+// The intervals at which a pod that does not have its old size yet is patched again: tryFirst at first, since an answer
+// may have been lost, doubling up to tryLast, and trySlow after slowAfter.
 const tryFirst, tryLast, trySlow, slowAfter = time.Second, 15 * time.Second, time.Minute, time.Hour
 
-// PutBackEvery is the wait between one patch that puts the record's pod back and the next one.
+// PutBackEvery returns the wait between two patches that restore the record's pod.
 func PutBackEvery(record v1alpha1.ResizeRecord, tries []v1alpha1.Try, now time.Time) time.Duration {
 	if row := putBackRow(tries, record.PodUID); row != nil && now.Sub(row.Since.Time) >= slowAfter {
 		return trySlow
@@ -37,9 +36,8 @@ func PutBackEvery(record v1alpha1.ResizeRecord, tries []v1alpha1.Try, now time.T
 	return min(resize.Doubled(tryFirst, record.Attempts-1), tryLast)
 }
 
-// PutBacks returns the tries with exactly one row for each record whose pod is being put back. Rows about pods
-// that were given up stay as long as the pod exists and nothing new is tried on it. live reports whether a pod
-// exists.
+// PutBacks returns the tries with exactly one row for each record whose pod is being restored. Rows about pods that
+// attune gave up on stay as long as the pod exists and has no new record. live reports whether a pod exists.
 func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(types.UID) bool, now time.Time) []v1alpha1.Try {
 	open := map[types.UID]bool{}
 	back := map[types.UID]bool{}
@@ -66,7 +64,7 @@ func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(t
 	return kept
 }
 
-// putBackRow is the row about a pod that is being put back, or a row that stands for several pods, or nil.
+// putBackRow returns the row about a pod that is being restored, or a row that covers several pods, or nil.
 func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
 	for i := range tries {
 		if t := &tries[i]; t.What == v1alpha1.TryPutBack && (t.PodUID == pod || t.PodUID == "") {
@@ -76,8 +74,8 @@ func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
 	return nil
 }
 
-// Obstacle notes what keeps a pod from being put back, and returns the sentence to report. For the same obstacle
-// the sentence stays the same, whatever its figures are by now, so that it makes one event and not many.
+// Obstacle records the obstacle to restoring a pod, and returns the sentence to report. For the same obstacle the
+// sentence stays the same, even if its figures change, so that it causes only one event.
 func Obstacle(tries []v1alpha1.Try, pod types.UID, reason, message string) ([]v1alpha1.Try, string) {
 	tries = slices.Clone(tries)
 	row := putBackRow(tries, pod)
@@ -92,15 +90,15 @@ func Obstacle(tries []v1alpha1.Try, pod types.UID, reason, message string) ([]v1
 	return tries, row.Message
 }
 
-// inVain ends the attempt to put a pod back after a day, or soon where the workload is no longer sized. The pod
-// keeps the size that it has; the floors that its harm taught stay.
+// inVain ends the attempt to restore a pod after a day, or soon if the workload is no longer sized. The pod keeps its
+// current size; the floors learned from its regression stay.
 func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1alpha1.Try, orphaned bool, now time.Time) Action {
 	row := putBackRow(tries, record.PodUID)
 	if row == nil || !resize.PuttingBack(record) || next.Kind != Revert && next.Kind != Withdraw && next.Kind != Wait || state.Kind == Applied {
 		return next
 	}
 	end, since := row.Until.Time, row.Since.Time
-	if row.PodUID == "" { // of several pods, some of which were put back long before
+	if row.PodUID == "" { // covers several pods; some were restored long before
 		if begun := record.WrittenAt.Time; begun.After(since) {
 			since = begun
 		}
@@ -118,7 +116,7 @@ func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1al
 	return Action{Kind: Forget, Reason: v1alpha1.ReasonRevertPending, Result: ResultFailed, Alert: true, Message: why}
 }
 
-// NotPutBack notes that the pod of a record was not put back, and why.
+// NotPutBack records that the pod of a record was not restored, and why.
 func NotPutBack(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, why string, now time.Time) []v1alpha1.Try {
 	return resize.AddTry(tries, v1alpha1.Try{
 		What: v1alpha1.TryGivenUp, Pod: record.PodName, PodUID: record.PodUID, Node: record.Node, Reason: v1alpha1.ReasonRevertPending,

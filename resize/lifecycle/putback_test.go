@@ -11,7 +11,8 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// The row that many pods share, which do not get their old size back, ends for none of them before its own day is over.
+// A row shared by many pods that do not get their old size back ends for none of them before that pod's own day is
+// over.
 func TestEachPodIsPutBackForADay(t *testing.T) {
 	record := recorded(desired)
 	record.Phase = v1alpha1.RecordReverting

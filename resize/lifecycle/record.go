@@ -1,13 +1,13 @@
-// Package lifecycle follows a resize from its record to its end: what the pod shows of it, what is done about it, and
-// every way back.
+// Package lifecycle follows a resize from its record to its end: the pod's state, the actions, and all ways to restore
+// the pod.
 //
 // A record goes through these files in order:
-//  1. record.go: the ResizeRecord that is stored before the patch is sent, so that any process can put the pod back;
-//     second.go: its second patch; stored.go: records as another process wrote them.
-//  2. state.go: what the pod shows of the resize, as a State. Package resize/harm adds the harm that it did.
-//  3. next.go: Next decides what is done about it, and Advance writes that into the record; no other function does.
-//  4. revert.go, putback.go, errands.go, evict.go, evicted.go: the ways back, and when each is given up.
-//  5. history.go: what a closed record leaves behind.
+//  1. record.go: the ResizeRecord that is stored before the patch is sent, so that any process can restore the pod;
+//     second.go: its second patch; stored.go: records that another process wrote.
+//  2. state.go: the pod's progress in the resize, as a State. Package resize/harm adds the regression.
+//  3. next.go: Next decides the action, and Advance writes it into the record; no other function does.
+//  4. revert.go, putback.go, errands.go, evict.go, evicted.go: the ways to restore or evict, and when each is given up.
+//  5. history.go: the history rows and the backoff after a closed record.
 //
 // The package is pure, as resize is: no clock, no client.
 package lifecycle
@@ -25,23 +25,23 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Deadlines of a resize, from the writing of its record.
+// Deadlines of a resize, from the time its record was written.
 const (
-	// ActuatedFor is how long it may take to carry it out; memory takes longer.
+	// ActuatedFor is how long the node may take to carry the resize out; MemoryActuatedFor is the same for memory.
 	ActuatedFor       = 60 * time.Second
 	MemoryActuatedFor = 120 * time.Second
-	// DeferredFor is how long a resize may wait for room. All that time it holds the scheduler's capacity and
-	// quota, and without an end it could be granted hours later, when it is no longer wanted.
+	// DeferredFor is how long a resize may wait for room. All that time it reserves the scheduler's capacity and quota.
+	// Without a limit it could be granted hours later, when it is no longer wanted.
 	DeferredFor = 5 * time.Minute
-	// SyncPeriod is longer than a kubelet takes to look at a pod again: a resize counts as applied when
-	// two reads that far apart say so, since the first one can be premature.
+	// SyncPeriod is longer than a kubelet takes to sync a pod again. A resize counts as verified if two reads that far
+	// apart agree, since the first one can be premature.
 	SyncPeriod = 15 * time.Second
 )
 
-// NewRecord returns everything that is needed to put the pod of a plan back: the sizes before and after, and the
-// state of the containers against which harm is measured. The caller stores it before it sends the resize, so that
-// a crash between the two leaves a pod that another process can still put back. The deadline allows more time for
-// memory, and for the grace period of containers that restart.
+// NewRecord returns the data needed to restore the pod of a plan: the sizes before and after, and the baseline of the
+// containers for judging regressions. The caller stores it before it sends the resize, so that after a crash between
+// the two another process can still restore the pod. The deadline allows more time for memory, and for the grace period
+// of containers that restart.
 func NewRecord(plan resize.Plan, pod *corev1.Pod, now time.Time, rules resize.Rules) v1alpha1.ResizeRecord {
 	record := v1alpha1.ResizeRecord{
 		PodUID: plan.PodUID, PodName: plan.PodName, Node: plan.Node, Phase: v1alpha1.RecordWritten,
@@ -64,9 +64,8 @@ func NewRecord(plan resize.Plan, pod *corev1.Pod, now time.Time, rules resize.Ru
 	return record
 }
 
-// RecordReturned returns the record after the API server accepted the resize. It takes over the generation that
-// the kubelet has to observe, and the amounts that a LimitRange added: these count as set by the record from then
-// on.
+// RecordReturned returns the record after the API server accepted the resize. It stores the generation that the kubelet
+// has to observe, and the amounts that a LimitRange added: these count as set by the record from then on.
 func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	record.Generation = returned.Generation
@@ -83,7 +82,7 @@ func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1
 	return record
 }
 
-// baselineOf is the state of a container before its resize. StartedAt is set only for a running container.
+// baselineOf returns the state of a container before its resize. StartedAt is set only for a running container.
 func baselineOf(name string, status *corev1.ContainerStatus) v1alpha1.ContainerBaseline {
 	baseline := v1alpha1.ContainerBaseline{Name: name}
 	if status == nil {

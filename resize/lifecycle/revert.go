@@ -11,14 +11,14 @@ import (
 	"attune.io/attune/resize"
 )
 
-// RevertPlan puts a pod back to its record's prior size. It touches only amounts that the record set, and only on
-// the pod with the record's uid. What would do harm stays as it is:
-//   - a memory limit that the running container already has is not lowered;
-//   - memory is not lowered after an OOM kill, nor CPU after throttling;
-//   - a limit that the resize added stays, since Kubernetes removes none, and is raised where it did the harm;
-//   - no memory limit is lowered where the API server allows that for none (before 1.34).
+// RevertPlan plans to restore a pod to its record's prior size. It changes only amounts that the record set, and only
+// on the pod with the record's uid. Amounts whose decrease would be harmful stay:
+//   - A memory limit that the running container already has is not lowered.
+//   - Memory is not lowered after an OOM kill, nor CPU after throttling.
+//   - A limit that the resize added stays, since Kubernetes removes none, and is raised if it caused the regression.
+//   - No memory limit is lowered if the API server does not support that (before 1.34).
 //
-// A refusal means that nothing is left to put back. The second turn of the loop also lowers the memory request:
+// A refusal means that no amount is left to restore. The second iteration of the loop also lowers the memory request:
 // without it the pod's class could change, which the API server refuses.
 func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities) (resize.Plan, *resize.Refusal) {
 	if pod == nil || pod.UID != record.PodUID {
@@ -39,7 +39,7 @@ func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capab
 	return plan, resize.Refuse(resize.ReasonQOSClass, "putting back only what may be put back would change the pod's class")
 }
 
-// idleReverts returns the harms after which a revert would change nothing, so that none is begun for them.
+// idleReverts returns the regressions after which a revert would change nothing, so that none is started for them.
 func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities) map[resize.Harm]bool {
 	idle := map[resize.Harm]bool{}
 	for _, h := range []resize.Harm{resize.HarmOOM, resize.HarmThrottle, resize.HarmRestart, resize.HarmNotReady, resize.HarmSLO} {
@@ -51,8 +51,8 @@ func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capa
 	return idle
 }
 
-// revertMoves returns the moves of a revert. Each filter narrows what the one before left, and withAddedLimits
-// comes first because the others then see the final limits.
+// revertMoves returns the moves of a revert. Each filter narrows the result of the previous one. withAddedLimits comes
+// first because the others need the final limits.
 func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities, memoryRequestBack bool) []resize.Move {
 	changes := map[string]resize.Change{}
 	for _, c := range resize.Changes(record) {
@@ -81,8 +81,8 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capa
 	return moves
 }
 
-// withAddedLimits raises limits that the resize added and nothing removes: up to the request that comes back, and
-// above the amount that did the harm.
+// withAddedLimits raises limits that the resize added and no resize can remove: to the restored request, and above the
+// amount that caused the regression.
 func withAddedLimits(to recommender.Size, c resize.Change, harm string) recommender.Size {
 	for _, r := range recommender.Resources {
 		if c.Prior[r].Limit > 0 || to[r].Limit == 0 {
@@ -101,9 +101,8 @@ func withAddedLimits(to recommender.Size, c resize.Change, harm string) recommen
 	return to
 }
 
-// keepMemoryLimit does not lower a memory limit that the container already has: growth needs no revert, and the
-// process may use it. A limit that was never allocated, so that the container still has at most the prior one, is
-// put back exactly.
+// keepMemoryLimit does not lower a memory limit that the container already has: growth needs no revert, and the process
+// may use it. A limit that was never allocated is restored exactly: the container still has at most the prior one.
 func keepMemoryLimit(to, spec, live recommender.Size) recommender.Size {
 	m := resize.Move{From: spec, To: to}
 	if has := live[recommender.Memory].Limit; !m.LowersMemoryLimit() || has != 0 && has <= to[recommender.Memory].Limit {
@@ -112,8 +111,8 @@ func keepMemoryLimit(to, spec, live recommender.Size) recommender.Size {
 	return resize.WithoutMemoryLimitDecrease(m)
 }
 
-// withoutForbiddenDecrease keeps a memory limit that the API server does not lower in place, even one that was
-// never allocated: the API server would refuse the whole patch for it.
+// withoutForbiddenDecrease keeps a memory limit that the API server does not lower in place, even if it was never
+// allocated: the API server would refuse the whole patch for it.
 func withoutForbiddenDecrease(c *corev1.Container, spec, to recommender.Size, caps resize.Capabilities) recommender.Size {
 	m := resize.Move{From: spec, To: to}
 	if !m.LowersMemoryLimit() || caps.ServerMinor >= resize.MinorMemoryLimitDecrease || podview.RestartPolicyFor(c, corev1.ResourceMemory) == corev1.RestartContainer {
@@ -122,8 +121,8 @@ func withoutForbiddenDecrease(c *corev1.Container, spec, to recommender.Size, ca
 	return resize.WithoutMemoryLimitDecrease(m)
 }
 
-// limitStays reports whether a container's memory limit is above its prior one and the API server does not allow
-// that it is lowered.
+// limitStays reports whether a container's memory limit is above its prior one and the API server does not support
+// lowering it.
 func limitStays(pod *corev1.Pod, changes []resize.Change, caps resize.Capabilities) bool {
 	specs := podview.Specs(pod)
 	return caps.ServerMinor < resize.MinorMemoryLimitDecrease && slices.ContainsFunc(changes, func(c resize.Change) bool {
@@ -131,7 +130,7 @@ func limitStays(pod *corev1.Pod, changes []resize.Change, caps resize.Capabiliti
 	})
 }
 
-// keepWhatHelps does not lower the resource whose shortage did the harm.
+// keepWhatHelps does not lower the resource whose shortage caused the regression.
 func keepWhatHelps(to, spec recommender.Size, harm string) recommender.Size {
 	switch resize.Harm(harm) {
 	case resize.HarmOOM:
@@ -142,7 +141,7 @@ func keepWhatHelps(to, spec recommender.Size, harm string) recommender.Size {
 	return to
 }
 
-// greater takes the greater request and the greater limit.
+// greater returns the greater request and the greater limit.
 func greater(a, b recommender.Allocation) recommender.Allocation {
 	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
 }

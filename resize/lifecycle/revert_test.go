@@ -23,7 +23,7 @@ func TestRevertPlan(t *testing.T) {
 		name   string
 		record v1alpha1.ResizeRecord
 		pod    *corev1.Pod
-		want   recommender.Size // zero: nothing is put back
+		want   recommender.Size // zero: nothing is restored
 	}{
 		{"all that was lowered", recorded(down), resized(down, done(down)), prior},
 		{"68 deferred growth: exactly, memory limit included", recorded(up, reason(ReasonDeferred)), resized(up, observed, pending(corev1.PodReasonDeferred, 2)), prior},
@@ -55,7 +55,7 @@ func TestRevertPlan(t *testing.T) {
 }
 
 func TestRevertTouchesOnlyWhatTheRecordMoved(t *testing.T) {
-	// 55, 93: what others set stays; what was added cannot be removed.
+	// Cases 55, 93: amounts that others set stay; a limit that was added cannot be removed.
 	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 0, 512, 0)) })
 	pod := running(size(250, 800, 512, 0), size(100, 0, 64, 0))
 	plan, refusal := RevertPlan(pod, record, able())
@@ -75,7 +75,7 @@ func TestRevertKeepsGuaranteedPodsGuaranteed(t *testing.T) {
 }
 
 func TestRevertKeepsBurstablePodsBurstable(t *testing.T) {
-	// CPU goes back to request = limit; with memory left at request = limit the class would change.
+	// CPU returns to request = limit; if memory stayed at request = limit, the class would change.
 	was, to := size(500, 500, 512, 1024), size(250, 500, 2048, 2048)
 	record := recorded(to, reason("oomkill"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(was) })
 	pod := running(to)

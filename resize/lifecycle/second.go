@@ -13,9 +13,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// WithSecond notes in the record of a plan's first part what the second part asks for (Split). Both parts are one
-// resize: they have one watch and are put back together. Containers that only the second part changes are added
-// with their present size as prior and desired.
+// WithSecond adds the second part of a plan (Split) to the record of its first part. Both parts are one resize: they
+// are observed and restored together. Containers that only the second part changes are added with their current size as
+// prior and desired.
 func WithSecond(record v1alpha1.ResizeRecord, second resize.Plan, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	statuses := podview.Statuses(pod)
@@ -41,8 +41,8 @@ func onTheWire(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWritten || InSecondPatch(record)
 }
 
-// secondPatch returns the record just before its second patch is sent, for the first time or again. Begun keeps
-// the time at which the resize was decided, as WrittenAt is renewed here.
+// secondPatch returns the record just before its second patch is sent, for the first time or again. Begun keeps the
+// time at which the resize was decided, since WrittenAt is renewed here.
 func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
 	record = whole(record)
 	record.Begun = &metav1.Time{Time: begun(record)}
@@ -52,7 +52,7 @@ func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRec
 	return record
 }
 
-// whole returns the record with the second patch as a part of what is desired.
+// whole returns the record with the second patch added to the desired size.
 func whole(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	for _, then := range record.Then {
@@ -66,19 +66,18 @@ func whole(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return record
 }
 
-// OnItsWay reports whether the pod, as it is known here, does not yet ask for everything that its record will have
-// asked for.
+// OnItsWay reports whether the pod, as attune last read it, does not yet have all amounts of its record in its spec.
 func OnItsWay(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	return !resize.PuttingBack(record) && (onTheWire(record) || len(record.Then) > 0 || pod.Generation < record.Generation)
 }
 
-// WholePlan is what is left to do of a record's resize, including its second patch.
+// WholePlan returns the rest of a record's resize, including its second patch.
 func WholePlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Plan {
 	return RestPlan(pod, whole(record))
 }
 
-// givingUpLimits returns the record without the memory changes of containers whose memory limit it lowered. It
-// returns false where nothing of the resize would be left, or where a limit was added, which cannot be removed.
+// givingUpLimits returns the record without the memory changes of containers whose memory limit it lowered. It returns
+// false if nothing of the resize would remain, or if a limit was added, which cannot be removed.
 func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) {
 	record = *record.DeepCopy()
 	left, added := false, false
@@ -99,9 +98,9 @@ func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) 
 	return record, left && !added
 }
 
-// SecondRefused returns the record after the API server refused its second patch. The pod keeps what the first
-// patch brought, which is then watched. Where the second patch was to give up a memory limit that could not be
-// lowered, the pod is put back as a whole: a container that crashes would otherwise start with the lower limit.
+// SecondRefused returns the record after the API server refused its second patch. The pod keeps the result of the first
+// patch, which is then observed. If the second patch was to restore a memory limit that could not be lowered, the whole
+// pod is reverted: a container that crashes would otherwise start with the lower limit.
 func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	specs := podview.Specs(pod)
@@ -123,12 +122,12 @@ func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.Resiz
 	return record
 }
 
-// mostAttempts is where the count of attempts ends: what depends on it changes no more, and the status is not
-// written for it.
+// mostAttempts is the maximum count of attempts. Higher counts would change no interval, and only cause writes of the
+// status.
 const mostAttempts = 10
 
-// Sent counts a patch that was sent to put the record's pod back, or as its second half. Other patches are sent
-// once and not counted.
+// Sent counts a patch that restores the record's pod, or that is its second half. Other patches are sent once and not
+// counted.
 func Sent(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	if resize.PuttingBack(record) || InSecondPatch(record) {
 		record.Attempts = min(record.Attempts+1, mostAttempts)
@@ -136,9 +135,9 @@ func Sent(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return record
 }
 
-// RestPlan is what is left to ask for until a pod's spec is as its record desires. It is bound to the pod's
-// present version. Without that: second patch sent late -> its memory limit was given up in between -> the limit
-// is lowered again.
+// RestPlan returns the changes that the pod's spec still needs to match the record's desired size. It is bound to the
+// pod's current version: a second patch that arrives late must not lower a memory limit again that was restored in
+// between.
 func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Plan {
 	plan := resize.PlanOf(pod)
 	plan.Version = pod.ResourceVersion

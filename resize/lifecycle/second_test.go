@@ -17,7 +17,7 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// twoPatches is a resize of CPU and memory of app, and of memory alone of the sidecar, in two patches.
+// twoPatches returns a resize of CPU and memory of app, and of memory only of the sidecar, in two patches.
 func twoPatches(t *testing.T) (*corev1.Pod, []Plan, v1alpha1.ResizeRecord) {
 	pod := withSidecar(running(prior), "proxy", size(100, 200, 128, 256))
 	parts := Split(mustPlan(t, pod, []podview.Container{{Name: "app", Size: size(250, 500, 256, 512)}, {Name: "proxy", Size: size(0, 0, 64, 128)}}))
@@ -93,7 +93,7 @@ func TestSecondRefused(t *testing.T) {
 }
 
 func TestOnlyAmountsOfTheRecordAreTakenBack(t *testing.T) {
-	// 55: a limit that appeared in between is not the record's.
+	// Case 55: a limit that was added in between does not belong to the record.
 	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 0, 512, 0)) })
 	left := SecondRefused(record, running(size(250, 800, 512, 900)))
 	assert.Equal(t, size(250, 0, 512, 0), podview.FromResources(left.Desired[0].Resources))
@@ -122,7 +122,7 @@ func TestGivingUpLimits(t *testing.T) {
 }
 
 func TestALimitThatWasAddedAndFailsIsRaised(t *testing.T) {
-	// Nothing removes it, so it is raised out of the way.
+	// The limit cannot be removed, so it is raised.
 	record := recorded(size(250, 500, 512, 600), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 1000, 512, 0)) })
 	assert.Equal(t, Revert, Next(State{Kind: Failed}, record, auto(), Circumstances{}, noon).Kind)
 	for harm, want := range map[string]recommender.Amount{

@@ -11,70 +11,70 @@ import (
 	"attune.io/attune/resize"
 )
 
-// StateKind is what became of a recorded resize.
+// StateKind is the progress of a recorded resize.
 type StateKind string
 
 const (
-	// Unsent: the record is written and the spec is as before; the resize may be on its way.
+	// Unsent: the record is written and the spec is unchanged; the resize may be on its way.
 	Unsent StateKind = "Unsent"
-	// Landed: the spec is as desired, and the record does not know it yet.
+	// Landed: the spec is as desired, but the record does not show that yet.
 	Landed StateKind = "Landed"
-	// Unobserved: the kubelet has not decided about our generation yet.
+	// Unobserved: the kubelet has not yet processed the generation of the resize.
 	Unobserved StateKind = "Unobserved"
-	// Deferred: the node has no room now; the pod has what it had.
+	// Deferred: the node has no room now; the pod keeps its old size.
 	Deferred StateKind = "Deferred"
-	// Refused: the node will not do it; the pod has what it had.
+	// Refused: the node rejected the resize; the pod keeps its old size.
 	Refused StateKind = "Refused"
-	// Actuating: allocated, and not yet carried out.
+	// Actuating: allocated, but not yet carried out.
 	Actuating StateKind = "Actuating"
-	// Failed: allocated, and the runtime or the kubelet's memory check says no.
+	// Failed: allocated, but the runtime or the kubelet's memory check reported an error.
 	Failed StateKind = "Failed"
 	// Applied: spec, allocation and runtime agree.
 	Applied StateKind = "Applied"
-	// Watching: verified, and its watch has not ended.
+	// Watching: verified, and the observation period has not ended.
 	Watching StateKind = "Watching"
-	// Settled: verified, and its watch has ended.
+	// Settled: verified, and the observation period has ended.
 	Settled StateKind = "Settled"
-	// Harmed: the pod suffered since.
+	// Harmed: the pod has had a regression since.
 	Harmed StateKind = "Harmed"
-	// NotRestored: harm or a refusal was recorded, and the prior size is not back in the spec.
+	// NotRestored: a regression or a refusal was recorded, and the spec does not have the prior size yet.
 	NotRestored StateKind = "NotRestored"
 	// Superseded: another writer resized the pod since.
 	Superseded StateKind = "Superseded"
-	// Replaced: the pod is gone, or another one has its name.
+	// Replaced: the pod no longer exists, or another pod has its name.
 	Replaced StateKind = "Replaced"
-	// Terminal: the pod has ended or is being deleted.
+	// Terminal: the pod has finished or is being deleted.
 	Terminal StateKind = "Terminal"
 )
 
-// State is what a pod shows of a record's resize at one moment. Assess makes it, harm.Assess adds the verdict, and
-// Next decides by it. Nothing of it is stored.
+// State is a pod's progress in a record's resize at one time. Assess creates it, harm.Assess adds the verdict, and Next
+// decides by it. It is never stored.
 type State struct {
 	// Kind of the state.
 	Kind StateKind
-	// Message is one sentence about it: the kubelet's own where there is one.
+	// Message is one sentence about it: the kubelet's message if there is one.
 	Message string
 	// Generation of the pod; set for Landed only.
 	Generation int64
-	// Drift is true where the size is applied only as far as the machine's rounding, or something that edits
-	// containers, allows.
+	// Drift is true if the size counts as applied although the runtime reports other amounts, because of the machine's
+	// rounding or a program that edits containers.
 	Drift bool
-	// Restored is true where at least one amount is back at its prior value.
+	// Restored is true if at least one amount has its prior value again.
 	Restored bool
-	// Verdict on the harm that is known so far.
+	// Verdict on the regression that is known so far.
 	Verdict resize.Verdict
-	// asFarAsItGoes is true where the node defers what can no longer be taken back, a memory limit that the API
-	// server does not lower. Waiting for it would never end.
+	// asFarAsItGoes is true if the node defers a memory limit that the API server does not lower. It cannot be
+	// reverted, and waiting for it would never end.
 	asFarAsItGoes bool
-	// calm is the kind without the harm; set for Harmed only.
+	// calm is the kind without the regression; set for Harmed only.
 	calm StateKind
-	// idle holds the harms after which a revert would change nothing.
+	// idle has the regressions after which a revert would change nothing.
 	idle map[resize.Harm]bool
 }
 
-// Assess returns what a pod shows of a record's resize, without harm; harm.Assess adds that. A nil pod is gone. It
-// relies on values rather than on conditions, since kubelets now and then set and clear conditions at the wrong
-// moment, and it never reads the times of conditions.
+// Assess returns a pod's progress in a record's resize, without regressions; harm.Assess adds them. A nil pod no longer
+// exists. Assess relies on values rather than on conditions, since kubelets sometimes set and clear conditions at the
+// wrong time, and it never reads the times of conditions.
 func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time) State {
 	if pod == nil || pod.UID != record.PodUID {
 		return State{Kind: Replaced, Message: "the pod is gone"}
@@ -88,8 +88,8 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilit
 	return state
 }
 
-// Suffered adds the harm that the pod itself shows. It counts only where the pod runs, or ran, with what the
-// resize asked for. A pod that has ended or is already being put back does not become Harmed.
+// Suffered adds the regression in the pod's own status. It counts only if the pod runs, or ran, with the amounts of the
+// resize. A pod that has finished or is already being restored does not become Harmed.
 func (s State) Suffered(record v1alpha1.ResizeRecord, v resize.Verdict) State {
 	if !s.allocated() {
 		return s
@@ -101,8 +101,8 @@ func (s State) Suffered(record v1alpha1.ResizeRecord, v resize.Verdict) State {
 	return s
 }
 
-// With adds the verdict of harm.Judge, which knows more than the pod shows: it finds harm in a watched resize, and
-// excuses harm that has another explanation.
+// With adds the verdict of harm.Judge, which uses more facts than the pod's status: it finds regressions during
+// observation, and excuses regressions with another explanation.
 func (s State) With(v resize.Verdict) State {
 	switch {
 	case s.Kind == Harmed && v.Inconclusive:
@@ -116,8 +116,8 @@ func (s State) With(v resize.Verdict) State {
 	return s
 }
 
-// allocated reports whether the pod runs, or ran, with what the resize asked for, so that the resize can have done
-// harm.
+// allocated reports whether the pod runs, or ran, with the amounts of the resize, so that the resize can have caused a
+// regression.
 func (s State) allocated() bool {
 	switch s.Kind {
 	case Actuating, Failed, Applied, Watching, Settled, Terminal:
@@ -126,8 +126,8 @@ func (s State) allocated() bool {
 	return false
 }
 
-// assess applies the checks in an order that matters: the end of a pod comes before everything, then a cache that
-// is older than the resize, then the phases in which the spec may differ from what is desired.
+// assess applies the checks in an order that matters: first the end of a pod, then a cache that is older than the
+// resize, then the phases in which the spec may differ from the desired size.
 func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change, caps resize.Capabilities, now time.Time) State {
 	switch {
 	case resize.Finished(pod):
@@ -150,7 +150,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Chan
 
 var superseded = State{Kind: Superseded, Message: "another writer changed amounts that this resize set"}
 
-// assessWritten finds out whether a resize whose answer was lost reached the API server. Only the spec shows that.
+// assessWritten decides whether a resize whose answer was lost reached the API server. Only the spec shows that.
 func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change) State {
 	switch {
 	case asDesired(pod, changes):
@@ -161,8 +161,8 @@ func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resi
 	return superseded
 }
 
-// assessPuttingBack compares the spec with the range between the prior and the desired size: a revert may go back
-// step by step.
+// assessPuttingBack compares the spec with the range between the prior and the desired size: a revert may take several
+// patches.
 func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change, caps resize.Capabilities, now time.Time) State {
 	if !between(pod, changes) {
 		return superseded
@@ -170,15 +170,15 @@ func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []
 	if plan, _ := RevertPlan(pod, record, caps); !plan.Empty() {
 		return State{Kind: NotRestored}
 	}
-	// The answer that told the generation may have been lost; the spec as it is must have been seen.
+	// The answer with the generation may have been lost; the kubelet must have observed the current spec.
 	record.Generation = pod.Generation
 	state := kubeletSays(pod, record, now)
 	state.asFarAsItGoes = state.Kind == Deferred && limitStays(pod, changes, caps)
 	return state
 }
 
-// assessWatched tolerates conditions that come and go, as after a restart of the kubelet. An error that stays is
-// reported.
+// assessWatched tolerates conditions that come and go, as after a restart of the kubelet. It reports an error that
+// lasts.
 func assessWatched(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
 	state := kubeletSays(pod, record, now)
 	switch {
@@ -190,7 +190,7 @@ func assessWatched(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time)
 	return State{Kind: Settled, Drift: state.Drift, Message: state.Message}
 }
 
-// kubeletSays reads the kubelet's side of a resize whose spec is as asked for: pending, allocated, in progress,
+// kubeletSays reads the kubelet's progress for a resize whose spec is as requested: pending, allocated, in progress,
 // applied. Each check excludes the stage before it, so the order follows the stages of a resize.
 func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
 	pending, progress := podview.Condition(pod, corev1.PodResizePending), podview.Condition(pod, corev1.PodResizeInProgress)
@@ -218,8 +218,8 @@ func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) S
 	return State{Kind: Applied}
 }
 
-// drifted decides about amounts that differ although no resize is under way: until the deadline they are still on
-// their way, after it they count as what the machine makes of them.
+// drifted decides about amounts that differ although no resize is under way: until the deadline the resize may still be
+// carried out, after it they count as rounded by the machine.
 func drifted(record v1alpha1.ResizeRecord, now time.Time) State {
 	if record.Phase == v1alpha1.RecordApplied && record.Deadline != nil && now.Before(record.Deadline.Time) {
 		return State{Kind: Actuating, Message: "the runtime does not report the new size yet"}
@@ -227,8 +227,8 @@ func drifted(record v1alpha1.ResizeRecord, now time.Time) State {
 	return State{Kind: Applied, Drift: true, Message: "the runtime reports amounts that differ from the spec"}
 }
 
-// isActual reports whether the runtime reports what the spec asks for, for every running container that it
-// reports.
+// isActual reports whether the runtime reports the amounts of the spec, for every running container with reported
+// resources.
 func isActual(pod *corev1.Pod) bool {
 	statuses := podview.Statuses(pod)
 	for _, c := range podview.Resizable(pod) {
@@ -243,7 +243,7 @@ func isActual(pod *corev1.Pod) bool {
 	return true
 }
 
-// asDesired and asPrior report whether every amount that the record set has its desired or its prior value.
+// asDesired reports whether every amount that the record set has its desired value.
 func asDesired(pod *corev1.Pod, changes []resize.Change) bool {
 	return eachOwned(pod, changes, func(spec, _, desired recommender.Amount) bool { return spec == desired })
 }
@@ -252,16 +252,15 @@ func asPrior(pod *corev1.Pod, changes []resize.Change) bool {
 	return eachOwned(pod, changes, func(spec, prior, _ recommender.Amount) bool { return spec == prior })
 }
 
-// between reports whether every amount lies between prior and desired. Putting a pod back asks for nothing else,
-// except for limits that the resize added, which only go up.
+// between reports whether every amount lies between prior and desired. A restore requests no other amounts, except for
+// limits that the resize added, which only go up.
 func between(pod *corev1.Pod, changes []resize.Change) bool {
 	return eachOwned(pod, changes, func(spec, prior, desired recommender.Amount) bool {
 		return min(prior, desired) <= spec && (spec <= max(prior, desired) || prior == 0)
 	})
 }
 
-// eachOwned applies a check to every amount that the record set. Amounts that it did not set may be changed by
-// other writers.
+// eachOwned applies a check to every amount that the record set. Other writers may change the other amounts.
 func eachOwned(pod *corev1.Pod, changes []resize.Change, holds func(spec, prior, desired recommender.Amount) bool) bool {
 	specs := podview.Specs(pod)
 	for _, c := range changes {

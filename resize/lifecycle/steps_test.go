@@ -14,8 +14,8 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// What a look at a pod does not tell again is never left unstored: what was there before, what is asked for, when the
-// resize was sent, that it is watched, and that it is being put back.
+// Facts that a read of the pod does not show again are always stored: the prior size, the desired size, when the resize
+// was sent, that it is observed, and that it is being restored.
 func TestRetold(t *testing.T) {
 	desired := recommender.Size{recommender.CPU: {Request: 250}}
 	for name, tc := range map[string]struct {
@@ -44,7 +44,7 @@ func TestRetold(t *testing.T) {
 	}
 }
 
-// The pods of a wave, whose kubelets take unequally long, start to be watched at the same time, and never too early.
+// The kubelets of a wave's pods take different times. Their observation starts at the same time, and never too early.
 func TestAWaveIsVerifiedTogether(t *testing.T) {
 	desired := recommender.Size{recommender.CPU: {Request: 250}}
 	starts := map[time.Time]int{}

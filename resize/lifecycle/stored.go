@@ -9,15 +9,14 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Retold reports whether two records differ at most in what each look at the pod shows again: that the API server
-// accepted the resize, under which generation (Adopt), and since when the size is seen to be applied
-// (MarkVerified). Such a difference needs no write of its own: a process that loses it can still put the pod back,
-// and only verifies later.
+// Retold reports whether two records differ at most in facts that each read of the pod shows again: that the API server
+// accepted the resize, its generation (Adopt), and since when the size is applied (MarkVerified). Such a difference
+// needs no write of its own: a process that loses it can still restore the pod, and only verifies later.
 func Retold(a, b v1alpha1.ResizeRecord) bool {
 	return equality.Semantic.DeepEqual(untold(a), untold(b))
 }
 
-// untold returns the record without what a look at its pod shows again.
+// untold returns the record without the facts that a read of its pod shows again.
 func untold(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	switch record.Phase {
 	case v1alpha1.RecordWritten, v1alpha1.RecordSecondWritten, v1alpha1.RecordApplied:
@@ -26,10 +25,10 @@ func untold(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return record
 }
 
-// InOurTime returns a record whose newest event is not in the future. Another replica with a clock that is ahead
-// may have written it: all times are then moved back by the same amount, so that no deadline comes later than it
-// was meant. A clock that is behind cannot be told from a pause of the process; the deadlines that it wrote come
-// early. The argument is not changed.
+// InOurTime returns a record whose newest event is not in the future. Another replica with a clock that is ahead may
+// have written it: all times are then moved back by the same amount, so that no deadline comes later than intended. A
+// clock that lags cannot be distinguished from a pause of the process; its deadlines come early. The argument is not
+// changed.
 func InOurTime(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
 	newest := record.WrittenAt.Time
 	if v := record.VerifiedOnce; v != nil && v.After(newest) {
@@ -49,8 +48,7 @@ func InOurTime(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecor
 	return record
 }
 
-// NotAhead returns the time of an event, or now where the time is in the future (another clock wrote it). nil
-// stays nil.
+// NotAhead returns the time of an event, or now if the time is in the future (another clock wrote it). nil stays nil.
 func NotAhead(at *metav1.Time, now time.Time) *metav1.Time {
 	if at == nil || !at.After(now) {
 		return at

@@ -29,7 +29,7 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// answers are what every function of these packages that looks at a pod says of it, by the function's name.
+// answers returns the result of every function of these packages that reads a pod, by the function's name.
 func answers(d dice, pod *corev1.Pod) map[string]any {
 	out := map[string]any{}
 	caps, wished, world := d.caps(), d.wishes(pod), d.world()
@@ -121,7 +121,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	return out
 }
 
-// eviction of a pod onto another node that may not take it.
+// eviction returns the facts for evicting a pod to another node that may not accept it.
 func (d dice) eviction(pod *corev1.Pod, plan Plan) Eviction {
 	other := aNode("other", "64")
 	other.Labels["app"] = "x"
@@ -139,8 +139,8 @@ func (d dice) eviction(pod *corev1.Pod, plan Plan) Eviction {
 	}
 }
 
-// What informers leave of a pod is all that resizes look at: every function says the same of the whole pod
-// and of what is left of it.
+// Resizes read only the fields of a pod that informers keep: every function returns the same for the whole pod and for
+// the trimmed one.
 func TestATrimmedPodIsTheSameToEveryResize(t *testing.T) {
 	require.ElementsMatch(t, functionsOfPods(t), keys(answers(throw(0), throw(0).pod())), "every function that takes a pod is asked")
 	moved, evicted, smaller := 0, 0, 0
@@ -170,7 +170,7 @@ func TestATrimmedPodIsTheSameToEveryResize(t *testing.T) {
 	assert.Greater(t, smaller, pods*9/10)
 }
 
-// textOf compares amounts by what they are, not by how they are kept.
+// textOf formats amounts by value, so that their internal form does not matter.
 func textOf(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -185,7 +185,7 @@ func keys(m map[string]any) (all []string) {
 	return all
 }
 
-// functionsOfPods are the names of resize's functions and methods, and of those around it, that are for others and take a pod.
+// functionsOfPods returns the names of the exported functions and methods of resize and its neighbours that take a pod.
 func functionsOfPods(t *testing.T) (names []string) {
 	t.Helper()
 	production := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
@@ -203,7 +203,7 @@ func functionsOfPods(t *testing.T) (names []string) {
 	return names
 }
 
-// parts are functions that return a part of the pod as it is.
+// parts are functions that return a part of the pod unchanged.
 var parts = []string{"Resizable", "AllContainers", "Statuses", "Condition"}
 
 func takesPods(f *ast.FuncDecl) bool {
@@ -221,8 +221,7 @@ func takesPods(f *ast.FuncDecl) bool {
 	})
 }
 
-// stuff sets fields of a pod that are not set, any of them, to anything; some that matter only together,
-// together.
+// stuff sets unset fields of a pod to random values, and fields that matter only in combination together.
 func (d dice) stuff(pod *corev1.Pod) {
 	if d.rarely() {
 		pod.Labels = nil
@@ -251,7 +250,7 @@ func (d dice) stuff(pod *corev1.Pod) {
 	}
 }
 
-// words are texts that mean something to some field.
+// words are texts with a meaning for some field.
 var words = []string{
 	"app", "side-1", "proxy", "shm", "Memory", "windows", "linux", "Always", "Never", "RestartContainer", "OOMKilled", "memory", "cpu",
 	"pod-template-hash", "controller-revision-hash", v1alpha1.SeededAnnotation, v1alpha1.SkipAnnotation, corev1.MirrorPodAnnotationKey, "true", "x",
@@ -260,7 +259,7 @@ var words = []string{
 
 func (d dice) word() string { return words[d.IntN(len(words))] }
 
-// fill a struct's empty fields, each one rarely, and look into the others.
+// fill sets a struct's empty fields, each with a low probability, and descends into the others.
 func (d dice) fill(v reflect.Value, depth int) {
 	for i := range v.NumField() {
 		field := v.Field(i)

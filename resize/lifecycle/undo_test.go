@@ -17,7 +17,7 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-// undoOf is a pod that attune has made smaller, and the plan that puts it back.
+// undoOf returns a pod that attune has lowered, and the plan that restores it.
 func undoOf(t *testing.T) (pod *corev1.Pod, plan Plan) {
 	t.Helper()
 	pod = running(size(200, 400, 256, 512))
@@ -26,7 +26,8 @@ func undoOf(t *testing.T) (pod *corev1.Pod, plan Plan) {
 	return pod, plan
 }
 
-// An undo gives back exactly what the template has: less than the least sizes, and limits above what the node has.
+// An undo restores exactly the template's resources: even below the least sizes, and with limits above the node's
+// capacity.
 func TestUndoGivesBackTheExactOriginals(t *testing.T) {
 	small := able()
 	small.Allocatable = [2]recommender.Amount{1500, 2 * gi}
@@ -41,7 +42,7 @@ func TestUndoGivesBackTheExactOriginals(t *testing.T) {
 	}
 }
 
-// What paces new steps does not hold an undo; what a person or the platform forbids does.
+// The gates that pace resize steps do not block an undo; users' settings and the platform's limits do.
 func TestWhatHoldsAnUndo(t *testing.T) {
 	pod, plan := undoOf(t)
 	busy := GateInput{
@@ -86,7 +87,7 @@ func TestAnUndoThatIsDoneIsNoChange(t *testing.T) {
 	assert.Equal(t, ReasonNoChange, refusal.Reason)
 }
 
-// It waits for room for ever, is done when it is verified, and nobody takes it back.
+// It waits for room without a limit, ends when it is verified, and is never reverted.
 func TestHowAnUndoGoesOn(t *testing.T) {
 	pod, plan := undoOf(t)
 	record := NewRecord(plan, pod, noon, auto())
@@ -107,7 +108,7 @@ func TestHowAnUndoGoesOn(t *testing.T) {
 	assert.Equal(t, Forget, harmed.Kind)
 }
 
-// Everything that is under way is taken back first, but for what may still be on its way.
+// Every resize under way is withdrawn first, except for one that may still be on its way.
 func TestAnUndoOverrulesWhatIsUnderWay(t *testing.T) {
 	open := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordApplied}
 	wait := Action{Kind: Wait}
@@ -131,8 +132,8 @@ func TestAnUndoOverrulesWhatIsUnderWay(t *testing.T) {
 	assert.Equal(t, settled, NextResumed(State{Kind: Applied}, undo, settled))
 }
 
-// The rule about undos comes before the one that ends what is in vain: an undo that nobody wants any more is taken back
-// once, where that was not tried since the operator started, before it is given up.
+// The rule about undos comes before the rule that gives up: an undo that is no longer wanted is withdrawn once, if that
+// was not tried since attune started, before attune gives up.
 func TestAnUndoIsTakenBackBeforeItIsGivenUp(t *testing.T) {
 	undo := v1alpha1.ResizeRecord{PodUID: "uid-1", Phase: v1alpha1.RecordWithdrawing, Wave: WaveUndo, WrittenAt: metav1.NewTime(noon.Add(-25 * time.Hour))}
 	row := v1alpha1.Try{What: v1alpha1.TryPutBack, PodUID: "uid-1", Since: undo.WrittenAt, Until: metav1.NewTime(noon.Add(-time.Hour))}

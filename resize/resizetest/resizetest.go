@@ -1,4 +1,4 @@
-// Package resizetest builds pods, records and rules for the tests of resize and of what is above it.
+// Package resizetest builds pods, records and rules for the tests of resize and of the packages that use it.
 package resizetest
 
 import (
@@ -25,7 +25,7 @@ const (
 	Gi = recommender.Amount(1) << 30
 )
 
-// Prior and Desired are the sizes of a usual lowering.
+// Prior and Desired are the sizes of a usual decrease.
 var (
 	Prior   = Size(500, 1000, 512, 1024)
 	Desired = Size(250, 500, 512, 1024)
@@ -42,8 +42,8 @@ func Size(cpuRequest, cpuLimit, memoryRequest, memoryLimit recommender.Amount) r
 	}
 }
 
-// Running is a ready pod on a node whose containers run at the given sizes since an hour; the first one
-// is called app, the others side-1, side-2 …
+// Running returns a ready pod on a node whose containers have run at the given sizes for an hour; the first one is
+// called app, the others side-1, side-2 …
 func Running(sizes ...recommender.Size) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -68,7 +68,7 @@ func Running(sizes ...recommender.Size) *corev1.Pod {
 	return pod
 }
 
-// StatusOf is the status of a container that runs at a size.
+// StatusOf returns the status of a container that runs at a size.
 func StatusOf(name string, s recommender.Size) corev1.ContainerStatus {
 	requirements := podview.ToRequirements(s)
 	return corev1.ContainerStatus{
@@ -88,7 +88,7 @@ func WithSidecar(pod *corev1.Pod, name string, s recommender.Size) *corev1.Pod {
 	return pod
 }
 
-// WithInit adds an init container that has ended.
+// WithInit adds an init container that has terminated.
 func WithInit(pod *corev1.Pod, name string, s recommender.Size) *corev1.Pod {
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, Resources: podview.ToRequirements(s)})
 	pod.Status.QOSClass = podview.QOSClass(pod)
@@ -108,10 +108,10 @@ func With(pod *corev1.Pod, edit func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// Wish is the size wanted of the container app.
+// Wish is a wished size for the container app.
 func Wish(s recommender.Size) []podview.Container { return []podview.Container{{Name: "app", Size: s}} }
 
-// Able is a node of 1.36 with plenty of room.
+// Able returns the capabilities of a node of 1.36 with plenty of room.
 func Able() resize.Capabilities {
 	return resize.Capabilities{
 		Resizable: true, ServerMinor: 36, KubeletMinor: 36, NodeReady: true,
@@ -119,7 +119,7 @@ func Able() resize.Capabilities {
 	}
 }
 
-// MustPlan is a plan towards sizes that nothing refuses on a node that is Able.
+// MustPlan returns a plan towards sizes; it fails the test if a rule refuses the plan on a node that is Able.
 func MustPlan(t *testing.T, pod *corev1.Pod, wished []podview.Container) resize.Plan {
 	t.Helper()
 	plan, refusal := resize.PlanFor(pod, wished, Able(), Noon)
@@ -127,7 +127,7 @@ func MustPlan(t *testing.T, pod *corev1.Pod, wished []podview.Container) resize.
 	return plan
 }
 
-// Auto are the rules of a policy that resizes by itself and puts back what does harm.
+// Auto returns the rules of a policy that resizes automatically and reverts regressions.
 func Auto() resize.Rules {
 	return resize.Rules{
 		Mode: v1alpha1.UpdateAuto, Method: v1alpha1.ResizeInPlaceOnly, Cooldown: time.Hour, Observation: 5 * time.Minute,
@@ -143,7 +143,7 @@ func SetCondition(pod *corev1.Pod, kind corev1.PodConditionType, reason, message
 	})
 }
 
-// ClearCondition takes a condition off a pod.
+// ClearCondition removes a condition from a pod.
 func ClearCondition(pod *corev1.Pod, kind corev1.PodConditionType) {
 	var kept []corev1.PodCondition
 	for _, c := range pod.Status.Conditions {
@@ -154,8 +154,8 @@ func ClearCondition(pod *corev1.Pod, kind corev1.PodConditionType) {
 	pod.Status.Conditions = kept
 }
 
-// Recorded is a record of the pod's resize from prior to another size, accepted as generation 2, a
-// minute ago.
+// Recorded returns a record of the pod's resize from Prior to another size, accepted as generation 2, a minute before
+// Noon.
 func Recorded(to recommender.Size, edit ...func(*v1alpha1.ResizeRecord)) v1alpha1.ResizeRecord {
 	pod := Running(Prior)
 	plan := resize.Plan{PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName, TemplateHash: podview.TemplateHash(pod)}
@@ -168,25 +168,25 @@ func Recorded(to recommender.Size, edit ...func(*v1alpha1.ResizeRecord)) v1alpha
 	return record
 }
 
-// OfMemory is a record that lowered memory too: an OOM kill of another one is none of its doing.
+// OfMemory makes a record one that lowered memory too. An OOM kill is no regression of other records.
 func OfMemory(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(HadMore) }
 
 // HadMore is Prior with more memory.
 var HadMore = Size(500, 1000, 1024, 2048)
 
-// Reason edits the reason of a record.
+// Reason sets the reason of a record.
 func Reason(why string) func(*v1alpha1.ResizeRecord) {
 	return func(r *v1alpha1.ResizeRecord) { r.Reason = why }
 }
 
-// WatchedUntil has a record watched until so long after Noon.
+// WatchedUntil makes a record observed until a duration after Noon.
 func WatchedUntil(after time.Duration) func(*v1alpha1.ResizeRecord) {
 	return func(r *v1alpha1.ResizeRecord) {
 		r.Phase, r.WatchUntil, r.Deadline = v1alpha1.RecordWatching, timeAt(Noon.Add(after)), nil
 	}
 }
 
-// Resized is the pod after the API server took a resize to a size and before the kubelet saw it.
+// Resized returns the pod after the API server accepted a resize and before the kubelet observed it.
 func Resized(to recommender.Size, edits ...func(*corev1.Pod)) *corev1.Pod {
 	pod := Running(Prior)
 	pod.Spec.Containers[0].Resources = podview.ToRequirements(to)
@@ -198,7 +198,7 @@ func Resized(to recommender.Size, edits ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// Observed: the kubelet has seen the second generation.
+// Observed: the kubelet has observed the second generation.
 func Observed(p *corev1.Pod) { p.Status.ObservedGeneration = 2 }
 
 // AllocatedTo: the kubelet has allocated the requests of a size.
@@ -216,12 +216,13 @@ func actual(s recommender.Size) func(*corev1.Pod) {
 	}
 }
 
-// Done: a size was seen, allocated and carried out.
+// Done: a size was observed, allocated and carried out.
 func Done(s recommender.Size) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { Observed(p); AllocatedTo(s)(p); actual(s)(p) }
 }
 
-// Ended is the end of a container: after so long past the record's writing, at noon less a minute.
+// Ended returns a terminated state; started and finished are durations after the record was written, a minute before
+// Noon.
 func Ended(why, id string, started, finished time.Duration) *corev1.ContainerStateTerminated {
 	written := Noon.Add(-time.Minute)
 	return &corev1.ContainerStateTerminated{
@@ -230,25 +231,25 @@ func Ended(why, id string, started, finished time.Duration) *corev1.ContainerSta
 	}
 }
 
-// Last is the end before the one that runs of the pod's first container.
+// Last sets the last termination of the pod's first container.
 func Last(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState.Terminated = t }
 }
 
-// Web is a pod that runs at Prior.
+// Web returns a pod that runs at Prior.
 func Web() *corev1.Pod { return Running(Prior) }
 
-// Ago is a time so long before Noon.
+// Ago returns the time a duration before Noon.
 func Ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: Noon.Add(-d)} }
 
 func timeAt(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
 
-// Open is a world in which every gate is open.
+// Open returns an input with which every gate is open.
 func Open() resize.GateInput {
 	return resize.GateInput{Now: Noon, Rules: Auto(), Workload: resize.WorkloadInput{Replicas: 3, ReadyReplicas: 3}, Node: resize.NodeInput{Capabilities: Able(), Room: Taken()}}
 }
 
-// Taken is the room that pods take.
+// Taken returns the room that the pods use.
 func Taken(pods ...*corev1.Pod) *resize.Room { return resize.RoomOf(pods, nil, Noon) }
 
 // Input is Open after an edit.
@@ -258,7 +259,7 @@ func Input(edit func(*resize.GateInput)) resize.GateInput {
 	return w
 }
 
-// Check fails unless the refusal has the reason; an empty reason wants none.
+// Check fails unless the refusal has the reason; an empty reason expects no refusal.
 func Check(t *testing.T, reason string, refusal *resize.Refusal) {
 	t.Helper()
 	if reason == "" {
@@ -270,7 +271,7 @@ func Check(t *testing.T, reason string, refusal *resize.Refusal) {
 	assert.NotEmpty(t, refusal.Message)
 }
 
-// List is a list of CPU and memory; empty ones are left out.
+// List returns a list of CPU and memory without empty ones.
 func List(cpu, memory string) corev1.ResourceList {
 	l := corev1.ResourceList{}
 	if cpu != "" {
@@ -282,7 +283,7 @@ func List(cpu, memory string) corev1.ResourceList {
 	return l
 }
 
-// QuotaOf is a quota of one amount, and what is used of it; empty: not known.
+// QuotaOf returns a quota of one amount and its use; an empty use is not known.
 func QuotaOf(name corev1.ResourceName, hard, used string, scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuota {
 	q := corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "team"},
@@ -295,7 +296,7 @@ func QuotaOf(name corev1.ResourceName, hard, used string, scopes ...corev1.Resou
 	return q
 }
 
-// Refused is a record whose pod's node would not have a size, when it is closed.
+// Refused returns the closed record of a size that the pod's node refused.
 func Refused(t *testing.T, to recommender.Size, reason string) v1alpha1.ResizeRecord {
 	t.Helper()
 	record := lifecycle.NewRecord(MustPlan(t, Web(), Wish(to)), Web(), Noon, Auto())

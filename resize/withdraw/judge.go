@@ -21,19 +21,21 @@ import (
 )
 
 const (
-	// stalledAfter is how long a pod may wait on its node for its first container before its resources are suspected.
+	// stalledAfter is how long a pod may wait on its node for its first container before its resources count as a
+	// possible cause.
 	stalledAfter = time.Minute
-	// pendingAfter is how long a pod may wait for a node before it is asked whether its template would fit one.
+	// pendingAfter is how long a pod may wait for a node before Judge checks whether a node has room for its template's
+	// size.
 	pendingAfter = 10 * time.Minute
-	// startsEvery is how often pods that do not start are looked at.
+	// startsEvery is the interval at which pods that do not start are checked.
 	startsEvery = 15 * time.Second
-	// rejectedLately is how old an answer of the API server may be that nothing confirms.
+	// rejectedLately is the maximum age of an unconfirmed answer of the API server.
 	rejectedLately = 5 * time.Minute
-	// inFlight is how long after a withdrawal pods are still rejected that admission saw before it.
+	// inFlight is how long after a withdrawal the API server may still reject pods that admission processed before it.
 	inFlight = 10 * time.Second
-	// retriedWithin is longer than controllers wait at most between two attempts to create a pod (1,000 s).
+	// retriedWithin is longer than the maximum time between two attempts of a controller to create a pod (1,000 s).
 	retriedWithin = 20 * time.Minute
-	// mostStalled and mostRooms bound how many pods and nodes one pass asks about.
+	// mostStalled and mostRooms limit how many pods and nodes one reconcile requests facts about.
 	mostStalled, mostRooms = 3, 100
 )
 
@@ -41,56 +43,56 @@ const (
 type Rejection struct {
 	// At is the time of the answer, to the second.
 	At time.Time
-	// Lasts reports that the controller has created no pod since (the condition ReplicaFailure). Otherwise only the
-	// age of the answer says whether it is still of interest.
+	// Lasts reports that the controller has created no pod since (the condition ReplicaFailure). Otherwise only the age
+	// of the answer tells whether it is still relevant.
 	Lasts bool
 	// Message is the API server's answer, as the controller reports it.
 	Message string
 }
 
-// Input is what Judge looks at. It is not changed, except for Status.
+// Input has the facts for Judge, which changes none of them.
 type Input struct {
 	Now time.Time
-	// Status is what stands until now; nil: admission gives resources.
+	// Status is the current withdrawal; nil: admission sets resources.
 	Status *v1alpha1.AdmissionWithdrawn
-	// Seed is what admission gives; nil: nothing.
+	// Seed is the resources that admission sets; nil: it sets none.
 	Seed *v1alpha1.Seed
-	// Template of the workload; nil: it is not known.
+	// Template of the workload; nil: not known.
 	Template *corev1.PodTemplateSpec
 	// Pods are the workload's live pods.
 	Pods []*corev1.Pod
-	// Seeded returns what admission noted on a pod; nil: it did not size it by this recommendation.
+	// Seeded returns the annotation that admission set on a pod; nil: this recommendation did not size the pod.
 	Seeded func(pod *corev1.Pod) *v1alpha1.Seeded
-	// Originals returns the sizes that a pod's containers would have without admission, where they are known.
+	// Originals returns the sizes that a pod's containers would have without admission, if they are known.
 	Originals func(pod *corev1.Pod) map[string]recommender.Size
-	// Rejected is the newest rejection; nil: none is known.
+	// Rejected is the newest rejection; nil: not known.
 	Rejected *Rejection
-	// Stalled is why the kubelet does not start a pod, in its words, by pod; empty: it reports nothing. A pod without
-	// an entry was not asked for.
+	// Stalled is the kubelet's message why it does not start a pod, by pod; empty: it reports nothing. A pod without an
+	// entry was not requested.
 	Stalled map[types.UID]string
-	// Cluster are all nodes; nil: not asked for. Rooms is what the pods of a node take.
+	// Cluster has all nodes; nil: not requested. Rooms has the footprints of the pods of a node.
 	Cluster []*corev1.Node
 	Rooms   map[string]*resize.Room
-	// Largest is the most that pods may request, in millicores and bytes, indexed by resource, of nodes that may be there
-	// again (a pool that scaled to zero); 0: not known.
+	// Largest is the maximum that pods may request on nodes that may return (a pool that scaled to zero), in millicores
+	// and bytes, indexed by resource; 0: not known.
 	Largest [2]recommender.Amount
-	// Unread reports that a node, or with an empty name the list of nodes, could not be read and is not asked for.
+	// Unread reports that a node, or the list of nodes for an empty name, could not be read and is not requested.
 	Unread func(node string) bool
 }
 
 // Output is the result of Judge.
 type Output struct {
-	// Status is what stands from now on; nil: admission gives resources.
+	// Status is the withdrawal from now on; nil: admission sets resources.
 	Status *v1alpha1.AdmissionWithdrawn
-	// Due reports that it is to be stored at once.
+	// Due reports that Status has to be stored at once.
 	Due bool
 	// Events about the workload.
 	Events []event.Event
-	// After is when to look again; 0: only after an event.
+	// After is the time until the next check; 0: only after an event.
 	After time.Duration
-	// Unscheduled are pods that fit no node, or none now, with what admission gave them.
+	// Unscheduled are pods that fit on no node, or on none now, with their admission resources.
 	Unscheduled []*corev1.Pod
-	// Nodes, Rooms and Stalled ask for what was not known: all nodes, the rooms of nodes, the words of kubelets.
+	// Nodes, Rooms and Stalled request missing facts: all nodes, the rooms of nodes, the kubelets' messages.
 	Nodes   bool
 	Rooms   []string
 	Stalled []types.UID
@@ -107,8 +109,8 @@ type trouble struct {
 	reason, message, revision string
 }
 
-// Judge withdraws the admission resources of a workload where its pods are rejected with them or do not start, and
-// gives them again after a day or with a new template, to one pod first.
+// Judge withdraws the admission resources of a workload if its pods are rejected with them or do not start. It enables
+// them again after a day or with a new template, for one pod first.
 func Judge(in Input) Output {
 	d := &judge{in: in, out: Output{Status: in.Status.DeepCopy()}}
 	if w := d.out.Status; w != nil {
@@ -119,7 +121,7 @@ func Judge(in Input) Output {
 	return d.out
 }
 
-// step moves a withdrawal that stands.
+// step advances an active withdrawal.
 func (d *judge) step(w *v1alpha1.AdmissionWithdrawn) {
 	w.Since, w.Until = *lifecycle.NotAhead(&w.Since, d.in.Now), d.notBeyond(w.Until)
 	if hash := d.templateHash(); w.TemplateHash != hash && hash != "" {
@@ -133,14 +135,14 @@ func (d *judge) step(w *v1alpha1.AdmissionWithdrawn) {
 		d.resumeAfterRejections(w)
 	case d.in.Now.Before(w.Until.Time):
 		d.rejectedWithout(w)
-		d.find(w.Until.Time) // pods that existed before may be given their template's resources
+		d.find(w.Until.Time) // collects existing pods for which the template's resources may be restored
 		d.wake(w.Until.Sub(d.in.Now))
 	default:
 		d.try(w)
 	}
 }
 
-// notBeyond returns a time, or at most the time to which a withdrawal of now would last.
+// notBeyond returns a time, but at most the end of a withdrawal that starts now.
 func (d *judge) notBeyond(until metav1.Time) metav1.Time {
 	if most := d.in.Now.Add(Lasts); until.After(most) {
 		return metav1.Time{Time: most.Truncate(time.Second)}
@@ -159,7 +161,7 @@ func (d *judge) withdraw(why *trouble) {
 	d.tell(event.Warning(w.Reason, "New pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message))
 }
 
-// rejectedWithout notes that pods are rejected without admission resources as well: these are not the cause.
+// rejectedWithout records that pods are rejected without admission resources as well: these are not the cause.
 func (d *judge) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
 	if r := d.in.Rejected; w.Reason == v1alpha1.ReasonAdmissionRejected && r != nil && r.At.After(w.Since.Add(inFlight)) &&
 		!r.At.After(d.in.Now.Add(inFlight)) && MayReject(r.Message, SeedEffect{Raises: true, Lowers: true}) {
@@ -169,10 +171,10 @@ func (d *judge) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
 	}
 }
 
-// resumeAfterRejections ends a withdrawal that changed nothing as soon as a pod was created, or no attempt was
-// rejected for longer than controllers wait between attempts.
+// resumeAfterRejections ends a withdrawal without effect as soon as a pod was created, or no attempt was rejected for
+// longer than controllers wait between attempts.
 func (d *judge) resumeAfterRejections(w *v1alpha1.AdmissionWithdrawn) {
-	at := w.Since.Time // a restart has lost the answer
+	at := w.Since.Time // a restart of attune has lost the answer
 	if r := d.in.Rejected; r != nil {
 		at = r.At
 	}
@@ -189,7 +191,7 @@ func (d *judge) resume(why string) {
 	d.tell(event.Normal(v1alpha1.EventAdmissionResumed, "New pods are created with admission resources again: %s", why))
 }
 
-// try follows the one pod that is created with admission resources after the time of the withdrawal is over.
+// try follows the one pod that is created with admission resources after the end of the withdrawal.
 func (d *judge) try(w *v1alpha1.AdmissionWithdrawn) {
 	if found := d.find(w.Until.Time); found != nil {
 		d.withdraw(found)
@@ -212,9 +214,8 @@ func (d *judge) try(w *v1alpha1.AdmissionWithdrawn) {
 	}
 }
 
-// find returns why pods do not come to run with what admission gives, as far as that happened after a time; nil: no
-// reason is known. It collects pods that can be given the resources of their template, and asks for what it does not
-// know (Unknowns).
+// find returns why pods with admission resources do not run, from events after since; nil: no reason is known. It
+// collects pods for which the template's resources can be restored, and requests missing facts (Output).
 func (d *judge) find(since time.Time) *trouble {
 	var found *trouble
 	if r := d.in.Rejected; r != nil && d.in.Seed != nil && r.At.After(since) && !r.At.After(d.in.Now.Add(inFlight)) &&
@@ -234,8 +235,8 @@ func (d *judge) find(since time.Time) *trouble {
 	return found
 }
 
-// ofPod returns why a created pod does not start because of what admission gave it; empty: for no such reason, or
-// not for long enough.
+// ofPod returns why a created pod does not start because of its admission resources; empty: for no such reason, or not
+// for long enough.
 func (d *judge) ofPod(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		return d.pending(pod)
@@ -252,7 +253,7 @@ func (d *judge) ofPod(pod *corev1.Pod) string {
 	return fmt.Sprintf("pod %s does not start with a memory limit below its template's in container %s; it keeps that until it is deleted: %s", pod.Name, container, words)
 }
 
-// stalled returns what the kubelet reports of a pod that waits: of a container that it cannot create, otherwise its
+// stalled returns the kubelet's report on a waiting pod: the container that it cannot create, otherwise the pod's
 // events. false: not known yet.
 func (d *judge) stalled(pod *corev1.Pod) (string, bool) {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -263,7 +264,7 @@ func (d *judge) stalled(pod *corev1.Pod) (string, bool) {
 		case "CreateContainerError", "CreateContainerConfigError", "RunContainerError":
 			return s.State.Waiting.Reason + ": " + s.State.Waiting.Message, true
 		case "ContainerCreating", "PodInitializing":
-		default: // an image, or a crash loop, which births judges
+		default: // an image problem, or a crash loop (harm.JudgeBirth)
 			return "", true
 		}
 	}
@@ -274,8 +275,8 @@ func (d *judge) stalled(pod *corev1.Pod) (string, bool) {
 	return words, known
 }
 
-// pending returns why a pod that no node takes would be taken with the resources of its template: no node that it
-// may run on can hold it at all, or, after ten minutes, none has room for it and one has room for the template's.
+// pending returns why a pending pod would be scheduled with its template's resources: no eligible node can ever hold
+// it, or, after ten minutes, no node has room for it but one has room for the template's size.
 func (d *judge) pending(pod *corev1.Pod) string {
 	at, unschedulable := podview.UnschedulableSince(pod)
 	was, grown := d.requestsBefore(pod)
@@ -314,8 +315,8 @@ func (d *judge) pending(pod *corev1.Pod) string {
 	return fmt.Sprintf("pod %s requests %s and is pending since %s; a node has room for the %s of its template", pod.Name, amounts(has), at.UTC().Format(time.RFC3339), amounts(was))
 }
 
-// templateFitsNow reports whether a node has room for a pod's original requests, and none for what it requests now.
-// It asks for the rooms that it does not know.
+// templateFitsNow reports whether a node has room for a pod's original requests, and none for its current ones. It
+// requests the rooms that it does not know.
 func (d *judge) templateFitsNow(pod *corev1.Pod, eligible []*corev1.Node, was [2]recommender.Amount) (fits bool) {
 	has := resize.Footprint(pod)
 	for _, node := range eligible[:min(len(eligible), mostRooms)] {
@@ -328,7 +329,7 @@ func (d *judge) templateFitsNow(pod *corev1.Pod, eligible []*corev1.Node, was [2
 		}
 		left := room.Left(pod.UID, resize.CapabilitiesOf(node, "").Allocatable)
 		if podview.Within(has, left) {
-			return false // something else keeps it from that node
+			return false // another reason keeps it from that node
 		}
 		fits = fits || podview.Within(was, left)
 	}
@@ -339,8 +340,8 @@ func amounts(of [2]recommender.Amount) string {
 	return recommender.Format(recommender.CPU, of[recommender.CPU]) + " of CPU and " + recommender.Format(recommender.Memory, of[recommender.Memory]) + " of memory"
 }
 
-// requestsBefore returns what the scheduler would count for a pod with its original resources, and whether it has
-// more of something now.
+// requestsBefore returns what the scheduler would count for a pod with its original resources, and whether the pod now
+// has more of a resource.
 func (d *judge) requestsBefore(pod *corev1.Pod) (was [2]recommender.Amount, grown bool) {
 	before := pod.DeepCopy()
 	originals := d.sizesBefore(pod)
@@ -353,8 +354,8 @@ func (d *judge) requestsBefore(pod *corev1.Pod) (was [2]recommender.Amount, grow
 	return was, !podview.Within(resize.Footprint(pod), was)
 }
 
-// sizesBefore are the sizes that a pod would have without admission: the known originals of its template, otherwise
-// what its annotation says. A user can write that; it only makes admission give less.
+// sizesBefore returns the sizes that a pod would have without admission: the known originals of its template, otherwise
+// its annotation's. Users can edit the annotation; it can only make admission set less.
 func (d *judge) sizesBefore(pod *corev1.Pod) map[string]recommender.Size {
 	sizes := podview.SizesOf(d.in.Seeded(pod).Original)
 	maps.Copy(sizes, d.in.Originals(pod))
@@ -364,7 +365,7 @@ func (d *judge) sizesBefore(pod *corev1.Pod) map[string]recommender.Size {
 // seeded returns the live pods that admission sized by this recommendation.
 func (d *judge) seeded() (pods []*corev1.Pod) {
 	for _, pod := range d.in.Pods {
-		// Most pods run; the annotation is decoded for those that are of interest.
+		// Most pods run; the annotation is decoded only for relevant pods.
 		if Started(pod) && d.out.Status == nil {
 			continue
 		}
@@ -375,7 +376,7 @@ func (d *judge) seeded() (pods []*corev1.Pod) {
 	return pods
 }
 
-// youngestPod returns the creation time of the youngest live pod; zero: there is none.
+// youngestPod returns the creation time of the youngest live pod; zero: there is no live pod.
 func (d *judge) youngestPod() (at time.Time) {
 	for _, pod := range d.in.Pods {
 		if created := pod.CreationTimestamp.Time; created.After(at) {
@@ -385,7 +386,7 @@ func (d *judge) youngestPod() (at time.Time) {
 	return at
 }
 
-// templateHash is a digest of what the template runs and requests; empty: the template is not known.
+// templateHash returns a digest of the template's programs and requests; empty: the template is not known.
 func (d *judge) templateHash() string {
 	if d.in.Template == nil {
 		return ""
@@ -399,14 +400,14 @@ func (d *judge) templateHash() string {
 
 func (d *judge) tell(e event.Event) { d.out.Events = append(d.out.Events, e) }
 
-// wake asks for another look after a duration; the shortest counts, 0 and less ask for nothing.
+// wake requests another check after a duration; the shortest one counts, 0 and less are ignored.
 func (d *judge) wake(after time.Duration) {
 	if after > 0 && (d.out.After == 0 || after < d.out.After) {
 		d.out.After = after
 	}
 }
 
-// scheduledAt is when a pod got its node; its creation where that is not known.
+// scheduledAt returns when a pod was scheduled, or its creation time if that is not known.
 func scheduledAt(pod *corev1.Pod) time.Time {
 	if c := podview.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
 		return c.LastTransitionTime.Time

@@ -23,7 +23,7 @@ func input(at time.Time) Input {
 		Originals: func(*corev1.Pod) map[string]recommender.Size { return nil }, Unread: func(string) bool { return false }}
 }
 
-// One event with a time in the future, which any writer of events can create.
+// An event with a time in the future, which every writer of events can create.
 func TestEventOfTheFutureDoesNotWithdrawForEver(t *testing.T) {
 	in := input(now)
 	in.Rejected = &Rejection{At: now.Add(1000 * time.Hour), Message: "no"}
@@ -44,7 +44,7 @@ func TestPolicyThatSaysMustSpecifyWithdraws(t *testing.T) {
 	assert.True(t, MayReject(`admission webhook "validate.kyverno.svc-fail" denied the request: container app must specify a memory limit of at most 1Gi`, SeedEffect{Raises: true}))
 }
 
-// A transient answer that has nothing to do with sizes must not end a withdrawal: the next pod would be rejected again.
+// A transient answer that is unrelated to sizes must not end a withdrawal: the next pod would be rejected again.
 func TestUnrelatedAnswerDoesNotEndAWithdrawal(t *testing.T) {
 	in := input(now)
 	in.Rejected = &Rejection{At: now, Message: "denied the request: memory limit above 1Gi"}
@@ -57,8 +57,8 @@ func TestUnrelatedAnswerDoesNotEndAWithdrawal(t *testing.T) {
 	assert.NotNil(t, Judge(in).Status, "given again after an hour, although only the quota of pods was in the way")
 }
 
-// A pool that scales from zero adds the node within minutes. LargestOf (nodes.largest, or a node that was seen) let admission
-// give this size.
+// A pool that scales from zero adds the node within minutes. Because of LargestOf (nodes.largest, or a node seen
+// before), admission set this size.
 func TestPendingWaitsForAPoolThatScalesFromZero(t *testing.T) {
 	q := resource.MustParse("4Gi")
 	pod := &corev1.Pod{

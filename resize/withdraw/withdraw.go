@@ -1,6 +1,6 @@
-// Package withdraw decides when admission gives a workload's new pods no resources, because the API server rejects them
-// with these or they do not start, and when it gives them again. It is pure: Judge moves
-// status.admissionWithdrawn one step on, Stands answers for the webhook and the policy loop.
+// Package withdraw decides when admission stops setting resources on a workload's new pods, because the API server
+// rejects them or they do not start, and when it resumes. It is pure: Judge advances status.admissionWithdrawn, and
+// Stands answers for the webhook and the policy loop.
 package withdraw
 
 import (
@@ -18,24 +18,24 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Lasts is how long admission gives a workload no resources after its pods were rejected or did not start.
+// Lasts is how long admission sets no resources for a workload after its pods were rejected or did not start.
 const Lasts = 24 * time.Hour
 
-// Stands reports whether admission gives new pods no resources at a time; nil: it does. After Until it gives
-// them to one pod, and withholds them again as soon as that pod is known, until the pod has started.
+// Stands reports whether admission sets no resources on new pods at a time; false for nil. After Until it sets them on
+// one pod, and withholds them again as soon as that pod is known, until the pod has started.
 func Stands(w *v1alpha1.AdmissionWithdrawn, now time.Time) bool {
 	return w != nil && (now.Before(w.Until.Time) || w.TrialPod != "" || w.RejectedWithout)
 }
 
-// SeedEffect is what a seed does to the pods of a template.
+// SeedEffect is how a seed changes the pods of a template.
 type SeedEffect struct {
-	// Raises and Lowers report that some request or limit becomes greater or less than the template's.
+	// Raises and Lowers report that a request or limit becomes greater or less than the template's.
 	Raises, Lowers bool
 }
 
 // EffectOf compares a seed with a template (nil: not known), container by container. A container that the template does
-// not have counts as one without resources. Limits count with their requests, as they may follow them. A nil seed has no
-// effect.
+// not have counts as one without resources. Limits count with their requests, as they may follow them. A nil seed has
+// no effect.
 func EffectOf(seed *v1alpha1.Seed, template *corev1.PodTemplateSpec) (e SeedEffect) {
 	if seed == nil {
 		return e
@@ -60,23 +60,23 @@ func EffectOf(seed *v1alpha1.Seed, template *corev1.PodTemplateSpec) (e SeedEffe
 	return e
 }
 
-// requested is the request of a template, or the limit where it sets only that: the API server defaults it so.
+// requested returns a template's request, or the limit if only that is set: the API server defaults it so.
 func requested(a recommender.Allocation) recommender.Amount { return cmp.Or(a.Request, a.Limit) }
 
-// otherCauses are parts of answers of the API server that no resources of a pod explain: the template alone would
-// meet them as well.
+// otherCauses are parts of API server answers that no pod resources explain: the template alone would cause them as
+// well.
 var otherCauses = []string{
 	"being terminated", "violates podsecurity", "error looking up service account", "failed calling webhook",
 	"failed quota:", "already exists", "unable to validate against any security context constraint",
 	"timed out", "deadline exceeded", "connection refused", "too many requests",
 }
 
-// sizedInQuota are the names under which quotas count what attune sizes. "cpu=" and "memory=" cover requests and limits.
+// sizedInQuota are the names under which quotas count the resources that attune sizes. "cpu=" and "memory=" cover
+// requests and limits.
 var sizedInQuota = []string{"cpu=", "memory="}
 
-// MayReject reports whether the resources that admission gave can explain why the API server rejected a pod. An answer that
-// is not recognised counts, as another admission policy may say anything. A quota counts only for resources that were
-// raised.
+// MayReject reports whether the admission resources can explain why the API server rejected a pod. An unrecognized
+// answer counts, as other admission policies may use any text. A quota counts only for raised resources.
 func MayReject(message string, e SeedEffect) bool {
 	text := strings.ToLower(message)
 	has := func(part string) bool { return strings.Contains(text, part) }
@@ -84,28 +84,28 @@ func MayReject(message string, e SeedEffect) bool {
 	case !e.Raises && !e.Lowers, slices.ContainsFunc(otherCauses, has):
 		return false
 	case has("exceeded quota"):
-		// The part from "used:" on names all resources of the quota, the part before only those that are exceeded.
+		// The part from ", used:" on lists all resources of the quota, the part before only the exceeded ones.
 		text, _, _ = strings.Cut(text, ", used:")
 		return e.Raises && slices.ContainsFunc(sizedInQuota, has)
 	}
 	return true
 }
 
-// missing are parts of the kubelet's words about volumes, Secrets, ConfigMaps and images that are not there.
+// missing are parts of the kubelet's messages about missing volumes, Secrets, ConfigMaps and images.
 var missing = []string{"not found", "couldn't find", "could not find", "non-existent", "not exist", "no such", "forbidden", "not registered", "image", "runasnonroot", "timed out waiting"}
 
-// MayStall reports whether a memory limit that is too low can explain why the kubelet does not start a container or mount
-// a volume, by the kubelet's words. Volumes in memory, such as those of tokens and Secrets, are as large as the pod's memory limit.
+// MayStall reports whether the kubelet's message can mean that a memory limit is too low to start a container or mount
+// a volume. Volumes in memory, such as those for tokens and Secrets, are as large as the pod's memory limit.
 func MayStall(message string) bool {
 	text := strings.ToLower(message)
 	return text != "" && !slices.ContainsFunc(missing, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// mostWords bounds what is kept of an answer, in bytes (status.admissionWithdrawn.message).
+// mostWords is the maximum length of a stored answer, in bytes (status.admissionWithdrawn.message).
 const mostWords = 256
 
-// Words cleans a text that another program wrote, and cuts it to 256 bytes: control characters and line ends become
-// spaces, what is not UTF-8 is dropped.
+// Words cleans a text that another program wrote, and cuts it to 256 bytes: it replaces control characters and line
+// ends with spaces, and drops invalid UTF-8.
 func Words(text string) string {
 	if len(text) > 4*mostWords {
 		text = text[:4*mostWords]
@@ -122,7 +122,7 @@ func Words(text string) string {
 	return strings.Clone(text)
 }
 
-// Started reports whether some container of a pod has run.
+// Started reports whether a container of the pod runs or has run.
 func Started(pod *corev1.Pod) bool {
 	some := func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil || ran(s.State.Terminated) || ran(s.LastTerminationState.Terminated)
@@ -131,12 +131,13 @@ func Started(pod *corev1.Pod) bool {
 		pod.Status.Phase != corev1.PodPending && pod.Status.Phase != ""
 }
 
-// ran reports whether a container ran before it ended. With these reasons the runtime could not start it.
+// ran reports whether a container ran before it terminated. With these reasons the runtime could not start it.
 func ran(t *corev1.ContainerStateTerminated) bool {
 	return t != nil && t.Reason != "StartError" && t.Reason != "ContainerCannotRun"
 }
 
-// LowersMemoryLimit returns the first container whose memory limit is below its original; false: none is.
+// LowersMemoryLimit returns the first container whose memory limit is below its original; false: there is no such
+// container.
 func LowersMemoryLimit(pod *corev1.Pod, originals map[string]recommender.Size) (container string, lower bool) {
 	for _, c := range podview.Read(pod) {
 		had, known := originals[c.Name]

@@ -33,7 +33,7 @@ func TestWordsAreCleanAndBounded(t *testing.T) {
 	}
 }
 
-// A quota is exceeded by what is requested, whatever else it counts.
+// Requests exceed a quota; the other amounts that it counts do not matter.
 func TestAQuotaCountsForWhatIsRaised(t *testing.T) {
 	raises := SeedEffect{Raises: true}
 	assert.True(t, MayReject(`exceeded quota: q, requested: limits.memory=2Gi, used: limits.memory=0, limited: limits.memory=1Gi`, raises))
