@@ -30,9 +30,9 @@ type liveExplanation struct {
 // Explain explains a workload in the cluster. fields are the settings and the level that set each; nil if they are not
 // known.
 //
-// Current and Next of a container come from the first pod that would change. Without such a pod they come from the first pod,
-// and without any pod from the template. There is no Next without settings, or under strategy Node: there the next size of a
-// pod depends on its node and on the other pods of the node.
+// Current and Next of a container come from the first pod that would change. Without such a pod they come from the
+// first pod, and without any pod from the template. There is no Next without settings, or under strategy Node: there
+// the next size of a pod depends on its node and on the other pods of the node.
 //
 // An error means that the recommendation cannot be read, for example because another version wrote it.
 func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) {
