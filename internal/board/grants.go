@@ -2,13 +2,12 @@
 // reads them. So no loop imports another one.
 //
 // The published data:
-// - Grants.Publish: the node loop publishes the sizes granted to the pods of a node; the workload loop reads them (Of)
-// and
-//    resizes the pods.
-//  - Grants.Hold: the workload loop publishes which pods must not be resized or evicted; the node loop reads it (Held, Stays)
-//    and shares around these pods.
-//  - Confirmed: the policy loop publishes until when stored targets are valid; the workload loop reads it and does not treat
-//    these targets as stale.
+//   - Grants.Publish: the node loop publishes the sizes granted to the pods of a node; the workload loop reads them
+//     (Of) and resizes the pods.
+//   - Grants.Hold: the workload loop publishes which pods must not be resized or evicted; the node loop reads it (Held,
+//     Stays) and shares around these pods.
+//   - Confirmed: the policy loop publishes until when stored targets are valid; the workload loop reads it and does not
+//     treat these targets as stale.
 //
 // Ledger, AsItIs and Frozen are the shared rules that decide which pods take part in the sharing of a node. The data is
 // lost with the process. The loops publish it again after a start; until then attune neither resizes nor evicts a pod
