@@ -35,7 +35,8 @@ type ExplainedWorkload struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	// Policy is the name of the AttunePolicy that sizes it, or AttuneClusterPolicy/NAME, and Mode that policy's mode, such as Auto.
+	// Policy is the name of the AttunePolicy that sizes it, or AttuneClusterPolicy/NAME. Mode is the mode of that
+	// policy, such as Auto.
 	Policy string `json:"policy"`
 	Mode   string `json:"mode"`
 	// Unreadable is why the operator cannot read the pod template, so that it does not size the workload; empty if it

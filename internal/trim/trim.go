@@ -6,8 +6,8 @@
 // Then limits cut unusually large objects (bound.go), and objects share equal strings and lists in memory (share.go).
 //
 // The functions are transforms of informers (cache.TransformFunc). They change the given object, which belongs to the
-// informer, and return other values unchanged. The result may share memory with other objects, so do not change it in place:
-// caches return copies, and a reader without a copy only reads. Objects that are read without a cache are whole.
+// informer, and return other values unchanged. The result may share memory with other objects, so do not change it in
+// place: caches return copies, and a reader without a copy only reads. Objects that are read without a cache are whole.
 package trim
 
 import (
