@@ -29,7 +29,7 @@ type Explanation struct {
 	Settings []Setting `json:"settings,omitempty"`
 }
 
-// ExplainedWorkload identifies the workload that is explained.
+// ExplainedWorkload identifies the explained workload.
 type ExplainedWorkload struct {
 	// Namespace, Kind (such as Deployment) and Name identify it.
 	Namespace string `json:"namespace"`

@@ -155,6 +155,6 @@ func GroupOf(rec *v1alpha1.AttuneRecommendation) string {
 	return rec.Namespace + "/" + workload.IdentityOf(rec).String()
 }
 
-// GroupIn returns the name of a named group of a namespace. It never equals the group of a workload: such a name has a
-// kind there, which begins with a capital letter.
+// GroupIn returns the name of a named group of a namespace. It never equals the group of a workload: that
+// has a kind in this place, and no kind is called group.
 func GroupIn(namespace, group string) string { return namespace + "/group/" + group }

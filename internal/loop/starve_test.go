@@ -236,7 +236,7 @@ func TestTheLastWorkerGoesToANamespaceThatHasNone(t *testing.T) {
 }
 
 // Two namespaces with requests that hang and are added again as urgent must not block a delayed request of a third
-// namespace. This is a reported attack.
+// namespace. This reproduces an attack.
 func TestTwoFlappingNamespacesStarveNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := fairQueue(t, 8, 4).(priorityqueue.PriorityQueue[reconcile.Request])

@@ -53,8 +53,8 @@ var silent = log.New(io.Discard, "", 0)
 
 // Connections limits the open connections without rejecting new ones. Above Most, it closes one connection of the
 // address with the most connections: the one that has been in its state for the longest time. So a caller that opens
-// many connections loses its own. API servers, kubelets and scrapers use a connection only briefly, and they open an
-// idle one again.
+// many connections loses its own. API servers, kubelets and scrapers use a connection only
+// briefly, and they reconnect if an idle connection was closed.
 type Connections struct {
 	// Most is the limit of open connections.
 	Most int

@@ -103,8 +103,8 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 const mostNamed = 100
 
 // nameWorkloads lists the workloads whose pods may be below their original resources: the workloads with a
-// recommendation. It reads metadata only, so it does not know which pods were resized. An error ends the list, not the
-// uninstallation.
+// recommendation. It reads metadata only, so it does not know which pods were resized. An error
+// ends the list of its namespace, not the uninstallation.
 func nameWorkloads(ctx context.Context, api metadata.Interface, namespaces []string, out io.Writer) {
 	var names []string
 	more := false

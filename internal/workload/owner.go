@@ -41,8 +41,8 @@ func Whole() labels.Selector {
 
 // OwnerOf returns the workload of a pod from the pod's controller reference and labels. It works at admission, when the
 // pod has no name and no namespace yet: pass the namespace of the request. It returns false for a pod without a
-// controller, or with a controller of a built-in kind that attune does not size. Any kind of custom resource counts as
-// a workload.
+// controller, or with a controller of a built-in kind that attune does not size. A controller of any other custom
+// resource counts as a workload.
 //
 // lookup may be nil. A Job that it does not know belongs to a CronJob if its name has the format of the CronJob
 // controller (ofJob).

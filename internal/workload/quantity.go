@@ -129,7 +129,7 @@ func checkField(field, value []byte) error {
 	}
 	name := string(field)
 	if strings.Contains(name, `\`) && json.Unmarshal([]byte(`"`+name+`"`), &name) != nil || !quantityFields[foldName(name)] {
-		return nil //nolint:nilerr // a name that cannot be read is no field's
+		return nil //nolint:nilerr // an unreadable name is not a field
 	}
 	// A label may have the name of a field. A value that does not start like a number is no quantity, and the decoder
 	// rejects it quickly.
