@@ -2,9 +2,9 @@
 // text. Their JSON is a contract with scripts. The package is pure: callers read objects and pass them in a View.
 //
 //   - display.go: amounts, tables and steps of a computation, for display and for scripts.
-//   - explain.go, explain_live.go, explain_text.go: why a container has its target. Explain explains a workload in
-//     the cluster, ExplainOffline recorded usage. The next resize step of a pod comes from the functions of the operator
-//     (resize.TargetFrom, recommender.NextStep).
+//   - explain.go, explain_live.go, explain_text.go: why a container has its target. Explain explains a workload in the
+//     cluster, ExplainOffline recorded usage. The next resize step of a pod comes from the functions that the operator
+//     uses (resize.TargetFrom, recommender.NextStep).
 //   - blocked.go: which workloads and resources are blocked, and which policies need attention (ReadinessOf).
 //   - node.go, node_stored.go, node_text.go: how pods share a node (strategy Node), with and without the
 //     leader's answer.

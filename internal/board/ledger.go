@@ -28,7 +28,7 @@ type Ledger struct {
 // in the sharing. recommendation returns the AttuneRecommendation of a pod's workload, or nil.
 //
 // A pod with a known demand takes part even if it is frozen. Otherwise, the other pods would have to keep a whole
-// reserve in addition to its footprint, and neighbours would be evicted whenever a pod is paused or under observation.
+// reserve in addition to its footprint. So each pause or observation of a pod would evict its neighbours.
 func LedgerOf(node *corev1.Node, pods []*corev1.Pod, recommendation func(*corev1.Pod) *v1alpha1.AttuneRecommendation) Ledger {
 	l := Ledger{Allocatable: Allocatable(node)}
 	for _, pod := range pods {

@@ -16,9 +16,9 @@ import (
 // change in its namespace, so this limits the cost of a namespace.
 const MostPolicies = 100
 
-// MostWorkloads is the number of workloads of a namespace that attune sizes, MostContainers the limit of containers in
-// one of them, and OnAverage the limit of containers per workload on average. Every container has a target: it is
-// stored in an object, takes about 1 KiB in each webhook, and has several metric series.
+// MostWorkloads is the number of workloads of a namespace that attune sizes. MostContainers is the limit of containers
+// in one of them, OnAverage the limit of their average. Every container has a target: it is stored in an object, takes
+// about 1 KiB in each webhook, and has several metric series.
 const (
 	MostWorkloads  = 2000
 	MostContainers = 64
