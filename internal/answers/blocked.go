@@ -11,17 +11,18 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Blocked is one thing that is left as it is. Container and Resource are empty where the whole workload is held.
+// Blocked is one workload or resource that attune does not size. Container and Resource are empty if the whole workload
+// is blocked.
 type Blocked struct {
 	// Workload is KIND/NAME, such as Deployment/web.
 	Workload string `json:"workload"`
-	// Container of the workload, and Resource cpu or memory.
+	// Container of the workload.
 	Container string `json:"container"`
-	// Resource is cpu or memory; empty where both are held.
+	// Resource is cpu or memory; empty if both are blocked.
 	Resource string `json:"resource"`
-	// Reason is one word, Message one sentence.
+	// Reason is a CamelCase word.
 	Reason string `json:"reason"`
-	// Message has the figures, or what ends the hold.
+	// Message is a sentence: it has the figures, or what unblocks the resource.
 	Message string `json:"message"`
 }
 
@@ -29,36 +30,37 @@ type Blocked struct {
 type Readiness struct {
 	// Ready is True, False or Unknown.
 	Ready string `json:"ready"`
-	// Reason and Message are those of the condition; without one the message says that the operator has not looked yet.
+	// Reason and Message come from the condition. If the condition is not set, Message says that the operator has not
+	// reconciled the policy yet.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// NeedsPerson is true where a person has to act.
+	// NeedsPerson is true if the policy needs attention. A user has to act.
 	NeedsPerson bool `json:"needsAttention"`
 }
 
-// SeedWithheld is the Reason of a workload whose new pods are not sized; the Message is the word of spec.seedWithheld.
+// SeedWithheld is the Reason of a workload whose new pods are not sized; the Message is spec.seedWithheld.
 const SeedWithheld = "SeedWithheld"
 
-// UnseenGrace is how long a running operator may take until it looks at a new policy. Later the policy is a
-// finding: the operator may not run at all.
+// UnseenGrace is how long a running operator may take to reconcile a new policy. After that, the policy needs
+// attention: the operator may not run at all.
 const UnseenGrace = 5 * time.Minute
 
-// ReadinessOf returns whether a policy is ready. It needs a person for three causes: the operator does not run, the
-// policy cannot work, or its resizes do harm too often.
+// ReadinessOf returns whether a policy is ready. The policy needs attention if the operator does not run, if the policy
+// cannot work, or if its resizes cause regressions too often.
 func ReadinessOf(policy *v1alpha1.AttunePolicy, now time.Time) Readiness {
 	r := Readiness{Ready: string(metav1.ConditionUnknown), Message: "the operator has not looked at it yet"}
 	if ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		r.Ready, r.Reason, r.Message = string(ready.Status), ready.Reason, ready.Message
 	}
 	unseen := r.Ready == string(metav1.ConditionUnknown) && now.Sub(policy.CreationTimestamp.Time) > UnseenGrace
-	// A reason that passes with time (InsufficientData), or that was chosen (Paused), needs nobody.
+	// InsufficientData clears with time and a user chose Paused: neither needs attention.
 	broken := r.Ready == string(metav1.ConditionFalse) && r.Reason != v1alpha1.ReasonInsufficientData && r.Reason != v1alpha1.ReasonPaused
 	r.NeedsPerson = unseen || broken || meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionDegraded)
 	return r
 }
 
-// BlockedOfPolicy returns what the policy's own status reports as held: workloads that another policy sizes.
-// The result is never nil, so that the JSON has an empty list.
+// BlockedOfPolicy returns the workloads that another policy sizes, from the status of the policy. The result is never
+// nil, so that the JSON has an empty list.
 func BlockedOfPolicy(policy *v1alpha1.AttunePolicy) []Blocked {
 	held := []Blocked{}
 	for _, conflict := range policy.Status.Conflicts {
@@ -71,9 +73,8 @@ func BlockedOfPolicy(policy *v1alpha1.AttunePolicy) []Blocked {
 	return held
 }
 
-// BlockedOfWorkload returns what is held in one workload, and why: a pause, conditions of its recommendation, holds
-// of single resources, and a seed that is withheld.
-// The order is that of importance: what holds the whole workload comes before what holds one resource.
+// BlockedOfWorkload returns the blocks of one workload: a pause, conditions of its recommendation, holds of single
+// resources, and a withheld seed. Blocks of the whole workload come before blocks of one resource.
 func BlockedOfWorkload(rec *v1alpha1.AttuneRecommendation) []Blocked {
 	name := workload.IdentityOf(rec).String()
 	var held []Blocked
@@ -96,8 +97,8 @@ func BlockedOfWorkload(rec *v1alpha1.AttuneRecommendation) []Blocked {
 	return held
 }
 
-// PausedBy returns why a workload is paused: by the operator itself, else by a user. A pause of the operator has
-// its own reason in the status; the phase Paused alone means an annotation or spec.paused.
+// PausedBy returns why a workload is paused. A pause by the operator has its reason in the status and takes precedence
+// over a pause by a user: an annotation, or spec.paused.
 func PausedBy(rec *v1alpha1.AttuneRecommendation) (why string, paused bool) {
 	switch {
 	case rec.Status.Paused != nil:

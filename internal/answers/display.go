@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Amounts are requests and limits as Kubernetes quantities; nil (null) is none, or not known.
+// Amounts are requests and limits as Kubernetes quantities; nil (null) means not set or not known.
 type Amounts struct {
 	CPURequest    *string `json:"cpuRequest"`
 	CPULimit      *string `json:"cpuLimit"`
@@ -28,13 +28,13 @@ func (a Amounts) Of(r recommender.Resource) (request, limit *string) {
 	return a.CPURequest, a.CPULimit
 }
 
-// Quantities is a quantity of each resource; nil (null): not known, or not measured.
+// Quantities has one quantity per resource; nil (null) means not known or not measured.
 type Quantities struct {
 	CPU    *string `json:"cpu"`
 	Memory *string `json:"memory"`
 }
 
-// QuantitiesOf writes the amounts that are known.
+// QuantitiesOf formats the known amounts and leaves the others nil.
 func QuantitiesOf(a [2]recommender.Amount, known [2]bool) (p Quantities) {
 	for r, to := range [2]**string{recommender.CPU: &p.CPU, recommender.Memory: &p.Memory} {
 		if known[r] {
@@ -44,10 +44,10 @@ func QuantitiesOf(a [2]recommender.Amount, known [2]bool) (p Quantities) {
 	return p
 }
 
-// Step is one rule at work.
+// Step is one rule that the recommender applied, with the amounts before and after it.
 type Step = v1alpha1.Step
 
-// AmountsOf writes a size as quantities.
+// AmountsOf formats a size as quantities.
 func AmountsOf(size recommender.Size) Amounts {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	return Amounts{
@@ -56,7 +56,7 @@ func AmountsOf(size recommender.Size) Amounts {
 	}
 }
 
-// quantity is nil for an amount that is not set.
+// quantity returns nil for an amount that is not set.
 func quantity(r recommender.Resource, amount recommender.Amount) *string {
 	if amount == 0 {
 		return nil
@@ -64,15 +64,14 @@ func quantity(r recommender.Resource, amount recommender.Amount) *string {
 	return new(recommender.Format(r, amount))
 }
 
-// StepOf writes a step of the recommender's.
+// StepOf formats a step of the recommender.
 func StepOf(s recommender.Step) Step {
 	return Step{
 		Resource: s.Resource.String(), Name: s.Name, Before: recommender.Format(s.Resource, s.Before), After: recommender.Format(s.Resource, s.After), Reason: s.Reason,
 	}
 }
 
-// InLine puts spaces in the place of what would end a line or a cell of a table, in a text that others may have written: it
-// makes no lines.
+// InLine replaces tabs and line breaks by spaces, so that a text from the cluster cannot add lines or cells to a table.
 func InLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\t\n\v\f\r", r) {
@@ -82,20 +81,20 @@ func InLine(text string) string {
 	}, text)
 }
 
-// Table is rows under a header. A cell is empty where nothing is known or nothing is to say.
+// Table has rows under a header. A cell is empty if there is no value to show.
 type Table struct {
 	// Header has the names of the columns, in capitals.
 	Header []string
-	// Rows are in the order in which they are written. Each has as many cells as the header.
+	// Rows are in display order. Each has as many cells as the header.
 	Rows [][]string
-	// OnlyWide are the columns that -o wide alone shows.
+	// OnlyWide are the columns that only -o wide shows.
 	OnlyWide []string
 }
 
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Narrow returns the table without the columns that -o wide alone shows.
+// Narrow returns the table without the OnlyWide columns.
 func (t Table) Narrow() Table {
 	out := Table{Rows: make([][]string, len(t.Rows))}
 	for i, name := range t.Header {
@@ -110,8 +109,8 @@ func (t Table) Narrow() Table {
 	return out
 }
 
-// Readable rounds a quantity for people: memory to a tenth of its unit; CPU stays exact. A text that is no
-// quantity is returned as it is.
+// Readable rounds a quantity for display: memory to a tenth of its unit. CPU stays exact. A text that is not a quantity
+// is returned unchanged.
 func Readable(r recommender.Resource, exact string) string {
 	quantity, err := resource.ParseQuantity(exact)
 	if err != nil || r != recommender.Memory {
@@ -124,7 +123,7 @@ func Readable(r recommender.Resource, exact string) string {
 	return readableBytes(bytes)
 }
 
-// Cell returns a readable amount; empty for nil.
+// Cell returns a readable amount, or an empty string for nil.
 func Cell(r recommender.Resource, exact *string) string {
 	if exact == nil {
 		return ""

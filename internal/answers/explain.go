@@ -21,70 +21,69 @@ import (
 //	    "steps": [{"resource": "cpu", "name": "…", "before": "200m",
 //	      "after": "240m", "reason": "…"}]}]}
 type Explanation struct {
-	// Workload is nil where files were explained.
+	// Workload is nil if recorded usage was explained.
 	Workload *ExplainedWorkload `json:"workload,omitempty"`
 	// Containers in the order of the recommendation; never nil.
 	Containers []ExplainedContainer `json:"containers"`
-	// Settings of the policy; nil where files were explained, and where they are not known.
+	// Settings of the policy; nil if recorded usage was explained, or if the settings are not known.
 	Settings []Setting `json:"settings,omitempty"`
 }
 
-// ExplainedWorkload identifies the workload that is explained.
+// ExplainedWorkload identifies the explained workload.
 type ExplainedWorkload struct {
 	// Namespace, Kind (such as Deployment) and Name identify it.
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	// Policy is the name of the AttunePolicy that sizes it, or AttuneClusterPolicy/NAME, and Mode that policy's mode, such as Auto.
+	// Policy is the name of the AttunePolicy that sizes it, or AttuneClusterPolicy/NAME. Mode is the mode of that
+	// policy, such as Auto.
 	Policy string `json:"policy"`
 	Mode   string `json:"mode"`
-	// Unreadable is why its pod template cannot be read, so that it is left alone; empty: it can.
+	// Unreadable is why the operator cannot read the pod template, so that it does not size the workload; empty if it
+	// can.
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
 // ExplainedContainer is one container's recommendation, and how it was computed.
 type ExplainedContainer struct {
-	// Name in the pod template; of a file, the series_id.
+	// Name in the pod template. For recorded usage it is the series_id.
 	Name string `json:"name"`
 	// Confidence is from 0 (no data) to 1.
 	Confidence float64 `json:"confidence"`
-	// DataPoints is the number of steps of history with data.
+	// DataPoints is the number of samples of history with data.
 	DataPoints int `json:"dataPoints"`
-	// Current is what the container has, Target what is recommended, and Next what would be applied now. An amount
-	// that is not set or not known is null.
+	// Current is what the container has now. An amount that is not set or not known is null.
 	Current Amounts `json:"current"`
-	// Target is what the recommender computed, before the limits of a single step.
+	// Target is what the recommender computed. A single resize step may be smaller.
 	Target Amounts `json:"target"`
-	// Next is empty where the settings of the policy are not known.
+	// Next is what would be applied now; empty if the settings of the policy are not known.
 	Next Amounts `json:"next"`
-	// Holds are the reasons for which a resource is left as it is, Steps the computation of the target; CPU comes
-	// first.
+	// Holds are the reasons why a resource is blocked, CPU first.
 	Holds []Hold `json:"holds"`
-	// Steps include those of the next step, after those of the target.
+	// Steps are the computation of the target, then the steps of Next; CPU first.
 	Steps []Step `json:"steps"`
-	// Pods are the running pods, each with its own next step; nil where files were explained.
+	// Pods are the running pods, each with its own next resize step; nil if recorded usage was explained.
 	Pods []ExplainedPod `json:"pods,omitempty"`
-	// Usage is a line of text for each resource, for people alone; empty: there is none.
+	// Usage is one line of text per resource, for display only; empty if there is no usage to show.
 	Usage [2]string `json:"-"`
 }
 
-// ExplainedPod is one running pod and its next step towards the target.
+// ExplainedPod is one running pod and its next resize step towards the target.
 type ExplainedPod struct {
 	// Name of the pod.
 	Name string `json:"name"`
-	// Current is what its container has, Next what would be applied now.
+	// Current is what its container has.
 	Current Amounts `json:"current"`
-	// Next is the size after the pod's next step.
+	// Next is what would be applied now.
 	Next Amounts `json:"next"`
-	// Holds are the reasons for which its next step is less than the target; never nil.
+	// Holds are the reasons why the next resize step stops short of the target; never nil.
 	Holds []Hold `json:"holds"`
 }
 
-// Hold is a reason for which a resource has no target, or is left as it is.
+// Hold is a reason why a resource has no target or is blocked.
 type Hold = v1alpha1.Hold
 
-// holdsOf writes the recommender's holds.
-// The result is never nil, so that the JSON has an empty list.
+// holdsOf formats the holds of the recommender. The result is never nil, so that the JSON has an empty list.
 func holdsOf(holds []recommender.Hold) []Hold {
 	written := []Hold{}
 	for _, hold := range holds {
@@ -93,8 +92,7 @@ func holdsOf(holds []recommender.Hold) []Hold {
 	return written
 }
 
-// stepsOf writes the recommender's steps.
-// The result is never nil.
+// stepsOf formats the steps of the recommender. The result is never nil.
 func stepsOf(steps []recommender.Step) []Step {
 	written := []Step{}
 	for _, step := range steps {
@@ -115,8 +113,8 @@ func joinHolds(lists ...[]Hold) []Hold {
 	return joined
 }
 
-// joinSteps appends the steps of a pod's change to the stored trace, but for those that the trace has. CPU comes
-// first, and the steps of a resource keep their order.
+// joinSteps appends the steps of a pod's change that the stored trace does not have. CPU comes first, and the steps of
+// a resource keep their order.
 func joinSteps(trace, change []Step) []Step {
 	joined := slices.Clone(trace)
 	for _, step := range change {
@@ -128,18 +126,18 @@ func joinSteps(trace, change []Step) []Step {
 	return joined
 }
 
-// ChangedField is one value of a container's resources. Both sides are quantities.
+// ChangedField is one value of a container's resources. Both sides are Kubernetes quantities.
 type ChangedField struct {
 	// Name is the path under resources in a manifest, such as requests.cpu.
 	Name string
-	// Current is what the template sets; nil: nothing.
+	// Current is the value in the template; nil if not set.
 	Current *string
-	// Target is what is recommended; nil: the value is left alone.
+	// Target is the recommended value; nil if there is no recommendation.
 	Target *string
 }
 
-// Differences returns the values that differ from the target. A resource with a hold has none, and neither has a
-// value without a target.
+// Differences returns the values that differ from the target. It leaves out resources with a hold and values without a
+// target.
 func (c ExplainedContainer) Differences() (different []ChangedField) {
 	for _, r := range recommender.Resources {
 		if isHeld(c.Holds, r) {
@@ -155,28 +153,28 @@ func (c ExplainedContainer) Differences() (different []ChangedField) {
 	return different
 }
 
-// isHeld reports whether one of the holds is on the resource.
+// isHeld reports whether a hold applies to the resource.
 func isHeld(holds []Hold, r recommender.Resource) bool {
 	return slices.ContainsFunc(holds, func(hold Hold) bool { return hold.Resource == r.String() })
 }
 
-// ExplainOffline explains a container without a cluster. It computes the recommendation; the next step starts from
-// in.Original.
+// ExplainOffline explains a container without a cluster. It computes the recommendation; the next resize step starts
+// from in.Original.
 func ExplainOffline(in recommender.Input) ExplainedContainer {
 	rec := recommender.Recommend(in)
-	// The target comes from the recommender; the step towards it from the same function as for a running pod.
+	// The step towards the target comes from the same function as for a running pod.
 	to := heading{
 		move:  recommender.Move{Container: in.Container, MemoryLimitFloor: rec.MemoryLimitFloor, Settings: in.Settings},
 		holds: holdsOf(rec.Holds),
 	}
-	// A target of zero means to the recommender that the resource stays: one with a hold does.
+	// NextStep does not change a resource whose target is 0, so a hold sets it to 0.
 	target := rec.Target
 	for _, r := range recommender.Resources {
 		if isHeld(to.holds, r) {
 			target[r] = recommender.Allocation{}
 		}
 	}
-	// The container runs nowhere, so its original size is its present one too.
+	// The container does not run, so its original size is also its current size.
 	change := to.toward(target, in.Original, in.Original)
 	return ExplainedContainer{
 		Name:       in.Container,
@@ -190,22 +188,22 @@ func ExplainOffline(in recommender.Input) ExplainedContainer {
 	}
 }
 
-// rounded removes the noise of floating-point arithmetic: 0.8 in the place of 0.7999999999999999.
+// rounded removes floating-point noise: 0.8 instead of 0.7999999999999999.
 func rounded(confidence float64) float64 { return math.Round(confidence*1e6) / 1e6 }
 
-// Setting is one field of the settings by which a workload is sized.
+// Setting is one field of the settings that size a workload.
 type Setting struct {
 	// Field is its path in the spec of a policy, such as cpu.percentile.
 	Field string `json:"field"`
-	// Value as an object has it; empty: none.
+	// Value as in a manifest; empty if not set.
 	Value string `json:"value"`
-	// SetBy names the object that sets it, such as AttunePolicy web, or is built-in.
+	// SetBy names the object that sets the field, such as AttunePolicy web, or is built-in.
 	SetBy   string `json:"setBy"`
 	builtIn bool
 }
 
-// SettingsOf are the settings of a recommendation's policy: first those that an object sets, then those built-in ones
-// that have a value.
+// SettingsOf returns the settings of a recommendation's policy: first the fields that an object sets, then the built-in
+// fields that have a value.
 func SettingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) []Setting {
 	var settings []Setting
 	for _, builtIn := range []bool{false, true} {

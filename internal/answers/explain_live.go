@@ -16,21 +16,25 @@ import (
 	"attune.io/attune/resize"
 )
 
-// liveExplanation is what a workload of the cluster is explained from.
+// liveExplanation is the input of an explanation of a workload in the cluster.
 type liveExplanation struct {
 	View
-	// template holds the sizes of the pod template by container; nil: it is not known.
+	// template has the sizes in the pod template, by container; nil if it is not known.
 	template map[string]recommender.Size
-	// sizes are those of the containers of each pod, by name.
+	// sizes has the containers of each pod, by name.
 	sizes []map[string]podview.Container
-	// now is the time of the next step. Floors that were learned from harm decay until then.
+	// now is the time of the next resize step. Floors that attune learned from regressions decay until then.
 	now time.Time
 }
 
-// Explain explains a workload of the cluster by what its savings are computed from, too. fields are the settings with the level that
-// set each; nil: they are not known. A container's own Current and Next are those of the first pod that would change, else of the
-// first pod, else of the template. Without settings there is no next step, nor under the strategy Node: a pod's next size depends
-// on its node and on the other pods there. An error means that the recommendation cannot be read, such as one of another version.
+// Explain explains a workload in the cluster. fields are the settings and the level that set each; nil if they are not
+// known.
+//
+// Current and Next of a container come from the first pod that would change. Without such a pod they come from the
+// first pod, and without any pod from the template. There is no Next without settings, or under strategy Node: there
+// the next size of a pod depends on its node and on the other pods of the node.
+//
+// An error means that the recommendation cannot be read, for example because another version wrote it.
 func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) {
 	v.Pods = slices.SortedFunc(slices.Values(v.Pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	l, rec := liveExplanation{View: v, template: podview.TemplateSizes(v.Workload.Template), now: now}, v.Recommendation
@@ -61,8 +65,7 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 	return answer, nil
 }
 
-// container explains one container. The stored holds and steps are those of the recommendation; addPods adds those
-// of the next step.
+// container explains one container with the stored holds and steps. addPods adds those of the next resize step.
 func (l liveExplanation) container(stored *v1alpha1.ContainerTarget) (ExplainedContainer, error) {
 	confidence, err := strconv.ParseFloat(stored.Confidence, 64)
 	if err != nil {
@@ -83,8 +86,8 @@ func (l liveExplanation) container(stored *v1alpha1.ContainerTarget) (ExplainedC
 	return explained, nil
 }
 
-// addPods adds the next step of every pod that has the container. Where there is neither a pod nor a template to
-// start from, there is no next step. Settings must be known.
+// addPods adds the next resize step of every pod that has the container. Without a pod and a template there is no next
+// step. Settings must be known.
 func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1.ContainerTarget) {
 	var shown *podStep
 	to := heading{
@@ -94,11 +97,11 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 	if stored.MemoryLimitFloor != nil {
 		to.move.MemoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
 	}
-	next := func(live, original recommender.Size) *podStep { // by the function that the workload loop plans with
+	next := func(live, original recommender.Size) *podStep { // the workload loop plans with the same function
 		target := resize.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.now)
 		return &podStep{live: live, change: to.toward(target, live, original)}
 	}
-	// The template is shown where no pod runs. The first pod replaces it.
+	// The template is shown if no pod runs. The first pod replaces it.
 	if template, known := l.template[stored.Name]; known {
 		shown = next(template, template)
 	}
@@ -126,7 +129,7 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 	explained.Steps = joinSteps(explained.Steps, stepsOf(shown.change.Steps))
 }
 
-// podStep is the size of a container and the change that it would get.
+// podStep is the size of a container and its next change.
 type podStep struct {
 	live   recommender.Size
 	change recommender.Change
@@ -135,8 +138,8 @@ type podStep struct {
 // moves returns whether the step changes anything.
 func (s podStep) moves() bool { return s.change.Next != s.live }
 
-// original returns the size that the container had before attune: what the operator recorded for the pod's
-// template, else the size in the template, else the present one.
+// original returns the size that the container had before attune: the size recorded for the pod's template, or else the
+// size in the current template, or else the live size.
 func (l liveExplanation) original(pod *corev1.Pod, container string, live recommender.Size) recommender.Size {
 	if size, noted := podview.OriginalsOf(l.Recommendation, podview.TemplateHash(pod))[container]; noted {
 		return size
@@ -147,20 +150,19 @@ func (l liveExplanation) original(pod *corev1.Pod, container string, live recomm
 	return live
 }
 
-// heading is where a container goes: the move without its sizes, and the holds on its resources.
+// heading is the destination of a container: the move without its sizes, and the holds on its resources.
 type heading struct {
 	move  recommender.Move
 	holds []Hold
 }
 
-// toward returns the next step from the size live to a target.
+// toward returns the next resize step from the size live to a target.
 func (h heading) toward(target, live, original recommender.Size) recommender.Change {
 	h.move.Target, h.move.Live, h.move.Original = target, live, original
 	return recommender.NextStep(h.move)
 }
 
-// next returns the size after the step. A resource that was never measured has no next size, because nothing is
-// known of it.
+// next returns the size after the resize step. A resource without measurements has no next size.
 func (h heading) next(change recommender.Change) Amounts {
 	size := change.Next
 	for _, r := range recommender.Resources {
@@ -171,7 +173,7 @@ func (h heading) next(change recommender.Change) Amounts {
 	return AmountsOf(size)
 }
 
-// unmeasured returns whether the resource has no data (hold NoData).
+// unmeasured reports whether the resource has no data (hold NoData).
 func (h heading) unmeasured(r recommender.Resource) bool {
 	return slices.ContainsFunc(h.holds, func(hold Hold) bool {
 		return hold.Resource == r.String() && hold.Reason == string(recommender.NoData)

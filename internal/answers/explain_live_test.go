@@ -19,8 +19,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// stored is what the operator keeps of a Deployment with one container: CPU is to go from 500m to 200m,
-// memory to stay at 1Gi.
+// stored is the recommendation of a Deployment with one container: the CPU target is 200m instead of 500m, memory stays
+// at 1Gi.
 func stored() *v1alpha1.AttuneRecommendation {
 	floor := resource.MustParse("600Mi")
 	return &v1alpha1.AttuneRecommendation{
@@ -198,7 +198,7 @@ func TestDifferences(t *testing.T) {
 	assert.Empty(t, only(t, l).Differences(), "a change within the dead band is not worth making")
 }
 
-// A step that stands for others has no amounts.
+// A placeholder of other steps has no amounts.
 func TestAStepWithoutAmountsHasOnlyItsReason(t *testing.T) {
 	left := answers.ExplainedContainer{Name: "app", Steps: []answers.Step{{Resource: "cpu", Name: "omitted", Reason: "the steps are left out: the workload has 30 containers"}}}
 	out, err := answers.Explanation{Containers: []answers.ExplainedContainer{left}}.Human(true)

@@ -16,8 +16,8 @@ import (
 	"attune.io/attune/tuning/tuningtest"
 )
 
-// The next size that is explained is the one that the workload loop asks for: floors that harm taught since the target was
-// stored, and memory that an HPA holds after an OOM kill, included.
+// The explained next size is the size that the workload loop asks for, including floors learned after the target was
+// stored and memory that an HPA holds after an OOM kill.
 func TestNextIsWhatTheLoopDoes(t *testing.T) {
 	const mi = tuningtest.Mi
 	has := tuningtest.SizeOf(1000, 0, 256, 0)

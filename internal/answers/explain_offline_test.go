@@ -30,7 +30,7 @@ func settings() recommender.Settings {
 	}
 }
 
-// steady is a history of constant usage that ends now; NaN is not measured.
+// steady returns a history of constant usage that ends now; NaN means not measured.
 func steady(steps int, cores, bytes float64) recommender.Profile {
 	step := settings().QueryStep
 	history := make([]recommender.StepUsage, steps)
@@ -44,7 +44,7 @@ func size(cpuRequest, cpuLimit, memoryRequest, memoryLimit recommender.Amount) r
 	return recommender.Size{{Request: cpuRequest, Limit: cpuLimit}, {Request: memoryRequest, Limit: memoryLimit}}
 }
 
-// fiveDaysAndAHalf of 4-minute steps are 5.6 days: confidence 0.8.
+// fiveDaysAndAHalf is 2016 samples of 4 minutes, 5.6 days: confidence 0.8.
 const fiveDaysAndAHalf = 2016
 
 func workedExample() answers.ExplainedContainer {

@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Human writes the explanation as text, with one line for each step of the computation. wide adds the holds of
-// every pod. The text is for people and may change.
+// Human formats the explanation as text, with one line for each step of the computation. wide adds the holds of every
+// pod. The text is for display and may change.
 func (e Explanation) Human(wide bool) (string, error) {
 	out := &explanationWriter{}
 	if e.Workload != nil {
@@ -27,10 +27,10 @@ func (e Explanation) Human(wide bool) (string, error) {
 	return out.String(), nil
 }
 
-// explanationWriter collects the text.
+// explanationWriter collects the text of an explanation.
 type explanationWriter struct{ strings.Builder }
 
-// line writes one line: texts have been written by others.
+// line writes one line. Arguments may come from objects of the cluster: InLine keeps them on the line.
 func (w *explanationWriter) line(format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
@@ -40,14 +40,14 @@ func (w *explanationWriter) line(format string, args ...any) {
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
-// passive has the modes in which running pods are left alone, and what each means.
+// passive has the modes that do not resize running pods, with their meaning.
 var passive = map[string]string{
 	"Observe":   "it only observes: nothing is applied",
 	"Recommend": "it only recommends: nothing is applied",
 	"Initial":   "it sizes new pods only: running ones are not touched",
 }
 
-// workload writes the heading, and what a passive mode means.
+// workload writes the heading and the meaning of a passive mode.
 func (w *explanationWriter) workload(of *ExplainedWorkload) {
 	w.line("%s", of.Sentence())
 	if means := of.ModeMeans(); means != "" {
@@ -55,7 +55,7 @@ func (w *explanationWriter) workload(of *ExplainedWorkload) {
 	}
 }
 
-// settings writes those that an object sets, in columns, and if wide those that are built in.
+// settings writes the settings that an object sets, in columns. wide adds the built-in ones.
 func (w *explanationWriter) settings(settings []Setting, wide bool) {
 	shown := slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool { return s.builtIn && !wide })
 	if len(shown) == 0 {
@@ -75,10 +75,10 @@ func (w *explanationWriter) columns(indent string, rows [][3]string) {
 	for _, row := range rows {
 		fmt.Fprintf(out, "%s%s\t%s\t%s\n", indent, InLine(row[0]), InLine(row[1]), InLine(row[2]))
 	}
-	_ = out.Flush() // a builder takes everything
+	_ = out.Flush() // writes to a strings.Builder do not fail
 }
 
-// Sentence names the workload and what sizes it, or why nothing does.
+// Sentence names the workload and its policy and mode, or says why the workload is not sized.
 func (of *ExplainedWorkload) Sentence() string {
 	if of.Unreadable != "" {
 		return fmt.Sprintf("%s/%s in namespace %s, selected by policy %s, is left alone: its pod template cannot be read: %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Unreadable)
@@ -86,7 +86,7 @@ func (of *ExplainedWorkload) Sentence() string {
 	return fmt.Sprintf("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
 }
 
-// ModeMeans says what a mode means in which running pods are left alone; empty for the others.
+// ModeMeans explains a mode that does not resize running pods; empty for the other modes.
 func (of *ExplainedWorkload) ModeMeans() string {
 	if why, ok := passive[of.Mode]; ok {
 		return fmt.Sprintf("The mode means: %s. What it says of the next step is what another mode would do.", why)
@@ -94,7 +94,7 @@ func (of *ExplainedWorkload) ModeMeans() string {
 	return ""
 }
 
-// container writes one container: for each resource its summary, holds and steps, then the pods.
+// container writes one container: for each resource the summary, the holds and the steps, then the pods.
 func (w *explanationWriter) container(c ExplainedContainer, wide bool) {
 	w.line("Container %s: %s", c.Name, c.Basis())
 	for _, r := range recommender.Resources {
@@ -117,12 +117,12 @@ func (w *explanationWriter) container(c ExplainedContainer, wide bool) {
 	}
 }
 
-// Basis says how much history the container has.
+// Basis says how much history the recommendation uses.
 func (c ExplainedContainer) Basis() string {
 	return fmt.Sprintf("confidence %.2f from %d steps of history", c.Confidence, c.DataPoints)
 }
 
-// FormatHold writes the reason and, where there is one, the message.
+// FormatHold formats the reason, and the message if there is one.
 func FormatHold(h Hold) string {
 	if h.Message == "" {
 		return h.Reason
@@ -143,10 +143,10 @@ func (c ExplainedContainer) Summary(r recommender.Resource) string {
 	return line
 }
 
-// ExplainedValue is a request or a limit: what it is, what it should be, and what it will be next.
+// ExplainedValue is the current, the target and the next value of a request or a limit.
 type ExplainedValue struct{ Current, Target, Next *string }
 
-// text is such as "500m, next 250m, target 200m".
+// text returns for example "500m, next 250m, target 200m".
 func (v ExplainedValue) text(r recommender.Resource) string {
 	return fmt.Sprintf("%s, next %s, target %s", OrNone(r, v.Current), OrNone(r, v.Next), OrNone(r, v.Target))
 }
@@ -171,14 +171,14 @@ func (w *explanationWriter) steps(c ExplainedContainer, r recommender.Resource) 
 	w.columns("    ", rows)
 }
 
-// FormatStep is such as "200m -> 240m". The first step of a chain starts from nothing.
-// It is empty for a step that stands for others that were left out of a stored trace.
+// FormatStep returns for example "200m -> 240m", or only the result for the first step, which starts from 0. It is
+// empty for a placeholder of the steps that a stored trace leaves out.
 func FormatStep(s Step, r recommender.Resource) string {
 	before, after := Readable(r, s.Before), Readable(r, s.After)
 	if s.Before == "" && s.After == "" {
-		return "" // it stands for steps that are left out
+		return "" // placeholder of the steps that the trace leaves out
 	}
-	// The first step of a chain begins with 0: only its result means something.
+	// The first step starts from 0: show only its result.
 	switch s.Before {
 	case "0":
 		return after
@@ -188,7 +188,7 @@ func FormatStep(s Step, r recommender.Resource) string {
 	return before + " -> " + after
 }
 
-// pod writes one pod's next step.
+// pod writes the next resize step of one pod.
 func (w *explanationWriter) pod(p ExplainedPod, wide bool) {
 	w.line("    %s: %s", p.Name, strings.Join(p.Moves(), ", "))
 	for _, hold := range p.Holds {
@@ -198,7 +198,7 @@ func (w *explanationWriter) pod(p ExplainedPod, wide bool) {
 	}
 }
 
-// Moves returns what would change in the pod now, one phrase for each value.
+// Moves returns what would change in the pod now, one phrase per value.
 func (p ExplainedPod) Moves() []string {
 	var moves []string
 	for _, r := range recommender.Resources {

@@ -13,11 +13,11 @@ import (
 	"attune.io/attune/resize"
 )
 
-// StoredNode computes the answer from objects alone, for a reader without a decision of the node loop: kubectl attune node without
-// the leader, and the web page for a node on which no pod shares. It uses the same ledger that the node loop uses. Finished pods are left
-// out.
+// StoredNode computes the answer from objects alone, without a decision of the node loop. It serves kubectl attune node
+// without the leader, and the web page of a node on which no pod shares. It uses the ledger of the node loop. Finished
+// pods are left out.
 //
-// The answer has no grants and no Decided: these are the leader's. Pods and evictions are sorted by name.
+// The answer has no grants and no Decided: only the leader has these. Pods and evictions are sorted by name.
 func StoredNode(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev1.Pod) *v1alpha1.AttuneRecommendation) NodeAnswer {
 	// Empty lists instead of nil, so that the JSON has [] and not null.
 	answer := NodeAnswer{Node: node.Name, Pods: []NodePod{}, Evictions: []NodeEviction{}}
@@ -43,7 +43,7 @@ func StoredNode(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev
 	return answer
 }
 
-// podOf describes one pod: whether it shares the node, what its containers hold, want and get.
+// podOf describes one pod: whether it shares the node, and what its containers hold, want and get.
 func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) NodePod {
 	p := NodePod{Name: pod.Namespace + "/" + pod.Name}
 	p.Reason, p.Message = board.AsItIs(pod, rec)
@@ -55,7 +55,7 @@ func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) NodePod {
 	for _, c := range podview.Read(pod) {
 		holds := AmountsOf(c.Size)
 		shown := NodeContainer{Name: c.Name, Holds: holds, Gets: holds}
-		// Other pods count as they are, so they have neither demand nor grant.
+		// Pods of other strategies have neither a demand nor a grant.
 		if rec != nil && rec.Spec.Strategy == v1alpha1.StrategyNode {
 			if t := board.TargetOf(rec, c.Name); t != nil {
 				shown.Wants = AmountsOf(podview.FromResources(t.Target))
@@ -67,17 +67,15 @@ func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) NodePod {
 	return p
 }
 
-// gets returns the size that the pod's open resize asks for; for values that it does not change, what the
-// container holds.
+// gets returns the size that the pod's in-flight resize asks for. Values that it does not change keep the current size.
 func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Container) Amounts {
 	size := holds.Size
 	for _, record := range rec.Status.Records {
-		// A record of an earlier pod with the same name is of no interest, and one that puts the pod back asks for
-		// its old size.
+		// Skip a record of an earlier pod with the same name, and a record that reverts the pod.
 		if record.PodUID != pod.UID || resize.PuttingBack(record) {
 			continue
 		}
-		// A record holds the containers that its resize changes; others keep what they hold.
+		// A record lists only the containers that its resize changes.
 		for _, desired := range record.Desired {
 			if desired.Name != holds.Name {
 				continue

@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// TestDemandThatWasNotMeasuredIsNull: a script must not take it for 0.
+// A script must not read a demand that was not measured as 0.
 func TestDemandThatWasNotMeasuredIsNull(t *testing.T) {
 	body, err := json.Marshal(QuantitiesOf([2]recommender.Amount{recommender.CPU: 250, recommender.Memory: 5}, [2]bool{recommender.CPU: true}))
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func TestPairsAreWrittenAsQuantities(t *testing.T) {
 	assert.Equal(t, NodeAmounts{CPU: "1500m", Memory: "512Mi"}, NodeAmountsOf([2]recommender.Amount{1500, 512 << 20}))
 }
 
-// TestLeaderOfALease: an identity is the pod's name and a suffix of the process; a lease that was released names no pod.
+// A holder identity is the pod's name and a suffix of the process. A released lease names no pod.
 func TestLeaderOfALease(t *testing.T) {
 	lease := &coordinationv1.Lease{}
 	assert.Empty(t, LeaderOf(lease))

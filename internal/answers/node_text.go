@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Sentence says how much room the node has, who takes it, and how long before now that was decided.
+// Sentence says how much room the node has, which pods take it, and how long before now that was decided.
 func (a NodeAnswer) Sentence(now time.Time) string {
 	return fmt.Sprintf("Node %s has %s: %s for pods that count as they are, %s for those that share%s",
 		a.Node, pairText(a.Allocatable), pairText(a.Others), pairText(a.Available), a.decidedText(now))
@@ -21,7 +21,7 @@ func pairText(p NodeAmounts) string {
 	return Readable(recommender.CPU, p.CPU) + " of CPU and " + Readable(recommender.Memory, p.Memory) + " of memory"
 }
 
-// decidedText is what the leader decided and when; empty where no leader answered.
+// decidedText says what the leader decided and when; empty if no leader answered.
 func (a NodeAnswer) decidedText(now time.Time) string {
 	if a.Decided == nil {
 		return ""
@@ -29,10 +29,10 @@ func (a NodeAnswer) decidedText(now time.Time) string {
 	return fmt.Sprintf(", who need %s; decided %s ago", pairText(a.Decided.Needed), duration.HumanDuration(max(0, now.Sub(a.Decided.At).Round(time.Second))))
 }
 
-// OvercommittedText says that the pods do not fit, and what comes of it.
+// OvercommittedText explains an overcommitted node.
 const OvercommittedText = "Overcommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left."
 
-// Overcommitted is what it means that the pods do not fit; empty: they do.
+// Overcommitted returns OvercommittedText if the pods do not fit; empty if they do.
 func (a NodeAnswer) Overcommitted() string {
 	if a.Decided == nil || !a.Decided.Overcommitted {
 		return ""
@@ -43,7 +43,7 @@ func (a NodeAnswer) Overcommitted() string {
 // HoldersHead is the sentence above Holders.
 const HoldersHead = "Pods have less than they always need, for what others keep above their shares:"
 
-// Holders are the pods that keep others below their base demands, a sentence each.
+// Holders returns one sentence for each pod that keeps other pods below their base demands.
 func (a NodeAnswer) Holders() (sentences []string) {
 	if a.Decided == nil {
 		return nil
@@ -54,15 +54,15 @@ func (a NodeAnswer) Holders() (sentences []string) {
 	return sentences
 }
 
-// Containers has one row for each container. Its columns depend on whether the leader answered: shares are known only
-// then.
+// Containers has one row per container. The columns depend on whether the leader answered: only the leader knows
+// shares.
 func (a NodeAnswer) Containers() Table {
 	t := Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "AS IT IS", "WHY"}}
 	// A decision has shares, demands and reasons, so the table has more columns.
 	if a.Decided != nil {
 		t.Header = []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU SHARE", "CPU GETS", "MEMORY", "MEMORY SHARE", "MEMORY GETS", "MEMORY LIMIT", "REASON", "WHY"}
 	}
-	t.OnlyWide = []string{"CPU BASE", "MEMORY SHARE", "WHY"} // with them it is wider than most terminals
+	t.OnlyWide = []string{"CPU BASE", "MEMORY SHARE", "WHY"} // with them, wider than most terminals
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			reason, why := asItIs(p, c)
@@ -82,7 +82,7 @@ func (a NodeAnswer) cells(c NodeContainer) []string {
 			Cell(memory, c.Holds.MemoryRequest), Cell(memory, c.Wants.MemoryRequest),
 		}, gets...)
 	}
-	// They are empty for a pod that does not share the node, and the table shows dashes.
+	// For a pod that does not share the node these are empty, and the table shows dashes.
 	var base, peak Quantities
 	var share Amounts
 	if c.Share != nil && c.Base != nil && c.Peak != nil {
@@ -94,8 +94,8 @@ func (a NodeAnswer) cells(c NodeContainer) []string {
 	}, gets...)
 }
 
-// asItIs returns the reason for which a pod does not share or is frozen, else the reasons for which a container
-// gets something else than its share, and the sentences of these; empty where it gets its share.
+// asItIs returns why a pod does not share or is frozen, or else why a container does not get its share. Both results
+// are empty if the container gets its share.
 func asItIs(p NodePod, c NodeContainer) (reason, why string) {
 	if p.Reason != "" {
 		return p.Reason, p.Message
@@ -107,7 +107,7 @@ func asItIs(p NodePod, c NodeContainer) (reason, why string) {
 	return strings.Join(reasons, ","), strings.Join(sentences, "; ")
 }
 
-// Computation has one row for each step by which the leader computed a share.
+// Computation has one row for each step of the leader's computation of a share.
 func (a NodeAnswer) Computation() Table {
 	t := Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
@@ -120,14 +120,14 @@ func (a NodeAnswer) Computation() Table {
 	return t
 }
 
-// Leaving has one row for each pod that leaves, or that has to, by the leader's decision.
+// Leaving has one row for each pod that is being evicted or that has to leave.
 func (a NodeAnswer) Leaving() Table {
 	t := Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
 	if a.Decided != nil {
 		t.Header[0] = "HAS TO GO"
 	}
 	for _, v := range a.Evictions {
-		// A pod that waits is not evicted yet, because others go first.
+		// A waiting pod is not evicted yet, because other pods are evicted first.
 		reason := v.Reason
 		if v.Waits {
 			reason += "; others go first"

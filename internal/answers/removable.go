@@ -14,14 +14,14 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// ControlPlaneLabel is on nodes that run the control plane: they are neither removed nor given other pods.
+// ControlPlaneLabel marks nodes of the control plane. RemovableNodes neither removes them nor moves pods to them.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// RemovableNodes returns how many nodes could be removed if each pod requested so much less than it does. A negative amount is
-// more.
+// RemovableNodes returns how many nodes could be removed if the requests of each pod shrank by less(pod). A negative
+// amount is an increase.
 func RemovableNodes(nodes []*corev1.Node, pods []*corev1.Pod, less func(*corev1.Pod) SavedAmounts) int {
 	all := newCluster(nodes, pods, less)
-	// A node with little on it is emptied with few moves.
+	// Emptying a node with a low load needs few moves.
 	slices.SortStableFunc(all, func(a, b *emptiedNode) int {
 		return cmp.Or(cmp.Compare(a.load(), b.load()), cmp.Compare(a.of.Name, b.of.Name))
 	})
@@ -39,12 +39,12 @@ func RemovableNodes(nodes []*corev1.Node, pods []*corev1.Pod, less func(*corev1.
 	return removed
 }
 
-// nodeRoom are millicores of CPU, bytes of memory, and pods.
+// nodeRoom is millicores of CPU, bytes of memory, and a number of pods.
 type nodeRoom [3]recommender.Amount
 
 func (a nodeRoom) fitIn(b nodeRoom) bool { return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2] }
 
-// plus is bound as answers.AddSaved is: an object of the cluster may hold amounts that no machine has.
+// plus saturates as AddSaved does: an object of the cluster may hold amounts that no machine has.
 func (a nodeRoom) plus(b nodeRoom) nodeRoom {
 	return nodeRoom{AddSaved(a[0], b[0]), AddSaved(a[1], b[1]), AddSaved(a[2], b[2])}
 }
@@ -55,12 +55,12 @@ func (a nodeRoom) minus(b nodeRoom) nodeRoom { return a.plus(nodeRoom{-b[0], -b[
 type emptiedNode struct {
 	of        *corev1.Node
 	has, free nodeRoom
-	// moving are the pods that would have to go to other nodes, the greatest first. Those of DaemonSets and static pods
-	// go with the node.
+	// moving are the pods that would have to move to other nodes, the largest first. Pods of DaemonSets and static pods
+	// are removed with the node.
 	moving []moving
 	// refuses are the required anti-affinities of its pods.
 	refuses []refusal
-	// stays: the node cannot be emptied, or has been given pods of others.
+	// stays: the node cannot be emptied, or has already received pods of other nodes.
 	stays bool
 }
 
@@ -94,7 +94,7 @@ func controls(of *corev1.Node) bool {
 	return labelled
 }
 
-// needs is what a pod takes of a node.
+// needs is what a pod takes from a node after its savings.
 func needs(pod *corev1.Pod, less SavedAmounts) nodeRoom {
 	has := resize.Footprint(pod)
 	return nodeRoom{max(0, has[0]-less[0]), max(0, has[1]-less[1]), 1}
@@ -113,10 +113,10 @@ func (n *emptiedNode) add(pod *corev1.Pod, needs nodeRoom) {
 	}
 }
 
-// load is the greatest share of the node that is taken.
+// load is the largest used fraction of the node over CPU, memory and pods.
 func (n *emptiedNode) load() float64 { return shareOf(n.has.minus(n.free), n.has) }
 
-// shareOf is the greatest part of an amount in another.
+// shareOf is the largest fraction that a takes of the amounts in of.
 func shareOf(a, of nodeRoom) float64 {
 	var most float64
 	for i := range a {
@@ -125,8 +125,8 @@ func shareOf(a, of nodeRoom) float64 {
 	return most
 }
 
-// boundToNode reports what places a pod beside requests, taints and the affinity to nodes, so that it cannot be told here whether
-// another node takes it.
+// boundToNode reports whether a constraint other than requests, taints and node affinity places the pod. RemovableNodes
+// cannot decide whether another node takes such a pod.
 func boundToNode(pod *corev1.Pod) bool {
 	s := &pod.Spec
 	if a := s.Affinity; a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
@@ -141,7 +141,7 @@ func boundToNode(pod *corev1.Pod) bool {
 		slices.ContainsFunc(s.Volumes, storage) || slices.ContainsFunc(slices.Concat(s.InitContainers, s.Containers), ofNode)
 }
 
-// ofNode reports a container that wants something of a node beside CPU and memory.
+// ofNode reports whether a container needs anything from a node other than CPU and memory.
 func ofNode(c corev1.Container) bool {
 	for name := range c.Resources.Requests {
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
@@ -151,10 +151,10 @@ func ofNode(c corev1.Container) bool {
 	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 })
 }
 
-// refusal is a required anti-affinity of a pod. Its topology is not looked at: the pods that it matches are not put on the
-// pod's node.
+// refusal is a required anti-affinity of a pod. Its topology key is ignored: matching pods are only kept off the pod's
+// own node.
 type refusal struct {
-	namespaces []string // none: all
+	namespaces []string // empty: all
 	of         labels.Selector
 }
 
@@ -182,7 +182,7 @@ func (r refusal) matches(pod *corev1.Pod) bool {
 	return (len(r.namespaces) == 0 || slices.Contains(r.namespaces, pod.Namespace)) && r.of.Matches(labels.Set(pod.Labels))
 }
 
-// await puts the pods that wait for a node where they have room: such a node stays.
+// await places the pending pods on nodes that have room. These nodes stay.
 func await(pods []*corev1.Pod, less func(*corev1.Pod) SavedAmounts, to []*emptiedNode) {
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" || resize.Finished(pod) || pod.DeletionTimestamp != nil {
@@ -195,8 +195,8 @@ func await(pods []*corev1.Pod, less func(*corev1.Pod) SavedAmounts, to []*emptie
 	}
 }
 
-// empty moves the pods of a node to the others, each to the first of them that takes it: the fullest. Where one of the pods
-// finds no place, nothing is moved.
+// empty moves each pod of a node to the first other node that takes it. The fullest nodes come first. If one pod finds
+// no place, no pod moves.
 func empty(from *emptiedNode, others []*emptiedNode) bool {
 	given := map[*emptiedNode]nodeRoom{}
 	for _, m := range from.moving {
@@ -212,7 +212,7 @@ func empty(from *emptiedNode, others []*emptiedNode) bool {
 	return true
 }
 
-// takes reports whether a node takes a pod beside what it was given already.
+// takes reports whether a node takes a pod in addition to what it was given already.
 func (n *emptiedNode) takes(m moving, given nodeRoom) bool {
 	if !m.needs.plus(given).fitIn(n.free) || slices.ContainsFunc(n.refuses, func(r refusal) bool { return r.matches(m.pod) }) {
 		return false

@@ -34,7 +34,8 @@ func newPod(name, node, cpu string) *corev1.Pod {
 
 func unchanged(*corev1.Pod) SavedAmounts { return SavedAmounts{} }
 
-// Three nodes of four cores with three cores taken on each: none can be removed, before each pod requests a core less.
+// On three nodes of four cores each, pods request three cores. No node can be removed until each pod requests a core
+// less.
 func TestRoomThatIsFreedRemovesNodes(t *testing.T) {
 	nodes := []*corev1.Node{newNode("a"), newNode("b"), newNode("c")}
 	pods := []*corev1.Pod{newPod("1", "a", "3"), newPod("2", "b", "3"), newPod("3", "c", "3")}
@@ -47,7 +48,7 @@ func TestRoomThatIsFreedRemovesNodes(t *testing.T) {
 	assert.Equal(t, 0, RemovableNodes(nil, pods, unchanged))
 }
 
-// A node is given no more pods than it may have.
+// A node receives no more pods than its pod limit.
 func TestPodsOfANodeAreCounted(t *testing.T) {
 	nodes := []*corev1.Node{newNode("a"), newNode("b")}
 	var pods []*corev1.Pod
@@ -59,7 +60,7 @@ func TestPodsOfANodeAreCounted(t *testing.T) {
 	assert.Equal(t, 0, RemovableNodes(nodes, pods, unchanged), "a has ten")
 }
 
-// A node on which a pod waits to be started is not removed.
+// A node that a pending pod needs is not removed.
 func TestPodsThatWaitHaveANode(t *testing.T) {
 	nodes := []*corev1.Node{newNode("a"), newNode("b")}
 	pods := []*corev1.Pod{newPod("1", "a", "3500m")}
@@ -69,7 +70,7 @@ func TestPodsThatWaitHaveANode(t *testing.T) {
 	assert.Equal(t, 0, RemovableNodes(nodes, append(pods, waits), unchanged))
 }
 
-// One small pod on b can go to a, as long as nothing says that it cannot.
+// The small pod on b can move to a, unless a constraint prevents it.
 func TestWhatKeepsAPodKeepsItsNode(t *testing.T) {
 	antiAffinity := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, TopologyKey: corev1.LabelHostname,
@@ -121,7 +122,7 @@ func TestWhatKeepsAPodKeepsItsNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := newNode("a"), newNode("b")
 			b.Labels["pool"] = "b"
-			// The pod on a fits nowhere else, so that b alone can be removed.
+			// The pod on a fits nowhere else, so only b can be removed.
 			big, small := newPod("big", "a", "3500m"), newPod("small", "b", "500m")
 			big.Labels = nil
 			b.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("2")
@@ -132,7 +133,7 @@ func TestWhatKeepsAPodKeepsItsNode(t *testing.T) {
 	}
 }
 
-// BenchmarkNodes: a cluster of 500 nodes with 30 pods each, half full.
+// BenchmarkNodes uses a cluster of 500 nodes with 30 pods each, half full.
 func BenchmarkNodes(b *testing.B) {
 	var nodes []*corev1.Node
 	var pods []*corev1.Pod

@@ -19,7 +19,7 @@ type SavingsEntry struct {
 	Figures SavingsFigures
 }
 
-// pricing of what the workload saves; the zero value: its settings are not known.
+// pricing returns the prices for the workload; the zero value if its settings are not known.
 func (e SavingsEntry) pricing() policy.Pricing {
 	if e.Settings == nil {
 		return policy.Pricing{}
@@ -27,8 +27,7 @@ func (e SavingsEntry) pricing() policy.Pricing {
 	return e.Settings.Pricing
 }
 
-// SavingsReport is the answer.
-// Its JSON, with -o json:
+// SavingsReport is the answer of kubectl attune savings. Its JSON, with -o json:
 //
 //	{"workloads": [{
 //	  "namespace": "shop", "kind": "Deployment", "workload": "web", "policy": "api", "mode": "Auto",
@@ -58,7 +57,7 @@ type SavingsRow struct {
 	Mode      v1alpha1.UpdateType   `json:"mode"`
 	Pods      int                   `json:"pods"`
 	Replicas  int32                 `json:"replicas"`
-	// Realised is null where the running pods cannot be read.
+	// Realised is null if the running pods cannot be read.
 	Realised  *Saved `json:"realised"`
 	Potential Saved  `json:"potential"`
 	// NotCounted is never nil.
@@ -71,7 +70,7 @@ type NamespaceSavings struct {
 	SavingsSum
 }
 
-// SavingsSum is that of several workloads.
+// SavingsSum is the sum of several workloads.
 type SavingsSum struct {
 	Workloads  int           `json:"workloads"`
 	Realised   *Saved        `json:"realised"`
@@ -79,7 +78,7 @@ type SavingsSum struct {
 	NotCounted NotCountedSum `json:"notCounted"`
 }
 
-// NotCountedSum says how much a sum leaves out. A workload of which everything is left out is one workload and no
+// NotCountedSum says how much a sum leaves out. A workload that is left out as a whole counts as one workload and no
 // resources.
 type NotCountedSum struct {
 	SkippedWorkloads int `json:"skippedWorkloads"`
@@ -87,33 +86,33 @@ type NotCountedSum struct {
 	HeldResources    int `json:"heldResources"`
 }
 
-// Saved is an amount of both resources and its price for a month of 730 hours. Negative is growth.
+// Saved is an amount of both resources and its price for a month of 730 hours. Negative means an increase.
 type Saved struct {
 	// CPU and Memory are quantities.
 	CPU    string `json:"cpu"`
 	Memory string `json:"memory"`
-	// Monthly has an amount for each currency; it is empty where no price is configured.
+	// Monthly has one amount per currency; it is empty if no price is configured.
 	Monthly []Money `json:"monthly"`
 }
 
 // Money is an amount in one currency.
 type Money struct {
 	Currency string `json:"currency"`
-	// Amount is a decimal number with two digits behind the point.
+	// Amount is a decimal number with two decimal places.
 	Amount string `json:"amount"`
 }
 
-// tally adds up amounts. Money is counted in hundredths, rounded for each workload, so that the sums of what is shown
-// are those that are shown.
+// tally adds up amounts. It counts money in hundredths, rounded per workload, so that a shown sum is the sum of the
+// shown figures.
 type tally struct {
 	pair  SavedAmounts
 	cents map[string]int64
 }
 
-// mostCents is the most of a currency that is counted. Up to it a float64 holds each whole number.
+// mostCents is the largest counted amount of a currency. Up to it a float64 holds every integer.
 const mostCents = 1 << 53
 
-// cents rounds an amount of money, and is bound to mostCents.
+// cents rounds an amount of money to hundredths and saturates at ±mostCents.
 func cents(amount float64) int64 {
 	return int64(max(-mostCents, min(mostCents, math.Round(amount*100))))
 }
@@ -129,7 +128,7 @@ func (t *tally) add(pair SavedAmounts, pricing policy.Pricing) {
 	}
 }
 
-// saved writes the tally.
+// saved formats the tally.
 func (t *tally) saved() Saved {
 	s := Saved{
 		CPU:     FormatSaved(recommender.CPU, t.pair[recommender.CPU]),
@@ -143,7 +142,7 @@ func (t *tally) saved() Saved {
 	return s
 }
 
-// SavingsAdder is a Sum in the making. Its zero value is empty.
+// SavingsAdder adds up a SavingsSum. Its zero value is empty.
 type SavingsAdder struct {
 	workloads           int
 	realised, potential tally
@@ -170,7 +169,7 @@ func (s *SavingsAdder) Add(e SavingsEntry) {
 	s.notCounted.HeldWorkloads += whole
 }
 
-// Sum writes the sum. Without the pods nothing is said of what is realised.
+// Sum returns the sum. If the pods are not known, Realised is nil.
 func (s *SavingsAdder) Sum(podsKnown bool) SavingsSum {
 	sum := SavingsSum{Workloads: s.workloads, Potential: s.potential.saved(), NotCounted: s.notCounted}
 	if podsKnown {
@@ -179,7 +178,7 @@ func (s *SavingsAdder) Sum(podsKnown bool) SavingsSum {
 	return sum
 }
 
-// SavingsSums are those of each namespace and of all. The zero value is empty.
+// SavingsSums adds up one sum per namespace and a total. Its zero value is empty.
 type SavingsSums struct {
 	total SavingsAdder
 	by    map[string]*SavingsAdder
@@ -201,7 +200,7 @@ func (s *SavingsSums) Add(e SavingsEntry) {
 // Total is the sum of all workloads.
 func (s *SavingsSums) Total(podsKnown bool) SavingsSum { return s.total.Sum(podsKnown) }
 
-// Namespaces are the sums by name; never nil.
+// Namespaces are the sums of the namespaces, by name; never nil.
 func (s *SavingsSums) Namespaces(podsKnown bool) []NamespaceSavings {
 	all := []NamespaceSavings{}
 	for _, name := range slices.Sorted(maps.Keys(s.by)) {
@@ -210,7 +209,7 @@ func (s *SavingsSums) Namespaces(podsKnown bool) []NamespaceSavings {
 	return all
 }
 
-// NewSavingsReport makes the answer. podsKnown is false where the running pods could not be read.
+// NewSavingsReport returns the report. podsKnown is false if the running pods could not be read.
 func NewSavingsReport(entries []SavingsEntry, podsKnown bool) SavingsReport {
 	workloads, sums := []SavingsRow{}, SavingsSums{}
 	for _, e := range entries {
@@ -220,7 +219,7 @@ func NewSavingsReport(entries []SavingsEntry, podsKnown bool) SavingsReport {
 	return SavingsReport{Workloads: workloads, Namespaces: sums.Namespaces(podsKnown), Total: sums.Total(podsKnown)}
 }
 
-// SavingsRowOf writes one workload.
+// SavingsRowOf returns the row of one workload.
 func SavingsRowOf(e SavingsEntry, podsKnown bool) SavingsRow {
 	var one SavingsAdder
 	one.Add(e)
@@ -233,15 +232,15 @@ func SavingsRowOf(e SavingsEntry, podsKnown bool) SavingsRow {
 	}
 }
 
-// NodeAutoscalerText says what freed requests are, and what they are not.
+// NodeAutoscalerText says that the node autoscaler, not attune, removes nodes.
 const NodeAutoscalerText = "Freed requests are room on nodes; whether a node is given back is decided by the node autoscaler."
 
-// Sentences are what is realised, what is potential, and how much is not counted.
+// Sentences say how much is saved, how much is available, and how much is not counted.
 func (s SavingsSum) Sentences() [3]string {
 	return [3]string{"Freed on nodes now: " + sentence(s.Realised) + ".", "Potential, not applied yet: " + sentence(&s.Potential) + ".", s.NotCounted.Sentence()}
 }
 
-// sentence is such as "250m of CPU and 1Gi of memory ($5.48 a month)".
+// sentence returns for example "250m of CPU and 1Gi of memory ($5.48 a month)".
 func sentence(s *Saved) string {
 	if s == nil {
 		return "not known"
@@ -253,7 +252,7 @@ func sentence(s *Saved) string {
 	return text
 }
 
-// Money joins the amounts of all currencies; empty where there is no price.
+// Money joins the amounts of all currencies; empty if no price is configured.
 func (s *Saved) Money() string {
 	var amounts []string
 	for _, m := range s.Monthly {
@@ -286,7 +285,7 @@ func (n NotCountedSum) Sentence() string {
 	return "Not counted: " + strings.Join(parts, ", ") + "."
 }
 
-// NotCountedText has a reason once for the whole workload and how often for single resources, such as "AllowDecrease, 2 NoData".
+// NotCountedText lists each reason once, with its count if above 1, such as "AllowDecrease, 2 NoData".
 func NotCountedText(all []NotCounted) string {
 	var reasons []string
 	times := map[string]int{}

@@ -17,10 +17,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// amounts are what a row of the answer says, read back from its text.
+// amounts are the figures of a row, parsed from its text.
 type amounts struct {
 	cpu, memory int64
-	// cents by currency.
+	// cents has amounts by currency.
 	cents map[string]int64
 }
 
@@ -45,7 +45,7 @@ func of(t *testing.T, s Saved) (a amounts) {
 	return a
 }
 
-// What is shown of the workloads adds up to what is shown of their namespace, and of all.
+// The shown figures of workloads add up to the shown figures of their namespace and of the total.
 func TestSumsAgreeAtEveryLevel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	prices := []policy.Pricing{{}, {CPUPerCoreHour: 0.0316, MemoryPerGiBHour: 0.0042, Currency: "$"}, {CPUPerCoreHour: 0.0277, Currency: "EUR "}}
@@ -95,7 +95,7 @@ func TestSumsAgreeAtEveryLevel(t *testing.T) {
 	}
 }
 
-// However large the amounts and the prices of many workloads are, the money of a saving is positive and that of growth negative.
+// With any amounts and prices, the money of a saving is positive and the money of an increase negative.
 func TestMoneyStaysInBounds(t *testing.T) {
 	var saved, grown tally
 	for range 3000 {

@@ -20,7 +20,7 @@ import (
 
 const cpu, memory = recommender.CPU, recommender.Memory
 
-// size has requests alone.
+// size has only requests.
 func size(millicores, bytes recommender.Amount) recommender.Size {
 	return recommender.Size{cpu: {Request: millicores}, memory: {Request: bytes}}
 }
@@ -32,7 +32,7 @@ func containers(sizes ...recommender.Size) (all []corev1.Container) {
 	return all
 }
 
-// view has a Deployment whose template asks for, and whose recommendation aims at, these sizes.
+// view has a Deployment with this template and a recommendation with this target.
 func view(t testing.TB, replicas int32, template, target recommender.Size) View {
 	t.Helper()
 	settings, err := policy.Resolve(nil, nil, nil)
@@ -51,7 +51,7 @@ func view(t testing.TB, replicas int32, template, target recommender.Size) View 
 	}
 }
 
-// running adds a pod of a template generation with this size.
+// running adds a pod of a template hash with this size.
 func (v *View) running(hash string, has recommender.Size) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", len(v.Pods)), Labels: map[string]string{"pod-template-hash": hash}},
 		Spec: corev1.PodSpec{Containers: containers(has)}}
@@ -93,7 +93,8 @@ func TestWhatPodsOfAnotherTemplateHadBefore(t *testing.T) {
 	assert.Equal(t, SavedAmounts{750, 0}, v.Compute().Realised, "during a rollout the template may be another one")
 }
 
-// A pod that nobody has sized has saved nothing: the template may ask for more since, such as that of a ReplicaSet, whose pods stay.
+// A pod that attune never resized has saved nothing: its template may have changed later, for example in a ReplicaSet,
+// which keeps its pods.
 func TestWhatNobodySizedHasSavedNothing(t *testing.T) {
 	v := view(t, 1, size(500, 2<<30), size(200, 1<<30))
 	v.running("1", size(300, 1<<30))
@@ -157,7 +158,7 @@ func TestWhatIsNotCounted(t *testing.T) {
 	}
 }
 
-// A CronJob reserves nothing between its runs, while a Deployment's replicas are there to stay.
+// A CronJob reserves nothing between its runs; the replicas of a Deployment reserve their requests all the time.
 func TestReplicasThatDoNotRun(t *testing.T) {
 	v := view(t, 3, size(500, 1<<30), size(200, 1<<30))
 	assert.Equal(t, SavedAmounts{900, 0}, v.Compute().Potential)
@@ -191,7 +192,7 @@ func TestTheMonthHas730Hours(t *testing.T) {
 	assert.False(t, priced)
 }
 
-// Thousands of workloads of amounts that no machine has: the sum stays at the bound, and never changes its sign.
+// With thousands of workloads with unreal amounts, the sum saturates and keeps its sign.
 func TestSumsStayInBounds(t *testing.T) {
 	var saved, grown SavedAmounts
 	for range 5000 {
@@ -210,7 +211,7 @@ func TestSumsStayInBounds(t *testing.T) {
 	assert.Equal(t, recommender.MaxAmount, v.Compute().Realised[memory])
 }
 
-// BenchmarkCompute is about a workload of three pods.
+// BenchmarkCompute uses a workload with three pods.
 func BenchmarkCompute(b *testing.B) {
 	v := view(b, 3, size(500, 1<<30), size(200, 1<<29))
 	for range 3 {
@@ -222,7 +223,7 @@ func BenchmarkCompute(b *testing.B) {
 	}
 }
 
-// wide has a workload of so many containers and pods.
+// wide has a workload with that many containers and pods.
 func wide(tb testing.TB, containersOf, pods int) View {
 	v := view(tb, int32(pods), size(500, 1<<30), size(200, 1<<29))
 	sizes := make([]recommender.Size, containersOf)
@@ -239,7 +240,7 @@ func wide(tb testing.TB, containersOf, pods int) View {
 	return v
 }
 
-// A pod is read as often as a pod of one container, however many it has.
+// A pod is read once, regardless of the number of its containers.
 func TestPodsAreNotReadForEachContainer(t *testing.T) {
 	allocations := func(containers int) float64 {
 		v := wide(t, containers, 100)
@@ -248,7 +249,7 @@ func TestPodsAreNotReadForEachContainer(t *testing.T) {
 	assert.Less(t, allocations(16), 8*allocations(1))
 }
 
-// What is not counted is told container by container, whichever pod shows it first.
+// NotCounted is sorted by container, regardless of the pod in which it appears first.
 func TestWhatIsNotCountedIsInTheOrderOfContainers(t *testing.T) {
 	v := wide(t, 2, 2)
 	v.Pods[0].Spec.Containers[1].Resources, v.Pods[1].Spec.Containers[0].Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}

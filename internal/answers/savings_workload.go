@@ -15,50 +15,50 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Reasons for which something is not counted, beside those of holds.
+// Reasons why a resource is not counted, in addition to the reasons of holds.
 const (
-	// ReasonSkipped: a person keeps attune away.
+	// ReasonSkipped: a user skips the workload or pod.
 	ReasonSkipped = "Skipped"
-	// ReasonUnknown: what is compared cannot be read, or is not there.
+	// ReasonUnknown: a compared value cannot be read or is not set.
 	ReasonUnknown = "Unknown"
-	// ReasonOnItsNode: under the strategy Node a pod's next size is decided on its node.
+	// ReasonOnItsNode: under strategy Node the node loop decides the next size of a pod.
 	ReasonOnItsNode = "OnItsNode"
 )
 
-// View is all that the answers about one workload are computed from. It is only read.
+// View is the input of all answers about one workload. It is only read.
 type View struct {
 	// Recommendation of the workload.
 	Recommendation *v1alpha1.AttuneRecommendation
-	// Workload is the zero value where it does not exist or cannot be read.
+	// Workload is the zero value if it does not exist or cannot be read.
 	Workload workload.Workload
-	// Settings of its policy; nil: not known.
+	// Settings of its policy; nil if they are not known.
 	Settings *policy.Settings
-	// Pods of the workload that run; nil where they cannot be read.
+	// Pods are the running pods of the workload; nil if they cannot be read.
 	Pods []*corev1.Pod
 }
 
-// SavingsFigures are what a workload saves.
+// SavingsFigures are the savings of a workload.
 type SavingsFigures struct {
-	// Realised is what the running pods request less than their originals.
+	// Realised is the original requests of the running pods minus their current requests.
 	Realised SavedAmounts
-	// Potential is what they would request less if the targets were applied to all of them, and to the replicas that
-	// do not run yet.
+	// Potential is what the pods would request less with the targets applied. It includes replicas that do not run yet.
 	Potential SavedAmounts
-	// NotCounted is what neither of them has, and why; each once.
+	// NotCounted is what neither figure includes, and why; without duplicates.
 	NotCounted []NotCounted
 }
 
-// NotCounted is a resource of a container that is left out. Container and Resource are empty where it is the whole
-// workload.
+// NotCounted is a resource of a container that is left out. Container and Resource are empty if the whole workload is
+// left out.
 type NotCounted struct {
 	Container string `json:"container"`
 	Resource  string `json:"resource"`
-	// Reason is one word, Message one sentence.
+	// Reason is a CamelCase word, Message a sentence.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Compute returns the figures. Realised and potential savings of a pod that was sized add up to its original less the target.
+// Compute returns the figures. For a pod that attune sized, Realised and Potential add up to its original minus the
+// target.
 func (v View) Compute() SavingsFigures {
 	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
 	if why := v.leftOut(); why != nil {
@@ -69,7 +69,7 @@ func (v View) Compute() SavingsFigures {
 	return x.out
 }
 
-// Realised returns what Compute returns as such, for less work: the metrics ask for it in each pass over a workload.
+// Realised returns Compute().Realised for less work: the metrics need it for every reconcile of a workload.
 func (v View) Realised() SavedAmounts {
 	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
 	if v.leftOut() == nil {
@@ -84,7 +84,7 @@ func (v View) OfPod(pod *corev1.Pod) SavingsFigures {
 	return v.Compute()
 }
 
-// leftOut returns why nothing of the workload is counted; nil: it is.
+// leftOut returns why the whole workload is not counted; nil if it is counted.
 func (v View) leftOut() *NotCounted {
 	switch where, skipped := v.Workload.Skipped(); {
 	case v.Workload.Template == nil:
@@ -98,12 +98,12 @@ func (v View) leftOut() *NotCounted {
 // counter adds up the figures of one workload.
 type counter struct {
 	View
-	// template has the requests of the pod template by container.
+	// template has the sizes in the pod template, by container.
 	template map[string]recommender.Size
 	out      SavingsFigures
 }
 
-// leaveOut notes what is not counted, once.
+// leaveOut records what is not counted, without duplicates.
 func (x *counter) leaveOut(what NotCounted) {
 	same := func(n NotCounted) bool {
 		return n.Container == what.Container && n.Resource == what.Resource && n.Reason == what.Reason
@@ -113,7 +113,7 @@ func (x *counter) leaveOut(what NotCounted) {
 	}
 }
 
-// pods counts what is realised.
+// pods counts the realised savings.
 func (x *counter) pods() {
 	for _, pod := range x.Pods {
 		if skips(pod) {
@@ -134,13 +134,13 @@ func (x *counter) pods() {
 // skips reports whether a pod opts out.
 func skips(pod *corev1.Pod) bool { return pod.Annotations[v1alpha1.SkipAnnotation] == "true" }
 
-// untouched reports whether nobody has sized a pod: nothing was saved by it, whatever the template asks by now. Pods that do not
-// say of which template they are, such as those of a ReplicaSet that stands alone, may be of an older one.
+// untouched reports whether attune never changed the size of a pod. Such a pod saves nothing, even if the template
+// changed later: a pod without a template hash, such as one of a standalone ReplicaSet, may have an older template.
 func untouched(pod *corev1.Pod) bool {
 	return pod.Generation == 1 && pod.Annotations[v1alpha1.SeededAnnotation] == ""
 }
 
-// realised counts one container of a running pod. What a VPA sizes is its doing.
+// realised counts one container of a running pod. It leaves out resources that a VPA sizes.
 func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommender.Size) {
 	for _, r := range recommender.Resources {
 		byVPA := slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == resize.ReasonVPA })
@@ -150,9 +150,8 @@ func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommende
 	}
 }
 
-// original returns what the pod's containers had before attune: what the operator noted for pods of its template,
-// the newest first, else what the template asks. During a rollout the template may be another one than the pod's, so
-// that nothing is known then.
+// original returns the sizes that the containers had before attune: the recorded ones for the pod's template, or else
+// the template of the workload. During a rollout the pod may have another template, so the result is nil.
 func (x *counter) original(pod *corev1.Pod) map[string]recommender.Size {
 	if sizes := podview.OriginalsOf(x.Recommendation, podview.TemplateHash(pod)); sizes != nil {
 		return sizes
@@ -163,7 +162,7 @@ func (x *counter) original(pod *corev1.Pod) map[string]recommender.Size {
 	return x.template
 }
 
-// replicas counts what is potential, unless something holds the whole workload.
+// replicas counts the potential savings, unless the whole workload is blocked.
 func (x *counter) replicas() {
 	if why := WorkloadNotCounted(x.Recommendation, x.Workload, x.Settings); why != nil {
 		x.leaveOut(*why)
@@ -190,8 +189,8 @@ func (x *counter) replicas() {
 	slices.SortStableFunc(x.out.NotCounted, func(a, b NotCounted) int { return cmp.Compare(place(a), place(b)) })
 }
 
-// WorkloadNotCounted returns why no target of the workload is applied; nil: they are applied. It is the rule of the policies' status
-// too. What a person keeps attune away from is not its matter: see workload.Workload.Skipped.
+// WorkloadNotCounted returns why no target of the workload is applied; nil if targets are applied. The status of
+// policies uses the same rule. It does not cover skipped workloads: see workload.Workload.Skipped.
 func WorkloadNotCounted(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) *NotCounted {
 	switch {
 	case settings == nil:
@@ -206,8 +205,8 @@ func WorkloadNotCounted(rec *v1alpha1.AttuneRecommendation, w workload.Workload,
 	return nil
 }
 
-// StandingReplicas is how many replicas of a workload request something all the time. Jobs reserve nothing between their runs, so
-// none of theirs counts.
+// StandingReplicas is the number of replicas that hold requests all the time. It is 0 for Jobs and CronJobs: between
+// runs they reserve nothing.
 func StandingReplicas(w workload.Workload) int32 {
 	if workload.Batch(w.Kind) {
 		return 0
@@ -215,12 +214,12 @@ func StandingReplicas(w workload.Workload) int32 {
 	return w.Replicas
 }
 
-// missing is how many replicas do not run.
+// missing is the number of replicas that do not run.
 func (x *counter) missing() int32 {
 	return max(0, StandingReplicas(x.Workload)-int32(min(len(x.Pods), 1<<20)))
 }
 
-// potential counts one container of so many replicas, and notes what holds it.
+// potential counts one container of that many replicas and records why resources are blocked.
 func (x *counter) potential(t *v1alpha1.ContainerTarget, has recommender.Size, replicas int32) {
 	saved := SavedByTarget(t, &x.Settings.Recommender, has, replicas)
 	x.out.Potential = x.out.Potential.Plus(saved)

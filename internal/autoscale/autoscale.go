@@ -1,12 +1,12 @@
-// Package autoscale finds out which requests of a workload another autoscaler relies on or writes, so that attune
-// does not change these. It is pure: it reads HorizontalPodAutoscalers and VerticalPodAutoscalers that it is
-// given, and holds no client.
+// Package autoscale finds out which requests of a workload another autoscaler writes or scales on. attune does not
+// change these. The package is pure: callers pass in HorizontalPodAutoscalers and VerticalPodAutoscalers.
 //
-// target.go compares the target of an autoscaler with a workload, and reads whether a VPA sizes the workload (Sizes);
-// ours.go knows the VPAs that the operator itself writes (Ours).
-// horizontal.go reads on which requests an HPA scales (Bindings). autoscale.go combines both into Holds,
-// which the recommender (On) and the gates of resizes (Gate) ask. resize.OOMFloor is the one exception: memory
-// after an OOM kill. The package never changes an autoscaler. Start reading with Autoscalers.Of.
+// target.go compares the target of an autoscaler with a workload and reports whether a VPA sizes the workload (Sizes).
+// ours.go recognizes the VPAs that attune writes (Ours). horizontal.go reads which requests an HPA scales on
+// (Bindings). autoscale.go combines both into Holds, for the recommender (On) and for the resize gates (Gate). The one
+// exception is memory after an OOM kill (resize.OOMFloor).
+//
+// The package never changes an autoscaler. Start reading with Autoscalers.Of.
 package autoscale
 
 import (
@@ -24,23 +24,23 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Reader finds out what autoscalers hold of a workload (lookup.Autoscalers).
+// Reader reads which resources of a workload autoscalers block (lookup.Autoscalers).
 type Reader interface {
-	// Of returns the holds of HPAs and VPAs on a workload; the zero value: none. An error means that they could not be
-	// listed.
+	// Of returns the holds of HPAs and VPAs on a workload; the zero value if there are no holds. An error means that
+	// they could not be listed.
 	Of(ctx context.Context, w workload.Workload) (Holds, error)
 }
 
-// Autoscalers are those of one namespace: all of them, or at least those that may concern the workload. The zero
-// value holds nothing.
+// Autoscalers has the autoscalers of one namespace: all of them, or at least the ones that may target the workload. The
+// zero value holds nothing.
 type Autoscalers struct {
 	// HPAs are the HorizontalPodAutoscalers.
 	HPAs []autoscalingv2.HorizontalPodAutoscaler
-	// VPAs are the VerticalPodAutoscalers, without Go types (VPAKind).
+	// VPAs are the VerticalPodAutoscalers, unstructured (VPAKind).
 	VPAs []unstructured.Unstructured
 }
 
-// Of returns what the autoscalers hold of a workload. The order of the result depends on names only, so that equal
+// Of returns the holds of the autoscalers on a workload. The order of the result depends on names only, so equal
 // autoscalers give equal holds.
 func (a Autoscalers) Of(w workload.Workload) Holds {
 	var h Holds
@@ -61,11 +61,11 @@ func (a Autoscalers) Of(w workload.Workload) Holds {
 type Holds struct {
 	// bindings are ordered by the names of the HPAs.
 	bindings []Binding
-	// vpa is the name of the VPA that sizes the workload, the first one by name; empty: none.
+	// vpa is the name of the VPA that sizes the workload, the first one by name; empty if there is no such VPA.
 	vpa string
 }
 
-// On returns the hold on a resource of a container, or nil. A VPA comes first, since it holds everything.
+// On returns the hold on a resource of a container, or nil. A VPA takes precedence: it holds every resource.
 func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	if refusal := h.Refusal(); refusal != nil {
 		return &recommender.Hold{Resource: r, Reason: recommender.Reason(refusal.Reason), Message: refusal.Message}
@@ -78,15 +78,15 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	return nil
 }
 
-// Equal reports whether both hold the same, for the same reasons.
+// Equal reports whether both have the same holds for the same reasons.
 func (h Holds) Equal(other Holds) bool {
 	return h.vpa == other.vpa && slices.Equal(h.bindings, other.bindings)
 }
 
-// VPA returns the name of the VerticalPodAutoscaler that sizes the workload; empty: none.
+// VPA returns the name of the VerticalPodAutoscaler that sizes the workload; empty if there is no such VPA.
 func (h Holds) VPA() string { return h.vpa }
 
-// Refusal returns why nothing at all is applied to the workload, or nil.
+// Refusal returns why attune applies nothing to the workload, or nil.
 func (h Holds) Refusal() *resize.Refusal {
 	if h.vpa == "" {
 		return nil
@@ -94,8 +94,8 @@ func (h Holds) Refusal() *resize.Refusal {
 	return resize.Refuse(resize.ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too: nothing is applied until its updateMode is Off or it is gone", h.vpa)
 }
 
-// Gate returns what the gate of HPAs checks (resize.WorkloadInput.HPA), for the containers of a recommendation. Memory
-// passes where OOMFloor allows it: what is planned then leaves the request as it is.
+// Gate returns the holds that the HPA gate checks (resize.WorkloadInput.HPA), for the containers of a recommendation.
+// Memory passes if OOMFloor allows it: such a plan does not change the request.
 func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) map[string]resize.Held {
 	gate := map[string]resize.Held{}
 	for _, t := range targets {

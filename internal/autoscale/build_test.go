@@ -52,7 +52,7 @@ func ofContainer(container string, name corev1.ResourceName, target autoscalingv
 	}
 }
 
-// vpa is as its API server stores it; an empty mode is left out.
+// vpa returns a VPA as the API server stores it; an empty mode is not set.
 func vpa(name, mode string) unstructured.Unstructured {
 	spec := map[string]any{"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
 	if mode != "" {

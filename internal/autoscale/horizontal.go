@@ -17,26 +17,24 @@ import (
 type Binding struct {
 	// HPA is the autoscaler's name.
 	HPA string
-	// Container to which the request belongs; empty: every container of the pod.
+	// Container of the request; empty for every container of the pod.
 	Container string
 	// Resource of the request.
 	Resource recommender.Resource
-	// Percent is the target utilization in percent of the request; 0: not known.
+	// Percent is the target utilization in percent of the request; 0 if not known.
 	Percent int32
 }
 
-// defaultPercent is the CPU utilization on which an HPA without metrics scales (the default of the autoscaling
-// API).
+// defaultPercent is the target CPU utilization of an HPA without metrics: the default of the autoscaling API.
 const defaultPercent = 80
 
-// Bindings returns the requests of a workload on which an HPA scales by utilization. Utilization is usage divided
-// by request, so another request leads to another number of replicas. Other metrics (average values, pods,
-// objects, external ones) do not depend on requests.
+// Bindings returns the requests of a workload on which an HPA scales by utilization. Utilization is usage divided by
+// request, so another request leads to another number of replicas. Other metrics (average values, pods, objects,
+// external) do not depend on requests.
 //
-// An HPA whose minReplicas and maxReplicas are equal holds nothing: the number of replicas is the same whatever
-// the utilization is. It is the one case of "the same number in every hour" that can be proven. The history holds the
-// highest replica's mean of each step; HPA decides by the mean of all replicas, on shorter windows, and from a number of
-// replicas that the history does not hold.
+// An HPA with equal minReplicas and maxReplicas holds nothing: it cannot change the number of replicas. No other HPA is
+// exempt. The history cannot prove that an HPA would keep its number of replicas: it has only the highest replica's
+// mean per sample. An HPA uses the mean of all replicas, over shorter windows, and the current number of replicas.
 func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
 	if !ofHPA(hpa).names(w) || ptr.Deref(hpa.Spec.MinReplicas, 1) == hpa.Spec.MaxReplicas {
 		return nil
@@ -54,7 +52,7 @@ func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) [
 	return bindings
 }
 
-// binding reads one metric; false for a metric that does not depend on requests.
+// binding reads one metric; false if the metric does not depend on requests.
 func binding(m *autoscalingv2.MetricSpec) (Binding, bool) {
 	switch {
 	case m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil:
@@ -65,7 +63,7 @@ func binding(m *autoscalingv2.MetricSpec) (Binding, bool) {
 	return Binding{}, false
 }
 
-// utilization looks at the values rather than at the target's type, as the HPA controller does.
+// utilization checks the values instead of the target's type, as the HPA controller does.
 func utilization(container string, name corev1.ResourceName, t autoscalingv2.MetricTarget) (Binding, bool) {
 	r := slices.IndexFunc(recommender.Resources[:], func(r recommender.Resource) bool { return podview.NameOf(r) == name })
 	if r < 0 || t.AverageValue != nil {
@@ -74,12 +72,12 @@ func utilization(container string, name corev1.ResourceName, t autoscalingv2.Met
 	return Binding{Container: container, Resource: recommender.Resources[r], Percent: ptr.Deref(t.AverageUtilization, 0)}, true
 }
 
-// binds reports whether the binding concerns a resource of a container.
+// binds reports whether the binding applies to a resource of a container.
 func (b Binding) binds(container string, r recommender.Resource) bool {
 	return b.Resource == r && (b.Container == "" || b.Container == container)
 }
 
-// String is the reason why the request is left alone, as one sentence.
+// String returns one sentence: why attune does not change the request.
 func (b Binding) String() string {
 	of, at := "", ""
 	if b.Container != "" {

@@ -119,8 +119,8 @@ func TestTheSentenceOfABinding(t *testing.T) {
 	}, sentences)
 }
 
-// desired is the number of replicas that an HPA asks for, by the published formula: N where the ratio of
-// usage to the target is within the tolerance of 1, else ⌈N × ratio⌉, within its bounds.
+// desired is the number of replicas that an HPA wants, by the published formula: N if the ratio of usage to the target
+// is within the tolerance of 1, or else ⌈N × ratio⌉, within its bounds.
 func desired(of *autoscalingv2.HorizontalPodAutoscaler, replicas int32, usage, request, target, tolerance float64) int32 {
 	ratio := usage / (request * target)
 	next := float64(replicas)
@@ -131,7 +131,7 @@ func desired(of *autoscalingv2.HorizontalPodAutoscaler, replicas int32, usage, r
 	return int32(min(max(next, least), float64(of.Spec.MaxReplicas)))
 }
 
-// Where nothing is bound, no request and no usage may change what the HPA asks for.
+// Without a binding, no request and no usage changes the number of replicas that the HPA wants.
 func TestAnUnboundRequestNeverChangesTheReplicas(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	free := 0

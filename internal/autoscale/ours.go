@@ -7,30 +7,30 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// VPAs of the operator's own (package bridge) say for other programs how large attune makes pods. All of these signs
-// together tell them from other ones: the label, the recommender, the name that belongs to the target, and a mode that
-// is written. They can be forged by who may write VPAs in the namespace; what that gains is in docs/vpa-bridge.md.
+// attune's own VPAs (package bridge) publish its targets to other programs. A VPA is attune's own if all of these
+// match: the label, the recommender, the name that belongs to the target, and a mode that attune writes. A user with
+// write access to VPAs in the namespace can forge them; docs/vpa-bridge.md says what a forgery can do.
 const (
-	// ManagedByLabel of a VPA of the operator's own has the value ManagedBy.
+	// ManagedByLabel has the value ManagedBy on attune's own VPAs.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	ManagedBy      = "attune"
-	// Recommender is the one name in spec.recommenders: VPA's own recommender, whose name is "default", leaves it alone.
+	// Recommender is the only name in spec.recommenders. VPA's own recommender, named "default", ignores such a VPA.
 	Recommender = "attune"
-	// VPAWebhook is the MutatingWebhookConfiguration by which VPA's admission controller registers itself, a constant of its
-	// code. Whoever has rights in namespaces alone cannot make one. It stays behind when VPA is uninstalled.
+	// VPAWebhook is the MutatingWebhookConfiguration of VPA's admission controller, a constant in VPA's code. Rights in
+	// a namespace do not suffice to create it. Uninstalling VPA leaves it behind.
 	VPAWebhook = "vpa-webhook-config"
 	// VPAModeInitial sizes new pods only.
 	VPAModeInitial = "Initial"
 )
 
-// VPAName returns the name of the operator's own VPA of a workload: attune-<kind>-<workload>, cut as the name of an
-// AttuneRecommendation is.
+// VPAName returns the name of attune's own VPA for a workload: attune-<kind>-<workload>, shortened like the name of an
+// AttuneRecommendation.
 func VPAName(of workload.Identity) string {
 	return workload.RecommendationName(v1alpha1.WorkloadKind(ManagedBy+"-"+string(of.Kind)), of.Name)
 }
 
-// Ours reports whether a VPA is one of the operator's own. One in a mode that the operator never writes was taken over
-// by who set the mode.
+// Ours reports whether attune wrote a VPA. If a user set a mode that attune never writes, the user has taken the VPA
+// over.
 func Ours(vpa *unstructured.Unstructured) bool {
 	of := ofVPA(vpa)
 	written := Off(vpa) || field(vpa, "updatePolicy", "updateMode") == VPAModeInitial
@@ -38,19 +38,20 @@ func Ours(vpa *unstructured.Unstructured) bool {
 		vpa.GetName() == VPAName(workload.Identity{Kind: v1alpha1.WorkloadKind(of.kind), Name: of.name})
 }
 
-// Off reports whether a VPA changes nothing by its mode.
+// Off reports whether the mode of a VPA is Off, so that it changes nothing.
 func Off(vpa *unstructured.Unstructured) bool {
 	return field(vpa, "updatePolicy", "updateMode") == VPAModeOff
 }
 
-// Recommends reports whether a VPA has a recommendation for a container.
+// Recommends reports whether a VPA has a recommendation for at least one container.
 func Recommends(vpa *unstructured.Unstructured) bool {
 	of, _, _ := unstructured.NestedFieldNoCopy(vpa.Object, "status", "recommendation", "containerRecommendations")
 	list, ok := of.([]any)
 	return ok && len(list) > 0
 }
 
-// RecommendedBy returns the name of a VPA's only recommender; empty where it has none, several, or an unreadable one.
+// RecommendedBy returns the name of a VPA's only recommender; empty if it has no recommender, several, or an unreadable
+// one.
 func RecommendedBy(vpa *unstructured.Unstructured) string {
 	recommenders, _, _ := unstructured.NestedFieldNoCopy(vpa.Object, "spec", "recommenders")
 	list, ok := recommenders.([]any)

@@ -9,14 +9,13 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// target is the object that an autoscaler names as the one that it scales or sizes.
+// target is the object that an autoscaler scales or sizes.
 type target struct{ apiVersion, kind, name string }
 
-// key is equal for all targets that may be the same object. It is the key of an index; names then decides.
+// key is equal for all targets that may be the same object. An index uses it; names then compares exactly.
 func (t target) key() string { return t.kind + "/" + t.name }
 
-// TargetKey returns the key by which a HorizontalPodAutoscaler or VerticalPodAutoscaler is indexed; empty for any
-// other object.
+// TargetKey returns the index key of a HorizontalPodAutoscaler or VerticalPodAutoscaler; empty for other objects.
 func TargetKey(o runtime.Object) string {
 	switch o := o.(type) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
@@ -27,7 +26,7 @@ func TargetKey(o runtime.Object) string {
 	return ""
 }
 
-// TargetKeys returns the keys that an autoscaler of the workload may have.
+// TargetKeys returns the index keys of autoscalers that may target the workload.
 func TargetKeys(w workload.Workload) []string {
 	keys := []string{target{kind: workload.GroupKindOf(w.Kind).Kind, name: w.Name}.key()}
 	if w.OwnedBy.Name != "" {
@@ -45,16 +44,15 @@ func ofVPA(vpa *unstructured.Unstructured) target {
 	return target{field(vpa, "targetRef", "apiVersion"), field(vpa, "targetRef", "kind"), field(vpa, "targetRef", "name")}
 }
 
-// names reports whether the target is the workload, or the custom object to which the workload belongs, whose
-// scale is then that of the workload.
+// names reports whether the target is the workload, or the custom object that owns the workload: its scale is then the
+// scale of the workload.
 func (t target) names(w workload.Workload) bool {
 	return t.is(workload.GroupKindOf(w.Kind), w.Name) ||
 		w.OwnedBy.Name != "" && t.is(w.OwnedBy.GroupKind, w.OwnedBy.Name)
 }
 
-// is compares group, kind and name, without the version. A missing apiVersion, or the group in which Deployments
-// once were (extensions), counts as the right one: not every autoscaler checks it, and an unnecessary hold does no
-// harm.
+// is compares group, kind and name, without the version. An empty apiVersion and the former group of Deployments
+// (extensions) match too: not every autoscaler checks the group, and an unnecessary hold is harmless.
 func (t target) is(kind schema.GroupKind, name string) bool {
 	const formerGroup = "extensions"
 	if t.kind != kind.Kind || t.name != name {
@@ -64,20 +62,19 @@ func (t target) is(kind schema.GroupKind, name string) bool {
 	return t.apiVersion == "" || group == kind.Group || group == formerGroup
 }
 
-// VPAKind is the kind of VerticalPodAutoscalers. They are read without Go types, since not every cluster has them.
+// VPAKind is the kind of VerticalPodAutoscalers. They are unstructured, because not every cluster has the CRD.
 var VPAKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"}
 
-// VPAModeOff is the one mode in which a VPA changes nothing.
+// VPAModeOff is the only mode in which a VPA changes nothing.
 const VPAModeOff = "Off"
 
-// Sizes reports whether a VPA sizes the workload: the workload is its target, and its mode is any but Off. A VPA
-// without a mode changes pods, and one that cannot be read counts as one without a mode. The operator's own only say what
-// attune does.
+// Sizes reports whether a VPA sizes the workload: it targets the workload, and its mode is not Off. A VPA without a
+// mode changes pods; an unreadable mode counts as not set. attune's own VPAs do not count.
 func Sizes(vpa *unstructured.Unstructured, w workload.Workload) bool {
 	return ofVPA(vpa).names(w) && !Off(vpa) && !Ours(vpa)
 }
 
-// field reads a string below spec; empty where it is missing or has another type.
+// field returns a string below spec; empty if it is not set or has another type.
 func field(vpa *unstructured.Unstructured, path ...string) string {
 	value, _, _ := unstructured.NestedString(vpa.Object, append([]string{"spec"}, path...)...)
 	return value

@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// What is found by its key is all that can hold a workload: its own autoscalers, and those of the custom
-// object that it belongs to, whatever their group or version.
+// The keys find every autoscaler that can hold a workload: those that target it, and those that target the custom
+// object that owns it, with any group or version.
 func TestTargetKeysFindEveryAutoscalerThatHolds(t *testing.T) {
 	owned := web()
 	owned.OwnedBy = workload.Owner{GroupKind: schema.GroupKind{Group: "example.org", Kind: "Shop"}, Name: "corner"}

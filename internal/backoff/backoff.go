@@ -3,11 +3,11 @@ package backoff
 
 import "time"
 
-// mostDoublings bounds the shift: a first wait of an hour does not overflow.
+// mostDoublings limits the shift, so that a first wait of an hour does not overflow.
 const mostDoublings = 16
 
-// Wait returns first after one failure, twice as long after each further one, and never more than most. Without a failure
-// it is 0.
+// Wait returns first after one failure and doubles it for each further failure, up to most. It returns 0 without a
+// failure.
 func Wait(first, most time.Duration, failures int) time.Duration {
 	if failures <= 0 {
 		return 0

@@ -15,7 +15,7 @@ func cpu(amount recommender.Amount) map[string]recommender.Size {
 	return map[string]recommender.Size{"app": {recommender.CPU: {Request: amount}}}
 }
 
-// Whoever's grant is new, other or gone is told, and nobody else.
+// Publish returns only the pods whose grants are new, changed or removed.
 func TestPublishTellsOfChanges(t *testing.T) {
 	table := &Grants{}
 	first := map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2)}}
@@ -44,7 +44,7 @@ func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
 	assert.Equal(t, "Mode", table.Held(db, "c"))
 }
 
-// After a start nothing is known of what holds a workload's pods, which is not that nothing does.
+// After a start the holds of a workload's pods are not known, which differs from no holds.
 func TestWhoWasNotLookedAtIsLeftAsItIs(t *testing.T) {
 	table := &Grants{}
 	assert.Equal(t, NotLookedAt, table.Held(web, "a"))

@@ -13,24 +13,22 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// Ledger is what there is to share on a node, and among whom. Amounts are indexed by resource: millicores
-// of CPU, bytes of memory.
+// Ledger is the capacity of a node that strategy Node shares, and the pods that share it. Amounts are indexed by
+// resource: millicores of CPU, bytes of memory.
 type Ledger struct {
-	// Allocatable is what the node has for pods. Others is what is not shared: the footprints of all other
+	// Allocatable is the node's capacity for pods. Others is the part that is not shared: the footprints of all other
 	// pods, and the overhead of the members (RuntimeClass).
 	Allocatable, Others [2]recommender.Amount
-	// Members are the pods that share the rest, in the order in which they were given. They include frozen
-	// pods, whose size may not be changed now.
+	// Members are the pods that share the rest, in the order of the input. They include frozen pods, which are not
+	// resized for now.
 	Members []*corev1.Pod
 }
 
-// LedgerOf computes the ledger of a node: from what the node has it takes off what the scheduler counts
-// for every pod that does not take part in the sharing. recommendation returns that of a pod's workload,
-// or nil.
+// LedgerOf computes the ledger of a node. It subtracts the scheduler's footprint of every pod that does not take part
+// in the sharing. recommendation returns the AttuneRecommendation of a pod's workload, or nil.
 //
-// A pod whose demand is known takes part even if it is frozen. If it were taken off with what it holds,
-// the others would have to keep a whole reserve beside it, and neighbours would be evicted whenever a pod
-// is watched or paused.
+// A pod with a known demand takes part even if it is frozen. Otherwise, the other pods would have to keep a whole
+// reserve in addition to its footprint. So each pause or observation of a pod would evict its neighbours.
 func LedgerOf(node *corev1.Node, pods []*corev1.Pod, recommendation func(*corev1.Pod) *v1alpha1.AttuneRecommendation) Ledger {
 	l := Ledger{Allocatable: Allocatable(node)}
 	for _, pod := range pods {
@@ -46,14 +44,14 @@ func LedgerOf(node *corev1.Node, pods []*corev1.Pod, recommendation func(*corev1
 	return l
 }
 
-// Available returns what the members share, by resource. It is negative where the other pods hold more
-// than the node has.
+// Available returns the amounts that the members share. An amount is negative if the other pods hold more than the node
+// has.
 func (l Ledger) Available() [2]recommender.Amount {
 	return [2]recommender.Amount{l.Allocatable[0] - l.Others[0], l.Allocatable[1] - l.Others[1]}
 }
 
-// Allocatable returns what a node has for pods: millicores of CPU and bytes of memory; 0 where its status
-// does not have it yet.
+// Allocatable returns the capacity of a node for pods: millicores of CPU and bytes of memory; 0 if its status does not
+// have it yet.
 func Allocatable(node *corev1.Node) (has [2]recommender.Amount) {
 	for _, r := range recommender.Resources {
 		has[r] = podview.AmountIn(r, node.Status.Allocatable)
@@ -61,9 +59,9 @@ func Allocatable(node *corev1.Node) (has [2]recommender.Amount) {
 	return has
 }
 
-// AsItIs returns why a pod counts with what it holds instead of taking part in the sharing of its node: a
-// word for programs and a sentence that explains the word. Both empty: the pod takes part. rec is that of
-// the pod's workload; nil: there is none. The first reason in the order below counts.
+// AsItIs returns why a pod is counted at its current size instead of taking part in the sharing of its node: a
+// CamelCase reason and a message. Both are empty if the pod takes part. rec is the recommendation of the pod's
+// workload; nil if it has no recommendation. The first reason in the order below counts.
 func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, message string) {
 	switch {
 	case rec == nil:
@@ -92,8 +90,8 @@ func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 	return "", ""
 }
 
-// tooGreat reports an amount that no node has (podview.Plausible). Sums with such an amount would overflow
-// or lose precision, and one pod could falsify the shares of all others.
+// tooGreat reports an amount that no node has (podview.Plausible). Sums with such an amount would overflow or lose
+// precision, and one pod could falsify the shares of all others.
 func tooGreat(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(podview.Read(pod), func(c podview.Container) bool {
 		return slices.ContainsFunc(c.Size[:], func(a recommender.Allocation) bool {
@@ -109,10 +107,9 @@ func demandKnown(rec *v1alpha1.AttuneRecommendation) bool {
 	})
 }
 
-// Frozen returns why a pod that takes part in the sharing keeps what it holds, as far as the pod and its
-// recommendation show it; a gate that only the workload loop knows may hold it in addition (Grants.Held).
-// Both empty: nothing does. A pod whose eviction for room is recorded is not frozen: its node has to
-// decide in each look whether the pod still does not fit.
+// Frozen returns why a pod that takes part in the sharing keeps its size, as shown by the pod and its recommendation. A
+// gate that only the workload loop knows may block it in addition (Grants.Held). Both are empty if nothing blocks it. A
+// pod with a recorded eviction for room is not frozen: every reconcile of its node decides again whether the pod fits.
 func Frozen(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, message string) {
 	for _, record := range rec.Status.Records {
 		switch {
@@ -132,14 +129,14 @@ func Frozen(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 	return "", ""
 }
 
-// Leaving reports whether an eviction of the pod for want of room is recorded.
+// Leaving reports whether the recommendation records an eviction of the pod for lack of room.
 func Leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.ContainsFunc(rec.Status.Records, func(record v1alpha1.ResizeRecord) bool {
 		return record.PodUID == pod.UID && lifecycle.Leaving(record)
 	})
 }
 
-// TargetOf returns the target of a container, which new pods of strategy Node get; nil: there is none.
+// TargetOf returns the target of a container, which new pods of strategy Node get; nil if it has no target.
 func TargetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.ContainerTarget {
 	i := slices.IndexFunc(rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == container })
 	if i < 0 {
@@ -148,9 +145,9 @@ func TargetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.Co
 	return &rec.Spec.Containers[i]
 }
 
-// GroupOf returns the name of the pods that are expected to spike together with those of a workload: its
-// own, or those of its policy's node.group. The name always has the namespace in it, so that a user cannot
-// choose the group of another namespace.
+// GroupOf returns the name of the group of pods that are expected to spike together with those of a workload: its own
+// group, or node.group of its policy. The name always contains the namespace, so that a user cannot join a group of
+// another namespace.
 func GroupOf(rec *v1alpha1.AttuneRecommendation) string {
 	if rec.Spec.NodeGroup != "" {
 		return GroupIn(rec.Namespace, rec.Spec.NodeGroup)
@@ -158,6 +155,6 @@ func GroupOf(rec *v1alpha1.AttuneRecommendation) string {
 	return rec.Namespace + "/" + workload.IdentityOf(rec).String()
 }
 
-// GroupIn returns the name of a named group of a namespace. It never equals a workload's own group: those
-// begin with a kind, in capital letters.
+// GroupIn returns the name of a named group of a namespace. It never equals the group of a workload: that
+// has a kind in this place, and no kind is called group.
 func GroupIn(namespace, group string) string { return namespace + "/group/" + group }

@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Loop and plugin count alike: a member with its overhead alone, an ended pod not at all, every other pod as the scheduler
-// does, even where that is more than there is.
+// Loop and plugin use the same figures: the overhead of a member, nothing for an ended pod, and the scheduler's
+// footprint of every other pod, even if the sum exceeds the node.
 func TestTheLedgerOfANode(t *testing.T) {
 	list := func(cpu string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("64Mi")}

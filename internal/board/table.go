@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// Table is a map with a mutex, safe for concurrent use. The zero value is empty. Values are copied: one behind a pointer, and
-// one that is a map or a slice, must not be changed after Put.
+// Table is a map with a mutex, safe for concurrent use. The zero value is empty. Values are copied: do not change a
+// pointed-to value, a map or a slice after Put.
 type Table[K comparable, V any] struct {
 	mutex sync.Mutex
 	of    map[K]V
 }
 
-// Of returns the value of a key, and the zero value where there is none.
+// Of returns the value of a key, or the zero value if the key is not set.
 func (t *Table[K, V]) Of(key K) V {
 	value, _ := t.Find(key)
 	return value
 }
 
-// Find returns the value of a key, and whether there is one.
+// Find returns the value of a key, and whether the key is set.
 func (t *Table[K, V]) Find(key K) (V, bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -26,12 +26,13 @@ func (t *Table[K, V]) Find(key K) (V, bool) {
 	return value, known
 }
 
-// Put stores a value, in the place of an earlier one.
+// Put stores a value and replaces an earlier one.
 func (t *Table[K, V]) Put(key K, value V) {
 	t.Change(key, func(V) V { return value })
 }
 
-// Change replaces the value of a key, or the zero value, by what change makes of it. change must not use the table.
+// Change sets a key to the result of change, called with the current value or the zero value. change must not use the
+// table.
 func (t *Table[K, V]) Change(key K, change func(V) V) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -48,14 +49,14 @@ func (t *Table[K, V]) Forget(key K) {
 	delete(t.of, key)
 }
 
-// ForgetIf removes the entries that old reports.
+// ForgetIf removes the entries for which old returns true.
 func (t *Table[K, V]) ForgetIf(old func(K, V) bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	maps.DeleteFunc(t.of, old)
 }
 
-// Any reports whether one of the entries is as asked. is must not use the table.
+// Any reports whether is returns true for at least one entry. is must not use the table.
 func (t *Table[K, V]) Any(is func(K, V) bool) bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

@@ -1,4 +1,4 @@
-// Package chart turns numbers into the coordinates and words of a chart in SVG. It draws nothing: pages have templates. The
+// Package chart turns numbers into the coordinates and labels of an SVG chart. Templates of the pages draw it. The
 // package is pure.
 package chart
 
@@ -12,43 +12,43 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Sizes of a chart over time, in the units of its viewBox.
+// Sizes of a chart over time, in units of its viewBox.
 const (
 	Wide, High   = 720.0, 200.0
 	Left, Right  = 76.0, 12.0
 	Above, Below = 14.0, 30.0
 )
 
-// Tick is a mark of an axis, at a place of the chart.
+// Tick is a labelled mark on an axis.
 type Tick struct {
 	At   Place
 	Text string
 }
 
-// At makes a tick.
+// At returns a tick at a coordinate.
 func At(at float64, text string) Tick { return Tick{Place(at), text} }
 
-// Place is a coordinate in the file.
+// Place is a coordinate in the SVG file.
 type Place float64
 
-// String is short in the file and exact enough on a screen.
+// String has at most one decimal: exact enough for a screen.
 func (p Place) String() string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", float64(p)), "0"), ".")
 }
 
-// Point is a value at a time in milliseconds.
+// Point is a value at a time in milliseconds since 1970.
 type Point struct {
 	At    int64
 	Value float64
 }
 
-// Axes put times and values at their places.
+// Axes map times and values to coordinates.
 type Axes struct {
 	X func(at int64) float64
 	Y func(value float64) float64
 }
 
-// Over returns the axes of a chart from a time to another, in milliseconds, and from 0 to a value.
+// Over returns the axes of a chart between two times, in milliseconds, and from 0 to the value most.
 func Over(from, to int64, most float64) Axes {
 	return Axes{
 		X: func(at int64) float64 { return Left + (Wide-Left-Right)*float64(at-from)/math.Max(1, float64(to-from)) },
@@ -56,12 +56,12 @@ func Over(from, to int64, most float64) Axes {
 	}
 }
 
-// Amounts are the ticks of an axis of amounts: 0, the half and the most.
+// Amounts are the ticks of an axis of amounts: 0, half and most.
 func (a Axes) Amounts(r recommender.Resource, most float64) []Tick {
 	return []Tick{{Place(a.Y(0)), "0"}, {Place(a.Y(most / 2)), Amount(r, most/2)}, {Place(a.Y(most)), Amount(r, most)}}
 }
 
-// Area under the points. It has a gap where a value is NaN.
+// Area returns the SVG path of the area under the points. It has a gap where a value is NaN.
 func (a Axes) Area(points []Point) string {
 	var out strings.Builder
 	var part []string
@@ -86,7 +86,7 @@ func (a Axes) Area(points []Point) string {
 	return out.String()
 }
 
-// Line of steps. It has a gap where a value is 0 or NaN.
+// Line returns the SVG path of a step line. It has a gap where a value is 0 or NaN.
 func (a Axes) Line(points []Point) string {
 	var out strings.Builder
 	drawn, at := 0.0, ""
@@ -113,10 +113,10 @@ func (a Axes) Line(points []Point) string {
 	return out.String()
 }
 
-// Day is a time of an axis, in words.
+// Day formats a time of an axis.
 func Day(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02 15:04") }
 
-// Days are ticks at midnights, at most eight.
+// Days are ticks at midnights (UTC), at most eight. Without a midnight the ticks are the two ends.
 func (a Axes) Days(from, to int64) (ticks []Tick) {
 	const midnight = int64(24 * time.Hour / time.Millisecond)
 	every := max(1, (to-from)/midnight/8+1) * midnight
@@ -129,7 +129,7 @@ func (a Axes) Days(from, to int64) (ticks []Tick) {
 	return ticks
 }
 
-// Figure has three digits that count, and no exponent.
+// Figure formats a number with three significant digits and without an exponent.
 func Figure(x float64) string {
 	switch size := math.Abs(x); {
 	case math.IsNaN(x):
@@ -146,7 +146,7 @@ func Figure(x float64) string {
 	}
 }
 
-// Amount is cores or bytes in words, rounded.
+// Amount formats cores or bytes, rounded.
 func Amount(r recommender.Resource, x float64) string {
 	if r == recommender.CPU {
 		if x < 1 {

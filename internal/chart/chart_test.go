@@ -20,7 +20,7 @@ func TestFigures(t *testing.T) {
 	assert.Equal(t, "2.5 cores", Amount(0, 2.5))
 }
 
-// Lines have gaps where nothing was measured or requested.
+// Lines have gaps where the value was not measured or not set.
 func TestGaps(t *testing.T) {
 	axes := Over(0, 4, 10)
 	points := []Point{{0, 1}, {1, math.NaN()}, {2, 5}, {3, 5}, {4, 0}}

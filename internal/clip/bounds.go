@@ -8,20 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MostText is how many bytes the operator keeps of the labels of an object, of a selector, or of what says where a pod may
-// run: honest ones take 1 to 3 KiB.
+// MostText is the size limit in bytes for the labels of an object, for a selector, and for the scheduling constraints
+// of a pod. Usual ones have 1 to 3 KiB.
 const MostText = 16 << 10
 
-// LabelsLeftOut is the label of a namespace in the cache whose labels are more than 16 KiB: the selectors of cluster
-// policies do not select it. Who sets it on a namespace has the same.
+// LabelsLeftOut is the label that the cache gives a namespace with labels over 16 KiB: the selectors of cluster
+// policies do not select it. A user who sets the label on a namespace gets the same effect.
 const LabelsLeftOut = "attune.io/labels-left-out"
 
-// selectorLeftOut is the operator of the only requirement of a selector that was left out. Kubernetes does not
-// know this operator, so the selector is invalid. GreatSelector recognises it.
+// selectorLeftOut is the operator in the only requirement of a dropped selector. Kubernetes does not know the operator,
+// so the selector is invalid. GreatSelector recognizes it.
 const selectorLeftOut metav1.LabelSelectorOperator = "TooLarge"
 
-// GreatSelector returns whether a selector is too large to be kept, or was left out already. nil is not.
-// It recognises both because a selector may come from the cache or from the API server.
+// GreatSelector reports whether a selector is too large or was already dropped; false for nil. It recognizes both
+// because a selector may come from the API server or from the cache.
 func GreatSelector(s *metav1.LabelSelector) bool {
 	if s == nil {
 		return false
@@ -29,13 +29,13 @@ func GreatSelector(s *metav1.LabelSelector) bool {
 	return len(s.MatchExpressions) == 1 && s.MatchExpressions[0].Operator == selectorLeftOut || Size(s) > MostText
 }
 
-// LeftOut returns the selector that stands for one that was left out.
+// LeftOut returns the placeholder of a dropped selector.
 func LeftOut() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "selector", Operator: selectorLeftOut}}}
 }
 
-// Size returns about how many bytes of memory values take: texts, lists and maps, and what they point to.
-// It looks at no capacity and no padding: it is an estimate, used for bounds that are far above usual objects.
+// Size estimates how many bytes of memory values take: strings, lists and maps, and the values that they point to. It
+// ignores capacity and padding: the limits are far above usual objects.
 func Size(values ...any) int {
 	bytes := 0
 	for _, value := range values {
@@ -44,12 +44,12 @@ func Size(values ...any) int {
 	return bytes
 }
 
-// plain are types without texts that a user could make long. sizeOf does not look into them.
+// plain has types without strings that a user could make long. sizeOf skips them.
 var plain = map[reflect.Type]bool{reflect.TypeFor[resource.Quantity](): true, reflect.TypeFor[metav1.Time](): true}
 
-// sizeOf returns the bytes that a value points to. Its own bytes are counted by what holds it.
+// sizeOf returns the bytes that a value points to. The caller counts the value's own bytes.
 func sizeOf(v reflect.Value) int {
-	// A nil in an interface is not valid.
+	// A nil interface is not valid.
 	if !v.IsValid() || plain[v.Type()] {
 		return 0
 	}
@@ -57,17 +57,17 @@ func sizeOf(v reflect.Value) int {
 	switch v.Kind() {
 	case reflect.String:
 		return v.Len()
-	// What a pointer points to is on the heap too, so its own size counts.
+	// The value that a pointer points to is on the heap too, so its own size counts.
 	case reflect.Pointer:
 		if !v.IsNil() {
 			return int(v.Type().Elem().Size()) + sizeOf(v.Elem())
 		}
-	// The fields' own bytes are part of what holds the struct; only what they point to is added.
+	// The caller counts the struct with its fields; this adds only the bytes that the fields point to.
 	case reflect.Struct:
 		for i := range v.NumField() {
 			bytes += sizeOf(v.Field(i))
 		}
-	// The length counts, not the capacity: lists have been cut to their length before.
+	// Length, not capacity: lists are clipped before.
 	case reflect.Slice:
 		bytes = v.Len() * int(v.Type().Elem().Size())
 		for i := range v.Len() {
@@ -79,8 +79,8 @@ func sizeOf(v reflect.Value) int {
 	return bytes
 }
 
-// entriesOf returns the bytes of a map's keys and values beyond their fixed sizes. Common types are handled
-// without reflection, since this runs for every pod event.
+// entriesOf returns the bytes of a map's keys and values beyond their fixed sizes. Common types avoid reflection,
+// because this runs for every pod event.
 func entriesOf(v reflect.Value) (bytes int) {
 	switch of := v.Interface().(type) {
 	case map[string]string:

@@ -1,4 +1,5 @@
-// Package clip shortens what others wrote: a text to some bytes, a value or a long command line to its digest.
+// Package clip shortens texts and values of users: a text to a number of bytes, a value or a long command line to its
+// digest.
 package clip
 
 import (
@@ -8,8 +9,8 @@ import (
 	"strings"
 )
 
-// Text returns at most so many bytes of a text as valid UTF-8, without half a character at the end. A text that is cut is
-// copied, so that the longer one can be freed.
+// Text returns at most that many bytes of a text as valid UTF-8, without a partial character at the end. A cut text is
+// a copy, so that the original can be freed.
 func Text(text string, most int) string {
 	if len(text) > most {
 		text = strings.Clone(text[:most])
@@ -17,7 +18,7 @@ func Text(text string, most int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// Marked is Text, with … behind a text that was cut.
+// Marked is Text plus … if the text was cut.
 func Marked(text string, most int) string {
 	if len(text) <= most {
 		return Text(text, most)
@@ -25,13 +26,13 @@ func Marked(text string, most int) string {
 	return Text(text, most) + "…"
 }
 
-// Digest is the first so many bytes of the SHA-256 of a value's JSON, in hexadecimal.
+// Digest returns the first bytes of the SHA-256 of a value's JSON, in hexadecimal.
 func Digest(value any, bytes int) string {
 	sum := sha256.Sum256(JSON(value))
 	return hex.EncodeToString(sum[:bytes])
 }
 
-// JSON writes plain data, such as what was read as JSON. It panics on a value that JSON cannot write.
+// JSON encodes plain data, such as decoded JSON. It panics if JSON cannot encode the value.
 func JSON(value any) []byte {
 	written, err := json.Marshal(value)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// longestShort is how many bytes are kept as they are.
+// longestShort is the size in bytes up to which ShortTexts returns texts unchanged.
 const longestShort = 512
 
-// ShortTexts is the texts as they are, or one digest of them where they are long. What is short already stays as it is: two
-// containers that run the same have the same texts, whether they were read from the API server or from a cache that keeps
+// ShortTexts returns short texts unchanged and replaces long ones by one digest. Its own results are short. So two
+// containers with the same command have equal texts, whether the texts come from the API server or from a cache with
 // digests.
 func ShortTexts(texts []string) []string {
 	size := 0
@@ -22,11 +22,11 @@ func ShortTexts(texts []string) []string {
 	}
 	sum := sha256.New()
 	for _, text := range texts {
-		// With its length before it, no text can pass for two.
-		_, _ = sum.Write([]byte(strconv.Itoa(len(text)) + ":" + text)) // it takes everything
+		// The length prefix prevents two lists of texts from having the same bytes.
+		_, _ = sum.Write([]byte(strconv.Itoa(len(text)) + ":" + text)) // writes to a hash do not fail
 	}
 	return []string{"sha256:" + hex.EncodeToString(sum.Sum(nil))}
 }
 
-// ShortText is ShortTexts of one text.
+// ShortText is ShortTexts for one text.
 func ShortText(text string) string { return ShortTexts([]string{text})[0] }

@@ -7,23 +7,23 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Bounds are what a namespace's LimitRanges demand of each container and of a pod as a whole, taken together, by Resource.
-// The zero value demands nothing.
+// Bounds combines the LimitRanges of a namespace: their constraints for each container and for a pod as a whole. The
+// zero value has no constraint.
 type Bounds struct {
-	// Container holds for each container by itself, Pod for the sums over a pod. Both are indexed by Resource.
+	// Container applies to each container, Pod to the sums over a pod. Both are indexed by Resource.
 	Container, Pod [2]Bound
 }
 
-// Bound is what the requests and limits of one resource must keep, in whole amounts; zero fields demand nothing.
+// Bound is the constraint on the requests and limits of one resource, in whole amounts. A zero field is no constraint.
 type Bound struct {
-	// min and max bound request and limit alike, in millicores or bytes, both inclusive; 0: no bound.
+	// min and max apply to request and limit alike, in millicores or bytes, both inclusive; 0 if not set.
 	min, max recommender.Amount
-	// ratio bounds limit / request; 0: no bound.
+	// ratio is the largest limit / request; 0 if not set.
 	ratio Ratio
 }
 
-// BoundsOf combines limit ranges into the strictest of their demands: the greatest minimum, the least maximum and
-// the least ratio of each resource. Items of other kinds, such as PersistentVolumeClaim, are ignored.
+// BoundsOf combines LimitRanges into their strictest constraints: the largest minimum, the smallest maximum and the
+// smallest ratio of each resource. Items of other types, such as PersistentVolumeClaim, are ignored.
 func BoundsOf(ranges []*corev1.LimitRange) (b Bounds) {
 	for _, one := range ranges {
 		for i := range one.Spec.Limits {
@@ -39,8 +39,8 @@ func BoundsOf(ranges []*corev1.LimitRange) (b Bounds) {
 	return b
 }
 
-// tighten adds one item of a LimitRange. A maximum is rounded down to a whole amount, but not to 0, which would
-// mean that there is none.
+// tighten adds one item of a LimitRange. It rounds a maximum down to a whole amount, but at least 1, because 0 means no
+// maximum.
 func tighten(of *[2]Bound, item *corev1.LimitRangeItem) {
 	for _, r := range recommender.Resources {
 		b := &of[r]
@@ -54,7 +54,7 @@ func tighten(of *[2]Bound, item *corev1.LimitRangeItem) {
 	}
 }
 
-// least is the smaller of two amounts, where 0 means "no bound" and not "nothing".
+// least returns the smaller amount; 0 means no bound.
 func least(a, b recommender.Amount) recommender.Amount {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -62,8 +62,8 @@ func least(a, b recommender.Amount) recommender.Amount {
 	return min(a, b)
 }
 
-// ViolatedBy reports whether the API server's LimitRanger would refuse the allocation. A bound also demands that
-// the amount is set: a minimum demands a request, a maximum demands a limit, and a ratio demands both.
+// ViolatedBy reports whether the API server's LimitRanger would reject the allocation. A bound also requires that the
+// amount is set: a minimum requires a request, a maximum a limit, and a ratio both.
 func (b *Bound) ViolatedBy(a recommender.Allocation) bool {
 	switch {
 	case b.min > 0 && (a.Request < b.min || a.Limit > 0 && a.Limit < b.min):
@@ -75,11 +75,10 @@ func (b *Bound) ViolatedBy(a recommender.Allocation) bool {
 	}
 }
 
-// Clamp moves an allocation into the bound: limits are cut to it, and a request is raised rather than
-// a limit lowered where their ratio is too great. What it moves becomes a whole amount where the bound allows
-// one, not below was. It never removes a limit.
-// The last loop terminates: each turn raises the request by at least 1, and a request equal to the limit exceeds
-// no ratio that a LimitRange can have (1 or more).
+// Clamp moves an allocation into the bound. It cuts limits to the maximum. If the ratio is too large, it raises the
+// request and never lowers the limit. A moved amount becomes a whole amount, not below was, if the bound allows one.
+// Clamp never removes a limit. The last loop terminates: each iteration raises the request by at least 1, and a request
+// equal to the limit satisfies every ratio of a LimitRange (1 or more).
 func (b *Bound) Clamp(r recommender.Resource, a, was recommender.Allocation) recommender.Allocation {
 	if a.Limit == 0 {
 		a.Request = b.wholly(r, a.Request, was.Request, b.max)
@@ -89,7 +88,7 @@ func (b *Bound) Clamp(r recommender.Resource, a, was recommender.Allocation) rec
 	a.Limit = b.wholly(r, a.Limit, max(was.Limit, was.Request), b.max)
 	a.Request = b.wholly(r, a.Request, was.Request, a.Limit)
 	if a.Request > a.Limit {
-		a = exact // no whole amounts fit beside each other
+		a = exact // no whole amounts fit both
 	}
 	for b.ratio > 0 && b.ratio.Exceeded(a.Request, a.Limit) {
 		a.Request = max(a.Request+1, ceilDiv(a.Limit*1000, recommender.Amount(b.ratio)))
@@ -98,8 +97,8 @@ func (b *Bound) Clamp(r recommender.Resource, a, was recommender.Allocation) rec
 	return a
 }
 
-// wholly moves an amount into the bound, as a whole amount where it is moved; least is what it was, or must be, and
-// most what the whole amount must not pass (0: nothing).
+// wholly moves an amount into the bound, and makes a moved amount whole. The whole amount is at least least and at most
+// most; 0 means no upper bound.
 func (b *Bound) wholly(r recommender.Resource, a, least, most recommender.Amount) recommender.Amount {
 	if moved := b.between(a); moved != a {
 		return r.WholeWithin(moved, max(b.min, least), most)
@@ -107,8 +106,8 @@ func (b *Bound) wholly(r recommender.Resource, a, least, most recommender.Amount
 	return a
 }
 
-// ClampEqual is the allocation of a Guaranteed container: limit and request are one amount, a multiple
-// of step, or a whole amount where the bound moves it and allows one; not below was.
+// ClampEqual returns the allocation of a Guaranteed container: limit and request are equal, and a multiple of step. An
+// amount that the bound moves becomes a whole amount if the bound allows one, and not below was.
 func (b *Bound) ClampEqual(r recommender.Resource, amount, was, step recommender.Amount) recommender.Allocation {
 	amount = ceilDiv(b.wholly(r, amount, was, b.max), step) * step
 	if b.max > 0 {
@@ -117,7 +116,7 @@ func (b *Bound) ClampEqual(r recommender.Resource, amount, was, step recommender
 	return recommender.Allocation{Request: amount, Limit: amount}
 }
 
-// between moves an amount into min and max.
+// between clamps an amount to min and max.
 func (b *Bound) between(a recommender.Amount) recommender.Amount {
 	a = max(a, b.min)
 	if b.max > 0 {

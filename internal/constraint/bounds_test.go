@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// list reads "cpu=1 memory=1Gi".
+// list parses text such as "cpu=1 memory=1Gi".
 func list(text string) corev1.ResourceList {
 	l := corev1.ResourceList{}
 	for _, field := range strings.Fields(text) {
@@ -42,7 +42,7 @@ func TestBoundsTakeTheStrictest(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// A request that is raised to an odd minimum stays within a limit that is just that.
+// A request that is raised to an odd minimum stays within a limit that equals the minimum.
 func TestWholeRequestsStayWithinTheirLimits(t *testing.T) {
 	const odd, mi = 333333333, 1 << 20
 	for name, tc := range map[string]struct {

@@ -1,15 +1,15 @@
-// Package constraint knows what LimitRanges and ResourceQuotas demand, as the API server computes it. Admission
-// and resizes share it, so that both apply one rule.
+// Package constraint evaluates LimitRanges and ResourceQuotas as the API server does. Admission and resizes share it,
+// so that both apply the same rules.
 //
-// There are two ways in:
-//   - Admission (webhook/pod) sizes a pod before it exists. It works in whole amounts of CPU and memory: Bounds
-//     are the LimitRanges of a namespace in one value, QuotaLeft is the rest of one ResourceQuota.
-//   - A resize (package resize) changes a pod that exists. It is checked as a whole and in exact quantities of any
+// There are two callers:
+//   - Admission (webhook/pod) sizes a pod before it exists. It uses whole amounts of CPU and memory: Bounds combines
+//     the LimitRanges of a namespace, QuotaLeft is the rest of one ResourceQuota.
+//   - A resize (package resize) changes an existing pod. The pod is checked as a whole, in exact quantities of any
 //     resource: ViolationOf checks a LimitRange, Covers and QuotaRoom check quotas.
 //
-// The package writes no messages for users: the caller that refuses a change explains it. It reads no cluster and
-// changes no object but lists that are passed to AddMissing. Start reading in bounds.go (admission), then
-// namespace.go (resizes).
+// The package writes no messages for users: the caller that rejects a change explains it. It does not read the cluster
+// and changes no object except the lists passed to AddMissing. Start reading in bounds.go (admission), then ViolationOf
+// and quota.go (resizes).
 package constraint
 
 import (
@@ -23,29 +23,29 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Rule names a rule of a LimitRange's item, by the name of its field.
+// Rule names a rule of a LimitRange item by the name of its field.
 type Rule string
 
-// The rules that amounts can break. A default breaks none: Missing and AddMissing are about those.
+// The rules that amounts can violate. Missing and AddMissing handle defaults.
 const (
 	RuleMin   Rule = "min"
 	RuleMax   Rule = "max"
 	RuleRatio Rule = "maxLimitRequestRatio"
 )
 
-// Violation describes the first rule of a LimitRange that an object breaks.
+// Violation describes the first rule of a LimitRange that an object violates.
 type Violation struct {
-	// Rule is the rule that is broken.
+	// Rule is the violated rule.
 	Rule Rule
-	// Name is the resource whose amounts break it, such as cpu.
+	// Name is the resource whose amounts violate the rule, such as cpu.
 	Name corev1.ResourceName
 	// Demand is the minimum, maximum or ratio that the rule requires.
 	Demand resource.Quantity
 }
 
-// ViolationOf returns the first rule of a LimitRange's item that the requests and limits break, or nil. It
-// compares exact quantities, in the order of LimitRanger's own checks (PodValidateLimitFunc in
-// plugin/pkg/admission/limitranger): minima, maxima, ratios; within each by the name of the resource.
+// ViolationOf returns the first rule of a LimitRange item that the requests and limits violate, or nil. It compares
+// exact quantities in the order of LimitRanger (PodValidateLimitFunc in plugin/pkg/admission/limitranger): minima,
+// maxima, ratios; each sorted by resource name.
 func ViolationOf(item corev1.LimitRangeItem, requests, limits corev1.ResourceList) *Violation {
 	for _, name := range Names(item.Min) {
 		low, request := item.Min[name], requests[name]
@@ -68,7 +68,7 @@ func ViolationOf(item corev1.LimitRangeItem, requests, limits corev1.ResourceLis
 	return nil
 }
 
-// Items returns the items of LimitRanges that apply to one kind of object, such as Container or Pod.
+// Items returns the items of LimitRanges that apply to one type of object, such as Container or Pod.
 func Items(ranges []corev1.LimitRange, kind corev1.LimitType) []corev1.LimitRangeItem {
 	var items []corev1.LimitRangeItem
 	for _, r := range ranges {
@@ -81,9 +81,9 @@ func Items(ranges []corev1.LimitRange, kind corev1.LimitType) []corev1.LimitRang
 	return items
 }
 
-// Within brings a wished allocation as far into a LimitRange's item as possible without turning the change around:
-// a raise stays a raise or becomes no change, and so does a lowering. A maximum is rounded up to a whole amount
-// here; what exceeds the exact one is left for ViolationOf to report.
+// Within moves a wanted allocation as close to a LimitRange item as possible without reversing the change: an increase
+// never becomes a decrease, nor the reverse. It rounds a maximum up to a whole amount; ViolationOf reports an excess
+// over the exact maximum.
 func Within(item corev1.LimitRangeItem, r recommender.Resource, from, to recommender.Allocation) recommender.Allocation {
 	bound := Bound{min: podview.AmountIn(r, item.Min), max: podview.AmountIn(r, item.Max)}
 	to.Request = bound.towards(from.Request, to.Request)
@@ -96,8 +96,8 @@ func Within(item corev1.LimitRangeItem, r recommender.Resource, from, to recomme
 	return to
 }
 
-// towards is the amount that is nearest to the wish, is within the bound, and does not turn the change around.
-// Example: from 200m, wish 300m, maximum 100m: the result is 200m, not 100m.
+// towards returns the amount within the bound that is closest to the wish and does not reverse the change. For example,
+// from 200m with wish 300m and maximum 100m it returns 200m, not 100m.
 func (b *Bound) towards(from, wish recommender.Amount) recommender.Amount {
 	to := b.between(wish)
 	if wish < from {
@@ -109,9 +109,8 @@ func (b *Bound) towards(from, wish recommender.Amount) recommender.Amount {
 	return from
 }
 
-// within repairs a ratio that the wish would break. It first takes back part of a lowering of the request, then
-// part of a raise of the limit. Amounts that the wish does not change are never moved. A ratio below 1 is ignored:
-// no request and limit can keep it.
+// within repairs a violated ratio. It first reduces a decrease of the request, then an increase of the limit. Amounts
+// that the wish does not change stay. A ratio below 1 is ignored: no request and limit can satisfy it.
 func (r Ratio) within(from, to recommender.Allocation) recommender.Allocation {
 	if to.Limit == 0 || r < 1000 || to.Request > 0 && !r.Exceeded(to.Request, to.Limit) {
 		return to
@@ -125,8 +124,8 @@ func (r Ratio) within(from, to recommender.Allocation) recommender.Allocation {
 	return to
 }
 
-// Missing returns the first name that has a default and no value in the list, or the empty name. An explicit zero
-// counts as a value.
+// Missing returns the first name that has a default and no value in the list, or the empty name. An explicit 0 counts
+// as a value.
 func Missing(list, defaults corev1.ResourceList) corev1.ResourceName {
 	for _, name := range Names(defaults) {
 		if _, ok := list[name]; !ok {
@@ -136,7 +135,7 @@ func Missing(list, defaults corev1.ResourceList) corev1.ResourceName {
 	return ""
 }
 
-// AddMissing adds the defaults that a list lacks to that list and returns it. A nil list is replaced by a new one.
+// AddMissing adds missing defaults to a list and returns it. It creates a list for nil.
 func AddMissing(list, defaults corev1.ResourceList) corev1.ResourceList {
 	if list == nil {
 		list = corev1.ResourceList{}
@@ -149,28 +148,26 @@ func AddMissing(list, defaults corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
-// Names returns the keys of a list in alphabetic order, so that the same violation is found first in every pass.
+// Names returns the keys of a list in alphabetical order, so that the first violation is always the same.
 func Names(list corev1.ResourceList) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(list))
 }
 
-// Ratio is the greatest quotient of limit and request that a LimitRange allows, in thousandths: 2000 means that
-// the limit may be twice the request. Zero means that no ratio is set.
+// Ratio is the largest limit / request that a LimitRange allows, in thousandths: 2000 means that the limit may be twice
+// the request. 0 means not set.
 type Ratio recommender.Amount
 
-// RatioOf reads a LimitRange's maxLimitRequestRatio.
+// RatioOf converts maxLimitRequestRatio of a LimitRange.
 func RatioOf(most resource.Quantity) Ratio { return Ratio(most.MilliValue()) }
 
-// Exceeded reports whether limit / request is above the ratio. It compares in floating point, as the API server's
-// LimitRanger does (limitRequestRatioConstraint in plugin/pkg/admission/limitranger), so that both round in the
-// same way. The request must not be 0.
+// Exceeded reports whether limit / request is above the ratio. It compares in floating point and rounds as LimitRanger
+// does (limitRequestRatioConstraint in plugin/pkg/admission/limitranger). The request must not be 0.
 func (r Ratio) Exceeded(request, limit recommender.Amount) bool {
 	return float64(limit)/float64(request)*1000 > float64(r)
 }
 
-// LeastRequest is the least request for which a limit does not exceed the ratio.
-// The estimate is corrected upwards with Exceeded itself: a rounded division alone could return a request that the
-// API server refuses.
+// LeastRequest returns the smallest request for which a limit does not exceed the ratio. It corrects the estimate
+// upwards with Exceeded: a rounded division alone could return a request that the API server rejects.
 func (r Ratio) LeastRequest(limit recommender.Amount) recommender.Amount {
 	least := max(1, recommender.Amount(float64(limit)*1000/float64(r)))
 	for r.Exceeded(least, limit) {
@@ -179,9 +176,8 @@ func (r Ratio) LeastRequest(limit recommender.Amount) recommender.Amount {
 	return least
 }
 
-// MostLimit is the greatest limit that does not exceed the ratio of a request.
-// The estimate is one too high on purpose and is corrected downwards with Exceeded. It returns 0 where no limit
-// fits.
+// MostLimit returns the largest limit that does not exceed the ratio for a request; 0 if no limit fits. The estimate is
+// 1 too high on purpose, and Exceeded corrects it downwards.
 func (r Ratio) MostLimit(request recommender.Amount) recommender.Amount {
 	most := recommender.Amount(float64(request)*float64(r)/1000) + 1
 	for most > 0 && r.Exceeded(request, most) {
@@ -190,9 +186,9 @@ func (r Ratio) MostLimit(request recommender.Amount) recommender.Amount {
 	return most
 }
 
-// ExceedsRatio is Exceeded for quantities of any resource, such as ephemeral storage. Like LimitRanger, it
-// compares thousandths as long as all three values are small enough for that (resource.MaxMilliValue), else whole
-// units. The request must not be 0.
+// ExceedsRatio is Exceeded for quantities of any resource, such as ephemeral storage. Like LimitRanger, it compares
+// thousandths if all three values are small enough (resource.MaxMilliValue), or else whole units. The request must not
+// be 0.
 func ExceedsRatio(request, limit, most resource.Quantity) bool {
 	asked, given, enforced := request.Value(), limit.Value(), most.Value()
 	if asked <= resource.MaxMilliValue && given <= resource.MaxMilliValue && enforced <= resource.MaxMilliValue {

@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// A limit that keeps its ratio to the request is within a LimitRange's maximal ratio, whatever the amounts are: the gate sees
-// the same ratio as the API server.
+// A limit at the maximum ratio of a LimitRange passes, for all amounts: the gate computes the same ratio as the API
+// server.
 func TestStepsAtALimitRangesRatio(t *testing.T) {
 	for _, most := range []string{"1.5", "3", "5", "6", "7"} {
 		ratio := resource.MustParse(most)

@@ -15,12 +15,12 @@ import (
 type Counted struct {
 	// Resource is CPU or memory.
 	Resource recommender.Resource
-	// Limits is true where the quota counts limits, false where it counts requests.
+	// Limits is true if the quota counts limits, false if it counts requests.
 	Limits bool
 }
 
 // quotaResources maps the names in a quota to the amount that they count. cpu and memory without a prefix count
-// requests. Other names (pods, storage, hugepages) are not in the map, as attune changes none of these.
+// requests. Other names (pods, storage, hugepages) are missing, because attune changes none of them.
 var quotaResources = map[corev1.ResourceName]Counted{
 	corev1.ResourceCPU:            {recommender.CPU, false},
 	corev1.ResourceRequestsCPU:    {recommender.CPU, false},
@@ -30,7 +30,7 @@ var quotaResources = map[corev1.ResourceName]Counted{
 	corev1.ResourceLimitsMemory:   {recommender.Memory, true},
 }
 
-// CountedBy returns what a name in a quota counts. It returns false for a name that counts neither CPU nor memory.
+// CountedBy returns the amount that a name in a quota counts; false if the name counts neither CPU nor memory.
 func CountedBy(name corev1.ResourceName) (Counted, bool) {
 	c, ok := quotaResources[name]
 	return c, ok
@@ -39,7 +39,7 @@ func CountedBy(name corev1.ResourceName) (Counted, bool) {
 // Of returns the counted amount of a size.
 func (c Counted) Of(size recommender.Size) recommender.Amount { return *c.in(&size) }
 
-// in is the amount's place in a size.
+// in returns a pointer to the counted amount of a size.
 func (c Counted) in(size *recommender.Size) *recommender.Amount {
 	if c.Limits {
 		return &size[c.Resource].Limit
@@ -47,16 +47,15 @@ func (c Counted) in(size *recommender.Size) *recommender.Amount {
 	return &size[c.Resource].Request
 }
 
-// State returns the hard amount and the use in a quota's status. It returns false where the quota controller has
-// not counted the use yet.
+// State returns the hard amount and the use in a quota's status; known is false if the quota controller has not counted
+// the use yet.
 func (c Counted) State(q *corev1.ResourceQuota, name corev1.ResourceName) (hard, used recommender.Amount, known bool) {
 	usage, known := q.Status.Used[name]
 	return podview.AmountOf(c.Resource, q.Status.Hard[name]), podview.AmountOf(c.Resource, usage), known
 }
 
-// Unspecified returns the name of the first container that does not set the amount that the quota counts, or the
-// empty string. The API server refuses a pod with such a container. Pods with resources of their own (pod level)
-// are exempt.
+// Unspecified returns the first container that does not set the amount that the quota counts, or an empty string. The
+// API server rejects a pod with such a container. Pods with pod-level resources are exempt.
 func (c Counted) Unspecified(pod *corev1.Pod) string {
 	if podview.HasPodLevelResources(pod) {
 		return ""
@@ -73,8 +72,8 @@ func (c Counted) Unspecified(pod *corev1.Pod) string {
 	return ""
 }
 
-// Charged is what quotas count for a pod: of each amount the greatest of the spec, the allocated and the actual
-// one, with overhead. So a lowering frees quota only when the kubelet has carried it out.
+// Charged is the amount that quotas count for a pod: the maximum of spec, allocated and actual amounts, plus overhead.
+// So a decrease frees quota only after the kubelet has applied it.
 func Charged(pod *corev1.Pod) recommender.Size {
 	options := helpers.PodResourcesOptions{UseStatusResources: true}
 	requests, limits := podview.Amounts(helpers.PodRequests(pod, options)), podview.Amounts(helpers.PodLimits(pod, options))
@@ -85,10 +84,10 @@ func Charged(pod *corev1.Pod) recommender.Size {
 	return size
 }
 
-// QuotaRoom is what the quotas of a namespace leave for the growth of its pods. All pods of a pass share one
-// value: an amount that is promised to one pod is not available to the next. It is not safe for concurrent use.
+// QuotaRoom is the growth that the quotas of a namespace still allow for its pods. All pods of a reconcile share one
+// value: an amount promised to one pod is not available to the next. It is not safe for concurrent use.
 type QuotaRoom struct {
-	// promised[i] is what Promise has given away of quotas[i].
+	// promised[i] is the amount of quotas[i] that Promise has reserved.
 	quotas   []corev1.ResourceQuota
 	promised []recommender.Size
 }
@@ -98,9 +97,9 @@ func NewQuotaRoom(quotas []corev1.ResourceQuota) *QuotaRoom {
 	return &QuotaRoom{quotas: quotas, promised: make([]recommender.Size, len(quotas))}
 }
 
-// Left is by how much a pod may grow, in millicores and bytes; MaxAmount where no quota counts an amount. An
-// amount is zero where the use of a quota is not known. The whole result is zero where a container of the pod does
-// not set an amount that a quota counts, since the API server then refuses every resize of the pod.
+// Left returns by how much a pod may grow, in millicores and bytes; MaxAmount if no quota counts the amount. An amount
+// is 0 if the use of a quota is not known. The whole result is 0 if a container of the pod does not set an amount that
+// a quota counts: the API server then rejects every resize of the pod.
 func (x *QuotaRoom) Left(pod *corev1.Pod) recommender.Size {
 	room := every(recommender.MaxAmount)
 	for i := range x.quotas {
@@ -136,18 +135,17 @@ func (x *QuotaRoom) Promise(pod *corev1.Pod, growth recommender.Size) {
 	}
 }
 
-// QuotaLeft is what one ResourceQuota leaves for new pods.
+// QuotaLeft is the amount of one ResourceQuota that is left for new pods.
 //
-// It is more cautious than QuotaRoom in two ways. It reads both the spec and the status of the quota and takes the
-// smaller amount, because the status follows a change of the spec later. And it treats scopes other than classes
-// of quality of service as covering every pod: a quota that does not count a pod then still keeps that pod from
-// growing, never the other way round.
+// It is more cautious than QuotaRoom in two ways. It takes the smaller amount of spec and status, because the status
+// follows the spec with a delay. And it treats every scope other than QoS classes as matching every pod: it may block
+// growth unnecessarily, but never allows too much.
 type QuotaLeft struct {
-	// of is what new pods may still use, in millicores and bytes: the greatest number where the quota does not count an
-	// amount, and 0 also where the rest is not known.
+	// of is the amount that new pods may still use, in millicores and bytes: math.MaxInt64 if the quota does not count
+	// the amount, 0 if the rest is not known.
 	of recommender.Size
-	// ByClass is true where the quota counts only some classes of quality of service (scopes BestEffort and
-	// NotBestEffort). The caller then has to keep the class of the pod.
+	// ByClass is true if the quota counts only some QoS classes (scopes BestEffort and NotBestEffort). The caller must
+	// then keep the class of the pod.
 	ByClass bool
 }
 
@@ -155,10 +153,10 @@ func every(amount recommender.Amount) recommender.Size {
 	return recommender.Size{{Request: amount, Limit: amount}, {Request: amount, Limit: amount}}
 }
 
-// QuotaLeftOf reads a quota. A quota can count one amount under two names (cpu and requests.cpu); then the smaller
-// rest applies.
+// QuotaLeftOf reads a quota. If a quota counts one amount under two names (cpu and requests.cpu), the smaller rest
+// applies.
 func QuotaLeftOf(q *corev1.ResourceQuota) (left QuotaLeft) {
-	left.of = every(math.MaxInt64) // above MaxAmount, as the containers of a pod together may be
+	left.of = every(math.MaxInt64) // above MaxAmount, which the sum over the containers of a pod may exceed
 	for name := range q.Spec.Hard {
 		if c, counted := CountedBy(name); counted {
 			*c.in(&left.of) = min(*c.in(&left.of), c.leftForNew(q, name))
@@ -168,8 +166,8 @@ func QuotaLeftOf(q *corev1.ResourceQuota) (left QuotaLeft) {
 	return left
 }
 
-// leftForNew is the rest for one name of a quota. It is 0 until the quota controller has written both the hard
-// amount and the use into the status: a quota that was just created admits no growth until then.
+// leftForNew is the rest for one name of a quota. It is 0 until the quota controller has written the hard amount and
+// the use into the status: a new quota allows no growth until then.
 func (c Counted) leftForNew(q *corev1.ResourceQuota, name corev1.ResourceName) recommender.Amount {
 	enforced, known := q.Status.Hard[name]
 	_, used, counted := c.State(q, name)
@@ -180,21 +178,21 @@ func (c Counted) leftForNew(q *corev1.ResourceQuota, name corev1.ResourceName) r
 	return max(0, hard-used)
 }
 
-// Admits reports whether a pod that grows from one effective allocation of a resource to another is known to fit. A pod that
-// does not grow always fits: without attune it would have been created with the same amounts.
+// Admits reports whether the growth of a pod from one effective allocation to another fits the quota. A pod that does
+// not grow always fits: without attune it would have the same amounts.
 func (x *QuotaLeft) Admits(r recommender.Resource, from, to recommender.Allocation) bool {
 	return to.Request <= max(from.Request, x.of[r].Request) && to.Limit <= max(from.Limit, x.of[r].Limit)
 }
 
 // Covers reports whether a quota counts the pod: every scope of the quota must match. An unknown scope counts as a
-// match, which can only prevent growth and never lets a pod exceed the quota.
+// match: this can only prevent growth, never exceed the quota.
 func Covers(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	out := func(scope corev1.ScopedResourceSelectorRequirement) bool { return !inScope(scope, pod) }
 	return !slices.ContainsFunc(scopesOf(q), out)
 }
 
-// scopesOf returns the scopes of a quota from both of its fields (spec.scopes and spec.scopeSelector). An entry of
-// spec.scopes is the same as a selector with the operator Exists.
+// scopesOf returns the scopes of a quota from spec.scopes and spec.scopeSelector. An entry of spec.scopes equals a
+// selector with the operator Exists.
 func scopesOf(q *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequirement {
 	var all []corev1.ScopedResourceSelectorRequirement
 	for _, scope := range q.Spec.Scopes {
@@ -206,7 +204,7 @@ func scopesOf(q *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequiremen
 	return all
 }
 
-// inScope reports whether one scope matches the pod, by the definitions of the quota controller.
+// inScope reports whether one scope matches the pod, as the quota controller defines it.
 func inScope(requirement corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
 	terminating := pod.Spec.ActiveDeadlineSeconds != nil
 	bestEffort := podview.ClassOf(pod) == corev1.PodQOSBestEffort
@@ -225,7 +223,7 @@ func inScope(requirement corev1.ScopedResourceSelectorRequirement, pod *corev1.P
 	return true
 }
 
-// hasPriorityClass applies a PriorityClass scope. An unknown operator counts as Exists.
+// hasPriorityClass evaluates a PriorityClass scope. An unknown operator counts as Exists.
 func hasPriorityClass(requirement corev1.ScopedResourceSelectorRequirement, class string) bool {
 	listed := slices.Contains(requirement.Values, class)
 	switch requirement.Operator {
@@ -240,7 +238,7 @@ func hasPriorityClass(requirement corev1.ScopedResourceSelectorRequirement, clas
 	}
 }
 
-// byClass reports whether the scope selects pods by their class of quality of service.
+// byClass reports whether the scope selects pods by QoS class.
 func byClass(scope corev1.ScopedResourceSelectorRequirement) bool {
 	return scope.ScopeName == corev1.ResourceQuotaScopeBestEffort || scope.ScopeName == corev1.ResourceQuotaScopeNotBestEffort
 }

@@ -9,8 +9,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// A new pod is seeded by its namespace's quotas before it is there, a running one is resized within them. Admission reads them more
-// strictly: it takes the smaller of spec and status, rounded down, and asks for no scope.
+// The quotas of a namespace limit the seed of a new pod and the resize of a running one. Admission is stricter: it
+// takes the smaller amount of spec and status, rounded down, and ignores scopes.
 func TestAdmissionReadsAQuotaMoreStrictlyThanAResize(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
 		Requests: list("cpu=1 memory=1Gi"), Limits: list("memory=1Gi"),
@@ -24,7 +24,7 @@ func TestAdmissionReadsAQuotaMoreStrictlyThanAResize(t *testing.T) {
 	const all = recommender.MaxAmount
 	for name, tc := range map[string]struct {
 		quota       *corev1.ResourceQuota
-		more, whole recommender.Amount // of CPU that a resize, and a new pod, may have; all: as much as there is
+		more, whole recommender.Amount // CPU that a resize and a new pod may have; all means no limit
 	}{
 		"counted":                      {quota("requests.cpu=10", "requests.cpu=10", "requests.cpu=9"), 1000, 1000},
 		"under its short name":         {quota("cpu=10", "cpu=10", "cpu=9"), 1000, 1000},

@@ -9,8 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// TestALimitAtItsRatio is within it, for every request: a limit that keeps its ratio to the request is one that LimitRanges
-// were made for.
+// A limit at exactly the maximum ratio is allowed, for every request: LimitRanges are usually configured this way.
 func TestALimitAtItsRatio(t *testing.T) {
 	for _, most := range []string{"1", "1.5", "2", "2.5", "3", "5", "6", "7", "10", "1.001"} {
 		quantity := resource.MustParse(most)

@@ -1,12 +1,13 @@
-// Package event has Kubernetes events as values, and what the web page shows of the past. It is pure: callers pass the sink that
-// sends events, and the time.
+// Package event has Kubernetes events as values, and the history that the web page shows. It is pure: callers pass the
+// sink that sends events, and the time.
 //
-//   - event.go: decisions make events; a Recorder sends them, and sends the same event once.
-//   - sent.go: a SentStore keeps the last events that this process sent about each workload. SentStore.Keep wraps the Recorder's
-//     sink, so that no right to list events is needed.
-//   - trail.go: a TrailStore keeps how requests, limits and targets of containers changed: objects hold only the present ones.
+//   - event.go: decisions create events; a Recorder sends them and suppresses repetitions.
+//   - sent.go: a SentStore keeps the last events that this process sent about each workload. SentStore.Keep wraps the
+//     Recorder's sink, so that attune needs no permission to list events.
+//   - trail.go: a TrailStore keeps how requests, limits and targets of containers changed: objects have only current
+//     values.
 //
-// Both stores are bounded in bytes and lost with the process.
+// Both stores have a size limit in bytes and are lost with the process.
 package event
 
 import (
@@ -21,7 +22,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Event is one thing to tell.
+// Event is a Kubernetes event without the object that it is about.
 type Event struct {
 	// Type is Normal or Warning.
 	Type    string
@@ -29,30 +30,30 @@ type Event struct {
 	Message string
 }
 
-// Normal tells of something that went well.
+// Normal returns an event of type Normal.
 func Normal(reason, format string, args ...any) Event {
 	return Event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
 }
 
-// Warning tells of something that a person may want to look at.
+// Warning returns an event of type Warning: a user may need to act.
 func Warning(reason, format string, args ...any) Event {
 	return Event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
 }
 
-// Sink takes events, such as the recorder of controller-runtime.
+// Sink receives events, such as the recorder of controller-runtime.
 type Sink interface {
 	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
 }
 
-// quiet is how long the same event about the same object is not repeated.
+// quiet is the time during which the same event about the same object is not repeated.
 const quiet = 10 * time.Minute
 
-// sweptEach is how often those whose quiet time is over are forgotten. With each event it would cost the more the more are
-// remembered: 40,000 events in ten minutes took 40 s of a processor.
+// sweptEach is the interval at which fresh removes old entries. A sweep for each event would be too slow: 40,000 events
+// in 10 minutes took 40 s of CPU time.
 const sweptEach = time.Minute
 
-// Recorder sends events, the same one about the same object at most every 10 minutes. It is safe for
-// concurrent use.
+// Recorder sends events, the same event about the same object at most once in 10 minutes. It is safe for concurrent
+// use.
 type Recorder struct {
 	sink  Sink
 	clock clock.PassiveClock
@@ -67,18 +68,19 @@ type key struct {
 	event Event
 }
 
-// NewRecorder sends to sink.
+// NewRecorder returns a Recorder that sends to sink.
 func NewRecorder(sink Sink, clock clock.PassiveClock) *Recorder {
 	return &Recorder{sink: sink, clock: clock, sent: map[key]time.Time{}}
 }
 
-// About is what an event is about: an object with its uid.
+// About is the object that an event is about, with its UID.
 type About interface {
 	runtime.Object
 	GetUID() types.UID
 }
 
-// Send sends events about an object, and names a related one in them (nil: none). A nil recorder sends nothing.
+// Send sends events about an object. related is a second object that the events name; nil if there is no such object. A
+// nil Recorder sends nothing.
 func (r *Recorder) Send(about About, related runtime.Object, events ...Event) {
 	if r == nil {
 		return
@@ -90,7 +92,7 @@ func (r *Recorder) Send(about About, related runtime.Object, events ...Event) {
 	}
 }
 
-// fresh remembers that an event is sent, and now and then forgets those whose quiet time is over.
+// fresh records that an event is sent, and regularly removes entries older than quiet.
 func (r *Recorder) fresh(k key) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

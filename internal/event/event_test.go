@@ -10,15 +10,15 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// counted is how many events were sent.
+// counted is the number of sent events.
 type counted int
 
 func (c *counted) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {
 	*c++
 }
 
-// What is remembered is looked through once a minute, and not with each event: among tens of thousands that would be most of
-// what an event costs. None is remembered for longer than eleven minutes while others are sent.
+// The Recorder sweeps once per minute, not for each event: with tens of thousands of entries a sweep would dominate the
+// cost of an event. While events are sent, no entry stays longer than 11 minutes.
 func TestWhatWasSentIsForgottenOnceAMinute(t *testing.T) {
 	var sent counted
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

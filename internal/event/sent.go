@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// mostSentEvents are kept of a workload, and mostSentText bytes of a message: more than an Event of the API may have.
+	// mostSentEvents is the limit per workload, mostSentText the limit per message in bytes. Both exceed an Event of
+	// the API.
 	mostSentEvents, mostSentText = 10, 1024
-	// sentOverhead is what a workload, and an event, takes beside its texts, in bytes.
+	// sentOverhead is the memory of a workload or of an event without its texts, in bytes.
 	sentOverhead = 256
 )
 
-// SentEvent is one that was sent. Pod is the name of the pod that it is about; empty: it is about the workload.
+// SentEvent is an event that was sent. Pod is the name of the pod that it is about; empty if it is about the workload.
 type SentEvent struct {
 	At                         time.Time
 	Type, Reason, Pod, Message string
@@ -32,13 +33,14 @@ func (e SentEvent) bytes() int {
 	return sentOverhead + len(e.Type) + len(e.Reason) + len(e.Pod) + len(e.Message)
 }
 
-// SentStore keeps events by the AttuneRecommendation of the workload. Its methods may be called at the same time.
+// SentStore keeps events by the AttuneRecommendation of the workload. It is safe for concurrent use.
 type SentStore struct {
 	most  int
 	clock clock.PassiveClock
 
 	mutex sync.Mutex
-	// of holds workloads by the name of the recommendation, order the same from the one that was told of least lately.
+	// of has workloads by the name of the recommendation. order has the same workloads, the one without new events for
+	// the longest time first.
 	of    map[types.NamespacedName]*list.Element
 	order *list.List
 	bytes int
@@ -46,16 +48,16 @@ type SentStore struct {
 
 type sentEvents struct {
 	name types.NamespacedName
-	// events are newest first.
+	// events are sorted newest first.
 	events []SentEvent
 }
 
-// NewSentStore makes a SentStore of at most that many bytes.
+// NewSentStore returns a SentStore with a size limit in bytes.
 func NewSentStore(most int, clock clock.PassiveClock) *SentStore {
 	return &SentStore{most: most, clock: clock, of: map[types.NamespacedName]*list.Element{}, order: list.New()}
 }
 
-// Keep returns a sink that keeps what is sent to another one. A nil SentStore keeps nothing.
+// Keep returns a sink that stores events and passes them to next. A nil SentStore returns next.
 func (s *SentStore) Keep(next Sink) Sink {
 	if s == nil {
 		return next
@@ -68,7 +70,8 @@ type keepingSink struct {
 	next  Sink
 }
 
-// Eventf implements event.Sink. An event is about a workload where its object, or the related one, is its recommendation.
+// Eventf implements event.Sink. An event belongs to a workload if its object or its related object is the workload's
+// recommendation.
 func (k keepingSink) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	k.next.Eventf(regarding, related, kind, reason, action, note, args...)
 	e := SentEvent{At: k.store.clock.Now(), Type: kind, Reason: reason, Message: clip.Marked(fmt.Sprintf(note, args...), mostSentText)}
@@ -84,7 +87,7 @@ func (k keepingSink) Eventf(regarding, related runtime.Object, kind, reason, act
 	}
 }
 
-// add an event. The events of the workloads that were told of least lately make room.
+// add adds an event. If the store is full, it drops the workloads without new events for the longest time.
 func (s *SentStore) add(name types.NamespacedName, e SentEvent) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -119,7 +122,7 @@ func (w *sentEvents) bytes() int {
 	return bytes
 }
 
-// Of returns the events about a workload that are kept, newest first. A nil SentStore keeps none.
+// Of returns the stored events about a workload, newest first; nil for a nil SentStore.
 func (s *SentStore) Of(rec *v1alpha1.AttuneRecommendation) []SentEvent {
 	if s == nil {
 		return nil
@@ -132,7 +135,7 @@ func (s *SentStore) Of(rec *v1alpha1.AttuneRecommendation) []SentEvent {
 	return nil
 }
 
-// Bytes is what the events take.
+// Bytes returns the memory that the events take.
 func (s *SentStore) Bytes() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

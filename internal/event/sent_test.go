@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// sent counts what reaches the API server.
+// sent counts the events that reach the API server.
 type sent struct{ n int }
 
 func (s *sent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) { s.n++ }
@@ -25,7 +25,7 @@ func rec(name string) *v1alpha1.AttuneRecommendation {
 	return &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
 }
 
-// What is sent about a workload or a pod of it is kept, the newest first, and what is about others is not.
+// The store keeps events about a workload or its pods, newest first, and no other events.
 func TestKept(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))
 	store, next := NewSentStore(1<<20, clock), &sent{}
@@ -45,7 +45,7 @@ func TestKept(t *testing.T) {
 	assert.Equal(t, Sink(next), (*SentStore)(nil).Keep(next))
 }
 
-// However many events there are, of however many workloads, the store takes no more than its bound; the newest are kept.
+// With any number of events and workloads, the store stays within its limit and keeps the newest events.
 func TestBoundOfSentEvents(t *testing.T) {
 	const most = 64 << 10
 	clock := clocktesting.NewFakeClock(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))

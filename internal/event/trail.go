@@ -9,16 +9,17 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Bounds of one container: changes of a resource, and OOM kills.
+// Limits per container: changes per resource, and OOM kills.
 const mostPoints, mostKills = 64, 16
 
-// What is kept takes in memory, in bytes: an entry with its key and its maps' part, a point or the room for one, a kill.
+// Estimated memory in bytes: an entry with its key and its share of the maps, a point (also an unused one), a kill.
 const entryBytes, pointBytes, killBytes = 512, 40, 8
 
-// morePoints are those for which room is taken at a time. An array that doubles would take up to twice what is counted.
+// morePoints is how many points are allocated at a time. A slice that doubles could take up to twice the counted
+// memory.
 const morePoints = 8
 
-// TrailKey names a container of a workload.
+// TrailKey identifies a container of a workload.
 type TrailKey struct {
 	Namespace string
 	Kind      v1alpha1.WorkloadKind
@@ -26,25 +27,25 @@ type TrailKey struct {
 	Container string
 }
 
-// TrailValues are those of a resource at a time, in millicores or bytes; 0: there is none. Request and Limit are the highest among
-// the running pods, Target is the request that the recommendation has.
+// TrailValues are the values of a resource at a time, in millicores or bytes; 0 means not set. Request and Limit are
+// the maxima over the running pods, Target is the request in the recommendation.
 type TrailValues struct{ Request, Limit, Target recommender.Amount }
 
-// TrailPoint is what holds from a time on, in milliseconds since 1970.
+// TrailPoint has the values that apply from a time on, in milliseconds since 1970.
 type TrailPoint struct {
 	At int64
 	TrailValues
 }
 
-// Trail is what is known of one container. It shares nothing with the TrailStore.
+// Trail is the recorded history of one container. It is a copy: it shares nothing with the TrailStore.
 type Trail struct {
-	// Points are changes by resource, oldest first. The first one is where the trail begins.
+	// Points are changes by resource, oldest first. The first point is the start of the trail.
 	Points [2][]TrailPoint
 	// Kills are the times of OOM kills in milliseconds, oldest first.
 	Kills []int64
 }
 
-// TrailStore keeps trails. Its methods may be called at the same time.
+// TrailStore keeps trails. It is safe for concurrent use.
 type TrailStore struct {
 	most int
 
@@ -55,17 +56,18 @@ type TrailStore struct {
 
 type trailEntry struct {
 	trail Trail
-	// seen is when it was last told of, in milliseconds.
+	// seen is when Note last recorded the container, in milliseconds.
 	seen int64
 }
 
-// NewTrailStore makes a TrailStore of at most that many bytes.
+// NewTrailStore returns a TrailStore with a size limit in bytes.
 func NewTrailStore(most int) *TrailStore {
 	return &TrailStore{most: most, of: map[TrailKey]*trailEntry{}}
 }
 
-// Note tells what a container has now, and which OOM kills its pods show. A container for which there is no room is not kept;
-// where there is room for no more changes, the oldest one of the same container makes it. No container takes the room of others.
+// Note records the current values of a container and the OOM kills that its pods show. If the store is full, it does
+// not add the container. If there is no room for another change, it drops the oldest change of the same container. A
+// container never displaces another one.
 func (s *TrailStore) Note(key TrailKey, at time.Time, now [2]TrailValues, kills []time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -83,7 +85,7 @@ func (s *TrailStore) Note(key TrailKey, at time.Time, now [2]TrailValues, kills 
 		p := TrailPoint{e.seen, now[r]}
 		switch last := len(*points) - 1; {
 		case !known:
-			*points = []TrailPoint{p} // its room, for one, was taken with the entry's
+			*points = []TrailPoint{p} // take above has reserved memory for this point
 		case (*points)[last].TrailValues == p.TrailValues:
 		case last+1 < cap(*points) || s.grow(points):
 			*points = append(*points, p)
@@ -97,7 +99,7 @@ func (s *TrailStore) Note(key TrailKey, at time.Time, now [2]TrailValues, kills 
 	}
 }
 
-// grow makes room for more points; false: there is none.
+// grow reserves memory for more points; false if there is no room.
 func (s *TrailStore) grow(points *[]TrailPoint) bool {
 	has := cap(*points)
 	next := min(has+morePoints, mostPoints)
@@ -108,7 +110,7 @@ func (s *TrailStore) grow(points *[]TrailPoint) bool {
 	return true
 }
 
-// kill notes one OOM kill, once.
+// kill records one OOM kill, without duplicates.
 func (s *TrailStore) kill(e *trailEntry, at int64) {
 	kills := &e.trail.Kills
 	place, known := slices.BinarySearch(*kills, at)
@@ -121,7 +123,7 @@ func (s *TrailStore) kill(e *trailEntry, at int64) {
 	}
 }
 
-// take room; false: there is none.
+// take reserves memory; false if there is no room.
 func (s *TrailStore) take(bytes int) bool {
 	if s.bytes+bytes > s.most {
 		return false
@@ -130,7 +132,7 @@ func (s *TrailStore) take(bytes int) bool {
 	return true
 }
 
-// ForgetBefore drops the containers that were not told of since a time.
+// ForgetBefore drops the containers that Note has not recorded since a time.
 func (s *TrailStore) ForgetBefore(at time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -142,7 +144,7 @@ func (s *TrailStore) ForgetBefore(at time.Time) {
 	}
 }
 
-// bytes of the key's texts.
+// bytes is the size of the key's texts.
 func (k TrailKey) bytes() int {
 	return len(k.Namespace) + len(k.Kind) + len(k.Workload) + len(k.Container)
 }
@@ -151,7 +153,7 @@ func (e *trailEntry) bytes() int {
 	return entryBytes + pointBytes*(cap(e.trail.Points[0])+cap(e.trail.Points[1])) + killBytes*len(e.trail.Kills)
 }
 
-// Of returns the trail of a container; the zero value where none is kept. A nil TrailStore keeps none.
+// Of returns a copy of the trail of a container; the zero value if it has no trail or the TrailStore is nil.
 func (s *TrailStore) Of(key TrailKey) Trail {
 	if s == nil {
 		return Trail{}
@@ -165,7 +167,7 @@ func (s *TrailStore) Of(key TrailKey) Trail {
 	return Trail{Points: [2][]TrailPoint{slices.Clone(e.trail.Points[0]), slices.Clone(e.trail.Points[1])}, Kills: slices.Clone(e.trail.Kills)}
 }
 
-// Bytes is what the trails take.
+// Bytes returns the memory that the trails take.
 func (s *TrailStore) Bytes() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -23,7 +23,7 @@ func sizes(request recommender.Amount) [2]TrailValues {
 	return [2]TrailValues{{Request: request, Target: 200}, {Request: 1 << 30, Limit: 2 << 30, Target: 1 << 30}}
 }
 
-// A change is kept once, with the time at which it was seen first; so is an OOM kill.
+// A change is recorded once, with the time at which it was first seen; an OOM kill too.
 func TestChanges(t *testing.T) {
 	s := NewTrailStore(1 << 20)
 	for i, request := range []recommender.Amount{500, 500, 250, 250, 300} {
@@ -39,7 +39,7 @@ func TestChanges(t *testing.T) {
 	assert.Zero(t, (*TrailStore)(nil).Of(keyOf("web")))
 }
 
-// A container that changes all the time, and is killed all the time, keeps the newest of both.
+// A container with constant changes and OOM kills keeps the newest of both.
 func TestBoundOfAContainer(t *testing.T) {
 	s := NewTrailStore(1 << 20)
 	last := start
@@ -62,7 +62,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Trails that have just grown take no more than what is counted either.
+// Trails that have just grown stay within the counted memory too.
 func TestBoundOfGrownTrails(t *testing.T) {
 	before := heap()
 	s := NewTrailStore(4 << 20)
@@ -75,8 +75,7 @@ func TestBoundOfGrownTrails(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// However many containers there are, and however often they change, the store takes no more than its bound, and nobody takes
-// the room of those that are kept.
+// With any number of containers and changes, the store stays within its limit, and no container displaces another one.
 func TestBoundOfTrails(t *testing.T) {
 	const most = 1 << 20
 	before := heap()

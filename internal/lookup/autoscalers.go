@@ -20,34 +20,34 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// AutoscalerOptions of Autoscalers.
+// AutoscalerOptions configure Autoscalers.
 type AutoscalerOptions struct {
 	Cache  cache.Cache
 	Served loop.Served
-	// Changed is told the namespace where a VPA was made, changed or deleted; "" stands for every one.
+	// Changed is called with the namespace of a VPA that was created, changed or deleted; "" means all namespaces.
 	Changed func(namespace string)
 	Clock   clock.WithTicker
-	// Every is how often it is looked whether the cluster has come to have VPAs; 0: every minute.
+	// Every is the interval at which Start checks whether the cluster serves VPAs; 0 means 1 minute.
 	Every time.Duration
 }
 
-// Autoscalers reads autoscalers. It is safe for concurrent use.
+// Autoscalers reads the holds of HPAs and VPAs. It is safe for concurrent use.
 type Autoscalers struct {
 	AutoscalerOptions
-	// vpas: there are any to look at.
+	// vpas: the cluster serves VPAs.
 	vpas atomic.Bool
-	// indexed: the informer of VPAs has its index. It is for NewAutoscalers, and then for Start alone.
+	// indexed: the informer of VPAs has its index. Only NewAutoscalers and then Start use it.
 	indexed bool
 }
 
-// askedEvery is how often the API server is asked for the VPAs' kind.
+// askedEvery is the default of AutoscalerOptions.Every.
 const askedEvery = time.Minute
 
-// listPatience with a list from the cache: it waits for an informer that may never come to be in step, for
-// want of rights.
+// listPatience is the timeout of a list from the cache. The cache waits for its informer to sync, and an informer
+// without permission never does.
 const listPatience = 10 * time.Second
 
-// NewAutoscalers asks the API server once. An error: it did not answer.
+// NewAutoscalers asks the API server once. An error means that it did not answer.
 func NewAutoscalers(ctx context.Context, o AutoscalerOptions) (*Autoscalers, error) {
 	if o.Every == 0 {
 		o.Every = askedEvery
@@ -67,7 +67,7 @@ func NewAutoscalers(ctx context.Context, o AutoscalerOptions) (*Autoscalers, err
 	return l, err
 }
 
-// byTarget indexes autoscalers by the key of their target.
+// byTarget is the index of autoscalers by the key of their target.
 const byTarget = "attune.target"
 
 func (l *Autoscalers) index(ctx context.Context, of client.Object) error {
@@ -78,7 +78,7 @@ func (l *Autoscalers) index(ctx context.Context, of client.Object) error {
 	return nil
 }
 
-// indexVPAs once for each informer: a second index of the name is an error.
+// indexVPAs adds the index once per informer: a second index with the same name is an error.
 func (l *Autoscalers) indexVPAs(ctx context.Context) error {
 	if l.indexed {
 		return nil
@@ -88,12 +88,12 @@ func (l *Autoscalers) indexVPAs(ctx context.Context) error {
 	return err
 }
 
-// Of are the holds that autoscalers put on a workload. It looks at those that name it as their target,
-// however many others there are. An error is worth a retry: nothing may be changed without knowing them.
+// Of returns the holds of autoscalers on a workload. It reads only the autoscalers that target the workload, so its
+// cost does not depend on the others. An error needs a retry: attune must not change the workload without its holds.
 func (l *Autoscalers) Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	var found autoscale.Autoscalers // the objects are the cache's own
+	var found autoscale.Autoscalers // the objects belong to the cache
 	for _, key := range autoscale.TargetKeys(w) {
 		options := []client.ListOption{client.InNamespace(w.Namespace), client.MatchingFields{byTarget: key}, client.UnsafeDisableDeepCopy}
 		hpas := &autoscalingv2.HorizontalPodAutoscalerList{}
@@ -119,7 +119,7 @@ func (l *Autoscalers) served() (bool, error) {
 	return loop.Serves(l.Served, autoscale.VPAKind.GroupVersion().WithResource("verticalpodautoscalers"))
 }
 
-// Start watches VPAs while there are any to watch, until the context ends.
+// Start watches VPAs while the cluster serves them, until the context ends.
 func (l *Autoscalers) Start(ctx context.Context) error {
 	watching := false
 	for range loop.Every(ctx, l.Clock, l.Every) {
@@ -132,7 +132,7 @@ func (l *Autoscalers) Start(ctx context.Context) error {
 	return nil
 }
 
-// follow begins or ends the watch where the kind has come or gone, and says whether there is one now.
+// follow starts or stops the watch when the kind appears or disappears, and returns whether a watch is running.
 func (l *Autoscalers) follow(ctx context.Context, watching bool) (bool, error) {
 	served, err := l.served()
 	if err != nil {
@@ -142,11 +142,11 @@ func (l *Autoscalers) follow(ctx context.Context, watching bool) (bool, error) {
 		if served {
 			return true, nil
 		}
-		// Who was about to list VPAs when they went may have begun a watch again, that would fail for ever.
+		// A list that ran while the kind disappeared may have started a new watch, which would fail for ever.
 		return false, l.Cache.RemoveInformer(ctx, vpaObject())
 	}
 	if served {
-		// Before VPAs are looked for by it.
+		// Add the index before Of lists VPAs by it.
 		if err := l.indexVPAs(ctx); err != nil {
 			return watching, err
 		}
@@ -166,10 +166,11 @@ func vpaObject() *unstructured.Unstructured {
 	return u
 }
 
-// HasVPAs reports whether the cluster serves VPAs, as far as is known.
+// HasVPAs reports whether the cluster served VPAs at the last check.
 func (l *Autoscalers) HasVPAs() bool { return l.vpas.Load() }
 
-// watch tells of every change of what VPAs want. Their status moves by the minute. The operator's own hold nothing.
+// watch calls Changed for every change of a VPA's spec. Status changes every minute and does not matter. attune's own
+// VPAs hold nothing.
 func (l *Autoscalers) watch(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
@@ -201,14 +202,14 @@ func isOurs(object any) bool {
 	return ok && autoscale.Ours(u)
 }
 
-// tell tells of a VPA that came or went, unless it is the operator's own.
+// tell calls Changed for a created or deleted VPA, unless attune wrote it.
 func (l *Autoscalers) tell(object any) {
 	if !isOurs(object) {
 		l.tellAny(object)
 	}
 }
 
-// tellAny takes a VPA, or the tombstone of one whose end was missed.
+// tellAny calls Changed for a VPA, or for the tombstone of a VPA whose deletion event was missed.
 func (l *Autoscalers) tellAny(object any) {
 	if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 		namespace, _, _ := toolscache.SplitMetaNamespaceKey(key)

@@ -27,7 +27,7 @@ var (
 	down    = errors.New("the server is down")
 )
 
-// answers is an API server's discovery.
+// answers is the discovery of an API server.
 type answers struct {
 	kinds []string
 	err   error
@@ -43,7 +43,7 @@ func (a *answers) ServerResourcesForGroupVersion(string) (*metav1.APIResourceLis
 
 var web = workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"}}
 
-// shelf is a cache that notes what is asked of it.
+// shelf is a cache that records its calls.
 type shelf struct {
 	cache.Cache
 	did []string
@@ -75,7 +75,7 @@ func (s *shelf) IndexField(_ context.Context, o client.Object, _ string, _ clien
 
 func (s *shelf) RemoveInformer(context.Context, client.Object) error { return s.note("end the watch") }
 
-// deaf is an informer that never tells anything.
+// deaf is an informer that never sends an event.
 type deaf struct{ cache.Informer }
 
 func (deaf) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {

@@ -12,11 +12,12 @@ import (
 	"attune.io/attune/podview"
 )
 
-// PoliciesInScope returns the cluster policies with their status, for a report (policy.AsPolicy): for all namespaces each one,
-// for one namespace those that select it or size a workload of it, whose counts are then those of the namespace. recs
-// are the recommendations of the namespace; empty: all of them. selector is on the labels of policies; nil: any.
+// PoliciesInScope returns the cluster policies with their status, for a report (policy.AsPolicy). For all namespaces it
+// returns each one. For one namespace it returns the ones that select it or size one of its workloads, with the counts
+// of this namespace. recs are the recommendations of the namespace; empty means all. selector matches labels of
+// policies; nil matches all.
 //
-// Who may not read them gets an error only where one of the recommendations names one.
+// A caller without permission to read them gets an error only if a recommendation refers to a cluster policy.
 func PoliciesInScope(ctx context.Context, reader Reader, namespace string, selector labels.Selector, recs []v1alpha1.AttuneRecommendation) ([]v1alpha1.AttunePolicy, error) {
 	used, beyond, err := reader.ClusterPolicies(ctx)
 	if err != nil {
@@ -25,7 +26,7 @@ func PoliciesInScope(ctx context.Context, reader Reader, namespace string, selec
 	there := map[string]bool{}
 	if namespace != "" {
 		instances, err := reader.Instances(ctx, namespace)
-		// Who may not read the namespace sees those that size its workloads.
+		// A caller that may not read the namespace sees only the policies that size its workloads.
 		if err != nil && !apierrors.IsForbidden(err) {
 			return nil, err
 		}
@@ -50,13 +51,14 @@ func PoliciesInScope(ctx context.Context, reader Reader, namespace string, selec
 	return out, nil
 }
 
-// InstancesInScope returns what the cluster policies are in one namespace, or in all of them. Who may not read them gets none.
+// InstancesInScope returns the instances of the cluster policies in one namespace, or in all of them (""). A caller
+// without permission to read them gets an empty result.
 func InstancesInScope(ctx context.Context, reader Reader, namespace string) ([]v1alpha1.AttunePolicy, error) {
 	instances, err := reader.Instances(ctx, namespace)
 	return instances, unlessUnneeded(err, nil)
 }
 
-// unlessUnneeded returns an error only if somebody misses what could not be read.
+// unlessUnneeded returns err, but drops a missing permission or kind if no recommendation refers to a cluster policy.
 func unlessUnneeded(err error, recs []v1alpha1.AttuneRecommendation) error {
 	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 		return err
@@ -69,12 +71,12 @@ func unlessUnneeded(err error, recs []v1alpha1.AttuneRecommendation) error {
 	return nil
 }
 
-// SizedBy reports whether a recommendation is of a policy.
+// SizedBy reports whether a policy owns a recommendation.
 func SizedBy(rec *v1alpha1.AttuneRecommendation, p *v1alpha1.AttunePolicy) bool {
 	return policy.NameOf(rec.Spec.Policy) == p.Name && (policy.OfCluster(p) || rec.Namespace == p.Namespace)
 }
 
-// countsOf are of the recommendations alone.
+// countsOf counts only the given recommendations.
 func countsOf(p *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation) *v1alpha1.WorkloadCounts {
 	out := &v1alpha1.WorkloadCounts{}
 	for i := range recs {

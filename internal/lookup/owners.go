@@ -16,11 +16,11 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Jobs finds the CronJob of a Job in a cache of Jobs. It is a workload.Lookup.
+// Jobs finds the CronJob of a Job in a cache of Jobs. It implements workload.Lookup.
 type Jobs struct{ Reader client.Reader }
 
-// JobOwner is the name of the CronJob that a Job belongs to, empty for a Job that stands alone. known is false where
-// the Job is not in the cache.
+// JobOwner returns the name of the CronJob that owns a Job; empty for a standalone Job. known is false if the cache
+// does not have the Job.
 func (j Jobs) JobOwner(namespace, job string) (cronJob string, known bool) {
 	found := &batchv1.Job{}
 	err := j.Reader.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: job}, found, client.UnsafeDisableDeepCopy)
@@ -30,10 +30,10 @@ func (j Jobs) JobOwner(namespace, job string) (cronJob string, known bool) {
 	return cronJobOf(found), true
 }
 
-// Listed are Jobs that were listed once, for who has no cache: the CronJob of each. It is a workload.Lookup.
+// Listed has the CronJob of each Job, from one list, for callers without a cache. It implements workload.Lookup.
 type Listed map[client.ObjectKey]string
 
-// ListJobs lists the Jobs of a namespace; empty: of all.
+// ListJobs lists the Jobs of a namespace; empty means all namespaces.
 func ListJobs(ctx context.Context, reader client.Reader, namespace string) (Listed, error) {
 	jobs := &batchv1.JobList{}
 	if err := reader.List(ctx, jobs, client.InNamespace(namespace)); err != nil {
@@ -46,7 +46,7 @@ func ListJobs(ctx context.Context, reader client.Reader, namespace string) (List
 	return listed, nil
 }
 
-// JobOwner is as that of Jobs.
+// JobOwner is like Jobs.JobOwner.
 func (l Listed) JobOwner(namespace, job string) (cronJob string, known bool) {
 	cronJob, known = l[client.ObjectKey{Namespace: namespace, Name: job}]
 	return cronJob, known
@@ -59,8 +59,8 @@ func cronJobOf(job *batchv1.Job) string {
 	return ""
 }
 
-// Workload reads a workload, with its template where another workload has that, and returns its object too. The error
-// says which object could not be read.
+// Workload reads a workload and its object. If another workload has its template, it reads that one too. The error
+// names the object that could not be read.
 func Workload(ctx context.Context, reader client.Reader, sized workload.Sized, id workload.Identity, options ...client.GetOption) (workload.Workload, client.Object, error) {
 	found, object, err := get(ctx, reader, sized, id, options)
 	if err != nil || found.TemplateOf == (workload.Identity{}) {
@@ -88,8 +88,9 @@ func get(ctx context.Context, reader client.Reader, sized workload.Sized, id wor
 	return found, object, nil
 }
 
-// Recommendation returns that of a pod's workload, as a cache keeps it: it is only read. nil: the pod has no workload, or no
-// policy sizes it. Kinds of custom resources may differ in case alone, which the names of recommendations do not tell.
+// Recommendation returns the recommendation of a pod's workload. The object belongs to the cache: do not change it. nil
+// means that the pod has no workload or that no policy sizes it. Kinds of custom resources may differ only in case, and
+// recommendation names ignore case: so the identity is compared too.
 func Recommendation(ctx context.Context, reader client.Reader, pod *corev1.Pod) (*v1alpha1.AttuneRecommendation, error) {
 	id, owned := workload.OwnerOf(pod, pod.Namespace, Jobs{Reader: reader})
 	if !owned {
@@ -106,8 +107,9 @@ func Recommendation(ctx context.Context, reader client.Reader, pod *corev1.Pod) 
 	return rec, nil
 }
 
-// Pods of a workload, by the indexes workload.PodsByWorkload and workload.JobsByCronJob: who makes thousands of Jobs in a
-// namespace must not make each look at each of its CronJobs cost more. They are the cache's own: they are only read.
+// Pods returns the pods of a workload from the indexes workload.PodsByWorkload and workload.JobsByCronJob: thousands of
+// Jobs in a namespace must not make each reconcile of its CronJobs slower. The objects belong to the cache: do not
+// change them.
 func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
 	if id.Kind != v1alpha1.KindCronJob {
 		return pods(ctx, reader, id)
@@ -141,15 +143,15 @@ func pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*c
 	return out, nil
 }
 
-// Namespace is what of a namespace is in a cache: its metadata.
+// Namespace returns an empty object for a namespace as the cache has it: metadata only.
 func Namespace() *metav1.PartialObjectMetadata {
 	of := &metav1.PartialObjectMetadata{}
 	of.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return of
 }
 
-// Terminating reports whether a namespace is being deleted: no finalizer is to hold it up. Its pods go with it, and
-// so may the right to take finalizers off.
+// Terminating reports whether a namespace is being deleted. A finalizer must not block that: its pods are deleted too,
+// and the permission to remove finalizers may disappear.
 func Terminating(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	of := Namespace()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, of, client.UnsafeDisableDeepCopy)
@@ -159,7 +161,7 @@ func Terminating(ctx context.Context, reader client.Reader, name string) (bool, 
 	return err == nil && of.DeletionTimestamp != nil, nil
 }
 
-// BecomesTerminating passes the moment in which a namespace begins to be deleted.
+// BecomesTerminating passes only the event in which a namespace begins to terminate.
 func BecomesTerminating() predicate.Predicate {
 	p := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
 	p.CreateFunc = func(e event.CreateEvent) bool { return e.Object.GetDeletionTimestamp() != nil }

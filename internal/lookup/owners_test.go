@@ -33,7 +33,7 @@ func owned(kind, name string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: api, Kind: kind, Name: name, Controller: ptr.To(true)}}
 }
 
-// cached is a job as the informer's cache keeps it.
+// cached returns a Job as the informer's cache has it.
 func cached(t *testing.T, name, cronJob string) client.Object {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: owned("CronJob", cronJob)}}
 	trimmed, err := trim.Object(job)
@@ -45,24 +45,24 @@ func pod(name, kind, owner string) client.Object {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: owned(kind, owner)}}
 }
 
-// indexed is a cache with the indexes that the loops share.
+// indexed returns a cache with the indexes that the loops share.
 func indexed(objects ...client.Object) client.Reader {
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).
 		WithIndex(&batchv1.Job{}, workload.JobsByCronJob, func(o client.Object) []string { return workload.IndexOfJob(o) }).Build()
 }
 
-// Whose a Job is, is what its owner reference says: not what its name looks like.
+// The owner reference of a Job decides, not its name.
 func TestJobsAreKnownByTheirOwner(t *testing.T) {
 	objects := []client.Object{
-		// A CronJob's Job, and one that was made of it by hand.
+		// A Job of a CronJob, and a Job that a user created from the CronJob.
 		cached(t, "backup-29384756", "backup"), pod("backup-29384756-x2", "Job", "backup-29384756"),
 		cached(t, "manual", "backup"), pod("manual-x2", "Job", "manual"),
-		// Jobs that stand alone beside a CronJob import: one of a day, and one named like a CronJob's.
+		// Standalone Jobs next to a CronJob import: one named by its date, and one named like a CronJob's Job.
 		cached(t, "import-29384756", "import"), pod("import-29384756-x2", "Job", "import-29384756"),
 		cached(t, "import-20261119", ""), pod("import-20261119-x2", "Job", "import-20261119"),
 		cached(t, "import-29384799", ""), pod("import-29384799-x2", "Job", "import-29384799"),
-		// Of this one the Job has not been seen yet.
+		// The cache does not have the Job of this pod yet.
 		pod("late-29384756-x2", "Job", "late-29384756"),
 		pod("db-0", "StatefulSet", "db"), pod("alone", "", ""),
 	}
@@ -124,8 +124,8 @@ func (c *countsJobs) List(ctx context.Context, list client.ObjectList, options .
 	return err
 }
 
-// A look at a CronJob reads its own Jobs: whoever fills a namespace with CronJobs and Jobs would otherwise have each look at
-// each of them read all.
+// A reconcile of a CronJob reads only its own Jobs. Otherwise, a user could fill a namespace with CronJobs and Jobs and
+// make each reconcile read all Jobs.
 func TestPodsOfACronJobReadNoOthersJobs(t *testing.T) {
 	var objects []client.Object
 	for _, cronJob := range []string{"a", "b", "c", ""} {
@@ -140,7 +140,7 @@ func TestPodsOfACronJobReadNoOthersJobs(t *testing.T) {
 	assert.Equal(t, 4, reader.jobs)
 }
 
-// A pod whose owner has a kind that differs in case alone does not get what is recommended to another workload.
+// A pod whose owner's kind differs only in case does not get the recommendation of another workload.
 func TestRecommendationOfAPod(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))

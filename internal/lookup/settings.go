@@ -1,12 +1,13 @@
-// Package lookup reads objects with a client for the loops, the webhooks and the plugin. What these objects mean is decided by
-// pure packages: policy, autoscale and workload.
+// Package lookup reads objects with a client for the loops, the webhooks and the plugin. Pure packages interpret these
+// objects: policy, autoscale and workload.
 //
-//   - settings.go: what a policy's settings rest on; it resolves them (Reader). There is no other way to the settings that hold.
+//   - settings.go: reads the defaults and resolves the settings of a policy (Reader). All callers get settings from
+//     here.
 //   - inscope.go: the cluster policies of a namespace, with their status (PoliciesInScope).
-//   - autoscalers.go: HPAs and VPAs of a workload, from the cache. It follows whether the cluster has VerticalPodAutoscalers at
-//     all: their CRD may be missing, appear later, and go away again.
-//   - owners.go: the pods of a workload, the recommendation of a pod, and the CronJob of a Job: a Job's name does not tell a
-//     CronJob's Job from one that stands alone.
+//   - autoscalers.go: HPAs and VPAs of a workload, from the cache. It follows whether the cluster serves
+//     VerticalPodAutoscalers: their CRD may be missing, appear later, and be removed again.
+//   - owners.go: the pods of a workload, the recommendation of a pod, and the CronJob of a Job: the name of a Job does
+//     not show whether a CronJob owns it.
 package lookup
 
 import (
@@ -25,18 +26,17 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Reader reads the defaults and knows what the operator allows.
+// Reader reads policies and defaults. Operator is what the installation allows.
 type Reader struct {
 	Client   client.Reader
 	Operator policy.Operator
-	// Clusterwide: AttuneClusterPolicies are used. An operator that watches some namespaces only, or whose API server
-	// does not serve them, uses none.
+	// Clusterwide is true if the operator uses AttuneClusterPolicies. An operator with watched namespaces, or without
+	// the kind in the API server, does not use them.
 	Clusterwide bool
 }
 
-// Settings are those that hold for a policy. With an error that Invalid recognises they are still good
-// enough to finish the watches that are open; it lasts until a field is corrected. Any other error is
-// worth a retry.
+// Settings returns the resolved settings of a policy. With an error that Invalid recognizes they are good enough to
+// finish in-flight resizes; the error lasts until a user corrects a field. Any other error needs a retry.
 func (r Reader) Settings(ctx context.Context, p *v1alpha1.AttunePolicy) (policy.Settings, error) {
 	cluster, namespace, err := r.defaults(ctx, p)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r Reader) Settings(ctx context.Context, p *v1alpha1.AttunePolicy) (policy.
 	return policy.ResolveAllowed(cluster, namespace, p, r.Operator)
 }
 
-// Fields are the settings that hold for a policy, and where each comes from.
+// Fields returns the resolved settings of a policy, and the origin of each.
 func (r Reader) Fields(ctx context.Context, p *v1alpha1.AttunePolicy) ([]policy.Field, error) {
 	cluster, namespace, err := r.defaults(ctx, p)
 	if err != nil {
@@ -54,7 +54,7 @@ func (r Reader) Fields(ctx context.Context, p *v1alpha1.AttunePolicy) ([]policy.
 	return policy.Fields(cluster, namespace, p, r.Operator), nil
 }
 
-// defaults reads what the settings of a policy rest on.
+// defaults reads the AttuneDefaults and the AttuneNamespaceDefaults for a policy.
 func (r Reader) defaults(ctx context.Context, p *v1alpha1.AttunePolicy) (*v1alpha1.AttuneDefaults, *v1alpha1.AttuneNamespaceDefaults, error) {
 	cluster, err := Found(ctx, r.Client, types.NamespacedName{Name: v1alpha1.DefaultsName}, &v1alpha1.AttuneDefaults{})
 	if err != nil {
@@ -68,7 +68,7 @@ func (r Reader) defaults(ctx context.Context, p *v1alpha1.AttunePolicy) (*v1alph
 	return cluster, namespace, nil
 }
 
-// Invalid is the reason why settings cannot hold, nil if the error is of another kind.
+// Invalid returns the reason why settings are invalid; nil for any other error.
 func Invalid(err error) *policy.InvalidConfig {
 	var invalid *policy.InvalidConfig
 	if errors.As(err, &invalid) {
@@ -77,7 +77,7 @@ func Invalid(err error) *policy.InvalidConfig {
 	return nil
 }
 
-// Found is the object of that name, nil if there is none.
+// Found returns the object with that name, or nil if it does not exist.
 func Found[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName, object T) (T, error) {
 	var none T
 	err := reader.Get(ctx, key, object)
@@ -87,9 +87,9 @@ func Found[T client.Object](ctx context.Context, reader client.Reader, key types
 	return object, nil
 }
 
-// Policy returns the policy of a name in a namespace: an AttunePolicy, or the instance of a cluster policy, which is
-// one that is being deleted where the namespace is not selected. A policy that does not exist is a NotFound error. An
-// instance shares its settings with the cache.
+// Policy returns the policy with a name in a namespace: an AttunePolicy, or the instance of a cluster policy. If the
+// cluster policy does not select the namespace, the instance counts as being deleted. A policy that does not exist is a
+// NotFound error. An instance shares its settings with the cache.
 func (r Reader) Policy(ctx context.Context, key types.NamespacedName) (*v1alpha1.AttunePolicy, error) {
 	name, ok := policy.ClusterName(key.Name)
 	if !ok {
@@ -111,13 +111,13 @@ func (r Reader) Policy(ctx context.Context, key types.NamespacedName) (*v1alpha1
 	return nil, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("attuneclusterpolicies").GroupResource(), name)
 }
 
-// Of returns the policy that a recommendation names.
+// Of returns the policy of a recommendation.
 func (r Reader) Of(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*v1alpha1.AttunePolicy, error) {
 	return r.Policy(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)})
 }
 
-// ClusterPolicies returns those that are used and those beyond the bound (policy.UsedClusterPolicies); none where
-// this operator uses none. The objects are the cache's own.
+// ClusterPolicies returns the used cluster policies and the ones beyond the limit (policy.UsedClusterPolicies). Both
+// are empty if this operator uses no cluster policies. The objects belong to the cache.
 func (r Reader) ClusterPolicies(ctx context.Context) (used, beyond []v1alpha1.AttuneClusterPolicy, err error) {
 	if !r.Clusterwide {
 		return nil, nil, nil
@@ -130,7 +130,7 @@ func (r Reader) ClusterPolicies(ctx context.Context) (used, beyond []v1alpha1.At
 	return used, beyond, nil
 }
 
-// Instances returns the instances of the cluster policies in a namespace, or in all of them (""), that select it.
+// Instances returns the instances of the cluster policies that select a namespace, or of all namespaces ("").
 func (r Reader) Instances(ctx context.Context, namespace string) (out []v1alpha1.AttunePolicy, err error) {
 	used, _, err := r.ClusterPolicies(ctx)
 	if err != nil || len(used) == 0 {
@@ -159,7 +159,7 @@ func (r Reader) instances(used []v1alpha1.AttuneClusterPolicy, namespace string,
 	return out
 }
 
-// Namespaces lists the namespaces of the cluster. The objects are the cache's own.
+// Namespaces lists the namespaces of the cluster. The objects belong to the cache.
 func (r Reader) Namespaces(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
@@ -169,14 +169,14 @@ func (r Reader) Namespaces(ctx context.Context) ([]metav1.PartialObjectMetadata,
 	return list.Items, nil
 }
 
-// selects reports whether a cluster policy selects a namespace with these labels. The scope of one whose selector is wrong
-// is empty.
+// selects reports whether a cluster policy selects a namespace with these labels. With an invalid selector it selects
+// no namespace.
 func (r Reader) selects(of *v1alpha1.AttuneClusterPolicy, namespace string, labels map[string]string) bool {
 	scope, _ := policy.ScopeOf(of, r.Operator.Namespace)
 	return scope.Selects(namespace, labels)
 }
 
-// labelsOf returns the labels of a namespace; false: it does not exist.
+// labelsOf returns the labels of a namespace; false if it does not exist.
 func (r Reader) labelsOf(ctx context.Context, namespace string) (map[string]string, bool, error) {
 	of := Namespace()
 	err := r.Client.Get(ctx, client.ObjectKey{Name: namespace}, of, client.UnsafeDisableDeepCopy)

@@ -40,8 +40,8 @@ func clusterPolicy(name string) *v1alpha1.AttuneClusterPolicy {
 	return p
 }
 
-// TestPolicyByName: an AttunePolicy, an instance of a cluster policy where the namespace is selected, one that is being
-// deleted where it is not, and NotFound for both kinds.
+// Policy returns an AttunePolicy, or the instance of a cluster policy: a deleted one if the namespace is not selected.
+// It returns NotFound for both kinds.
 func TestPolicyByName(t *testing.T) {
 	r := reader(t,
 		namespace("shop", map[string]string{"team": "web"}), namespace("bank", nil), clusterPolicy("web"),
@@ -74,8 +74,8 @@ func TestPolicyByName(t *testing.T) {
 	assert.True(t, apierrors.IsNotFound(err), "an operator of some namespaces uses no cluster policy")
 }
 
-// TestInstances: in a namespace those that select it; of all namespaces each pair once. The operator's own namespace and
-// kube-system are selected by name alone.
+// One namespace has the instances that select it; all namespaces have each pair once. The operator's namespace and
+// kube-system are selected only by name.
 func TestInstances(t *testing.T) {
 	web := map[string]string{"team": "web"}
 	r := reader(t, clusterPolicy("web"), clusterPolicy("data"),
@@ -98,7 +98,7 @@ func TestInstances(t *testing.T) {
 	assert.ElementsMatch(t, []string{"shop " + policy.InstanceName("web"), "store " + policy.InstanceName("web")}, in)
 }
 
-// TestSettingsRestOnDefaults: the namespace's take precedence over the cluster's, the policy's own over both.
+// The namespace's defaults take precedence over the cluster's, the policy over both.
 func TestSettingsRestOnDefaults(t *testing.T) {
 	mode := func(of v1alpha1.UpdateType) v1alpha1.PolicySettings {
 		return v1alpha1.PolicySettings{UpdateStrategy: &v1alpha1.UpdateStrategy{Type: &of}}
@@ -123,7 +123,7 @@ func TestSettingsRestOnDefaults(t *testing.T) {
 	assert.Equal(t, v1alpha1.UpdateAuto, resolved("shop", v1alpha1.UpdateAuto))
 }
 
-// TestDefaultsThatCannotBeRead are an error that is worth a retry, and never settings without them.
+// Unreadable defaults are an error that needs a retry; settings are never resolved without them.
 func TestDefaultsThatCannotBeRead(t *testing.T) {
 	r := reader(t)
 	down := errors.New("the API server is away")

@@ -13,18 +13,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Fair makes queues that share so many workers among namespaces, and give none of them more than most. It is a
-// controller's NewQueue.
+// Fair returns the NewQueue of a controller whose queues share the workers among namespaces. No namespace gets more
+// than most.
 //
-// How many workers a namespace has: another one for as long as more are free than it has. So one namespace has half of them
-// at most; of eight, two namespaces have six at most and three have seven. Where more keep all of them, each worker that
-// becomes free goes to a namespace that has none.
+// Number of workers per namespace: a namespace gets another worker while more workers are free than it has. So one
+// namespace has at most half of them. Of eight workers, two namespaces have at most six, and three namespaces have
+// seven. If more namespaces keep all workers busy, each worker that becomes free goes to a namespace without a worker.
 //
-// Which namespace a free worker goes to: by turns the one with the most urgent request, and the one that has waited longest.
-// It works on that namespace's most urgent request, the oldest among equals. So a namespace that has no worker gets one, by
-// the time that so many became free, whatever is added meanwhile and however urgent it is:
-//   - 2n+2, where n namespaces waited before it did: every second one goes to one of these, which then waits behind it.
-//   - 2u+2 where its request is urgent, and those of u of the n are or become so.
+// Choice of the namespace: a free worker goes alternately to the namespace with the most urgent request and to the
+// namespace that has waited longest. It works on the most urgent request of that namespace, the oldest among equals. So
+// a namespace without a worker gets one at the latest when this many workers have become free, regardless of later
+// requests and their urgency:
+//   - 2n+2 workers, if n namespaces waited before it: every second worker goes to one of these, which then waits behind
+//     it.
+//   - 2u+2 workers, if its request is urgent and u of the n namespaces have or get an urgent request.
 func Fair(workers, most int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) Queue {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) Queue {
 		q := &fair{
@@ -38,15 +40,14 @@ func Fair(workers, most int) func(string, workqueue.TypedRateLimiter[reconcile.R
 	}
 }
 
-// fair is a queue with a lane for each namespace. A request passes through three places: PriorityQueue
-// (until its time has come), a lane (until a worker is chosen for its namespace), due (taken by the
-// worker). mutex guards all fields from news on. A lane exists only while its namespace has requests, so
-// that the queue is bounded by what is added to it.
+// fair is a queue with a lane per namespace. A request passes through three stages: PriorityQueue (until it is due), a
+// lane (until its namespace gets a worker), due (until the worker takes it). mutex guards all fields from news on. A
+// lane exists only while its namespace has requests, so the requests bound the size of the queue.
 type fair struct {
-	// PriorityQueue has what was added until its time has come: then it gets into its lane.
+	// PriorityQueue has the requests that are not due yet. A due request moves into its lane.
 	priorityqueue.PriorityQueue[reconcile.Request]
-	// due has what is in the lanes and what is being worked on. It makes no choice of its own: the lanes
-	// choose, and due provides the deduplication and the metrics of a work queue.
+	// due has the requests in the lanes and in work. It does not choose: the lanes choose, and due provides the
+	// deduplication and the metrics of a work queue.
 	due priorityqueue.PriorityQueue[reconcile.Request]
 
 	mutex sync.Mutex
@@ -55,30 +56,32 @@ type fair struct {
 	// free is the number of workers without a request, most the largest number for one namespace.
 	free, most int
 	lanes      map[string]*lane
-	// age has the lanes in which anything waits, the one that has waited longest first; urgency has them by the priority of
-	// what is most urgent in them. So a choice costs the same however many there are.
+	// age has the lanes with waiting requests, the one that has waited longest first. urgency has the same lanes by the
+	// priority of their most urgent request. So the cost of a choice does not depend on the number of lanes.
 	age     *list.List
 	urgency map[int]*list.List
-	// moment counts what arrived, so that no two arrivals are equal as times may be; byAge: the next worker goes to the namespace that has waited longest.
+	// moment counts arrivals, because times may be equal. byAge: the next worker goes to the namespace that has waited
+	// longest.
 	moment uint64
 	byAge  bool
 }
 
-// lane is what a namespace has waiting and in work. It exists while it has anything of either.
+// lane has the waiting and running requests of a namespace. It exists while it has at least one.
 type lane struct {
-	// working are the requests that workers have, with what came of each of them meanwhile, if anything.
+	// working has the requests in work. The value is a repeated request that arrived in the meantime; nil if there is
+	// no such request.
 	working map[reconcile.Request]*waiting
-	// waits finds what is in line.
+	// waits finds the requests in line.
 	line  line
 	waits map[reconcile.Request]*waiting
-	// byAge and byUrgency are its places in the queue's lists; nil: nothing waits in it.
+	// byAge and byUrgency are its elements in the queue's lists; nil if no request waits.
 	byAge, byUrgency *list.Element
-	// priority is the list of urgency that byUrgency is in.
+	// priority is the list of urgency that has byUrgency.
 	priority int
 }
 
-// waiting is a request that waits for a worker. order is the moment of its arrival (oldest first among
-// equals), at its index in the heap.
+// waiting is a request that waits for a worker. order is its arrival (oldest first among equals), at its index in the
+// heap.
 type waiting struct {
 	request  reconcile.Request
 	priority int
@@ -86,10 +89,10 @@ type waiting struct {
 	at       int
 }
 
-// taken is the priority, above all others, by which due hands out what the lanes chose.
+// taken is the priority, above all others, with which begin makes due return the chosen request.
 const taken = 1000
 
-// feed moves requests that are due into their lanes. It runs in one goroutine until the queue shuts down.
+// feed moves due requests into their lanes. It runs in one goroutine until the queue shuts down.
 func (q *fair) feed() {
 	for {
 		request, priority, down := q.PriorityQueue.GetWithPriority()
@@ -101,9 +104,8 @@ func (q *fair) feed() {
 	}
 }
 
-// arrive puts a request into its lane. A request that waits already keeps its place in time and gets the
-// higher of the two priorities. A request that a worker has is noted, and waits again only when the worker
-// is done: two workers never have the same request.
+// arrive puts a request into its lane. A request that waits already keeps its place and gets the higher of the two
+// priorities. A request in work waits again only after its worker is done: two workers never have the same request.
 func (q *fair) arrive(request reconcile.Request, priority int) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
@@ -133,7 +135,7 @@ func (q *fair) arrive(request reconcile.Request, priority int) {
 	q.news.Broadcast()
 }
 
-// wait puts a request in line, and its lane at the end of the list by age if nothing waited in it before.
+// wait adds a request to the line. If the lane was empty, it moves to the end of the list by age.
 func (q *fair) wait(l *lane, one *waiting) {
 	heap.Push(&l.line, one)
 	l.waits[one.request] = one
@@ -143,8 +145,8 @@ func (q *fair) wait(l *lane, one *waiting) {
 	q.rank(l)
 }
 
-// rank moves a lane to the end of the list of its highest priority, unless it is in that list already:
-// then it keeps its place, so that new requests of the same urgency do not push it back.
+// rank moves a lane to the end of the list of its highest priority. A lane in that list already keeps its place, so
+// that new requests of the same urgency do not push it back.
 func (q *fair) rank(l *lane) {
 	top := l.line[0].priority
 	if l.byUrgency != nil && l.priority == top {
@@ -157,8 +159,7 @@ func (q *fair) rank(l *lane) {
 	l.priority, l.byUrgency = top, q.urgency[top].PushBack(l)
 }
 
-// unrank takes a lane out of its list of urgency; empty lists are removed, so that their number stays
-// small.
+// unrank removes a lane from its list of urgency. It deletes empty lists, so that their number stays small.
 func (q *fair) unrank(l *lane) {
 	if l.byUrgency == nil {
 		return
@@ -171,7 +172,7 @@ func (q *fair) unrank(l *lane) {
 	l.byUrgency = nil
 }
 
-// served puts a lane that has just got a worker behind all others, or takes it out where nothing waits in it.
+// served moves a lane that has just got a worker behind all others, or removes it if no request waits.
 func (q *fair) served(l *lane) {
 	q.age.Remove(l.byAge)
 	q.unrank(l)
@@ -182,14 +183,14 @@ func (q *fair) served(l *lane) {
 	}
 }
 
-// Get returns the request that a free worker is to work on. It blocks until there is one; shutdown is true
-// when the queue ends.
+// Get returns the next request for a free worker. It blocks until a request is available; shutdown is true when the
+// queue ends.
 func (q *fair) Get() (request reconcile.Request, shutdown bool) {
 	request, _, shutdown = q.GetWithPriority()
 	return request, shutdown
 }
 
-// GetWithPriority is Get with the request's priority.
+// GetWithPriority is Get with the priority of the request.
 func (q *fair) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
@@ -202,8 +203,8 @@ func (q *fair) GetWithPriority() (request reconcile.Request, priority int, shutd
 	return request, 0, true
 }
 
-// next returns the lane whose namespace gets the next worker; nil: no lane may have one now. It alternates
-// between age and urgency (byAge, switched in begin).
+// next returns the lane whose namespace gets the next worker; nil if no lane may have one now. It alternates between
+// age and urgency (byAge, switched in begin).
 func (q *fair) next() *lane {
 	if q.free == 0 {
 		return nil
@@ -219,9 +220,8 @@ func (q *fair) next() *lane {
 	return nil
 }
 
-// firstOf returns the first lane of a list that may have another worker: it has fewer workers than are
-// free, and fewer than most. A lane without a worker always may, so that the search passes over no more
-// lanes than there are workers.
+// firstOf returns the first lane that may have another worker: it has fewer workers than are free, and fewer than most.
+// A lane without a worker always qualifies, so the search passes at most as many lanes as there are workers.
 func (q *fair) firstOf(lanes *list.List) *lane {
 	for e := lanes.Front(); e != nil; e = e.Next() {
 		if l := e.Value.(*lane); len(l.working) < min(q.free, q.most) {
@@ -231,8 +231,8 @@ func (q *fair) firstOf(lanes *list.List) *lane {
 	return nil
 }
 
-// begin gives the first request of a lane to a worker. The request enters due again with the highest
-// priority, so that due returns exactly this one.
+// begin gives the first request of a lane to a worker. It adds the request to due with the highest priority, so that
+// due returns exactly this request.
 func (q *fair) begin(l *lane) (request reconcile.Request, priority int, shutdown bool) {
 	one := heap.Pop(&l.line).(*waiting)
 	delete(l.waits, one.request)
@@ -245,7 +245,7 @@ func (q *fair) begin(l *lane) (request reconcile.Request, priority int, shutdown
 	return request, one.priority, shutdown
 }
 
-// Done frees the worker of a request. If the request came again meanwhile, it waits in its lane.
+// Done frees the worker of a request. A request that arrived again in the meantime waits in its lane.
 func (q *fair) Done(request reconcile.Request) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
@@ -263,10 +263,10 @@ func (q *fair) Done(request reconcile.Request) {
 	q.news.Broadcast()
 }
 
-// Len is the number of requests that wait for a worker, without those that are not yet due.
+// Len is the number of due requests that wait for a worker.
 func (q *fair) Len() int { return q.due.Len() }
 
-// ShutDown ends the queue: blocked workers return, and requests that wait are dropped.
+// ShutDown ends the queue: blocked workers return, and waiting requests are dropped.
 func (q *fair) ShutDown() {
 	q.PriorityQueue.ShutDown()
 	q.due.ShutDown()
@@ -275,11 +275,10 @@ func (q *fair) ShutDown() {
 	q.news.Broadcast()
 }
 
-// ShutDownWithDrain is ShutDown: it does not wait for running work, as the priority queue beneath does not
-// either.
+// ShutDownWithDrain is ShutDown. Like the underlying priority queue, it does not wait for running work.
 func (q *fair) ShutDownWithDrain() { q.ShutDown() }
 
-// line is a heap of what waits in a lane, the most urgent first, and the oldest of those.
+// line is a heap of the waiting requests of a lane, the most urgent first, then the oldest.
 type line []*waiting
 
 func (x line) Len() int { return len(x) }
@@ -296,14 +295,14 @@ func (x line) Swap(i, j int) {
 	x[i].at, x[j].at = i, j
 }
 
-// Push is the heap's own.
+// Push implements heap.Interface.
 func (x *line) Push(one any) {
 	w := one.(*waiting)
 	w.at = len(*x)
 	*x = append(*x, w)
 }
 
-// Pop is the heap's own.
+// Pop implements heap.Interface.
 func (x *line) Pop() any {
 	last := len(*x) - 1
 	one := (*x)[last]

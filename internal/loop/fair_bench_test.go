@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/internal/loop"
 )
 
-// BenchmarkFairQueue is a request that is taken, added again and done, while so many namespaces wait: it costs the same
-// however many there are.
+// BenchmarkFairQueue takes a request, adds it again and finishes it while that many namespaces wait. The cost does not
+// depend on their number.
 func BenchmarkFairQueue(b *testing.B) {
 	for _, namespaces := range []int{10, 1000, 5000} {
 		b.Run(fmt.Sprint(namespaces), func(b *testing.B) {

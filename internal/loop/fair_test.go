@@ -29,7 +29,7 @@ func fairQueue(t *testing.T, workers, most int) loop.Queue {
 	return queue
 }
 
-// A namespace with a thousand requests before it does not keep another one's waiting: it has one worker of two.
+// A namespace with a thousand earlier requests does not block another namespace: it has one of two workers.
 func TestOneNamespaceDoesNotTakeAllWorkers(t *testing.T) {
 	queue := fairQueue(t, 2, 1)
 	for i := range 1000 {
@@ -49,7 +49,8 @@ func TestOneNamespaceDoesNotTakeAllWorkers(t *testing.T) {
 	}
 }
 
-// A request that comes again while it waits is looked at once; one that comes again while it is worked on, once more.
+// A request that is added again while it waits is reconciled once; a request that is added again during its work is
+// reconciled once more.
 func TestAFairQueueLosesAndRepeatsNothing(t *testing.T) {
 	queue := fairQueue(t, 2, 1)
 	queue.Add(of("shop", 0))
@@ -76,7 +77,7 @@ func TestAFairQueueLosesAndRepeatsNothing(t *testing.T) {
 	queue.Done(last)
 }
 
-// What is urgent goes before what has waited longer, also among those that were put aside.
+// Urgent requests take precedence over older ones, also among requests in a lane.
 func TestUrgentRequestsGoFirst(t *testing.T) {
 	queue := fairQueue(t, 2, 1).(priorityqueue.PriorityQueue[reconcile.Request])
 	add := func(n, priority int) {
@@ -87,7 +88,7 @@ func TestUrgentRequestsGoFirst(t *testing.T) {
 	priorities := map[int]int{1: 0, 2: -100, 3: 0, 4: 100, 5: 100}
 	for n := 1; n <= 5; n++ {
 		add(n, priorities[n])
-		// It is put aside before a request of another namespace is found that comes after it.
+		// This request enters its lane before a later request of another namespace is due.
 		queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(-200)}, of("bank", n))
 		other, _ := queue.Get()
 		assert.Equal(t, of("bank", n), other)
@@ -109,7 +110,7 @@ func number(r reconcile.Request) (n int) {
 	return n
 }
 
-// However many workers there are, no namespace has more of them than it may, and every request is looked at.
+// With any number of workers, no namespace exceeds its limit, and every request is reconciled.
 func TestWorkersOfANamespaceAreBounded(t *testing.T) {
 	const namespaces, each, most = 5, 40, 2
 	queue := loop.Fair(8, most)("test-bounded", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
@@ -150,7 +151,7 @@ func TestWorkersOfANamespaceAreBounded(t *testing.T) {
 	assert.Len(t, seen, namespaces*each)
 }
 
-// The metrics of the queue are about what waits for a worker and what workers have.
+// The metrics of the queue count waiting requests and requests in work.
 func TestTheMetricsOfAFairQueue(t *testing.T) {
 	name := fmt.Sprint("test-metrics-", time.Now().UnixNano())
 	queue := loop.Fair(2, 1)(name, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
@@ -166,7 +167,7 @@ func TestTheMetricsOfAFairQueue(t *testing.T) {
 	assert.EqualValues(t, 1, measured(t, name, "workqueue_work_duration_seconds"), "passes")
 }
 
-// measured is the sum of a metric's series of a queue; of a histogram, how many values there are.
+// measured returns the sum of a queue's series of a metric; for a histogram, the number of values.
 func measured(t *testing.T, queue, name string) (sum float64) {
 	families, err := metrics.Registry.Gather()
 	require.NoError(t, err)

@@ -1,13 +1,12 @@
-// Package loop has what the control loops have in common:
-//   - Watch: what wakes a loop, as data. A manager (Add) and a test that plays one wire the loop in the
-//     same way.
-//   - Fair: a work queue in which no namespace keeps the others waiting (fair.go).
+// Package loop has the parts that the control loops share:
+//   - Watch: an event source of a loop, as data. A manager (Add) and tests wire the loop in the same way.
+//   - Fair: a work queue in which no namespace blocks the others (fair.go).
 //   - Measured: metrics of a loop: duration and errors.
 //   - Every: the rounds of loops that run at an interval instead of by events.
 //
-// An event passes Watch.When, is mapped to names by Watch.Map, waits for Watch.After, and enters the
-// queue; a worker takes the name and calls Reconcile. The package knows nothing about policies, workloads
-// or nodes, and decides nothing about them. Start reading with Watch.
+// An event passes Watch.When, is mapped to names by Watch.Map, waits for Watch.After, and enters the queue; a worker
+// takes the name and calls Reconcile. The package knows nothing about policies, workloads or nodes. Start reading with
+// Watch.
 package loop
 
 import (
@@ -42,32 +41,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Queue is the work queue of a loop: names of objects to look at.
+// Queue is the work queue of a loop: names of objects to reconcile.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Watch is one kind of event that wakes a loop.
+// Watch is one kind of event that triggers a reconcile.
 type Watch struct {
 	// Object is an empty object of the kind to watch.
 	Object client.Object
-	// Map returns the names to look at for an object. nil: the object itself, which is what the loop
+	// Map returns the names to reconcile for an object. nil means the object itself, of the kind that the loop
 	// reconciles; exactly one Watch of a loop has no Map.
 	Map handler.MapFunc
-	// When passes the events that matter. nil: all of them.
+	// When passes the relevant events; nil passes all of them.
 	When predicate.Predicate
-	// After delays the look, so that many events of one moment, such as a rollout's, become one look. 0:
-	// the look is due at once.
+	// After delays the reconcile, so that many events at the same time, such as a rollout, cause one reconcile. 0 means
+	// no delay.
 	After time.Duration
-	// Urgent selects updates whose look goes ahead of the others in the queue, if the queue has
-	// priorities. nil: none. It has no effect together with a nil Map, and After has none together with
-	// Urgent.
+	// Urgent selects updates that take precedence in a queue with priorities; nil selects no update. It has no effect
+	// together with a nil Map. After has no effect together with Urgent.
 	Urgent func(before, after client.Object) bool
 }
 
-// urgently is the priority of an urgent look. Other looks have 0; controller-runtime gives looks after a
-// start less (handler.LowPriority).
+// urgently is the priority of an urgent reconcile. Others have 0; controller-runtime gives less to the reconciles after
+// a start (handler.LowPriority).
 const urgently = 100
 
-// Handler returns the event handler that puts the names of an event into the queue.
+// Handler returns the event handler that adds the names of an event to the queue.
 func (w Watch) Handler() handler.EventHandler {
 	switch {
 	case w.Map == nil:
@@ -80,8 +78,8 @@ func (w Watch) Handler() handler.EventHandler {
 	return later(w.Map, w.After)
 }
 
-// ahead handles events without a delay, and gives urgent updates a priority. An update wakes the names of
-// the old and of the new object, because a pod may have changed its owner.
+// ahead handles events without a delay and gives urgent updates a priority. An update enqueues the names of the old and
+// the new object, because a pod may have changed its owner.
 func ahead(names handler.MapFunc, urgent func(before, after client.Object) bool) handler.EventHandler {
 	plain := handler.EnqueueRequestsFromMapFunc(names)
 	return handler.Funcs{
@@ -97,7 +95,7 @@ func ahead(names handler.MapFunc, urgent func(before, after client.Object) bool)
 	}
 }
 
-// Predicate returns the filter of the watch; it passes everything where When is nil.
+// Predicate returns the filter of the watch. It passes every event if When is nil.
 func (w Watch) Predicate() predicate.Predicate {
 	if w.When == nil {
 		return predicate.Funcs{}
@@ -105,7 +103,7 @@ func (w Watch) Predicate() predicate.Predicate {
 	return w.When
 }
 
-// later adds names to the queue after a delay. Of an update only the new object's names count.
+// later adds names to the queue after a delay. For an update it uses only the new object.
 func later(names handler.MapFunc, after time.Duration) handler.EventHandler {
 	add := func(ctx context.Context, q Queue, o client.Object) {
 		for _, request := range names(ctx, o) {
@@ -119,11 +117,11 @@ func later(names handler.MapFunc, after time.Duration) handler.EventHandler {
 	}
 }
 
-// Debounce joins the events of a moment, such as a rollout's, into one look (Watch.After).
+// Debounce is the Watch.After that joins simultaneous events, such as a rollout's, into one reconcile.
 const Debounce = 2 * time.Second
 
-// Add adds a loop to a manager: what it does, measured under its name, what wakes it beside another loop (told), and the
-// options of its queue.
+// Add adds a loop to a manager: its reconciler, measured under its name, its watches, a source for other loops (told),
+// and the options of its queue.
 func Add(mgr ctrl.Manager, name string, of reconcile.Reconciler, watches []Watch, told source.Source, options controller.Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(options).WatchesRawSource(told)
 	for _, w := range watches {
@@ -136,24 +134,24 @@ func Add(mgr ctrl.Manager, name string, of reconcile.Reconciler, watches []Watch
 	return b.Complete(Measured(name, of))
 }
 
-// Show makes a collector's metrics visible, in place of those of an earlier one that has the same descriptions.
+// Show registers a collector's metrics. It replaces an earlier collector with the same descriptions.
 func Show(c prometheus.Collector) {
 	metrics.Registry.Unregister(c)
 	metrics.Registry.MustRegister(c)
 }
 
-// Index is an index of the cache by which a loop lists objects.
+// Index is an index of the cache that a loop lists objects by.
 type Index struct {
 	// Object is an empty object of the indexed kind.
 	Object client.Object
 	// Field is the name of the index, as client.MatchingFields uses it.
 	Field string
-	// Of returns the values of an object under which it is found.
+	// Of returns the index values of an object.
 	Of client.IndexerFunc
 }
 
-// Register adds indexes to a cache. It has to run before the cache starts; it returns the first error, for
-// example an index that exists already.
+// Register adds indexes to a cache. Call it before the cache starts. It returns the first error, for example if an
+// index exists already.
 func Register(ctx context.Context, with client.FieldIndexer, indexes []Index) error {
 	for _, i := range indexes {
 		if err := with.IndexField(ctx, i.Object, i.Field, i.Of); err != nil {
@@ -163,10 +161,9 @@ func Register(ctx context.Context, with client.FieldIndexer, indexes []Index) er
 	return nil
 }
 
-// Every yields the beginning of each round: the first at once, then one at each tick of the interval,
-// until the context ends or the caller leaves the range loop. Rounds never overlap. Of the ticks that come
-// during a round, one is made good at once when it ends, and the others are lost. The ticker stops with
-// the range loop.
+// Every yields the start of each round: the first at once, then one per tick of the interval, until the context ends or
+// the caller leaves the range loop. Rounds never overlap. If ticks pass during a round, the next round starts at once,
+// and the other ticks are lost. The ticker stops with the range loop.
 func Every(ctx context.Context, c clock.WithTicker, interval time.Duration) iter.Seq[time.Time] {
 	return func(round func(time.Time) bool) {
 		ticker := c.NewTicker(interval)
@@ -193,27 +190,28 @@ func RequestsFor[T any, P interface {
 	return out
 }
 
-// ScalingChanged passes changes of what an HPA scales, and by what.
+// ScalingChanged passes updates that change the spec of an HPA.
 func ScalingChanged() predicate.Predicate {
 	return Updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
 	})
 }
 
-// Updated passes creations and deletions, and the updates for which changed returns true.
+// Updated passes creations, deletions, and the updates for which changed returns true.
 func Updated[T client.Object](changed func(before, after T) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return changed(e.ObjectOld.(T), e.ObjectNew.(T))
 	}}
 }
 
-// Locked is the change of an object since before as a patch that fails with a conflict if the object was changed meanwhile.
+// Locked returns the change of an object since before as a patch. It fails with a conflict if the object has changed in
+// the meantime.
 func Locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-// Guard adds a finalizer to an object, or removes it, by a patch that fails with a conflict if the object was changed
-// meanwhile. It reports whether there was something to do. An object that is gone is no error.
+// Guard adds or removes a finalizer with a patch that fails with a conflict if the object has changed in the meantime.
+// It reports whether it sent a patch. A deleted object is not an error.
 func Guard(ctx context.Context, to client.Writer, o client.Object, finalizer string, wanted bool) (changed bool, err error) {
 	if controllerutil.ContainsFinalizer(o, finalizer) == wanted {
 		return false, nil
@@ -227,13 +225,13 @@ func Guard(ctx context.Context, to client.Writer, o client.Object, finalizer str
 	return true, client.IgnoreNotFound(to.Patch(ctx, o, Locked(before)))
 }
 
-// Served lists what an API server serves of a group version; discovery clients do.
+// Served lists the resources that an API server serves in a group version. Discovery clients implement it.
 type Served interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Serves returns whether the API server serves a resource, or a subresource such as pods/resize. An error means that it
-// does not answer.
+// Serves reports whether the API server serves a resource, or a subresource such as pods/resize. An error means that it
+// did not answer.
 func Serves(api Served, of schema.GroupVersionResource) (bool, error) {
 	list, err := api.ServerResourcesForGroupVersion(of.GroupVersion().String())
 	if apierrors.IsNotFound(err) {
@@ -259,8 +257,8 @@ var (
 
 func init() { metrics.Registry.MustRegister(duration, failures) }
 
-// Measured wraps a reconciler and measures it: how long each look takes, and what kind of error ends it.
-// loop is the label of the metric. Results and errors pass through unchanged.
+// Measured wraps a reconciler and measures how long each reconcile takes and which type of error ends it. loop is the
+// label of the metric. Results and errors pass through unchanged.
 func Measured(loop string, of reconcile.Reconciler) reconcile.Reconciler {
 	took := duration.WithLabelValues(loop)
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -274,8 +272,8 @@ func Measured(loop string, of reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// knownReasons are the reasons that become values of a label. Any other text does not: a proxy in the API
-// server's place may answer with any words, and each new word would be a new series for ever.
+// knownReasons are the reasons that may become label values. Other texts may not: a proxy in front of the API server
+// may answer with any text, and each text would be a new series.
 var knownReasons = map[metav1.StatusReason]bool{
 	metav1.StatusReasonUnauthorized: true, metav1.StatusReasonForbidden: true, metav1.StatusReasonNotFound: true,
 	metav1.StatusReasonAlreadyExists: true, metav1.StatusReasonConflict: true, metav1.StatusReasonGone: true,
@@ -285,7 +283,7 @@ var knownReasons = map[metav1.StatusReason]bool{
 	metav1.StatusReasonExpired: true, metav1.StatusReasonServiceUnavailable: true,
 }
 
-// errorType returns one of a few words for an error; the API server's own reason goes first.
+// errorType returns a label value for an error; the API server's reason takes precedence.
 func errorType(err error) string {
 	if reason := apierrors.ReasonForError(err); knownReasons[reason] {
 		return string(reason)

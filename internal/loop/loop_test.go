@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/internal/loop"
 )
 
-// noted is a queue that only notes what is to be looked at, and when.
+// noted is a queue that records only which names are added, and with which delay.
 type noted struct {
 	loop.Queue
 	after map[string]time.Duration
@@ -47,13 +47,13 @@ func TestEventsWakeTheLoopAtOnce(t *testing.T) {
 	assert.Equal(t, map[string]time.Duration{"of-created": 0, "of-updated": 0, "of-deleted": 0}, wakes(t, loop.Watch{Object: &corev1.Pod{}, Map: itself}))
 }
 
-// Each event of a rollout would be a look at all of a policy's workloads.
+// Without a delay, each event of a rollout would reconcile all workloads of a policy.
 func TestEventsAreGathered(t *testing.T) {
 	gathered := loop.Watch{Object: &corev1.Pod{}, Map: itself, After: 2 * time.Second}
 	assert.Equal(t, map[string]time.Duration{"of-created": 2 * time.Second, "of-updated": 2 * time.Second, "of-deleted": 2 * time.Second}, wakes(t, gathered))
 }
 
-// What is urgent goes ahead of what was there before it.
+// Urgent requests take precedence over earlier ones.
 func TestUrgentUpdatesGoAhead(t *testing.T) {
 	w := loop.Watch{Object: &corev1.Pod{}, Map: itself, Urgent: func(_, after client.Object) bool { return after.GetName() == "hurt" }}
 	assert.Equal(t, map[string]time.Duration{"of-created": 0, "of-updated": 0, "of-deleted": 0}, wakes(t, w), "a queue without priorities")

@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// crew are the workers of a queue, one call of Get each, in a bubble of synctest. The test says when each of them is done.
+// crew has the workers of a queue, one call of Get each, in a synctest bubble. The test decides when each of them is
+// done.
 type crew struct {
 	t     *testing.T
 	queue priorityqueue.PriorityQueue[reconcile.Request]
@@ -31,7 +32,7 @@ func newCrew(t *testing.T, workers, most int) *crew {
 	return c
 }
 
-// call a worker to the queue.
+// call starts a worker that waits for a request.
 func (c *crew) call() {
 	go func() {
 		if request, down := c.queue.Get(); !down {
@@ -44,7 +45,7 @@ func (c *crew) add(priority int, requests ...reconcile.Request) {
 	c.queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(priority)}, requests...)
 }
 
-// come is add, and waits until it waits for a worker.
+// come adds a request and waits until it is in the queue.
 func (c *crew) come(priority int, request reconcile.Request) {
 	before := c.queue.Len()
 	c.add(priority, request)
@@ -52,7 +53,7 @@ func (c *crew) come(priority int, request reconcile.Request) {
 	require.Equal(c.t, before+1, c.queue.Len())
 }
 
-// next is what the next worker took; false: all who are free have nothing to take.
+// next returns the request that a worker took; false if the free workers may take none.
 func (c *crew) next() (reconcile.Request, bool) {
 	synctest.Wait()
 	select {
@@ -63,7 +64,7 @@ func (c *crew) next() (reconcile.Request, bool) {
 	}
 }
 
-// taken is what workers took until nothing was left that they may take.
+// taken returns the requests that the workers took until they may take no more.
 func (c *crew) taken() (all []reconcile.Request) {
 	for {
 		request, ok := c.next()
@@ -74,19 +75,19 @@ func (c *crew) taken() (all []reconcile.Request) {
 	}
 }
 
-// done with a request, which frees its worker.
+// done finishes a request, which frees its worker.
 func (c *crew) done(request reconcile.Request) {
 	c.queue.Done(request)
 	c.call()
 }
 
-// passes is how many passes others have before one of the wanted is worked on, where each request of others is added again,
-// as urgent as it may be, while it is worked on.
+// passes returns how many requests of others are finished before a wanted one starts. Each request of the others is
+// added again, with the given priority, while it is in work.
 func (c *crew) passes(busy []reconcile.Request, urgent int, wanted func(reconcile.Request) bool) int {
 	for passes := 1; passes < 1000; passes++ {
 		first := busy[0]
 		busy = busy[1:]
-		c.add(urgent, first) // its pod flapped
+		c.add(urgent, first) // its pod has just become unready
 		c.done(first)
 		request := <-c.takes
 		if wanted(request) {
@@ -97,7 +98,7 @@ func (c *crew) passes(busy []reconcile.Request, urgent int, wanted func(reconcil
 	return 1000
 }
 
-// hanging are requests of so many namespaces that keep all workers busy, as far as they may.
+// hanging returns requests of that many namespaces, which keep as many workers busy as they may.
 func (c *crew) hanging(namespaces, each int) (busy []reconcile.Request) {
 	for i := range each {
 		for n := range namespaces {
@@ -107,8 +108,8 @@ func (c *crew) hanging(namespaces, each int) (busy []reconcile.Request) {
 	return c.taken()
 }
 
-// Whatever others add, and however urgent it is, what is not urgent is worked on before each namespace that waited with it
-// has had two passes.
+// Regardless of other requests and their urgency, a request that is not urgent starts before each namespace that waited
+// with it has finished two requests.
 func TestUrgentRequestsStarveNobody(t *testing.T) {
 	for _, namespaces := range []int{8, 12, 40} {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestUrgentRequestsStarveNobody(t *testing.T) {
 	}
 }
 
-// All of the victims are, not the first of them only.
+// This applies to all waiting namespaces, not only to the first.
 func TestEachNamespaceHasItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const namespaces, victims = 20, 30
@@ -142,8 +143,8 @@ func TestEachNamespaceHasItsTurn(t *testing.T) {
 	})
 }
 
-// An urgent request of a namespace that is quiet otherwise is the next or the one after it, however many ordinary ones of
-// however many namespaces wait.
+// An urgent request of an otherwise idle namespace is the next one or the one after it, regardless of the number of
+// waiting requests and namespaces.
 func TestAnUrgentRequestOfAQuietNamespaceGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 8, 4)
@@ -161,7 +162,7 @@ func TestAnUrgentRequestOfAQuietNamespaceGoesFirst(t *testing.T) {
 	})
 }
 
-// Among other urgent ones it has its turn as well.
+// It also gets its turn among other urgent requests.
 func TestAnUrgentRequestIsServedAmongUrgentOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const namespaces = 20
@@ -173,8 +174,8 @@ func TestAnUrgentRequestIsServedAmongUrgentOnes(t *testing.T) {
 	})
 }
 
-// Namespaces whose passes do not end leave workers for one that has none, whether they come together or one after another:
-// a single one half of them, two of them a quarter, three of them one.
+// Namespaces with hanging requests leave workers for a namespace without a worker, whether they arrive together or one
+// after another: one namespace leaves half of the workers, two leave a quarter, three leave one.
 func TestHangingNamespacesLeaveWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		together := func(c *crew, namespaces int) []reconcile.Request { return c.hanging(namespaces, 20) }
@@ -203,7 +204,8 @@ func TestHangingNamespacesLeaveWorkers(t *testing.T) {
 	})
 }
 
-// However the passes of hanging namespaces end and begin anew, the last free worker is not theirs.
+// Hanging namespaces never get the last free worker, regardless of the order in which their requests end and start
+// again.
 func TestTheLastWorkerGoesToANamespaceThatHasNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, namespaces := range []int{2, 3, 7} {
@@ -225,7 +227,7 @@ func TestTheLastWorkerGoesToANamespaceThatHasNone(t *testing.T) {
 					busy = append(busy, r)
 				}
 				if len(taken) > 0 && len(busy) == 8 {
-					// In which order they were taken, nobody knows.
+					// The order in which they were taken is not defined.
 					assert.True(t, slices.ContainsFunc(taken, func(r reconcile.Request) bool { return held[r.Namespace] == 1 }), "%d namespaces: %v", namespaces, taken)
 				}
 			}
@@ -233,8 +235,8 @@ func TestTheLastWorkerGoesToANamespaceThatHasNone(t *testing.T) {
 	})
 }
 
-// Two namespaces of ten workloads, whose servers hang and whose pods flap, and a look of another namespace that its time
-// brought: as an attacker had it.
+// Two namespaces with requests that hang and are added again as urgent must not block a delayed request of a third
+// namespace. This reproduces an attack.
 func TestTwoFlappingNamespacesStarveNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := fairQueue(t, 8, 4).(priorityqueue.PriorityQueue[reconcile.Request])
@@ -271,6 +273,6 @@ func TestTwoFlappingNamespacesStarveNobody(t *testing.T) {
 			t.Error("the victim was not served in a hundred passes")
 		}
 		over.Store(true)
-		time.Sleep(2 * pass) // the passes that are under way end
+		time.Sleep(2 * pass) // the requests in work end
 	})
 }

@@ -11,8 +11,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// rounds are when those began that a loop of a tick a minute made; after each, so many minutes pass. The context ends
-// in the last one.
+// rounds returns the start of each round of a loop with a tick per minute. After each round that many minutes pass. The
+// context ends in the last round.
 func rounds(t *testing.T, passing ...int) (began []time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,8 +13,8 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Settings also come from callers that no schema has bounded: what is said of them stays short, and what is not said
-// still counts.
+// Settings may also come from callers without a schema: messages about them stay short, and problems that a message
+// leaves out still count.
 func TestProblemsAreBounded(t *testing.T) {
 	p := aPolicy(t, `updateStrategy: {schedule: {daysOfWeek: []}}`)
 	for i := range 1000 {
@@ -37,7 +37,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	assert.Len(t, named, 2)
 }
 
-// The mistakes of one level do not hide those of another: an object is refused for its own.
+// Problems of one level do not hide those of another: a webhook rejects an object for its own problems.
 func TestProblemsOfOneLevelLeaveRoomForOthers(t *testing.T) {
 	d := &v1alpha1.AttuneDefaults{}
 	d.Name = v1alpha1.DefaultsName

@@ -11,8 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// clusterDefaults, namespaceDefaults and aPolicy read a spec from YAML; an empty one is a level that does
-// not exist.
+// clusterDefaults, namespaceDefaults and aPolicy decode a spec from YAML; an empty spec is a level that does not exist.
 func clusterDefaults(t testing.TB, spec string) *v1alpha1.AttuneDefaults {
 	t.Helper()
 	if spec == "" {

@@ -14,24 +14,23 @@ import (
 	"attune.io/attune/podview"
 )
 
-// An AttuneClusterPolicy takes part as one AttunePolicy in each namespace that it selects: its instance there
-// (Instance). Instances exist as values only. Everything that is about the policy of a workload works on them as on
-// any AttunePolicy: matching, settings, recommendations.
+// An AttuneClusterPolicy acts as one AttunePolicy in each namespace that it selects: its instance there (Instance).
+// Instances exist only in memory. Matching, settings and recommendations treat them like any AttunePolicy.
 
-// MostClusterPolicies is how many AttuneClusterPolicies are used. Each is looked at after every change in each
-// namespace that it selects.
+// MostClusterPolicies is the number of AttuneClusterPolicies that attune uses. attune evaluates each one after every
+// change in each namespace that it selects.
 const MostClusterPolicies = 16
 
-// instances begins the name of each instance. No object's name has a slash, so no AttunePolicy has such a name.
+// instances is the name prefix of each instance. Object names have no slash, so no AttunePolicy has such a name.
 const instances = string(v1alpha1.PolicyKindCluster) + "/"
 
-// excluded are the namespaces that a cluster policy selects only by name, besides the operator's own.
+// excluded are the namespaces that a cluster policy selects only by name, in addition to the operator's namespace.
 var excluded = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// InstanceName is the name of a cluster policy's instances; it is also how messages name the cluster policy.
+// InstanceName is the name of a cluster policy's instances. Messages use it for the cluster policy too.
 func InstanceName(clusterPolicy string) string { return instances + clusterPolicy }
 
-// ClusterName returns the cluster policy that a name of an instance is of; false: it is an AttunePolicy's name.
+// ClusterName returns the cluster policy from the name of an instance; false for the name of an AttunePolicy.
 func ClusterName(name string) (clusterPolicy string, ok bool) {
 	return strings.CutPrefix(name, instances)
 }
@@ -39,7 +38,7 @@ func ClusterName(name string) (clusterPolicy string, ok bool) {
 // OfCluster reports whether a policy is the instance of a cluster policy.
 func OfCluster(p *v1alpha1.AttunePolicy) bool { return strings.HasPrefix(p.Name, instances) }
 
-// RefOf returns how a recommendation names its policy, NameOf the policy's name from that.
+// RefOf returns the reference to a policy in a recommendation.
 func RefOf(p *v1alpha1.AttunePolicy) v1alpha1.PolicyRef {
 	ref := v1alpha1.PolicyRef{Name: p.Name, UID: p.UID, Generation: p.Generation}
 	if name, ok := ClusterName(p.Name); ok {
@@ -48,10 +47,10 @@ func RefOf(p *v1alpha1.AttunePolicy) v1alpha1.PolicyRef {
 	return ref
 }
 
-// RecommendationsByPolicy is the index of recommendations by NameOf their policy.
+// RecommendationsByPolicy is the index of recommendations by the NameOf of their policy.
 const RecommendationsByPolicy = "attune.policy"
 
-// NameOf returns the name of the policy that a recommendation names: for a cluster policy that of its instance.
+// NameOf returns the name of the policy of a recommendation; for a cluster policy, the name of its instance.
 func NameOf(ref v1alpha1.PolicyRef) string {
 	if ref.Kind == v1alpha1.PolicyKindCluster {
 		return InstanceName(ref.Name)
@@ -59,9 +58,9 @@ func NameOf(ref v1alpha1.PolicyRef) string {
 	return ref.Name
 }
 
-// Instance returns what a cluster policy is in a namespace. Where it is not selected (any more), or the cluster policy
-// is not used, the instance is one that is being deleted: its open changes are finished by its settings, and nothing
-// begins. The instance shares its settings with the cluster policy, which must not change.
+// Instance returns the instance of a cluster policy in a namespace. If the namespace is not selected, or the cluster
+// policy is not used, the instance has a deletion timestamp: in-flight resizes finish with its settings, and no resize
+// starts. The instance shares its settings with the cluster policy, which must not change.
 func Instance(of *v1alpha1.AttuneClusterPolicy, namespace string, selected bool) *v1alpha1.AttunePolicy {
 	p := &v1alpha1.AttunePolicy{
 		ObjectMeta: metav1.ObjectMeta{
@@ -79,7 +78,7 @@ func Instance(of *v1alpha1.AttuneClusterPolicy, namespace string, selected bool)
 	return p
 }
 
-// AsPolicy returns a cluster policy with its status, for what reports about policies. It is in no namespace.
+// AsPolicy returns a cluster policy with its status, for reports about policies. It has no namespace.
 func AsPolicy(of *v1alpha1.AttuneClusterPolicy) *v1alpha1.AttunePolicy {
 	p := Instance(of, "", true)
 	p.Status = v1alpha1.AttunePolicyStatus{
@@ -97,25 +96,25 @@ func LevelOf(p *v1alpha1.AttunePolicy) Level {
 	return Policy
 }
 
-// ofCluster reports whether it is the level of an AttuneClusterPolicy.
+// ofCluster reports whether the level is an AttuneClusterPolicy.
 func (l Level) ofCluster() bool {
 	return strings.HasPrefix(string(l), string(v1alpha1.PolicyKindCluster)+" ")
 }
 
-// OfPolicy reports whether it is the highest level: that of an AttunePolicy or AttuneClusterPolicy.
+// OfPolicy reports whether the level is an AttunePolicy or an AttuneClusterPolicy, the highest level.
 func (l Level) OfPolicy() bool { return l == Policy || l.ofCluster() }
 
-// Scope is which namespaces a cluster policy selects. The zero value selects none.
+// Scope has the namespaces that a cluster policy selects. The zero value selects no namespace.
 type Scope struct {
-	// names is nil where all but the excluded namespaces take part.
+	// names is nil if all namespaces other than the excluded ones take part.
 	names    []v1alpha1.NamespaceName
 	selector labels.Selector
-	// operator is the operator's own namespace.
+	// operator is the operator's namespace.
 	operator string
 }
 
-// ScopeOf reads the scope of a cluster policy; operator is the operator's own namespace. An error is one sentence about
-// what is wrong, and the scope then selects nothing.
+// ScopeOf reads the scope of a cluster policy. operator is the operator's namespace. An error is one sentence about an
+// invalid selector; the scope is then empty.
 func ScopeOf(of *v1alpha1.AttuneClusterPolicy, operator string) (Scope, error) {
 	selector, err := selectorOf("namespaceSelector", of.Spec.NamespaceSelector, "select every namespace", "{stage: production}")
 	if err != nil {
@@ -124,8 +123,9 @@ func ScopeOf(of *v1alpha1.AttuneClusterPolicy, operator string) (Scope, error) {
 	return Scope{names: of.Spec.Namespaces, selector: selector, operator: operator}, nil
 }
 
-// Selects reports whether a namespace is in the scope: it is named, or no namespace is and it is none of the excluded
-// ones; and the selector matches its labels. A namespace with too many labels to be kept is selected by its name alone.
+// Selects reports whether a namespace is in the scope. It must be in the list of names; without a list it must not be
+// excluded. The selector must match its labels. A namespace whose labels the cache dropped can be selected only without
+// a label selector.
 func (s Scope) Selects(namespace string, of map[string]string) bool {
 	switch {
 	case s.selector == nil:
@@ -141,23 +141,24 @@ func (s Scope) Selects(namespace string, of map[string]string) bool {
 	return !left && s.selector.Matches(labels.Set(of))
 }
 
-// UsedClusterPolicies sorts cluster policies and returns those that are used, the oldest, and those beyond the bound.
-// One that is being deleted takes no place. It sorts the slice that it is given, and both results share its array.
+// UsedClusterPolicies sorts cluster policies and returns the oldest, which are used, and the ones beyond the limit. A
+// policy that is being deleted does not count. UsedClusterPolicies sorts the given slice, and both results share its
+// array.
 func UsedClusterPolicies(policies []v1alpha1.AttuneClusterPolicy) (used, beyond []v1alpha1.AttuneClusterPolicy) {
 	return oldest(policies, MostClusterPolicies, func(p *v1alpha1.AttuneClusterPolicy) *metav1.ObjectMeta { return &p.ObjectMeta })
 }
 
-// TooManyClusterPolicies is the message for a cluster policy beyond the bound.
+// TooManyClusterPolicies is the message of a cluster policy beyond the limit.
 func TooManyClusterPolicies() string {
 	return fmt.Sprintf("the cluster has more than %d AttuneClusterPolicies, of which the oldest are used and this one is not: "+
 		"delete some, or have one select more namespaces", MostClusterPolicies)
 }
 
-// Spared says which pods are never lowered under a cluster policy: nobody of their namespace has asked for it.
+// Spared says which pods a cluster policy never lowers: no user of their namespace has asked for it.
 type Spared string
 
 const (
-	// SpareNone is the value of an AttunePolicy.
+	// SpareNone is the value for an AttunePolicy.
 	SpareNone Spared = ""
 	// SpareCritical spares pods that Kubernetes itself depends on.
 	SpareCritical Spared = "critical"
@@ -176,7 +177,7 @@ func spared(p *v1alpha1.AttunePolicy, operator string) Spared {
 	return SpareCritical
 }
 
-// Spares reports whether a pod, or the pods of a template, are never lowered under these settings.
+// Spares reports whether these settings never lower a pod, or the pods of a template.
 func (s Spared) Spares(spec *corev1.PodSpec) bool {
 	if s != SpareCritical {
 		return s == SpareAll

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// aClusterPolicy reads a spec from YAML; it was created at the epoch.
+// aClusterPolicy decodes a spec from YAML. Its creation time is the epoch.
 func aClusterPolicy(t testing.TB, name, spec string) *v1alpha1.AttuneClusterPolicy {
 	t.Helper()
 	p := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Generation: 3, CreationTimestamp: metav1.NewTime(epoch)}}
@@ -46,15 +46,15 @@ func TestScope(t *testing.T) {
 		{`namespaceSelector: {matchLabels: {stage: production}}`, "shop", nil, false},
 		{`namespaceSelector: {matchLabels: {stage: production}}`, "kube-system", prod, false},
 		{`namespaceSelector: {matchExpressions: [{key: stage, operator: DoesNotExist}]}`, "shop", nil, true},
-		// A namespace whose labels are not kept is selected by name alone.
+		// A namespace without its labels is selected only by name.
 		{`namespaceSelector: {matchExpressions: [{key: stage, operator: DoesNotExist}]}`, "shop", map[string]string{clip.LabelsLeftOut: ""}, false},
 		{`{}`, "shop", map[string]string{clip.LabelsLeftOut: ""}, true},
-		// Both have to select it.
+		// Name and selector must both match.
 		{`{namespaces: [shop], namespaceSelector: {matchLabels: {stage: production}}}`, "shop", prod, true},
 		{`{namespaces: [shop], namespaceSelector: {matchLabels: {stage: production}}}`, "shop", nil, false},
 		{`{namespaces: [shop], namespaceSelector: {matchLabels: {stage: production}}}`, "bank", prod, false},
 		{`{namespaces: [kube-system], namespaceSelector: {matchLabels: {stage: production}}}`, "kube-system", prod, true},
-		// What cannot be read selects nothing.
+		// An invalid selector selects nothing.
 		{`namespaceSelector: {}`, "shop", nil, false},
 		{`namespaceSelector: {matchExpressions: [{key: stage, operator: Like}]}`, "shop", nil, false},
 	} {
@@ -70,7 +70,7 @@ func TestScope(t *testing.T) {
 	assert.False(t, policy.Scope{}.Selects("shop", nil))
 }
 
-// An instance cannot be taken for an AttunePolicy, whatever that is named.
+// An instance never has the name of an AttunePolicy.
 func TestInstancesHaveNamesThatNoObjectHas(t *testing.T) {
 	p := policy.Instance(aClusterPolicy(t, "base", `{weight: 7}`), "shop", true)
 	assert.Equal(t, "AttuneClusterPolicy/base", p.Name)
@@ -157,7 +157,7 @@ func TestSettingsOfAClusterPolicy(t *testing.T) {
 	_, err = policy.Resolve(nil, namespaceDefaults(t, `cpu: {maxAllowed: 1}`), instance(`cpu: {minAllowed: 2}`))
 	assert.EqualError(t, err, "cpu.minAllowed 2 must be less than or equal to cpu.maxAllowed 1 (from the AttuneNamespaceDefaults): set cpu.minAllowed to 1 or less")
 
-	// It names no server; guardrails it may have wherever it is, as AttuneDefaults may.
+	// A cluster policy may not name a server. It may have guardrails, like AttuneDefaults.
 	_, err = policy.ResolveAllowed(nil, nil, instance(`metricsSource: {prometheus: {address: "http://prometheus.monitoring:9090"}}`), policy.Operator{SourceNamespaces: []string{"*"}})
 	assert.ErrorContains(t, err, "metricsSource.prometheus has no place in an AttuneClusterPolicy")
 	s, err = policy.ResolveAllowed(nil, nil, instance(`sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]`), policy.Operator{})

@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// FuzzResolve: whatever the strings say, the settings are complete and within bounds, and an error is an
+// FuzzResolve checks with arbitrary strings that the settings are complete and within bounds, and that an error is an
 // InvalidConfig with a sentence.
 func FuzzResolve(f *testing.F) {
 	f.Add("20", "0.1", "4", "64Mi", "10%", "Europe/Berlin", "22:00", "http://prometheus:9090", `sum(up{a="b"})`, int64(time.Hour), int32(95))

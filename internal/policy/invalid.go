@@ -8,29 +8,29 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// InvalidConfig is the error of Resolve: settings that cannot be applied. Until one of the fields is changed,
-// nothing new may be started with them. Problems is never empty; of those in which the same levels take part it has the
-// first MostProblems, and one more where there are more.
+// InvalidConfig is the error of Resolve: the settings are invalid, and no resize may start until a user changes a
+// field. Problems is never empty. For each combination of levels it has the first MostProblems, and one more if there
+// are more.
 type InvalidConfig struct{ Problems []Problem }
 
-// What messages about settings are bounded by: an object need not have been through the API server's schema.
+// Limits of messages about settings: an object may not have passed the API server's schema.
 const (
-	// MostProblems are reported at once.
+	// MostProblems is the number of problems in one message.
 	MostProblems = 20
-	// mostOfMessage is how many bytes the sentences of one message have together.
+	// mostOfMessage is the size limit of a message, in bytes.
 	mostOfMessage = 4 << 10
-	// mostOfSentence is how many bytes one sentence has, mostQuoted each value in it.
+	// mostOfSentence is the size limit of one sentence, mostQuoted the limit of each value in it, in bytes.
 	mostOfSentence = 1 << 10
 	mostQuoted     = 100
 )
 
-// Problem is one thing that is wrong with the settings.
+// Problem is one error in the settings.
 type Problem struct {
-	// Fields are the paths in the spec that take part; the first one is blamed. Never empty.
+	// Fields are the paths in the spec that conflict, the first one as the main cause. It is never empty.
 	Fields []string
 	// Levels are the levels that set those fields, in the same order.
 	Levels []Level
-	// Sentence names the field, its value, and a value that would be accepted.
+	// Sentence names the field, its value, and an accepted value.
 	Sentence string
 }
 
@@ -40,8 +40,8 @@ func (e *InvalidConfig) Error() string {
 	return message
 }
 
-// Summary joins the sentences of problems, and returns the problems that it names: the first MostProblems at most, and as
-// many as fit into 4 KiB. It says so where there are more.
+// Summary joins the sentences of problems and returns the problems that it names: at most MostProblems, and as many as
+// fit into 4 KiB. The message says if there are more.
 func Summary(problems []Problem) (message string, named []Problem) {
 	const between, more = "; ", "; and more"
 	var b strings.Builder
@@ -62,28 +62,27 @@ func (o *overlay) invalid(field, format string, args ...any) {
 	o.clash([]string{field}, format, args...)
 }
 
-// clash adds a problem between fields. Their levels are those that pick noted, so the fields have to be read
-// first.
+// clash adds a problem between fields. pick has recorded their levels, so read the fields first.
 func (o *overlay) clash(fields []string, format string, args ...any) {
 	levels := make([]Level, len(fields))
 	for i, field := range fields {
 		levels[i] = o.origin[field]
 	}
 	o.found++
-	// Counted by levels: those of one object must not hide those of another.
+	// Count by levels: the problems of one object must not hide those of another.
 	same := 0
 	for _, p := range o.problems {
 		if slices.Equal(p.Levels, levels) {
 			same++
 		}
 	}
-	if same <= MostProblems { // one more, so that a message can say that there are more
+	if same <= MostProblems { // one more, so that the message can say that there are more
 		o.problems = append(o.problems, Problem{Fields: fields, Levels: levels, Sentence: clip.Marked(fmt.Sprintf(format, args...), mostOfSentence)})
 	}
 }
 
-// quote writes the first mostQuoted bytes of a field's value for a message, with the level that set it unless that is the
-// policy itself.
+// quote returns the first mostQuoted bytes of a field's value for a message, with its level unless the policy itself
+// sets it.
 func (o *overlay) quote(path string, value any) string {
 	text := fmt.Sprint(value)
 	if s, ok := value.(fmt.Stringer); ok {
@@ -105,7 +104,7 @@ var levelNames = map[Level]string{
 	Namespace: "from the AttuneNamespaceDefaults",
 }
 
-// join writes a list as a person would: a, b or c.
+// join formats a list as text: a, b or c.
 func join[T any](values []T) string {
 	words := make([]string, len(values))
 	for i, v := range values {

@@ -18,7 +18,7 @@ func problems(t *testing.T, err error) []policy.Problem {
 	return invalid.Problems
 }
 
-// TestOneField: settings also come from files that no API server has checked.
+// TestOneField covers the checks of single fields: settings may come from files that no API server has checked.
 func TestOneField(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"kind":          {`targetRef: {kind: Pod}`, `targetRef.kind "Pod" is not one of Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Rollout, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io`},
@@ -88,7 +88,7 @@ func TestOneField(t *testing.T) {
 	}
 }
 
-// withBuiltIns sets back what a case of TestOneField changes besides its mistake.
+// withBuiltIns resets the fields that a case of TestOneField changes in addition to its error.
 func withBuiltIns(s policy.Settings, name string) policy.Settings {
 	if name == "percentage" {
 		s.Resize.Mode = builtIn().Resize.Mode
@@ -99,7 +99,7 @@ func withBuiltIns(s policy.Settings, name string) policy.Settings {
 	return s
 }
 
-// TestFieldsTogether: the two sides of a rule may come from different levels, and the sentence says so.
+// The two fields of a rule may come from different levels, and the message says so.
 func TestFieldsTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		cluster, namespace, policy string
@@ -141,7 +141,7 @@ func TestFieldsTogether(t *testing.T) {
 	}
 }
 
-// TestHoldsTogether: what the rules over two fields must let pass.
+// Valid combinations pass the rules about two fields.
 func TestHoldsTogether(t *testing.T) {
 	for name, c := range map[string]struct{ cluster, policy string }{
 		"900m under 2":                   {``, `cpu: {minAllowed: 900m, maxAllowed: 2}`},
@@ -167,7 +167,7 @@ func TestHoldsTogether(t *testing.T) {
 	}
 }
 
-// TestEveryProblemIsTold, and the rest of the settings still hold: open watches go on by them.
+// The message has every problem, and the other settings still apply: in-flight resizes continue with them.
 func TestEveryProblemIsTold(t *testing.T) {
 	s, err := policy.Resolve(nil, nil, aPolicy(t, `
 targetRef: {kind: Deployment, selector: {}}

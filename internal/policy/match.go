@@ -13,10 +13,10 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Matcher finds the policy that owns a workload. It is read-only after NewMatcher, so any number of goroutines may
-// use it. The zero value has no policies.
+// Matcher finds the policy that owns a workload. It is read-only after NewMatcher, so it is safe for concurrent use.
+// The zero value has no policies.
 type Matcher struct {
-	// candidates are the policies of each namespace, the strongest first.
+	// candidates are the policies of each namespace, in order of precedence.
 	candidates map[string][]candidate
 }
 
@@ -26,21 +26,21 @@ type candidate struct {
 	selector labels.Selector
 }
 
-// Conflict is a policy that selects a workload and does not own it.
+// Conflict is a policy that selects a workload that another policy owns.
 type Conflict struct {
-	// Policy is the one that does not own the workload, Winner the one that does.
+	// Policy selects the workload, Winner owns it.
 	Policy, Winner *v1alpha1.AttunePolicy
 }
 
-// Reason is why the winner is stronger, such as "weight 200 over 100".
+// Reason says why the winner takes precedence, such as "weight 200 over 100".
 func (c Conflict) Reason() string { return reason(c.Winner, c.Policy) }
 
-// NewMatcher makes a matcher of the policies that may own a workload. It leaves out those that are being deleted
-// and those whose targetRef is invalid (Resolve reports why). The matcher points into the slice, which must not
+// NewMatcher returns a matcher of the policies that may own a workload. It leaves out policies that are being deleted,
+// and policies with an invalid targetRef (Resolve reports why). The matcher points into the slice, which must not
 // change.
 //
-// A policy whose other settings are invalid keeps its workloads. Without that: a typing error in the policy -> its
-// workloads go to a weaker policy -> they are resized by other rules until the error is corrected.
+// A policy with other invalid settings keeps its workloads. Otherwise, a typing error would hand its workloads to
+// another policy, with other rules, until a user corrects the error.
 func NewMatcher(policies []v1alpha1.AttunePolicy) Matcher {
 	m := Matcher{candidates: map[string][]candidate{}}
 	for i := range policies {
@@ -57,8 +57,9 @@ func NewMatcher(policies []v1alpha1.AttunePolicy) Matcher {
 	return m
 }
 
-// Match returns the policy that owns a workload (nil: none selects it) and the policies that select it without
-// owning it. A part of another workload (a Deployment's ReplicaSet, a CronJob's Job) is never matched by itself.
+// Match returns the policy that owns a workload (nil if no policy selects it) and the conflicts with the other policies
+// that select it. Match ignores a part of another workload, such as the ReplicaSet of a Deployment or the Job of a
+// CronJob.
 func (m Matcher) Match(w workload.Workload) (winner *v1alpha1.AttunePolicy, losers []Conflict) {
 	if w.Part() {
 		return nil, nil
@@ -75,8 +76,8 @@ func (m Matcher) Match(w workload.Workload) (winner *v1alpha1.AttunePolicy, lose
 	return winner, losers
 }
 
-// selects reports whether the policy's targetRef selects the workload. A workload whose labels the operator's
-// caches do not keep matches only a selector that matches everything.
+// selects reports whether the policy's targetRef selects the workload. If the cache dropped the labels of a workload,
+// only a selector that matches everything selects it.
 func (c candidate) selects(w workload.Workload) bool {
 	ref := c.policy.Spec.TargetRef
 	if w.TooLarge() && len(w.Labels) == 0 && !c.selector.Empty() {
@@ -85,8 +86,8 @@ func (c candidate) selects(w workload.Workload) bool {
 	return (ref.Kind == "" || ref.Kind == w.Kind) && (ref.Name == "" || ref.Name == w.Name) && c.selector.Matches(labels.Set(w.Labels))
 }
 
-// byStrength orders policies: the namespace's own before those of cluster policies, then the highest weight first, then
-// the oldest, then by name. The order is total, so two policies never alternate as owners.
+// byStrength orders policies: AttunePolicies before cluster policies, then the highest weight, then the oldest, then by
+// name. The order is total, so two policies never alternate as owners.
 func byStrength(a, b *v1alpha1.AttunePolicy) int {
 	return cmp.Or(
 		falseFirst(OfCluster(a), OfCluster(b)),
@@ -96,7 +97,7 @@ func byStrength(a, b *v1alpha1.AttunePolicy) int {
 	)
 }
 
-// reason is the first difference in the order of byStrength.
+// reason describes the first difference in the order of byStrength.
 func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	switch {
 	case OfCluster(winner) != OfCluster(loser):
@@ -113,7 +114,7 @@ func utc(p *v1alpha1.AttunePolicy) string {
 	return p.CreationTimestamp.UTC().Format(time.RFC3339)
 }
 
-// weightOf is a policy's own weight, or the built-in one. It is read from the object, since a policy with invalid
+// weightOf returns the weight of a policy, or the built-in one. It reads the object, because a policy with invalid
 // settings is matched too.
 func weightOf(p *v1alpha1.AttunePolicy) int32 {
 	return ptr.Deref(p.Spec.Weight, weight)

@@ -20,7 +20,7 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// named is a policy of the namespace shop, created at the epoch.
+// named returns a policy of namespace shop. Its creation time is the epoch.
 func named(t *testing.T, name, spec string) v1alpha1.AttunePolicy {
 	p := aPolicy(t, spec)
 	p.Name, p.CreationTimestamp = name, metav1.NewTime(epoch)
@@ -129,7 +129,7 @@ func reasons(losers []policy.Conflict) map[string]string {
 	return all
 }
 
-// TestOrderChangesNothing: a list comes from a cache in any order.
+// A cache lists objects in any order.
 func TestOrderChangesNothing(t *testing.T) {
 	var policies []v1alpha1.AttunePolicy
 	for i := range 12 {
@@ -149,7 +149,7 @@ func TestOrderChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAMatcherKnowsEveryNamespace, and gives the list's own objects.
+// The matcher returns the objects of the given list.
 func TestAMatcherKnowsEveryNamespace(t *testing.T) {
 	policies := []v1alpha1.AttunePolicy{named(t, "shop", `{}`), named(t, "bank", `{}`)}
 	policies[1].Namespace = "bank"
@@ -160,7 +160,7 @@ func TestAMatcherKnowsEveryNamespace(t *testing.T) {
 	assert.Same(t, &policies[1], winner)
 }
 
-// TestAnInvalidPolicyKeepsItsWorkloads: they must not change hands while a typing error is mended.
+// Workloads must not change their policy until a user corrects a typing error.
 func TestAnInvalidPolicyKeepsItsWorkloads(t *testing.T) {
 	broken, other := named(t, "broken", `{weight: 500, cpu: {percentile: 1}}`), named(t, "other", `{}`)
 	winner, _ := policy.NewMatcher([]v1alpha1.AttunePolicy{other, broken}).Match(api())
@@ -181,8 +181,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// Where a workload's labels are not kept, no selector tells whether it means it: not one that asks for an absent label
-// either.
+// If the cache dropped the labels of a workload, no selector selects it, not even one that requires an absent label.
 func TestNoSelectorMatchesAWorkloadWhoseLabelsAreNotKnown(t *testing.T) {
 	large := api(func(w *workload.Workload) {
 		w.Labels, w.Annotations = nil, map[string]string{workload.TooLargeAnnotation: "true"}
@@ -199,8 +198,8 @@ func TestNoSelectorMatchesAWorkloadWhoseLabelsAreNotKnown(t *testing.T) {
 	}
 }
 
-// A policy of which something is not kept is invalid, and says what: it neither selects by half of a selector nor asks a
-// server without half of its headers.
+// A policy with dropped fields is invalid and says so: it neither selects by a part of a selector nor queries a server
+// with a part of the headers.
 func TestAPolicyThatIsTooLargeSaysSo(t *testing.T) {
 	whole := aPolicy(t, `targetRef: {kind: Deployment, selector: {matchLabels: {tier: api}}}`)
 	for i := range 300 {

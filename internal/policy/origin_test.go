@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Every field is told with its value and the level that set it, and those of the settings are no others.
+// Fields returns every field with its value and level, and no other fields.
 func TestFields(t *testing.T) {
 	defaults := &v1alpha1.AttuneDefaults{}
 	defaults.Name = v1alpha1.DefaultsName

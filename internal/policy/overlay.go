@@ -15,19 +15,19 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// layer is what one level sets. newLayer fills its nested structs, so that a field can be read without a nil check
-// at every step; a field that the level does not set is nil.
+// layer has the fields that one level sets. newLayer fills its nested structs, so that reads need no nil checks; a
+// field that is not set is nil.
 type layer struct {
 	level Level
 	// namespace of the object that sets the layer; empty for AttuneDefaults.
-	namespace string // of the object
+	namespace string
 	v1alpha1.PolicySettings
 	pricing v1alpha1.CostPricing
 	weight  *int32
 	target  *v1alpha1.TargetRef
 }
 
-// newLayer makes a layer. It copies the nested structs before it fills them: the object may be in a shared cache
+// newLayer returns a layer. It copies the nested structs before it fills them: the object may belong to a shared cache
 // and must not change.
 func newLayer(level Level, namespace string, settings v1alpha1.PolicySettings) layer {
 	settings.MetricsSource = orEmpty(settings.MetricsSource)
@@ -42,7 +42,7 @@ func newLayer(level Level, namespace string, settings v1alpha1.PolicySettings) l
 	return layer{level: level, namespace: namespace, PolicySettings: settings}
 }
 
-// of returns what the layer sets of a resource.
+// of returns the settings of a resource in the layer.
 func (l layer) of(r recommender.Resource) *v1alpha1.ResourceSettings {
 	if r == recommender.CPU {
 		return &l.CPU.ResourceSettings
@@ -50,8 +50,7 @@ func (l layer) of(r recommender.Resource) *v1alpha1.ResourceSettings {
 	return &l.Memory.ResourceSettings
 }
 
-// layersOf returns the layers that exist, the lowest first. Defaults objects with a name other than default are
-// ignored.
+// layersOf returns the existing layers, the lowest first. It ignores defaults objects with a name other than default.
 func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) []layer {
 	var layers []layer
 	if cluster != nil && cluster.Name == v1alpha1.DefaultsName {
@@ -72,22 +71,21 @@ func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamesp
 	return layers
 }
 
-// overlay lays the layers over one another, field by field. It is used for one Resolve only.
+// overlay merges layers field by field. One Resolve uses one overlay.
 type overlay struct {
-	// layers are those above the built-in values, the lowest first.
+	// layers are the levels above the built-in values, the lowest first.
 	layers []layer
-	// origin is the level that set each field that was read so far, by its path in the spec.
+	// origin is the level that set each field read so far, by its path in the spec.
 	origin map[string]Level
-	// problems is what was found to be wrong so far, as InvalidConfig has it; found counts all.
+	// problems are the errors found so far, limited as in InvalidConfig; found counts all of them.
 	problems []Problem
 	found    int
-	// note is told the value of each field, as it is set; nil: nobody asks.
+	// note is called with the value of each field; nil means no caller needs the values.
 	note func(path string, value any)
 }
 
-// pick returns the value of the highest level that sets a field, else the built-in one, and notes the level. Every
-// other way to read a field goes through it, so that origin is complete: the functions of this file, and the
-// methods of the overlay.
+// pick returns the value of the highest level that sets a field, or the built-in value, and records the level. All
+// reads of fields go through pick, so that origin is complete.
 func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 	value, level := builtIn, BuiltIn
 	for _, l := range o.layers {
@@ -102,7 +100,7 @@ func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 	return value
 }
 
-// orEmpty returns a copy of what p points to, or an empty value for nil.
+// orEmpty returns a copy of *p, or an empty value for nil.
 func orEmpty[T any](p *T) *T {
 	var value T
 	if p != nil {
@@ -111,8 +109,7 @@ func orEmpty[T any](p *T) *T {
 	return &value
 }
 
-// list and dict distinguish a list or map that is not set (nil) from one that is set and empty: the empty one
-// overrides lower levels.
+// list and dict distinguish a list or map that is not set (nil) from an empty one, which overrides lower levels.
 func list[E any](l []E) *[]E {
 	if l == nil {
 		return nil
@@ -136,12 +133,11 @@ func nonZero[T comparable](value T) *T {
 	return &value
 }
 
-// The functions of this file read one field each, of one kind of value, and check it as the CRD's own
-// rules do: settings also come from files, which no API server has checked. What is wrong is noted,
-// and the built-in value stands in for it.
+// Each of these functions reads one field of one type and checks it as the CRD does: settings may come from files that
+// no API server has checked. It records an invalid value and uses the built-in value instead.
 
-// oneOf reads a field with a fixed set of values. A built-in value is not checked, so it may be one that users
-// cannot choose, such as the empty ranking.
+// oneOf reads a field with a fixed set of values. A built-in value is not checked: it may be a value that users cannot
+// choose, such as the empty ranking.
 func oneOf[T ~string | ~int32](o *overlay, path string, builtIn T, allowed []T, field func(layer) *T) T {
 	value := pick(o, path, builtIn, field)
 	if o.origin[path] != BuiltIn && !slices.Contains(allowed, value) {
@@ -175,8 +171,8 @@ func (o *overlay) checkSpan(path string, value, builtIn, least, most time.Durati
 	return value
 }
 
-// number reads a decimal number between least and most from a string. The API has decimal numbers as strings,
-// since the Kubernetes API conventions advise against floating-point fields.
+// number reads a decimal number between least and most from a string. The API has decimals as strings, because the
+// Kubernetes API conventions advise against floating-point fields.
 func number[S ~string](o *overlay, path string, builtIn S, least, most float64, field func(layer) *S) float64 {
 	return o.checkNumber(path, string(pick(o, path, builtIn, field)), string(builtIn), least, most)
 }
@@ -197,14 +193,13 @@ func plain(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 // decimal accepts less than ParseFloat: no exponent, hexadecimal, Inf, NaN or underscore.
 var decimal = regexp.MustCompile(`^-?[0-9]+([.][0-9]+)?$`)
 
-// maxAmounts bound amounts in settings far below what integer arithmetic on them could overflow: a million cores,
-// an exbibyte.
+// maxAmounts limits amounts in settings, far below integer overflow: a million cores, 1Ei.
 var maxAmounts = [2]resource.Quantity{
 	recommender.CPU:    resource.MustParse("1000000"),
 	recommender.Memory: resource.MustParse("1Ei"),
 }
 
-// amount reads a quantity that bounds a request, in millicores or bytes; 0: no bound is set.
+// amount reads a quantity that bounds a request, in millicores or bytes; 0 if not set.
 func amount(o *overlay, path string, r recommender.Resource, example string, field func(layer) *resource.Quantity) recommender.Amount {
 	value := pick(o, path, resource.Quantity{}, field)
 	if o.origin[path] == BuiltIn {
@@ -217,7 +212,7 @@ func amount(o *overlay, path string, r recommender.Resource, example string, fie
 	return podview.AmountOf(r, value)
 }
 
-// short writes a duration as people do: 1h instead of 1h0m0s.
+// short formats a duration: 1h instead of 1h0m0s.
 func short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

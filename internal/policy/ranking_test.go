@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// No namespace pushes evictions to its neighbours by ranking its own pods above what the cluster's defaults say.
+// A namespace cannot move evictions to its neighbours by ranking its own pods above the cluster's defaults.
 func TestEvictionRankingIsCapped(t *testing.T) {
 	ranked := func(r v1alpha1.EvictionRanking) *v1alpha1.NodeSettings {
 		return &v1alpha1.NodeSettings{EvictionRanking: ptr.To(r)}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	_ "time/tzdata" // the same time zones everywhere: images and plugins on other systems may carry none
+	_ "time/tzdata" // the same time zones everywhere: images and other systems may have no tzdata
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -17,19 +17,18 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Resolve lays a policy over the defaults of its namespace, these over the defaults of the cluster, and those over
-// the built-in values, field by field. A list or map of a higher level replaces the lower one as a whole. Any
-// argument may be nil, and Defaults with a name other than default count as nil. Nothing is limited by permissions
-// here; ResolveAllowed does that.
+// Resolve merges a policy over the defaults of its namespace, the defaults of the cluster and the built-in values,
+// field by field. A list or map of a higher level replaces the lower one as a whole. Any argument may be nil. Defaults
+// with a name other than default count as nil. Permissions do not apply here; ResolveAllowed applies them.
 //
-// An error is always an *InvalidConfig. The settings are complete even then, with built-in values for the fields
-// that are wrong: good enough to finish open watches, never to start anything.
+// An error is always an *InvalidConfig. The settings are complete even then, with built-in values for the invalid
+// fields: good enough to finish in-flight resizes, never to start one.
 func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) (Settings, error) {
 	return ResolveAllowed(cluster, namespace, policy, Operator{SourceNamespaces: []string{"*"}})
 }
 
-// resolve reads all fields in an order that has two constraints: Source comes before Recommender and Resize, which
-// depend on its steps and rate window; combinations are checked last, on the merged settings.
+// resolve reads all fields. Two orders matter: Source comes before Recommender and Resize, which depend on its steps
+// and rate window; combinations are checked last, on the merged settings.
 func resolve(o *overlay, operator Operator) (Settings, error) {
 	o.origin = map[string]Level{}
 	o.checkTarget()
@@ -47,14 +46,14 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 		Pricing:         o.prices(),
 		Origin:          o.origin,
 	}
-	// capped needs the layers as well as the merged value, so it is not a part of the literal above.
+	// capped needs the layers and the merged value, so it is not in the literal above.
 	s.EvictionRanking = o.capped(s.EvictionRanking)
 	s.Recommender = o.estimates(s.Source)
 	s.Resize = o.rules(s.Source)
 	if s.Strategy == v1alpha1.StrategyAdaptive {
 		s.Recommender.Adaptive = recommender.AdaptiveSettings{Risk: accepted[s.Risk], Cadence: s.Resize.Cooldown}
 	}
-	// Evictions for room belong to the strategy Node; with another one the setting has no effect.
+	// Evictions for room belong to strategy Node. With other strategies the setting has no effect.
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
 	o.checkCombinations(s)
 	if len(o.problems) > 0 {
@@ -64,8 +63,8 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 }
 
 var (
-	// The values that the enumerations of the API allow, in their order there; the order of rankings is from the
-	// lowest to the highest, and capped relies on it.
+	// The values that the enumerations of the API allow, in their order. capped relies on the order of rankings, from
+	// the lowest to the highest.
 	strategies  = []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive}
 	risks       = []v1alpha1.Risk{v1alpha1.RiskLow, v1alpha1.RiskMedium, v1alpha1.RiskHigh}
 	raises      = []v1alpha1.RaiseBeforeKill{v1alpha1.RaiseAuto, v1alpha1.RaiseOff}
@@ -78,17 +77,17 @@ var (
 		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
 )
 
-// SizesNewPods reports whether new pods are sized in a mode.
+// SizesNewPods reports whether attune sizes new pods in a mode.
 func SizesNewPods(mode v1alpha1.UpdateType) bool {
 	return mode == v1alpha1.UpdateInitial || mode == v1alpha1.UpdateCanary || mode == v1alpha1.UpdateAuto
 }
 
-// accepted is how much more shortage each risk accepts than Medium. A factor of three either way spans the useful part of
-// what docs/quality.md shows.
+// accepted is the shortage that each risk accepts, relative to Medium. A factor of three either way covers the useful
+// range in docs/quality.md.
 var accepted = map[v1alpha1.Risk]float64{v1alpha1.RiskLow: 0.3, v1alpha1.RiskMedium: 1, v1alpha1.RiskHigh: 3}
 
-// strategy reads the strategy. It refuses Node where the operator does not see all pods of a node: the room of unseen
-// pods would count as free.
+// strategy reads the strategy. It rejects Node if the operator does not see all pods of a node: the room of unseen pods
+// would count as free.
 func (o *overlay) strategy(operator Operator) v1alpha1.Strategy {
 	const path = "strategy"
 	s := oneOf(o, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
@@ -99,10 +98,10 @@ func (o *overlay) strategy(operator Operator) v1alpha1.Strategy {
 	return s
 }
 
-// groupNames is the form of node.group; the schema has the same.
+// groupNames is the format of node.group, as in the schema.
 var groupNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// nodeGroup reads the name of a group; empty: the pods of one workload form a group.
+// nodeGroup reads the name of a group; empty means that the pods of one workload form a group.
 func (o *overlay) nodeGroup() string {
 	const path = "node.group"
 	group := pick(o, path, "", func(l layer) *string { return l.Node.Group })
@@ -113,8 +112,8 @@ func (o *overlay) nodeGroup() string {
 	return group
 }
 
-// estimates reads the settings of the recommender. CPU may always be lowered, since too little of it kills nothing;
-// memory only where memory.allowDecrease says so.
+// estimates reads the settings of the recommender. CPU may always decrease, because too little CPU does not kill a
+// container; memory only with memory.allowDecrease.
 func (o *overlay) estimates(source usage.SourceSettings) recommender.Settings {
 	s := recommender.Settings{
 		HistoryWindow:     source.HistoryWindow,
@@ -145,8 +144,8 @@ func (o *overlay) resource(r recommender.Resource) recommender.ResourceSettings 
 	}
 }
 
-// minimumDataPoints is at most the number of steps in the history window, unless a level sets more (checkWindows
-// then refuses it). With a window of one hour the built-in 48 steps of 5 minutes could never be reached.
+// minimumDataPoints is at most the number of samples in the history window, unless a level sets more (checkWindows then
+// rejects it). A window of 1h would never have the built-in 48 samples of 5m.
 func (o *overlay) minimumDataPoints(source usage.SourceSettings) int {
 	points := within(o, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l layer) *int32 { return l.MetricsSource.MinimumDataPoints })
 	if o.origin["metricsSource.minimumDataPoints"] == BuiltIn {
@@ -155,13 +154,13 @@ func (o *overlay) minimumDataPoints(source usage.SourceSettings) int {
 	return points
 }
 
-// stepsIn is the number of whole steps in the history window.
+// stepsIn is the number of whole samples in the history window.
 func stepsIn(source usage.SourceSettings) int {
 	return int(source.HistoryWindow / source.QueryStep)
 }
 
-// startupBoost is read as one field, since the multiplier and the duration mean nothing without each other. A
-// multiplier of 1 switches the boost off, so that a policy can override a boost of lower levels. nil: no boost.
+// startupBoost is read as one field, because the multiplier needs the duration. A multiplier of 1 disables the boost,
+// so that a policy can override a boost of lower levels. nil means no boost.
 func (o *overlay) startupBoost() *Boost {
 	const path = "cpu.startupBoost"
 	set := pick(o, path, nil, func(l layer) **v1alpha1.StartupBoost { return nonZero(l.CPU.StartupBoost) })
@@ -189,14 +188,14 @@ func (o *overlay) prices() Pricing {
 	}
 }
 
-// Defaults are the settings of a policy that sets nothing but its strategy, for a workload of any name.
+// Defaults returns the settings of a policy that sets only its strategy.
 func Defaults(of v1alpha1.Strategy) (Settings, error) {
 	spec := v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "any"}}
 	spec.Strategy = &of
 	return Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: spec})
 }
 
-// rules reads when and how running pods are resized. All waves have the same observation period: the API has one.
+// rules reads when and how running pods are resized. All waves have the same observation period: the API has only one.
 func (o *overlay) rules(source usage.SourceSettings) resize.Rules {
 	pods, percent := o.maxConcurrent()
 	return resize.Rules{
@@ -218,8 +217,8 @@ func (o *overlay) rules(source usage.SourceSettings) resize.Rules {
 	}
 }
 
-// observation is safetyObservationPeriod, or canary.observationPeriod where that is not set; each is merged over
-// the levels first. It is the watch of every wave.
+// observation is safetyObservationPeriod, or canary.observationPeriod if that is not set. Each is merged over the
+// levels first. It is the observation period of every wave.
 func (o *overlay) observation() time.Duration {
 	canary := span(o, "updateStrategy.canary.observationPeriod", observation, time.Minute, 24*time.Hour,
 		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Canary.ObservationPeriod })
@@ -227,9 +226,9 @@ func (o *overlay) observation() time.Duration {
 		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.SafetyObservationPeriod })
 }
 
-// paused returns the levels that pause, as any of them is enough: a policy cannot lift the pause of its cluster.
+// paused returns the levels that pause. One is enough: a policy cannot override the pause of its cluster.
 func (o *overlay) paused() []string {
-	pick(o, "paused", false, func(l layer) *bool { return l.Paused }) // its origin; the value is below
+	pick(o, "paused", false, func(l layer) *bool { return l.Paused }) // for its origin; the value is below
 	var levels []string
 	for _, l := range o.layers {
 		if l.Paused != nil && *l.Paused {
@@ -250,9 +249,8 @@ func (o *overlay) excluded() map[string]bool {
 	return excluded
 }
 
-// capped returns a ranking, reduced to that of AttuneDefaults where they set one. That ranking is the default of
-// policies that set none, and the highest that a namespace may give its own pods: a pod with a higher ranking is
-// evicted later, and pods of other namespaces in its place.
+// capped limits a ranking to the ranking in AttuneDefaults, if set. That ranking is the default, and the highest that a
+// namespace may give its own pods: a pod with a higher ranking is evicted later, and pods of other namespaces instead.
 func (o *overlay) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRanking {
 	for _, l := range o.layers {
 		most := l.Node.EvictionRanking
@@ -263,9 +261,9 @@ func (o *overlay) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRanking {
 	return r
 }
 
-// Digest identifies the settings on which targets depend. It changes with any of them, and with no other setting:
-// not with the mode, the schedule or the level that set a field. The policy loop computes targets again when it
-// changes. It is the beginning of a SHA-256 of the settings' JSON, in hexadecimal.
+// Digest identifies the settings that targets depend on. It changes only with these, not with the mode, the schedule or
+// the level that set a field. The policy loop computes targets again when it changes. It is the first 8 bytes of the
+// SHA-256 of the settings' JSON, in hexadecimal.
 func (s Settings) Digest() string {
 	return clip.Digest(struct {
 		Recommender recommender.Settings
@@ -276,9 +274,8 @@ func (s Settings) Digest() string {
 	}{s.Recommender, s.Source, s.Strategy, s.Risk, s.Resize.Excluded}, 8)
 }
 
-// The built-in values of fields that no layer sets. They are nowhere else: the CRDs have no defaults, because a
-// default that the API server writes into an object could not be told from a value that its author chose, and
-// would override the layers below.
+// The built-in values of fields that no layer sets. The CRDs have no defaults: a default that the API server writes
+// into an object looks like a value that the user chose, and would override the layers below.
 const (
 	historyWindow     = 168 * time.Hour
 	adaptiveWindow    = 336 * time.Hour
@@ -303,29 +300,29 @@ const (
 	raiseBeforeKill  = v1alpha1.RaiseAuto
 )
 
-// maxConcurrentResizes is a part of the workload's pods.
+// maxConcurrentResizes is a percentage of the workload's pods.
 var maxConcurrentResizes = intstr.FromString("10%")
 
-// estimator holds the built-in values that differ between CPU and memory, and example amounts for messages.
+// estimator has the built-in values that differ between CPU and memory, and example amounts for messages.
 type estimator struct {
 	// path of the section in the spec.
 	path             string
 	percentile       int32
 	overhead         v1alpha1.Percent
 	maxChangePercent int32
-	// minimum and maximum appear only in messages, as examples of minAllowed and maxAllowed.
+	// minimum and maximum are examples of minAllowed and maxAllowed in messages.
 	minimum, maximum string
 }
 
-// estimators are indexed by Resource. Memory has the higher percentile and overhead and the smaller step: too
+// estimators are indexed by Resource. Memory has the higher percentile and overhead and the smaller resize step: too
 // little memory kills a container, too little CPU slows it down.
 var estimators = [2]estimator{
 	recommender.CPU:    {path: "cpu", percentile: 95, overhead: "20", maxChangePercent: 50, minimum: "50m", maximum: "4"},
 	recommender.Memory: {path: "memory", percentile: 99, overhead: "30", maxChangePercent: 30, minimum: "64Mi", maximum: "8Gi"},
 }
 
-// windows reads the windows of the day. A window may end after midnight. One that is wrong is left out and
-// reported, so that the others still apply while watches end.
+// windows reads the windows of the day. A window may end after midnight. An invalid window is reported and left out, so
+// that the others still apply while in-flight resizes finish.
 func (o *overlay) windows() []resize.Window {
 	const path = "updateStrategy.schedule.windows"
 	var windows []resize.Window
@@ -344,7 +341,7 @@ func (o *overlay) windows() []resize.Window {
 	return windows
 }
 
-// minuteOfDay reads HH:MM, from 00:00 to 23:59, as minutes after midnight; false for any other text.
+// minuteOfDay converts HH:MM, from 00:00 to 23:59, to minutes after midnight; false for any other text.
 func minuteOfDay(t v1alpha1.ClockTime) (int, bool) {
 	at, err := time.Parse("15:04", string(t))
 	return at.Hour()*60 + at.Minute(), err == nil && len(t) == len("15:04")
@@ -356,7 +353,7 @@ var weekdays = map[v1alpha1.Weekday]time.Weekday{
 	"Thursday": time.Thursday, "Friday": time.Friday, "Saturday": time.Saturday,
 }
 
-// days reads the days on which windows begin; empty: every day.
+// days reads the days on which windows begin; empty means every day.
 func (o *overlay) days() map[time.Weekday]bool {
 	const path = "updateStrategy.schedule.daysOfWeek"
 	days := map[time.Weekday]bool{}
@@ -371,8 +368,8 @@ func (o *overlay) days() map[time.Weekday]bool {
 	return days
 }
 
-// location refuses an unknown time zone: without it the windows would open at the wrong hours. It also refuses
-// Local, which is the zone of the operator's process and unknown to users.
+// location rejects an unknown time zone: the windows would open at the wrong hours. It also rejects Local, the zone of
+// the operator's process, which users do not know.
 func (o *overlay) location() *time.Location {
 	const path = "updateStrategy.schedule.timezone"
 	name := pick(o, path, "UTC", func(l layer) *string { return nonZero(l.UpdateStrategy.Schedule.Timezone) })
@@ -387,7 +384,7 @@ func (o *overlay) location() *time.Location {
 // percentage is 1% to 100% without a leading zero.
 var percentage = regexp.MustCompile(`^([1-9][0-9]?|100)%$`)
 
-// maxConcurrent is a number of pods or a percentage of a workload's pods; the other result is 0.
+// maxConcurrent returns a number of pods or a percentage of a workload's pods; the other result is 0.
 func (o *overlay) maxConcurrent() (pods, percent int) {
 	const path = "updateStrategy.maxConcurrentResizes"
 	value := pick(o, path, maxConcurrentResizes, func(l layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })

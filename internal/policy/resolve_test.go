@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// builtIn is what holds where nobody says anything.
+// builtIn returns the settings if no level sets a field.
 func builtIn() policy.Settings {
 	return policy.Settings{
 		Recommender: recommender.Settings{
@@ -42,7 +42,7 @@ func builtIn() policy.Settings {
 	}
 }
 
-// diff leaves out the origins, and compares locations by name.
+// diff ignores origins and compares locations by name.
 func diff(want, got policy.Settings) string {
 	got.Origin = nil
 	return cmp.Diff(want, got, cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }))
@@ -59,7 +59,7 @@ func TestNothingSetIsBuiltIn(t *testing.T) {
 	}
 }
 
-// everything sets every field of the shared settings to something that is not built in.
+// everything sets every field of the shared settings to a value that is not built in.
 const everything = `
 metricsSource:
   prometheus:
@@ -158,7 +158,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 	}
 }
 
-// TestEveryFieldAtEveryLevel: whichever level sets it, every field arrives, and says where it is from.
+// Every field arrives from every level, with its origin.
 func TestEveryFieldAtEveryLevel(t *testing.T) {
 	for _, level := range []policy.Level{policy.Cluster, policy.Namespace, policy.Policy} {
 		t.Run(string(level), func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestEveryFieldAtEveryLevel(t *testing.T) {
 
 			want := everythingSettings(t)
 			want.Resize.Paused = []string{string(level)}
-			if level != policy.Cluster { // Secrets of the cluster's level are in the operator's namespace
+			if level != policy.Cluster { // Secrets of AttuneDefaults are in the operator's namespace
 				want.Source.Namespace, want.Source.OfPolicy = "shop", true
 			}
 			assert.Empty(t, diff(want, s))
@@ -189,7 +189,7 @@ func TestEveryFieldAtEveryLevel(t *testing.T) {
 	}
 }
 
-// TestPerField: levels add up field by field, and a level that says nothing of a field leaves it.
+// Levels merge field by field: a field that is not set keeps the value of a lower level.
 func TestPerField(t *testing.T) {
 	s, err := policy.Resolve(
 		clusterDefaults(t, `
@@ -269,7 +269,7 @@ func TestOnlyDefaultsNamedDefaultAreRead(t *testing.T) {
 	assert.Equal(t, 99, s.Recommender.Of[recommender.Memory].Percentile)
 }
 
-// TestObservation: safetyObservationPeriod, else canary.observationPeriod, else 5m; each merged first.
+// The observation period is safetyObservationPeriod, or canary.observationPeriod, or 5m; each is merged first.
 func TestObservation(t *testing.T) {
 	for name, c := range map[string]struct {
 		cluster, policy string
@@ -307,7 +307,7 @@ func TestRateWindow(t *testing.T) {
 	}
 }
 
-// TestBuiltInDataPointsFitTheWindow: a short window alone must not make a policy that never recommends.
+// A short window with built-in data points must still lead to a recommendation.
 func TestBuiltInDataPointsFitTheWindow(t *testing.T) {
 	s, err := policy.Resolve(nil, nil, aPolicy(t, `metricsSource: {historyWindow: 1h}`))
 	require.NoError(t, err)
@@ -335,7 +335,7 @@ func TestAMultiplierOfOneSwitchesTheBoostOff(t *testing.T) {
 	assert.Nil(t, s.StartupBoost)
 }
 
-// TestAmountsRoundUp: never less than was asked for.
+// Amounts are never rounded below the setting.
 func TestAmountsRoundUp(t *testing.T) {
 	s, err := policy.Resolve(nil, nil, aPolicy(t, `{cpu: {minAllowed: 1500u}, memory: {minAllowed: 1500m}}`))
 	require.NoError(t, err)
@@ -343,7 +343,7 @@ func TestAmountsRoundUp(t *testing.T) {
 	assert.Equal(t, recommender.Amount(2), s.Recommender.Of[recommender.Memory].MinAllowed)
 }
 
-// TestInputsStayAsTheyAre: objects come from a cache that others read.
+// Objects come from a shared cache and must not change.
 func TestInputsStayAsTheyAre(t *testing.T) {
 	cluster, namespace, p := clusterDefaults(t, everything), namespaceDefaults(t, `updateStrategy: {type: Auto}`), aPolicy(t, `{cpu: {percentile: 50}}`)
 	c, n, before := cluster.DeepCopy(), namespace.DeepCopy(), p.DeepCopy()
@@ -354,7 +354,7 @@ func TestInputsStayAsTheyAre(t *testing.T) {
 	assert.Empty(t, cmp.Diff(before, p))
 }
 
-// The risk reaches the recommender with the strategy Adaptive alone, so that nothing changes for who only names a risk.
+// The risk reaches the recommender only with strategy Adaptive: with other strategies it has no effect.
 func TestTheRiskIsOfTheStrategyAdaptive(t *testing.T) {
 	for name, c := range map[string]struct {
 		strategy v1alpha1.Strategy
@@ -378,7 +378,7 @@ func TestTheRiskIsOfTheStrategyAdaptive(t *testing.T) {
 	}
 }
 
-// Adaptive looks at two weeks, unless that is more than a policy may have.
+// Adaptive uses two weeks, unless that exceeds the limit of a policy.
 func TestTheBuiltInWindowOfAStrategy(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec string

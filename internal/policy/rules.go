@@ -15,8 +15,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// checkCombinations applies the rules about two or more fields, on the merged settings, because the fields may come from
-// different levels. It changes no setting: a combination that is wrong is only reported.
+// checkCombinations checks rules about two or more fields on the merged settings, because the fields may come from
+// different levels. It changes no setting: it only reports invalid combinations.
 func (o *overlay) checkCombinations(s Settings) {
 	for _, r := range recommender.Resources {
 		o.checkBounds(s.Recommender.Of[r], r)
@@ -25,8 +25,8 @@ func (o *overlay) checkCombinations(s Settings) {
 	o.checkModes(s)
 }
 
-// checkBounds refuses a minimum above the maximum of a resource. MaxAllowed 0 is no bound. The message has the amounts
-// as their authors wrote them.
+// checkBounds rejects a minimum above the maximum of a resource. MaxAllowed 0 means no maximum. The message quotes the
+// amounts as the users wrote them.
 func (o *overlay) checkBounds(s recommender.ResourceSettings, r recommender.Resource) {
 	if s.MaxAllowed == 0 || s.MinAllowed <= s.MaxAllowed {
 		return
@@ -38,8 +38,8 @@ func (o *overlay) checkBounds(s recommender.ResourceSettings, r recommender.Reso
 		least, o.quote(least, minimum.String()), most, o.quote(most, maximum.String()), least, maximum.String())
 }
 
-// checkWindows refuses a rate window longer than the history, and a number of data points that the history cannot
-// have: the workload would wait for its first target for ever.
+// checkWindows rejects a rate window longer than the history, and a number of data points that the history cannot have:
+// the workload would wait for its first target for ever.
 func (o *overlay) checkWindows(s Settings) {
 	const window, rate, points, step = "metricsSource.historyWindow", "metricsSource.rateWindow", "metricsSource.minimumDataPoints", "metricsSource.queryStep"
 	if s.Source.RateWindow > s.Source.HistoryWindow {
@@ -53,12 +53,11 @@ func (o *overlay) checkWindows(s Settings) {
 	}
 }
 
-// nodeModes are the modes of the strategy Node. It sizes a pod by its node, so there is no first wave and no
-// single pod to try a size on.
+// nodeModes are the modes of strategy Node. It sizes a pod by its node, so it has no first wave and no canary pod.
 var nodeModes = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial, v1alpha1.UpdateAuto}
 
-// checkModes refuses modes that the strategy Node does not know, and a boost that cannot be taken back: mode Initial
-// never changes a running pod, and the strategy Node lowers a pod to its share as soon as it sees the pod.
+// checkModes rejects modes that strategy Node does not support, and a boost that attune cannot revert: mode Initial
+// never changes a running pod, and strategy Node lowers a pod to its share as soon as it sees the pod.
 func (o *overlay) checkModes(s Settings) {
 	const mode, strategy, boost = "updateStrategy.type", "strategy", "cpu.startupBoost"
 	byNode := s.Strategy == v1alpha1.StrategyNode
@@ -80,7 +79,7 @@ func (o *overlay) checkModes(s Settings) {
 	}
 }
 
-// checkTarget reports a targetRef that can select nothing.
+// checkTarget reports a targetRef that selects nothing.
 func (o *overlay) checkTarget() {
 	for _, l := range o.layers {
 		if l.target == nil {
@@ -93,9 +92,9 @@ func (o *overlay) checkTarget() {
 	}
 }
 
-// targetOf returns the selector of a targetRef; labels.Everything where it has none. An error is one sentence
-// about what is wrong. An empty selector is refused: in Kubernetes it would select everything, which is more
-// likely a mistake. anyKind allows that it names no kind.
+// targetOf returns the selector of a targetRef; labels.Everything if it has no selector. An error is one sentence about
+// the problem. It rejects an empty selector: in Kubernetes it selects everything, which is probably a mistake. anyKind
+// allows an empty kind.
 func targetOf(ref v1alpha1.TargetRef, anyKind bool) (labels.Selector, error) {
 	if !slices.Contains(workload.Kinds, ref.Kind) && !workload.IsScaled(ref.Kind) && (ref.Kind != "" || !anyKind) {
 		return nil, fmt.Errorf("targetRef.kind %q is not one of %s, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io", clip.Marked(string(ref.Kind), mostQuoted), join(workload.Kinds))
@@ -106,7 +105,8 @@ func targetOf(ref v1alpha1.TargetRef, anyKind bool) (labels.Selector, error) {
 	return selectorOf("targetRef.selector", ref.Selector, "target every workload of the kind", "{tier: api}")
 }
 
-// selectorOf reads the selector of a field; nil selects everything. Without the field, it would do what without says.
+// selectorOf reads the selector of a field; nil selects everything. without says, for messages, what leaving out the
+// field does.
 func selectorOf(field string, s *metav1.LabelSelector, without, example string) (labels.Selector, error) {
 	switch {
 	case s == nil:

@@ -1,18 +1,18 @@
-// Package policy resolves what applies to a workload: which policy owns it, and which settings hold after the four
-// layers built-in, cluster (AttuneDefaults), namespace (AttuneNamespaceDefaults) and policy (AttunePolicy or
-// AttuneClusterPolicy). It is pure: it reads objects that it is given and holds no client.
+// Package policy decides which policy owns a workload and which settings apply. It merges four layers: built-in,
+// cluster (AttuneDefaults), namespace (AttuneNamespaceDefaults) and policy (AttunePolicy or AttuneClusterPolicy). It is
+// pure: callers pass in the objects.
 //
-// The way of the settings:
-//  1. overlay.go lays the layers over one another, field by field; pick is the one function that reads a field.
-//     Its other functions check the value of one field.
-//  2. resolve.go reads all fields, and has the values where no layer sets one; source.go and slo.go read the larger
-//     sections.
+// The path of the settings:
+//  1. overlay.go merges the layers, field by field; pick is the only function that reads a field. Its other functions
+//     check the value of one field.
+//  2. resolve.go reads all fields, and has the built-in values. source.go and slo.go read the larger sections.
 //  3. rules.go checks targets, and combinations of fields after all layers are merged.
-//  4. invalid.go collects what is wrong as problems, with field, level and a value that would do.
+//  4. invalid.go collects problems, with field, level and an accepted value.
 //
-// match.go finds the policy of a workload, cluster.go makes an AttuneClusterPolicy one of each of its namespaces,
-// bound.go limits what one namespace may use, source.go what its objects may name. The operator, the webhooks and the plugin all resolve with this package, so a setting means
-// the same everywhere. Start reading with Settings and Resolve.
+// match.go finds the policy of a workload. cluster.go turns an AttuneClusterPolicy into a policy of each of its
+// namespaces. bound.go limits what one namespace may use. source.go checks which usage sources its objects may name.
+// The operator, the webhooks and the plugin all use this package, so a setting means the same everywhere. Start reading
+// with Settings and Resolve.
 package policy
 
 import (
@@ -42,38 +42,39 @@ const (
 	Cluster Level = "cluster"
 	// Namespace is the AttuneNamespaceDefaults object named default.
 	Namespace Level = "namespace"
-	// Policy is the AttunePolicy itself. That of an AttuneClusterPolicy is "AttuneClusterPolicy NAME" (LevelOf).
+	// Policy is the AttunePolicy itself. The level of an AttuneClusterPolicy is "AttuneClusterPolicy NAME" (LevelOf).
 	Policy Level = "policy"
 )
 
-// Settings are the resolved settings of one policy. They are complete and valid: Resolve sets every field, and
-// pointers are nil only for what may be absent.
+// Settings are the resolved settings of one policy. They are complete and valid: Resolve sets every field, and a
+// pointer is nil only if the setting is optional.
 type Settings struct {
-	// Recommender are the settings of targets.
+	// Recommender has the settings of targets.
 	Recommender recommender.Settings
-	// Resize are the rules for changes of running pods.
+	// Resize has the rules for resizes of running pods.
 	Resize resize.Rules
-	// Source is where usage is read, and at what resolution.
+	// Source is where usage is read, and at which resolution.
 	Source usage.SourceSettings
 
-	// Strategy is Workload; Adaptive, which learns from each container's past; or Node, which sizes pods by the node that
-	// they share.
+	// Strategy is Workload; Adaptive, which learns from each container's history; or Node, which sizes pods by the node
+	// that they share.
 	Strategy v1alpha1.Strategy
-	// Risk that the strategy Adaptive accepts; Recommender.Adaptive has it as a number.
+	// Risk that strategy Adaptive accepts; Recommender.Adaptive has it as a number.
 	Risk v1alpha1.Risk
 	// NodeEviction allows the eviction of pods that do not fit on their node (strategy Node).
 	NodeEviction bool
-	// EvictionRanking decides which pods of a node are evicted first; empty: by rule.
-	EvictionRanking v1alpha1.EvictionRanking // empty: by rule
-	// NodeGroup names pods whose usage peaks together; empty: the pods of one workload form a group.
+	// EvictionRanking decides which pods of a node are evicted first; empty means by rule.
+	EvictionRanking v1alpha1.EvictionRanking
+	// NodeGroup names pods whose usage peaks together; empty means that the pods of one workload form a group.
 	NodeGroup string
-	// StartupBoost is nil where pods start without one.
+	// StartupBoost is nil if pods start without a boost.
 	StartupBoost *Boost
-	// SLOGuardrails are the queries that judge a resize at the end of its watch; invalid ones are left out.
+	// SLOGuardrails are the queries that check a resize at the end of its observation period; invalid ones are left
+	// out.
 	SLOGuardrails []v1alpha1.SLOGuardrail
 	// Weight decides which of several policies owns a workload; the highest wins.
 	Weight int32
-	// Spared are the pods that are never lowered; none under an AttunePolicy.
+	// Spared are the pods that attune never lowers; SpareNone for an AttunePolicy.
 	Spared Spared
 	// Pricing turns savings into money.
 	Pricing Pricing
@@ -86,15 +87,15 @@ type Settings struct {
 type Boost struct {
 	// Multiplier of the CPU request, greater than 1 and at most v1alpha1.MaxBoost.
 	Multiplier float64
-	// Duration for which the containers have to run before the boost is taken back.
+	// Duration that the containers have to run before attune reverts the boost.
 	Duration time.Duration
 }
 
-// Pricing holds the prices of resources. A price of zero is unknown, and no cost is reported for it.
+// Pricing has the prices of resources. A price of 0 means not known, and no cost is reported for it.
 type Pricing struct {
 	// CPUPerCoreHour and MemoryPerGiBHour are prices in the currency, for one core or GiB and one hour.
 	CPUPerCoreHour, MemoryPerGiBHour float64
-	// Currency is a sign or name that is only shown.
+	// Currency is a sign or a name, for display only.
 	Currency string
 }
 
@@ -102,24 +103,24 @@ type Pricing struct {
 type Field struct {
 	// Path of the field in the spec, such as cpu.percentile.
 	Path string
-	// Value that the level set, as it is written in an object; of a list or a map as JSON, and of at most mostOfValue bytes. What may hold
-	// a secret is not in it.
+	// Value that the level set, as in a manifest; lists and maps as JSON. It has at most mostOfValue bytes. Values that
+	// may contain a secret are not shown.
 	Value string
 	Level Level
 }
 
-// mostOfValue is how many bytes of a value are told.
+// mostOfValue is the size limit of a Field's value, in bytes.
 const mostOfValue = 200
 
-// secretive is the beginning of the paths whose values may hold secrets.
+// secretive is the prefix of paths whose values may contain secrets.
 const secretive = "metricsSource.prometheus"
 
-// Fields returns every setting of a policy in the order of its paths: what ResolveAllowed reads, and from which level.
+// Fields returns every setting of a policy sorted by path: the values that ResolveAllowed reads, and their levels.
 func Fields(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy, operator Operator) []Field {
 	o := allowed(layersOf(cluster, namespace, policy), operator)
 	values := map[string]any{}
 	o.note = func(path string, value any) { values[path] = value }
-	settings, _ := resolve(o, operator) // what is wrong is told by the policy's condition
+	settings, _ := resolve(o, operator) // the policy's condition reports errors
 	var fields []Field
 	for path, value := range values {
 		fields = append(fields, Field{Path: path, Value: written(path, value), Level: settings.Origin[path]})
@@ -128,7 +129,7 @@ func Fields(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespac
 	return fields
 }
 
-// Object names what set a field of the settings by which sizedBy sizes the workloads of a namespace.
+// Object names the object that set a field. sizedBy is the policy of the workloads of a namespace.
 func (l Level) Object(sizedBy v1alpha1.PolicyRef, namespace string) string {
 	switch l {
 	case Policy:
@@ -141,7 +142,7 @@ func (l Level) Object(sizedBy v1alpha1.PolicyRef, namespace string) string {
 	return string(l)
 }
 
-// written is a value as it is written in an object; empty: there is none.
+// written formats a value as in a manifest; empty if not set.
 func written(path string, value any) string {
 	if amount, ok := value.(resource.Quantity); ok && amount.IsZero() {
 		return "" // no bound

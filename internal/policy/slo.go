@@ -9,10 +9,10 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// comparisons are those that a guardrail's threshold may be compared by.
+// comparisons are the operators between a guardrail's result and its threshold.
 var comparisons = []v1alpha1.Comparison{"<", "<=", ">", ">="}
 
-// sloGuardrails returns the guardrails that are valid; each of the others adds a problem.
+// sloGuardrails returns the valid guardrails. It adds a problem for each invalid one.
 func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
 	const path = "sloGuardrails"
 	var sound []v1alpha1.SLOGuardrail
@@ -26,7 +26,7 @@ func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
 	return sound
 }
 
-// checkGuardrail adds a problem for each part of a guardrail that is wrong.
+// checkGuardrail adds a problem for each invalid part of a guardrail.
 func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 	at := fmt.Sprintf("%s[%s]", path, clip.Marked(g.Name, mostQuoted))
 	if why := checkQuery(g.Query); why != "" {
@@ -40,14 +40,15 @@ func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 	}
 }
 
-// mostOfQuery is how many bytes of a query a message has.
+// mostOfQuery is the size limit of a query in a message, in bytes.
 const mostOfQuery = 60
 
 // closing maps opening brackets to closing ones.
 var closing = map[rune]rune{'(': ')', '[': ']', '{': '}'}
 
-// checkQuery finds what no PromQL can contain: brackets or quotes that do not pair, or no text at all. It is not a
-// parser; other errors show when the server is asked. It returns the end of a sentence; empty: nothing was found.
+// checkQuery finds errors that no PromQL can contain: unpaired brackets or quotes, or an empty query. It is not a
+// parser; other errors appear when the server runs the query. It returns the end of a sentence; empty if it finds no
+// error.
 func checkQuery(query string) string {
 	const example = `, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`
 	if strings.TrimSpace(query) == "" {
@@ -68,17 +69,17 @@ func checkQuery(query string) string {
 	return ""
 }
 
-// pairs is the state of a scan over a query: what is open at the present character. Brackets within quotes and
-// comments do not count.
+// pairs is the state of a scan over a query: the open brackets and quotes at the current character. Brackets within
+// quotes and comments do not count.
 type pairs struct {
-	// open are the closing brackets that have to come, the next one last.
+	// open has the closing brackets that are still missing, the next one last.
 	open []rune
-	// quote is the quote that is open; 0: none. Within backquotes a backslash escapes nothing, as in PromQL.
+	// quote is the open quote; 0 if no quote is open. Within backquotes a backslash escapes nothing, as in PromQL.
 	quote            rune
 	escaped, comment bool
 }
 
-// take handles one character. It returns false for a bracket that closes what nothing opened.
+// take processes one character. It returns false for a closing bracket that matches no open one.
 func (p *pairs) take(r rune) bool {
 	switch {
 	case p.comment:
@@ -97,7 +98,7 @@ func (p *pairs) take(r rune) bool {
 	return true
 }
 
-// quoted handles a character between quotes.
+// quoted processes a character between quotes.
 func (p *pairs) quoted(r rune) {
 	if !p.escaped && r == p.quote {
 		p.quote = 0
@@ -105,7 +106,7 @@ func (p *pairs) quoted(r rune) {
 	p.escaped = !p.escaped && r == '\\' && p.quote != '`'
 }
 
-// close handles a closing bracket; false: it does not match the last open one.
+// close processes a closing bracket; false if it does not match the last open one.
 func (p *pairs) close(r rune) bool {
 	last := len(p.open) - 1
 	if last < 0 || p.open[last] != r {

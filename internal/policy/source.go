@@ -19,8 +19,8 @@ import (
 	"attune.io/attune/usage"
 )
 
-// source reads which server is asked for usage, and how. The step comes first, since the built-in rate window is derived from it: a window shorter
-// than a step would miss samples.
+// source reads which server is queried for usage, and how. The step comes first, because the built-in rate window
+// depends on it: a window shorter than a step would miss samples.
 func (o *overlay) source(operator Operator, strategy v1alpha1.Strategy) usage.SourceSettings {
 	step := span(o, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
@@ -36,8 +36,8 @@ func (o *overlay) source(operator Operator, strategy v1alpha1.Strategy) usage.So
 	return s
 }
 
-// windowOf a strategy that sets none. Adaptive looks at two weeks, since it weighs peaks that are rare; where that would be
-// more steps than a policy may have, it has the week of the others.
+// windowOf returns the built-in history window of a strategy. Adaptive uses two weeks, because it weighs rare peaks. If
+// that would exceed the step limit of a policy, it uses one week like the others.
 func windowOf(strategy v1alpha1.Strategy, step time.Duration, operator Operator) time.Duration {
 	if strategy == v1alpha1.StrategyAdaptive && int(adaptiveWindow/step) <= cmp.Or(operator.Steps, MostSteps) {
 		return adaptiveWindow
@@ -45,8 +45,8 @@ func windowOf(strategy v1alpha1.Strategy, step time.Duration, operator Operator)
 	return historyWindow
 }
 
-// bound limits what one policy takes of the memory and the query time that all policies share. A value beyond the
-// operator's ceiling is a problem, and the built-in value takes its place.
+// bound limits how much one policy uses of the memory and query time that all policies share. A value above the
+// operator's limit is a problem, and the built-in value applies instead.
 func (o *overlay) bound(s *usage.SourceSettings, operator Operator) {
 	const window, step, rate = "metricsSource.historyWindow", "metricsSource.queryStep", "metricsSource.rateWindow"
 	if most := cmp.Or(operator.Steps, MostSteps); stepsIn(*s) > most {
@@ -61,7 +61,7 @@ func (o *overlay) bound(s *usage.SourceSettings, operator Operator) {
 	}
 }
 
-// stepFor is the length of a step of which a window has at most so many: a usual length, or else whole seconds.
+// stepFor returns the shortest step with at most that many steps in a window: a usual length, or else whole seconds.
 func stepFor(window time.Duration, steps int) time.Duration {
 	least := (window + time.Duration(steps) - 1) / time.Duration(steps)
 	for _, step := range []time.Duration{15, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600} {
@@ -72,7 +72,8 @@ func stepFor(window time.Duration, steps int) time.Duration {
 	return least.Truncate(time.Second) + time.Second
 }
 
-// labels are matched in every query. The highest level that sets any replaces those of all lower levels.
+// labels reads the labels that every query matches. The highest level that sets labels replaces the labels of all lower
+// levels.
 func (o *overlay) labels(path string) map[string]string {
 	said := pick(o, path, nil, func(l layer) *map[string]v1alpha1.LabelValue { return dict(l.MetricsSource.Labels) })
 	if len(said) == 0 {
@@ -90,20 +91,20 @@ func (o *overlay) labels(path string) map[string]string {
 	return labels
 }
 
-// labelName is Prometheus' form of a label name, with a bound on its length.
+// labelName is the label format of Prometheus, with a length limit.
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 
-// ownLabels are the labels that attune itself sets in every query.
+// ownLabels are the labels that attune sets in every query.
 var ownLabels = []string{"__name__", "namespace", "pod", "container"}
 
-// prometheus merges the settings of the server, and returns nil where no address is set.
+// prometheus merges the settings of the server. It returns nil if no address is set.
 //
-// What belongs to one server must not be sent to another: only the level that sets the address, and the levels
-// above it, count. Otherwise: AttuneDefaults have a token -> a policy sets its own address -> the token is sent
-// there. Credentials and TLS are read as one field, because their Secrets are in one namespace, which is returned
-// as secrets. It is the namespace of the object that names them; empty for the cluster's level (the operator's own
-// namespace) and where there are no credentials, so that policies of several namespaces have equal settings for
-// one server.
+// Settings for one server must not be sent to another one: only the level that sets the address, and the levels above
+// it, count. Otherwise a policy could set its own address and receive a token from AttuneDefaults.
+//
+// Credentials and TLS are read as one field, because their Secrets are in one namespace, returned as secrets. It is the
+// namespace of the object that names the Secrets. It is empty for AttuneDefaults (the operator's namespace) and without
+// credentials, so that policies of several namespaces have equal settings for one server.
 func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
 	const path = "metricsSource.prometheus"
 	o.refuseTwoCredentials(path)
@@ -131,7 +132,7 @@ func (o *overlay) from(level Level) []layer {
 	return o.layers[at:]
 }
 
-// namespaceOf is the namespace of the object that sets a level; empty for AttuneDefaults and for built-in values.
+// namespaceOf returns the namespace of the object that sets a level; empty for AttuneDefaults and for built-in values.
 func (o *overlay) namespaceOf(level Level) string {
 	for _, l := range o.layers {
 		if l.level == level {
@@ -151,8 +152,8 @@ func (o *overlay) refuseTwoCredentials(path string) {
 	}
 }
 
-// checkHeaders refuses headers that cannot be sent, and those that have a field of their own. Messages contain no
-// values, since some are secret.
+// checkHeaders rejects invalid headers, and headers that have their own field. Messages contain no values, because some
+// are secret.
 func (o *overlay) checkHeaders(path string, headers map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		switch {
@@ -167,7 +168,7 @@ func (o *overlay) checkHeaders(path string, headers map[string]string) {
 // ownHeaders are the headers that the HTTP client sets.
 var ownHeaders = []string{"authorization", "host", "content-length", "transfer-encoding", "connection"}
 
-// credentialsOf returns a layer's credentials and TLS settings as one value; nil where it sets none of them.
+// credentialsOf returns a layer's credentials and TLS settings as one value; nil if it sets none of them.
 func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 	p := l.MetricsSource.Prometheus
 	if p.BearerTokenSecret == nil && p.BasicAuth == nil && p.TLS == nil {
@@ -176,7 +177,7 @@ func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 	return nonZero(&v1alpha1.PrometheusSource{BearerTokenSecret: p.BearerTokenSecret, BasicAuth: p.BasicAuth, TLS: p.TLS})
 }
 
-// refuseServerless reports headers or credentials without an address, which would otherwise be ignored silently.
+// refuseServerless reports headers or credentials without an address: they would be ignored silently.
 func (o *overlay) refuseServerless(path string) {
 	for _, l := range o.layers {
 		if names(l.MetricsSource.Prometheus) {
@@ -187,12 +188,12 @@ func (o *overlay) refuseServerless(path string) {
 	}
 }
 
-// checkAddress returns what is wrong with a server's address, as the end of a sentence; empty: nothing.
+// checkAddress returns the problem with a server's address as the end of a sentence; empty if it is valid.
 //
-// The operator connects to the address from inside the cluster and with its own network rights, so an address must
-// not lead to what only the node or the operator may reach (server-side request forgery). Host names are not
-// resolved here, since they can resolve to something else later: the usage client checks the resolved address, by
-// the same list (internal/address).
+// The operator connects to the address from inside the cluster with its own network access. So an address must not lead
+// to endpoints that only the node or the operator may reach (server-side request forgery). Host names are not resolved
+// here, because they can resolve to another address later: the usage client checks the resolved address with the same
+// list (usage.AllowedAddress).
 func checkAddress(server string, level Level) string {
 	const example = "e.g. http://prometheus.monitoring:9090"
 	u, err := url.Parse(server)
@@ -211,11 +212,11 @@ func checkAddress(server string, level Level) string {
 	return ""
 }
 
-// metadataHosts are names of the metadata services of clouds, which hand out credentials of the node.
+// metadataHosts are names of cloud metadata services, which hand out credentials of the node.
 var metadataHosts = []string{"metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal"}
 
-// forbiddenHost reports whether a host must not be named at this level. The cluster's own level may name loopback
-// addresses, as its author also installs the operator.
+// forbiddenHost reports whether a level must not name a host. AttuneDefaults may name loopback addresses: their author
+// also installs the operator.
 func forbiddenHost(host string, level Level) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if slices.Contains(metadataHosts, host) {
@@ -224,61 +225,61 @@ func forbiddenHost(host string, level Level) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return !usage.AllowedAddress(ip, level != Cluster)
 	}
-	// Some resolvers read 2852039166 and 0xa9fea9fe as the IPv4 address that the number stands for.
+	// Some resolvers read 2852039166 and 0xa9fea9fe as the IPv4 address with that number.
 	if strings.Trim(host, "0123456789.") == "" || strings.HasPrefix(host, "0x") {
 		return true
 	}
 	return level != Cluster && (host == "localhost" || strings.HasSuffix(host, ".localhost"))
 }
 
-// SourceAllowed reports whether objects of a namespace may name their own server, credentials or SLO queries.
-// allowed are the namespaces that the operator was installed with; "*" stands for all.
+// SourceAllowed reports whether objects of a namespace may name their own server, credentials or SLO queries. allowed
+// are the namespaces configured at installation; "*" means all.
 func SourceAllowed(namespace string, allowed []string) bool {
 	return slices.Contains(allowed, namespace) || slices.Contains(allowed, "*")
 }
 
-// Operator is what the installation of the operator allows the objects of namespaces. The zero value allows no
-// namespace a source of its own, and sets no ceilings. Command-line flags set it once at the start.
+// Operator has the permissions and limits that the installation gives the objects of namespaces. The zero value allows
+// no namespace its own source, and sets no limits. Command-line flags set it once at the start.
 type Operator struct {
-	// SourceNamespaces are the namespaces that may name their own usage sources; "*" stands for all.
+	// SourceNamespaces are the namespaces that may name their own usage sources; "*" means all.
 	SourceNamespaces []string
-	// Steps is how many steps of history a policy may keep of a container; 0: MostSteps. RateWindow is the longest
-	// rate window; 0: no ceiling.
+	// Steps is how many samples of history a policy may keep per container; 0 means MostSteps. RateWindow is the
+	// longest rate window; 0 means no limit.
 	Steps      int
 	RateWindow time.Duration
-	// Namespace is the operator's own; empty: not known.
+	// Namespace is the operator's namespace; empty if not known.
 	Namespace string
-	// SomeNamespaces is true where the operator watches some namespaces only, so that it does not see all pods of
-	// a node.
+	// SomeNamespaces is true if the operator watches only some namespaces, so that it does not see all pods of a node.
 	SomeNamespaces bool
 }
 
-// DefaultSteps and DefaultRateWindow are the ceilings of an operator that is installed without any. A week of
-// steps of one minute (10,080) is below DefaultSteps.
+// DefaultSteps and DefaultRateWindow are the built-in limits of an installation. A week of samples of one minute
+// (10,080) is below DefaultSteps.
 const (
 	DefaultSteps      = 11_000
 	DefaultRateWindow = time.Hour
-	// MostSteps is what a checkpoint has room for (usage/codec).
+	// MostSteps is how many samples a checkpoint can hold (usage/codec).
 	MostSteps = 131_072
 )
 
-// ResolveAllowed is Resolve with the permissions of the operator. What the objects of a namespace name without
-// permission is a problem and is left out of the settings: the operator would connect to that server with its own
-// network access and rights. A setting above the operator's ceilings is a problem too, and the built-in value
-// takes its place: it would use memory and query time that all namespaces share.
+// ResolveAllowed is Resolve with the permissions of the operator. A source that a namespace names without permission is
+// a problem and is left out: the operator would connect to that server with its own network access. A setting above the
+// operator's limits is a problem too, and the built-in value applies: it would use memory and query time that all
+// namespaces share.
 func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy, operator Operator) (Settings, error) {
 	s, err := resolve(allowed(layersOf(cluster, namespace, policy), operator), operator)
 	s.Spared = spared(policy, operator.Namespace)
 	return s, err
 }
 
-// allowed makes the overlay of layers without what they may not set.
+// allowed returns the overlay of layers without the fields that they may not set.
 func allowed(layers []layer, operator Operator) *overlay {
 	var problems []Problem
 	for i := range layers {
 		l := &layers[i]
 		if l.level.ofCluster() {
-			// It has no namespace for its Secrets. Guardrails are allowed: who writes a cluster policy may write AttuneDefaults.
+			// A cluster policy has no namespace for Secrets. Guardrails are allowed: a user with write access to
+			// cluster policies may also write AttuneDefaults.
 			if p := l.MetricsSource.Prometheus; p.Address != "" || names(p) {
 				const field = "metricsSource.prometheus"
 				problems = append(problems, Problem{Fields: []string{field}, Levels: []Level{l.level},
@@ -289,7 +290,7 @@ func allowed(layers []layer, operator Operator) *overlay {
 		}
 		if l.level != Cluster && !SourceAllowed(l.namespace, operator.SourceNamespaces) {
 			problems = append(problems, l.forbidden()...)
-			// The layer has copies of its own (newLayer), so the object is not changed.
+			// The layer has its own copies (newLayer), so the object does not change.
 			l.MetricsSource.Prometheus, l.SLOGuardrails = &v1alpha1.PrometheusSource{}, nil
 		}
 	}
@@ -315,7 +316,7 @@ func (l layer) forbidden() []Problem {
 	return problems
 }
 
-// names reports whether anything about a server besides its address is set.
+// names reports whether any field of the server other than its address is set.
 func names(p *v1alpha1.PrometheusSource) bool {
 	return len(p.Headers) > 0 || len(p.QueryParameters) > 0 || p.BearerTokenSecret != nil || p.BasicAuth != nil || p.TLS != nil
 }

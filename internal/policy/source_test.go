@@ -15,7 +15,7 @@ import (
 
 func token(name string) *v1alpha1.SecretKey { return &v1alpha1.SecretKey{Name: name, Key: "token"} }
 
-// TestServer: what belongs to a server goes to no other one, and Secrets come from one namespace.
+// Settings for one server are not sent to another one, and Secrets come from one namespace.
 func TestServer(t *testing.T) {
 	const withToken = `metricsSource: {prometheus: {address: "http://central:9090", headers: {X-Scope-OrgID: all}, bearerTokenSecret: {name: central, key: token}}}`
 	for name, c := range map[string]struct {
@@ -50,7 +50,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestSharedSourceIsEqualEverywhere, or policies of two namespaces would each ask the same questions.
+// Policies of two namespaces with one server have equal settings, so that its queries run once.
 func TestSharedSourceIsEqualEverywhere(t *testing.T) {
 	cluster := clusterDefaults(t, `metricsSource: {prometheus: {address: "http://central:9090", bearerTokenSecret: {name: a, key: b}}}`)
 	one, other := aPolicy(t, `{weight: 1}`), aPolicy(t, `{weight: 2}`)
@@ -140,7 +140,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestLoopback: an administrator may have a proxy beside the operator; nobody else may reach into its pod.
+// An administrator may run a proxy in the operator's pod; other users must not reach it.
 func TestLoopback(t *testing.T) {
 	const spec = `metricsSource: {prometheus: {address: "http://localhost:9090"}}`
 	_, err := policy.Resolve(clusterDefaults(t, spec), nil, aPolicy(t, `{weight: 1}`))
@@ -188,7 +188,7 @@ func TestWhatMayNotBeNamed(t *testing.T) {
 	}
 }
 
-// TestResolveAllowed: what is refused is not asked either, and the rest of the settings holds.
+// A source without permission is not queried, and the other settings apply.
 func TestResolveAllowed(t *testing.T) {
 	cluster := clusterDefaults(t, `metricsSource: {prometheus: {address: "http://central:9090"}}`)
 	mine := aPolicy(t, `
@@ -262,8 +262,8 @@ func TestALongQueryIsCut(t *testing.T) {
 	assert.ErrorContains(t, err, long[:60]+" lacks )")
 }
 
-// TestWhatAPolicyMayTake: steps and rate windows that would take everybody's memory are refused, on whatever level they
-// are set, with a value that would do; what would have been asked for is not.
+// Steps and rate windows above the shared limits are rejected on every level, and the message has an accepted value.
+// The rejected values do not apply.
 func TestWhatAPolicyMayTake(t *testing.T) {
 	operator := policy.Operator{Steps: policy.DefaultSteps, RateWindow: policy.DefaultRateWindow}
 	for name, c := range map[string]struct {
@@ -299,7 +299,7 @@ func TestWhatAPolicyMayTake(t *testing.T) {
 	}
 }
 
-// TestNodesOfSomeNamespaces: an operator that does not see all pods of a node does not share it, whatever level asks.
+// An operator that does not see all pods of a node rejects strategy Node from every level.
 func TestNodesOfSomeNamespaces(t *testing.T) {
 	some := policy.Operator{SomeNamespaces: true}
 	s, err := policy.ResolveAllowed(nil, nil, aPolicy(t, `strategy: Node`), some)

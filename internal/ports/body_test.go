@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestBodyTakesAWholeBodyOver: the request keeps no body that a handler has taken, so that the handler decides how long it
-// stays in memory.
+// The request does not keep a body that a handler has taken, so the handler decides how long it stays in memory.
 func TestBodyTakesAWholeBodyOver(t *testing.T) {
 	whole := Whole{Buffer: bytes.NewBufferString("{}")}
 	r := httptest.NewRequest(http.MethodPost, "/", whole)

@@ -1,9 +1,9 @@
-// Package ports serves HTTP at ports that every pod on the network can reach. It bounds what callers may hold:
-// their connections, their headers, and the time in which they send and read.
+// Package ports serves HTTP on ports that every pod on the network can reach. It limits what callers may use:
+// connections, headers, and the time to send and read.
 //
-// New makes an http.Server with these bounds; the server reports each connection to Connections, which closes the
-// oldest one of the greediest address when there are too many. The package knows nothing about what is served, and
-// logs nothing about callers: a port scan would fill the log.
+// New returns an http.Server with these limits. The server reports each connection to Connections. If there are too
+// many, Connections closes the oldest connection of the address with the most connections. The package knows nothing
+// about the served content and logs nothing about callers: a port scan would fill the log.
 package ports
 
 import (
@@ -19,20 +19,20 @@ import (
 	"time"
 )
 
-// Options of a server. All fields are needed.
+// Options of a server. All fields are required.
 type Options struct {
 	// Handler answers the requests.
 	Handler http.Handler
-	// Connections bounds the connections of the server. It must not be nil.
+	// Connections limits the connections of the server. It must not be nil.
 	Connections *Connections
-	// Read ends a handshake or a request that is not all here by then, Write an answer that is not read, and Idle a
-	// connection that carries nothing.
+	// Read is the timeout of a handshake and of reading a request, Write the timeout of writing a response, and Idle
+	// the timeout of an idle connection.
 	Read, Write, Idle time.Duration
-	// Header is the most that the headers of a request may take, in bytes.
+	// Header is the size limit of the headers of a request, in bytes.
 	Header int
 }
 
-// New makes a server for HTTP/1.1: a connection carries one request at a time, so that a bound on connections bounds
+// New returns a server for HTTP/1.1: a connection carries one request at a time, so a limit on connections limits
 // requests.
 func New(o Options) *http.Server {
 	protocols := &http.Protocols{}
@@ -43,23 +43,23 @@ func New(o Options) *http.Server {
 		Protocols:   protocols,
 		ReadTimeout: o.Read, ReadHeaderTimeout: o.Read, WriteTimeout: o.Write, IdleTimeout: o.Idle,
 		MaxHeaderBytes: o.Header,
-		// Whoever scans the port would fill the log.
+		// A port scan would fill the log.
 		ErrorLog: silent,
 	}
 }
 
-// silent takes what the HTTP server says of connections that are no use.
+// silent discards the errors that the HTTP server reports about connections.
 var silent = log.New(io.Discard, "", 0)
 
-// Connections bounds the open connections without refusing new ones: beyond Most, one connection of the address
-// that has the most is closed, namely the one that has been in its state for longest. A caller that opens many
-// connections loses its own. Connections of API servers, kubelets and scrapers are busy for a moment only, and are
-// opened again where they were idle.
+// Connections limits the open connections without rejecting new ones. Above Most, it closes one connection of the
+// address with the most connections: the one that has been in its state for the longest time. So a caller that opens
+// many connections loses its own. API servers, kubelets and scrapers use a connection only
+// briefly, and they reconnect if an idle connection was closed.
 type Connections struct {
-	// Most is how many connections may be open.
+	// Most is the limit of open connections.
 	Most int
-	// Dropped is called for each connection that is closed for another one. It must not be nil, and must not call
-	// this.
+	// Dropped is called for each connection that is closed in favour of another one. It must not be nil, and must not
+	// call methods of Connections.
 	Dropped func()
 
 	mutex sync.Mutex
@@ -71,14 +71,14 @@ type connection struct {
 	since  time.Time
 }
 
-// Open returns how many connections there are.
+// Open returns the number of open connections.
 func (c *Connections) Open() int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return len(c.of)
 }
 
-// changed is the ConnState callback of the HTTP server, which calls it for every change of a connection's state.
+// changed is the ConnState callback of the HTTP server.
 func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -90,7 +90,7 @@ func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 		return
 	}
 	if _, known := c.of[conn]; !known && state != http.StateNew {
-		return // being closed
+		return // it is being closed
 	}
 	source, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	c.of[conn] = connection{source: source, since: time.Now()}
@@ -102,7 +102,7 @@ func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// oldest returns the oldest connection of the address that has the most. The caller holds mutex.
+// oldest returns the oldest connection of the address with the most connections. The caller holds mutex.
 func (c *Connections) oldest() (oldest net.Conn) {
 	count := map[string]int{}
 	for _, one := range c.of {
@@ -121,7 +121,7 @@ func (c *Connections) oldest() (oldest net.Conn) {
 	return oldest
 }
 
-// abort closes a connection without the farewell of TLS, which waits for a peer that does not read.
+// abort closes a connection without the close message of TLS, which would wait for a peer that does not read.
 func abort(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -129,18 +129,18 @@ func abort(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// Whole is the body of a request that a server has read already.
+// Whole is a request body that a server has already read.
 type Whole struct{ *bytes.Buffer }
 
 // Close implements io.Closer and does nothing.
 func (Whole) Close() error { return nil }
 
-// Body returns the body of a request, of at most so many bytes. One that is Whole is not copied but handed over,
-// and has the bound of the server that read it.
+// Body reads the body of a request, up to most bytes. A body of type Whole is handed over without a copy; the server
+// that read it has applied its own limit.
 func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	if whole, is := r.Body.(Whole); is {
 		body := whole.Bytes()
-		*whole.Buffer = bytes.Buffer{} // the request must not keep the body in memory while it is judged
+		*whole.Buffer = bytes.Buffer{} // the request must not keep the body in memory during admission
 		return body, nil
 	}
 	var body bytes.Buffer
@@ -149,8 +149,7 @@ func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// AtMost limits the requests that are handled at the same time. A further one is answered with a status and a message at
-// once.
+// AtMost limits the number of concurrent requests. It answers any further request at once with a status and a message.
 func AtMost(most int, handler http.Handler, status int, message string) http.Handler {
 	turns := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -164,8 +163,8 @@ func AtMost(most int, handler http.Handler, status int, message string) http.Han
 	})
 }
 
-// Local serves requests of this machine alone. It checks the host before anything else, and then that no page of another origin
-// asks.
+// Local serves only requests from this machine. It first checks the host, and then that the request does not come from
+// a page of another origin.
 func Local(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -179,8 +178,8 @@ func Local(handler http.Handler) http.Handler {
 	})
 }
 
-// loopbackHost returns whether the Host header is a loopback name. Another name means that a web page made a
-// browser ask here under a name of its own (DNS rebinding).
+// loopbackHost reports whether the Host header is a loopback name. Another name means that a web page made a browser
+// send the request under its own name (DNS rebinding).
 func loopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -190,8 +189,8 @@ func loopbackHost(host string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// foreignPage returns whether the header Sec-Fetch-Site says that a page of another origin makes the browser ask. A person
-// who types the address asks with "none", the pages themselves with "same-origin", and what is no browser without one.
+// foreignPage reports whether the header Sec-Fetch-Site names a page of another origin. A typed address sends "none",
+// attune's own pages send "same-origin", and clients other than browsers send no header.
 func foreignPage(fetchSite string) bool {
 	return fetchSite != "" && fetchSite != "none" && fetchSite != "same-origin"
 }

@@ -9,16 +9,15 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Bounds on what is kept of one object, in bytes of memory.
+// mostContainers is the size limit in bytes for the containers of an object and for their status. clip.MostText is the
+// limit for labels and scheduling constraints.
 //
-// clip.MostText is of its labels, and of what says where a pod may run. mostContainers is of its containers and what a node
-// says of them: a container takes some 2 KiB, and the longest names and programs 5 KiB, so that a pod of 50 containers
-// stays whole.
+// A container takes about 2 KiB, and 5 KiB with the longest names and commands, so a pod of 50 containers is kept
+// whole.
 const mostContainers = 256 << 10
 
-// large marks an object of which something was left out that decisions depend on. what is workload.Text or
-// workload.Cut. The operator begins nothing new with a marked object.
-// A mark Cut is never replaced by Text, which means less.
+// large marks an object that lost fields that decisions need. what is workload.Text or workload.Cut. The operator
+// starts no resize of a marked object. Text never replaces a mark Cut, because Text loses less.
 func large(annotations map[string]string, what string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -29,36 +28,36 @@ func large(annotations map[string]string, what string) map[string]string {
 	return annotations
 }
 
-// textOf returns the bytes of a pod's or template's labels and of what says where the pod may run.
+// textOf returns the size in bytes of the labels and scheduling constraints of a pod or template.
 func textOf(labels map[string]string, spec *corev1.PodSpec) int {
 	return clip.Size(labels, spec.NodeSelector, spec.Tolerations, requiredNodes(spec.Affinity), memoryVolumes(spec.Volumes))
 }
 
-// boundPod keeps of a pod that is too large what its node and its workload need to count it: its owner, its
-// requests and its state.
+// boundPod trims a pod that is too large. It keeps the fields that count it on its node and in its workload: owner,
+// requests and state.
 func boundPod(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
 	if textOf(pod.Labels, spec) > clip.MostText {
-		// The pod is still counted on its node. The operator begins nothing new with it.
+		// The pod is still counted on its node. The operator starts no resize of it.
 		pod.Annotations = large(pod.Annotations, workload.Text)
-		// The generation, and whether a Rollout owns it: owners and templates are told by them.
+		// These labels identify the owner and the template of the pod.
 		pod.Labels = only(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, workload.ArgoHashLabel)
 		spec.NodeSelector, spec.Tolerations, spec.Affinity = nil, nil, nil
 		oneVolume(spec)
 	}
 	if clip.Size(spec.InitContainers, spec.Containers, spec.Overhead, spec.Resources, status) > mostContainers {
-		// Without its containers, nothing can be said about their sizes.
+		// Without its containers their sizes are not known.
 		pod.Annotations = large(pod.Annotations, workload.Cut)
 		oneContainer(pod)
 	}
 }
 
-// oneVolume replaces all volumes in memory by one without a size limit, which is the cautious assumption.
+// oneVolume replaces all memory-backed volumes by one without a size limit, the cautious assumption.
 func oneVolume(spec *corev1.PodSpec) {
 	if len(spec.Volumes) == 0 {
 		return
 	}
-	// One name for all of them is enough: only the size limit of a volume is read, and this one has none.
+	// One name is enough: only the size limit of a volume is read, and this volume has none.
 	const name = "memory"
 	spec.Volumes = []corev1.Volume{{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -70,9 +69,9 @@ func oneVolume(spec *corev1.PodSpec) {
 	}
 }
 
-// oneContainer replaces all containers of a pod by one that requests as much as all of them.
+// oneContainer replaces all containers of a pod by one with the sum of their resources.
 func oneContainer(pod *corev1.Pod) {
-	// The scheduler's own computation, so that the sum is what the scheduler reserves for the pod.
+	// The scheduler's computation, so that the sum is the amount that the scheduler reserves.
 	options := helpers.PodResourcesOptions{UseStatusResources: true, ExcludeOverhead: true}
 	all := corev1.ResourceRequirements{Requests: cpuAndMemory(helpers.PodRequests(pod, options)), Limits: cpuAndMemory(helpers.PodLimits(pod, options))}
 	name := "all"
@@ -93,8 +92,8 @@ func oneContainer(pod *corev1.Pod) {
 	pod.Status.Conditions = pod.Status.Conditions[:min(len(pod.Status.Conditions), 4)]
 }
 
-// boundWorkload keeps of a workload that is too large its name and how far it is rolled out. text is the size of
-// its template's text: where that is too large, its pods are too large as well.
+// boundWorkload trims a workload that is too large. It keeps its name and its rollout status. text is the textOf of its
+// template: pods of a template that is too large are too large as well.
 func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int) {
 	if text > clip.MostText {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))

@@ -31,7 +31,7 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// fill writes something long into every text, list and map of a value. What is deep in it has fewer entries.
+// fill sets every string, list and map of a value to something large. Deeply nested ones have fewer entries.
 func fill(v reflect.Value, depth int, next *int) {
 	entries := 60
 	if depth > 4 {
@@ -95,15 +95,15 @@ func filled[T client.Object](o T) T {
 	return o
 }
 
-// manyInMemory has a pod's volumes be such as are kept.
+// manyInMemory makes a pod's volumes memory-backed, so that the cache keeps them.
 func manyInMemory(spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
 		spec.Volumes[i].EmptyDir.Medium = corev1.StorageMediumMemory
 	}
 }
 
-// What is kept of an object of any kind is bounded, whatever its fields say. Of kinds that only an administrator writes,
-// that is so of the metadata.
+// The kept part of any object is bounded for all field values. For kinds that only an administrator writes, this covers
+// the metadata.
 func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
 	pod := filled(&corev1.Pod{})
 	manyInMemory(&pod.Spec)
@@ -136,11 +136,11 @@ func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
 	policy := &v1alpha1.AttunePolicy{ObjectMeta: filled(&v1alpha1.AttunePolicy{}).ObjectMeta}
 	policy.Spec.TargetRef = filled(&v1alpha1.AttunePolicy{}).Spec.TargetRef
 	policy.Spec.MetricsSource = filled(&v1alpha1.AttunePolicy{}).Spec.MetricsSource
-	policy.Spec.MetricsSource.Labels = nil // the schema bounds them, and all else of the spec
+	policy.Spec.MetricsSource.Labels = nil // the schema limits them and the rest of the spec
 	for i := range 16 {
 		policy.Spec.MetricsSource.Prometheus.Headers[fmt.Sprint("X-", i)] = strings.Repeat("h", 1<<16)
 	}
-	policy.Finalizers = nil // the operator writes the list of them
+	policy.Finalizers = nil // the operator writes the list
 	defaults := &v1alpha1.AttuneNamespaceDefaults{ObjectMeta: filled(&v1alpha1.AttuneNamespaceDefaults{}).ObjectMeta}
 	defaults.Spec.MetricsSource = policy.DeepCopy().Spec.MetricsSource
 	meta := pod.ObjectMeta
@@ -195,7 +195,7 @@ func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
 	}
 }
 
-// tenantsPod is a running pod that its owner has written many labels and tolerations on.
+// tenantsPod is a running pod with many labels and tolerations.
 func tenantsPod() *corev1.Pod {
 	pod := runningPod(1)
 	delete(pod.Annotations, workload.AutoscalerSafe)
@@ -207,8 +207,8 @@ func tenantsPod() *corev1.Pod {
 	return pod
 }
 
-// A pod whose labels are not kept is left alone, since a budget, or a node, may be told by them. What it holds is seen as
-// before: an open resize of it is watched and put back.
+// A pod without its labels is not resized, because a budget or a node may select by them. Its sizes are kept: an
+// in-flight resize is still observed and reverted.
 func TestAPodOfTooManyLabelsIsMarkedAndKeepsItsContainers(t *testing.T) {
 	whole := tenantsPod()
 	left := trimmed(t, trim.Object, whole.DeepCopy())
@@ -235,7 +235,7 @@ func TestAPodOfTooManyLabelsIsMarkedAndKeepsItsContainers(t *testing.T) {
 	assert.Equal(t, resize.ReasonTooLarge, stays.Reason)
 }
 
-// A node counts with what a pod of too many containers asks for in all.
+// A pod with too many containers counts on its node with the sum of its requests.
 func TestAPodOfTooManyContainersCountsForItsNode(t *testing.T) {
 	whole := runningPod(1)
 	whole.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("10m")}
@@ -299,7 +299,7 @@ func TestAWorkloadThatIsTooLargeIsSkipped(t *testing.T) {
 	assert.True(t, skipped)
 }
 
-// A hold too many does no harm: what is left of an autoscaler or a budget that is too large holds more than it did.
+// An unnecessary hold is harmless: the kept part of a large autoscaler or budget blocks more than the original.
 func TestWhatIsTooLargeHoldsMore(t *testing.T) {
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 	for i := range 100 {
@@ -332,7 +332,7 @@ func TestWhatIsTooLargeHoldsMore(t *testing.T) {
 	assert.True(t, trimmed(t, trim.Object, node).Spec.Unschedulable, "whom it takes is not known")
 }
 
-// Of the operator's own VPAs the cache keeps what tells whether they are still as they were written, and to whom they belong.
+// The cache keeps the fields of attune's own VPAs that show their owner and whether they are up to date.
 func TestPublishedVPAsKeepTheirMarks(t *testing.T) {
 	vpa := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",

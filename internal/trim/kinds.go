@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// horizontal keeps what a HorizontalPodAutoscaler scales, and the metrics that depend on requests.
+// horizontal keeps the target of a HorizontalPodAutoscaler and the metrics that depend on requests.
 func horizontal(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	identity(hpa)
 	of := hpa.Spec
@@ -22,13 +22,12 @@ func horizontal(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
 }
 
-// mostMetrics is how many metrics on requests are kept of a HorizontalPodAutoscaler: two for each of 32
-// containers.
+// mostMetrics is the limit of metrics kept of a HorizontalPodAutoscaler: two for each of 32 containers.
 const mostMetrics = 64
 
-// onRequests keeps the metrics that are relative to requests. Where there are more than mostMetrics, it returns
-// metrics on all requests: a hold too many does no harm. Where none is left, it returns an external one, because
-// an HPA without metrics scales on CPU.
+// onRequests keeps the metrics that are relative to requests. Above mostMetrics it returns metrics on all requests: an
+// unnecessary hold is harmless. If no metric remains, it returns an external one, because an HPA without metrics scales
+// on CPU.
 func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
 	if len(metrics) == 0 {
 		return nil
@@ -46,9 +45,9 @@ func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
 		}
 	}
 	switch {
-	// The order of the cases matters: no metric on requests is not the same as no metric.
+	// The order of the cases matters: no metric on requests differs from no metric.
 	case len(kept) == 0:
-		// Without metrics it would be one that scales on CPU.
+		// Without metrics, the HPA would scale on CPU.
 		return []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType}}
 	case len(kept) > mostMetrics:
 		return []autoscalingv2.MetricSpec{onResource(corev1.ResourceCPU, nil), onResource(corev1.ResourceMemory, nil)}
@@ -56,42 +55,41 @@ func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
 	return kept
 }
 
-// onResource makes a metric on the requests of a pod. percent may be nil.
+// onResource returns a metric on the requests of a pod. percent may be nil.
 func onResource(name corev1.ResourceName, percent *int32) autoscalingv2.MetricSpec {
 	return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
 		Name: name, Target: autoscalingv2.MetricTarget{AverageUtilization: percent},
 	}}
 }
 
-// sized returns whether a metric is a fraction of a request that attune sizes.
+// sized reports whether a metric is a fraction of a request that attune sizes.
 func sized(name corev1.ResourceName, target autoscalingv2.MetricTarget) bool {
 	return (name == corev1.ResourceCPU || name == corev1.ResourceMemory) && target.AverageValue == nil
 }
 
-// vertical keeps what a VerticalPodAutoscaler sizes, and its mode. It is the only kind that is read without Go
-// types.
+// vertical keeps the target and the mode of a VerticalPodAutoscaler, the only kind that is read unstructured.
 func vertical(vpa *unstructured.Unstructured) {
-	// What is kept is copied into an empty object: unknown fields of other versions are dropped without being
-	// named.
+	// Copy the kept fields into an empty object: this drops unknown fields of other versions.
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
 	kept.SetGeneration(vpa.GetGeneration())
-	// These texts, and of the operator's own VPAs the marks of package bridge and whether they still recommend, are all that is read of a VPA.
+	// attune reads no other field of a VPA, except the marks of its own VPAs (package bridge) and whether they have a
+	// recommendation.
 	for _, path := range [][]string{
 		{"apiVersion"}, {"kind"}, {"metadata", "namespace"}, {"metadata", "name"}, {"metadata", "uid"}, {"metadata", "resourceVersion"},
 		{"metadata", "creationTimestamp"}, {"metadata", "deletionTimestamp"},
 		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
 	} {
 		if text, found, err := unstructured.NestedString(vpa.Object, path...); found && err == nil {
-			_ = unstructured.SetNestedField(kept.Object, cut(text), path...) // it is made of maps alone
+			_ = unstructured.SetNestedField(kept.Object, cut(text), path...) // cannot fail: kept has only maps
 		}
 	}
 	marks(vpa, kept)
 	vpa.Object = kept.Object
 }
 
-// marks keeps by what the operator knows the VPAs that it writes itself, and what it wrote last.
+// marks keeps the fields by which attune recognizes its own VPAs, and the digest of its last write.
 func marks(vpa, kept *unstructured.Unstructured) {
-	// The ClusterRole of the bridge, which it keeps where somebody takes it over.
+	// A VPA that a user takes over still has its owner reference to the ClusterRole of the bridge.
 	if of := vpa.GetOwnerReferences(); len(of) == 1 && of[0].Kind == "ClusterRole" {
 		kept.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: cut(of[0].APIVersion), Kind: of[0].Kind, Name: cut(of[0].Name), UID: cut(of[0].UID)}})
 	}
@@ -105,17 +103,17 @@ func marks(vpa, kept *unstructured.Unstructured) {
 	if autoscale.RecommendedBy(vpa) == autoscale.Recommender {
 		_ = unstructured.SetNestedSlice(kept.Object, []any{map[string]any{"name": autoscale.Recommender}}, "spec", "recommenders") // as above
 	}
-	if autoscale.Recommends(vpa) { // that there is one is all that is read of it
+	if autoscale.Recommends(vpa) { // only its existence is read
 		_ = unstructured.SetNestedSlice(kept.Object, []any{map[string]any{}}, "status", "recommendation", "containerRecommendations") // as above
 	}
 }
 
-// namespace keeps the labels, by which cluster policies select; of too many the one that decides whether new pods of
-// the namespace are sized. No other kind is read as metadata alone.
+// namespace keeps the labels, because cluster policies select by them. If they are too large, it keeps only the label
+// that decides whether new pods of the namespace are sized. No other kind is read as metadata only.
 func namespace(of *metav1.PartialObjectMetadata) {
 	kept := of.Labels
 	if clip.Size(kept) > clip.MostText {
-		// The label with an empty value is not the same as no label.
+		// An empty value differs from no label.
 		inject, labelled := kept[v1alpha1.InjectLabel]
 		kept = map[string]string{clip.LabelsLeftOut: ""}
 		if labelled {
@@ -126,7 +124,7 @@ func namespace(of *metav1.PartialObjectMetadata) {
 	of.Labels = kept
 }
 
-// policy keeps the spec, the status and the finalizers: a change of finalizers is written as the whole list.
+// policy keeps the spec, the status and the finalizers: a patch of finalizers replaces the whole list.
 func policy(p *v1alpha1.AttunePolicy) {
 	own(p)
 	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
@@ -136,7 +134,7 @@ func policy(p *v1alpha1.AttunePolicy) {
 	source(&p.Spec.PolicySettings)
 }
 
-// clusterPolicy keeps what policy keeps.
+// clusterPolicy keeps the same fields as policy.
 func clusterPolicy(p *v1alpha1.AttuneClusterPolicy) {
 	own(p)
 	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
@@ -149,14 +147,14 @@ func clusterPolicy(p *v1alpha1.AttuneClusterPolicy) {
 	source(&p.Spec.PolicySettings)
 }
 
-// defaults keeps the spec of defaults, but for a server that is too large.
+// defaults keeps the spec of defaults, except a usage source that is too large.
 func defaults(o metav1.Object, spec *v1alpha1.DefaultsSpec) {
 	identity(o)
 	source(&spec.PolicySettings)
 }
 
-// source replaces a usage source of more than clip.MostText bytes by one whose address is no URL but the reason.
-// Without its headers, the server would be asked as another tenant.
+// source replaces a usage source above clip.MostText by one with an invalid address that states the reason. Dropping
+// only its headers could query the server as another tenant.
 func source(settings *v1alpha1.PolicySettings) {
 	if settings.MetricsSource == nil || settings.MetricsSource.Prometheus == nil {
 		return
@@ -168,12 +166,12 @@ func source(settings *v1alpha1.PolicySettings) {
 	}
 }
 
-// mostNode is up to how many bytes a node is kept whole. Programs that detect the features of a node write
-// hundreds of labels of 100 bytes each.
+// mostNode is the size in bytes up to which a node is kept whole. Programs that detect node features write hundreds of
+// labels of 100 bytes each.
 const mostNode = 64 << 10
 
-// boundNode keeps of a node that is too large what concerns the pods that run on it. It is marked unschedulable,
-// because without its labels nothing is known about which new pods it would take.
+// boundNode trims a node that is too large. It keeps the fields that matter to its running pods. It marks the node
+// unschedulable, because without labels it is not known which pods the node would accept.
 func boundNode(node *corev1.Node) {
 	status := &node.Status
 	// Nearly every node is kept whole.
@@ -195,9 +193,9 @@ func boundNode(node *corev1.Node) {
 			status.Conditions = append(status.Conditions, c)
 		}
 	}
-	// A user who may write the status of a node could repeat a condition many times.
+	// A user with write access to a node's status could repeat a condition many times.
 	status.Conditions = status.Conditions[:min(len(status.Conditions), 4)]
-	// The first internal IP is the address that the kubelet is scraped at.
+	// The kubelet is scraped at the first internal IP.
 	for _, a := range addresses {
 		if a.Type == corev1.NodeInternalIP {
 			a.Address = cut(a.Address)
@@ -207,7 +205,7 @@ func boundNode(node *corev1.Node) {
 	}
 }
 
-// only returns the entries with these names; nil where there are none.
+// only returns the entries with these names; nil if there are no such entries.
 func only[M ~map[K]V, K comparable, V any](values M, names ...K) M {
 	var kept M
 	for _, name := range names {
@@ -221,7 +219,7 @@ func only[M ~map[K]V, K comparable, V any](values M, names ...K) M {
 	return kept
 }
 
-// cpuAndMemory keeps the two resources that attune sizes; nil where neither is there.
+// cpuAndMemory keeps the two resources that attune sizes; nil if the list has neither.
 func cpuAndMemory(list corev1.ResourceList) corev1.ResourceList {
 	return only(list, corev1.ResourceCPU, corev1.ResourceMemory)
 }

@@ -13,9 +13,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// share replaces a pod's texts and lists of amounts by equal ones of other pods, so that they take memory once:
-// pods of one workload differ in little but their names.
-// The pod's own name and UID are not shared: no other object has them.
+// share replaces a pod's strings and resource lists by equal ones of other pods, so that they take memory once: pods of
+// one workload differ in little except their names. The pod's own name and UID are not shared, because they are unique.
 func share(pod *corev1.Pod) {
 	pod.Labels, pod.Annotations = sharedMap(pod.Labels), sharedMap(pod.Annotations)
 	pod.Namespace, pod.GenerateName = shared(pod.Namespace), shared(pod.GenerateName)
@@ -40,8 +39,8 @@ func share(pod *corev1.Pod) {
 	}
 }
 
-// shareWorkload does the same for a workload and its template. Many workloads are made of few templates, and a
-// template's sizes are those of its pods.
+// shareWorkload does the same for a workload and its template. Many workloads have equal templates, and the sizes in a
+// template equal those of its pods.
 func shareWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
 	w.SetNamespace(shared(w.GetNamespace()))
 	w.SetLabels(sharedMap(w.GetLabels()))
@@ -50,7 +49,7 @@ func shareWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
 	shareSpec(&template.Spec)
 }
 
-// shareSpec shares the texts of placement and containers.
+// shareSpec shares the strings of scheduling constraints and containers.
 func shareSpec(spec *corev1.PodSpec) {
 	// All pods of a node have its name.
 	spec.NodeName, spec.PriorityClassName = shared(spec.NodeName), shared(spec.PriorityClassName)
@@ -70,8 +69,8 @@ func shareSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// shared returns an equal text whose memory is the same for all callers. The text is freed when no object has it
-// any more (package unique).
+// shared returns an equal string with shared memory. The memory is freed when no object uses it any more (package
+// unique).
 func shared[T ~string](text T) T {
 	if text == "" {
 		return text
@@ -79,56 +78,54 @@ func shared[T ~string](text T) T {
 	return unique.Make(text).Value()
 }
 
-// sharedAll shares the texts of a slice, in place.
+// sharedAll shares the strings of a slice, in place.
 func sharedAll(texts []string) {
 	for i := range texts {
 		texts[i] = shared(texts[i])
 	}
 }
 
-// lists and texts are the tables of shared maps. A map of two entries takes more memory than a container without
-// it.
+// lists and texts are the tables of shared maps. A map of two entries takes more memory than a container without it.
 var (
-	// The keys are the texts that sharedAmounts and sharedMap make.
+	// The keys are the strings that sharedAmounts and sharedMap build.
 	lists = table[corev1.ResourceList]{known: map[string]corev1.ResourceList{}}
 	texts = table[map[string]string]{known: map[string]map[string]string{}}
 )
 
-// mostShared bounds a table, in bytes: beyond it the table is replaced by an empty one, and sharing begins anew.
-// The bound must be small, because a table keeps maps that no object has any more. longestShared is the longest
-// text of a map that is shared, in bytes; those of usual replicas are shorter.
+// mostShared limits a table, in bytes: above it, an empty table replaces it, and sharing starts again. It must be
+// small, because a table keeps maps that no object uses any more. longestShared is the longest key of a shared map, in
+// bytes; keys of usual replicas are shorter.
 const mostShared, longestShared = 8 << 20, 1 << 10
 
-// The memory of a shared map beside its texts: of itself with its place in a table, and of each entry.
+// The memory of a shared map in bytes, without its strings: the map with its place in a table, and each entry.
 const ofMap, ofEntry = 512, 96
 
-// table holds one value for each key. Its mutex guards both fields, since informers of several kinds run at the
-// same time.
+// table has one value per key. Its mutex guards both fields, because informers of several kinds run concurrently.
 type table[T any] struct {
 	sync.Mutex
-	// known holds the first value that came with each key.
+	// known has the first value of each key.
 	known map[string]T
-	// bytes of the known values and their keys, about.
+	// bytes is the estimated size of the known values and their keys.
 	bytes int
 }
 
-// equal returns the first value that came with the key, or stores this one. The key must contain everything by
-// which values differ. entries is the number of the map's entries, for the size.
-// It is safe for concurrent use. The value must not be changed afterwards by anyone, since others may hold it.
+// equal returns the first value stored with the key, or stores this one. The key must contain everything that
+// distinguishes values. entries is the number of entries of the map, for the size. It is safe for concurrent use. Do
+// not change the value afterwards, because other objects may use it.
 func (t *table[T]) equal(key string, value T, entries int) T {
 	if len(key) > longestShared {
 		return value
 	}
 	t.Lock()
 	defer t.Unlock()
-	// The new value is dropped, and with it the memory of its map.
+	// The caller drops the new value, which frees its map.
 	if known, ok := t.known[key]; ok {
 		return known
 	}
 	size := 2*len(key) + ofMap + entries*ofEntry
-	// Objects that hold maps of the old table keep them; only new objects share less for a while.
+	// Objects with maps of the old table keep them; only new objects share less for a while.
 	if t.bytes+size > mostShared {
-		// A map that was cleared has its room still.
+		// A cleared map keeps its memory, so allocate a new one.
 		t.known, t.bytes = map[string]T{}, 0
 	}
 	t.known[key] = value
@@ -136,16 +133,16 @@ func (t *table[T]) equal(key string, value T, entries int) T {
 	return value
 }
 
-// mostEntries is the most entries of a map that is shared. Larger maps are rare.
+// mostEntries is the largest shared map. Larger maps are rare.
 const mostEntries = 32
 
-// sharedMap returns an equal map that others may have too. A map with a long text or with many entries is not
-// shared. nil stands for an empty map.
+// sharedMap returns an equal map that other objects may use too. It does not share a map with a long value or with many
+// entries. It returns nil for an empty map.
 func sharedMap(values map[string]string) map[string]string {
 	if len(values) == 0 {
 		return nil
 	}
-	// The map is rebuilt in any case, since its single texts may be shared even where the map is not.
+	// Rebuild the map in any case: its strings may be shared even if the map is not.
 	own := len(values) > mostEntries
 	out := make(map[string]string, len(values))
 	for key, value := range values {
@@ -161,7 +158,7 @@ func sharedMap(values map[string]string) map[string]string {
 	}
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(out)) {
-		// With its length before it, no text can pass for two.
+		// The length prefix prevents different maps from having the same key.
 		for _, part := range []string{key, out[key]} {
 			text.WriteString(strconv.Itoa(len(part)) + ":" + part)
 		}
@@ -174,8 +171,8 @@ func shareAmounts(resources *corev1.ResourceRequirements) {
 	resources.Requests, resources.Limits = sharedAmounts(resources.Requests), sharedAmounts(resources.Limits)
 }
 
-// sharedAmounts returns an equal list that others may have too. Lists are equal only if their amounts are written
-// the same way: 1000m and 1 are different texts for a reader of the object.
+// sharedAmounts returns an equal list that other objects may use too. Lists are equal only if their amounts have the
+// same spelling: 1000m and 1 differ for a reader of the object.
 func sharedAmounts(list corev1.ResourceList) corev1.ResourceList {
 	if len(list) == 0 || len(list) > mostEntries {
 		return list
@@ -184,7 +181,7 @@ func sharedAmounts(list corev1.ResourceList) corev1.ResourceList {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		// String caches its text in the quantity, which is a copy here.
 		q := list[name]
-		// Names of resources hold neither = nor ;, so different lists have different texts.
+		// Resource names contain neither = nor ;, so different lists have different keys.
 		text.WriteString(string(name) + "=" + q.String() + string(q.Format) + ";")
 	}
 	return lists.equal(text.String(), list, len(list))

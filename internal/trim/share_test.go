@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/internal/trim"
 )
 
-// settled is the heap without texts that nobody shares any more: they go some collections later.
+// settled returns the heap size after unused shared strings are freed, which takes several garbage collections.
 func settled() int64 {
 	for range 3 {
 		runtime.GC()
@@ -24,7 +24,7 @@ func settled() int64 {
 	return heap()
 }
 
-// Whoever patches one object again and again leaves nothing in the tables of maps that are shared.
+// A user who patches one object repeatedly does not fill the tables of shared maps.
 func TestTablesOfSharedMapsAreBounded(t *testing.T) {
 	for name, maps := range map[string]struct {
 		entries, text int
@@ -43,7 +43,7 @@ func TestTablesOfSharedMapsAreBounded(t *testing.T) {
 		assert.Less(t, grown, int64(20<<20), name)
 		runtime.KeepAlive(cached)
 	}
-	// Amounts have names of anybody's making as well.
+	// Users choose the names of extended resources too.
 	before := settled()
 	for n := range 4_000 {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}}}}}}

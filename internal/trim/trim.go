@@ -1,15 +1,13 @@
-// Package trim removes from objects what no part of the operator reads, before a cache keeps them: a cluster has
-// many more of them than of anything else in memory. A field that is removed here is missing in every cached
-// object; code that needs such a field must first keep it here.
+// Package trim removes unused fields from objects before a cache stores them: cached objects are most of the operator's
+// memory. A field that is removed here is missing in every cached object; code that needs such a field must first keep
+// it here.
 //
-// The way of an object: Object finds its kind and calls the function for it (trim.go, kinds.go). That function
-// keeps the fields that are listed in it. Then bounds cut down objects that are unusually large (bound.go), and
-// equal texts and lists of several objects are made one in memory (share.go).
+// The path of an object: Object calls the function for its kind (trim.go, kinds.go), which keeps the listed fields.
+// Then limits cut unusually large objects (bound.go), and objects share equal strings and lists in memory (share.go).
 //
-// The functions are transforms of informers (cache.TransformFunc). They change the object that they are given,
-// which is the informer's own, and let unknown types pass. What is left may be shared among objects, so it must
-// not be changed in place: caches hand out copies, and a reader that asks for no copy only reads. Objects that are
-// read without a cache are whole.
+// The functions are transforms of informers (cache.TransformFunc). They change the given object, which belongs to the
+// informer, and return other values unchanged. The result may share memory with other objects, so do not change it in
+// place: caches return copies, and a reader without a copy only reads. Objects that are read without a cache are whole.
 package trim
 
 import (
@@ -31,9 +29,8 @@ import (
 	"attune.io/attune/podview"
 )
 
-// Object trims an object of any kind that is cached. Of a kind that is not known here, only metadata is removed.
-// The error is always nil; it is part of the type of a transform.
-// It is the default transform of the operator's caches.
+// Object trims an object of any cached kind. It is the default transform of the operator's caches. Of an API
+// object of an unknown kind it removes only metadata. The error is always nil; the type of a transform requires it.
 func Object(o any) (any, error) {
 	switch of := o.(type) {
 	case *corev1.Pod:
@@ -60,7 +57,7 @@ func Object(o any) (any, error) {
 		vertical(of)
 	case *metav1.PartialObjectMetadata:
 		namespace(of)
-	// This case comes after the single kinds, which are not workloads, and accepts every kind that can own pods.
+	// This case comes after the kinds above, which are not workloads. It accepts every kind that can own pods.
 	case workload.Object:
 		if _, ok := workload.From(of); ok {
 			trimWorkload(of)
@@ -71,9 +68,8 @@ func Object(o any) (any, error) {
 	return o, nil
 }
 
-// identity keeps only those metadata that say which object it is, how old, and whose. It is not for objects whose
-// finalizers the operator changes: a patch of finalizers replaces the whole list, and would remove those that were
-// dropped here.
+// identity keeps only the metadata that identifies an object, its age and its controller. Do not use it for objects
+// whose finalizers the operator patches: such a patch replaces the whole list and would remove the dropped finalizers.
 func identity(o metav1.Object) {
 	own(o)
 	o.SetFinalizers(nil)
@@ -81,7 +77,7 @@ func identity(o metav1.Object) {
 	o.SetAnnotations(nil)
 }
 
-// own removes the metadata that are never read of any object. Of the owners the controlling one is kept.
+// own removes the metadata that is not read of any object. It keeps only the controlling owner.
 func own(o metav1.Object) {
 	o.SetManagedFields(nil)
 	o.SetGenerateName("")
@@ -89,11 +85,11 @@ func own(o metav1.Object) {
 	o.SetOwnerReferences(controllerOf(o))
 }
 
-// longestName is how many bytes are kept of a name. It is one more than a valid name may have, so that a name that
-// was cut equals no valid one.
+// longestName is the size in bytes that cut keeps of a name. It is one more than a valid name may have, so that a cut
+// name never equals a valid one.
 const longestName = 254
 
-// controllerOf returns the controlling owner; nil where there is none.
+// controllerOf returns the controlling owner; nil if there is no controller.
 func controllerOf(o metav1.Object) []metav1.OwnerReference {
 	owner := metav1.GetControllerOf(o)
 	if owner == nil {
@@ -104,8 +100,8 @@ func controllerOf(o metav1.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*owner}
 }
 
-// cut returns a text, or the first longestName bytes of a longer one. It copies those, so that the long text can
-// be freed.
+// cut returns a string, or a copy of the first longestName bytes of a longer one. The copy lets the long string be
+// freed.
 func cut[T ~string](text T) T {
 	if len(text) <= longestName {
 		return text
@@ -113,10 +109,10 @@ func cut[T ~string](text T) T {
 	return T(strings.Clone(string(text[:longestName])))
 }
 
-// trimPod keeps of a pod what resizes read: sizes, what decides how and whether they may change, and what the kubelet
-// reports.
+// trimPod keeps the fields of a pod that resizes read: sizes, constraints on their changes, and the status from the
+// kubelet.
 func trimPod(pod *corev1.Pod) {
-	// Metadata first, then spec and status. The labels stay: budgets and owners are found by them.
+	// Metadata first, then spec and status. The labels stay: budgets and owners use them.
 	resized := podview.ResizedEntries(pod, func(manager string) string { return strings.Clone(cut(manager)) })
 	own(pod)
 	pod.ManagedFields = resized
@@ -124,12 +120,12 @@ func trimPod(pod *corev1.Pod) {
 	pod.Annotations = flags(pod.Annotations)
 	podSpec(&pod.Spec)
 	podStatus(&pod.Status)
-	// Bounds come before sharing: only what is kept is worth a place in the tables.
+	// Limits come before sharing: only kept fields are worth a place in the tables.
 	boundPod(pod)
 	share(pod)
 }
 
-// podSpec keeps what the resize gates read: where the pod may run, and how it restarts.
+// podSpec keeps the fields that the resize gates read: scheduling constraints and restart policies.
 func podSpec(spec *corev1.PodSpec) {
 	memory := memoryVolumes(spec.Volumes)
 	containers(spec, memory)
@@ -142,8 +138,9 @@ func podSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// templateSpec keeps the containers of a template, its priority, by which cluster policies spare pods, and what the webhook
-// reads of a pod: the bridge foretells its decision. Placement and tolerations are read from pods.
+// templateSpec keeps the containers of a template; its priority, because cluster policies spare pods by it; and the
+// fields of a pod that the webhook reads, because the bridge predicts its decision. Node affinity and tolerations are
+// read from pods.
 func templateSpec(spec *corev1.PodSpec) {
 	memory := memoryVolumes(spec.Volumes)
 	containers(spec, memory)
@@ -155,7 +152,7 @@ func templateSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// podLevel keeps CPU and memory of a pod's own resources; nil stays nil.
+// podLevel keeps CPU and memory of pod-level resources; nil stays nil.
 func podLevel(resources *corev1.ResourceRequirements) *corev1.ResourceRequirements {
 	if resources == nil {
 		return nil
@@ -163,11 +160,10 @@ func podLevel(resources *corev1.ResourceRequirements) *corev1.ResourceRequiremen
 	return &corev1.ResourceRequirements{Requests: cpuAndMemory(resources.Requests), Limits: cpuAndMemory(resources.Limits)}
 }
 
-// containers trims all containers. memory are the volumes that take from their memory; mounts of others are
-// dropped.
+// containers trims all containers. memory are the memory-backed volumes; mounts of other volumes are dropped.
 func containers(spec *corev1.PodSpec, memory []corev1.Volume) {
 	spec.InitContainers, spec.Containers = exact(spec.InitContainers), exact(spec.Containers)
-	// takes has the names of the volumes in memory.
+	// takes has the names of the memory-backed volumes.
 	takes := make(map[string]bool, len(memory))
 	for _, v := range memory {
 		takes[v.Name] = true
@@ -189,7 +185,7 @@ func requiredNodes(affinity *corev1.Affinity) *corev1.Affinity {
 	}}
 }
 
-// memoryVolumes returns the volumes in memory. What is written to them counts as memory of the containers.
+// memoryVolumes returns the memory-backed volumes. Their content counts as memory of the containers.
 func memoryVolumes(volumes []corev1.Volume) []corev1.Volume {
 	var memory []corev1.Volume
 	for _, v := range volumes {
@@ -202,14 +198,14 @@ func memoryVolumes(volumes []corev1.Volume) []corev1.Volume {
 	return memory
 }
 
-// container keeps name, program, sizes, policies and mounts of volumes in memory. Long commands become digests
-// (clip.ShortTexts), since they are only compared.
+// container keeps the name, command, sizes, policies and mounts of memory-backed volumes. Long commands become digests
+// (clip.ShortTexts), because they are only compared.
 func container(c *corev1.Container, memory map[string]bool) {
 	var mounts []corev1.VolumeMount
 	mounted := map[string]bool{}
 	for _, mount := range c.VolumeMounts {
 		if memory[mount.Name] && !mounted[mount.Name] {
-			// One mount of each volume is enough to know which containers write to it.
+			// One mount per volume shows which containers use it.
 			mounts = append(mounts, corev1.VolumeMount{Name: mount.Name})
 			mounted[mount.Name] = true
 		}
@@ -226,7 +222,7 @@ func podStatus(status *corev1.PodStatus) {
 	status.HostIP, status.HostIPs, status.PodIP, status.PodIPs = "", nil, "", nil
 	status.EphemeralContainerStatuses, status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus = nil, nil, nil
 	status.Message, status.NominatedNodeName = "", ""
-	// The three conditions that are dropped are parts of Ready, or of no interest for a resize.
+	// The three dropped conditions are parts of Ready, or do not matter for a resize.
 	status.Conditions = exact(slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodInitialized || c.Type == corev1.ContainersReady || c.Type == corev1.PodReadyToStartContainers
 	}))
@@ -242,11 +238,11 @@ func podStatus(status *corev1.PodStatus) {
 	}
 }
 
-// mostWords is how many bytes are kept of the API server's or the kubelet's words about a pod that does not start. The
-// names of pods and policies come first in them, and the reason after.
+// mostWords is the size limit in bytes of a message from the API server or kubelet about a pod that does not start.
+// Such a message has the names of pods and policies first, then the reason.
 const mostWords = 512
 
-// rejection keeps of an event which controller could not create a pod, when, and the API server's answer.
+// rejection keeps of an event which controller could not create a pod, when, and the API server's message.
 func rejection(e *corev1.Event) {
 	identity(e)
 	of := e.InvolvedObject
@@ -257,8 +253,8 @@ func rejection(e *corev1.Event) {
 	}
 }
 
-// state removes the messages of a container's state, which a container may write itself, with up to 4 KiB. What the
-// kubelet says of a container that it cannot create is cut.
+// state removes the messages of a container's state: a container may write up to 4 KiB itself. It shortens the
+// kubelet's message about a container that cannot be created.
 func state(s *corev1.ContainerState) {
 	if s.Waiting != nil {
 		switch s.Waiting.Reason {
@@ -273,10 +269,9 @@ func state(s *corev1.ContainerState) {
 	}
 }
 
-// trimNode keeps what a node has, whether it is healthy, and what its kubelet supports. Its images are dropped: they
-// are most of a node object.
-// Labels stay: affinities and node selectors of pods are matched with them. The boot ID, the kubelet's version and
-// the operating system decide whether and how a node resizes.
+// trimNode keeps the capacity and health of a node, and the features that its kubelet supports. It drops the images:
+// they are most of a node object. Labels stay: affinities and node selectors of pods match them. The boot ID, the
+// kubelet version and the operating system decide whether and how pods on the node can be resized.
 func trimNode(node *corev1.Node) {
 	own(node)
 	node.Annotations, node.Finalizers = nil, nil
@@ -295,28 +290,26 @@ func trimNode(node *corev1.Node) {
 	boundNode(node)
 }
 
-// trimBudget keeps of a PodDisruptionBudget which pods it covers and how many disruptions it allows. A selector that
-// is too large becomes one that covers all pods of the namespace, which does no harm: evictions of more pods are
-// limited.
+// trimBudget keeps which pods a PodDisruptionBudget covers and how many disruptions it allows. A selector that is too
+// large becomes one that covers all pods of the namespace. This is harmless: it limits evictions of more pods.
 func trimBudget(budget *policyv1.PodDisruptionBudget) {
 	identity(budget)
 	budget.OwnerReferences = nil
 	budget.Spec = policyv1.PodDisruptionBudgetSpec{Selector: budget.Spec.Selector}
 	if clip.GreatSelector(budget.Spec.Selector) {
-		// It counts for all pods of its namespace: a budget too many does no harm.
+		// It applies to all pods of its namespace: an unnecessary budget is harmless.
 		budget.Spec.Selector = &metav1.LabelSelector{}
 	}
 	budget.Status.DisruptedPods, budget.Status.Conditions = nil, nil
 }
 
-// trimRecommendation keeps everything but the trace of the computation, which is half of the object, and of that the
-// steps that metrics use. Therefore a cached recommendation must not be written back as a whole: changes are sent
-// as patches.
+// trimRecommendation drops the trace of the computation, which is half of the object, except the steps that metrics
+// use. So a cached recommendation must not be written back as a whole: changes are sent as patches.
 func trimRecommendation(rec *v1alpha1.AttuneRecommendation) {
 	own(rec)
-	// Finalizers stay: the operator changes them.
+	// Finalizers stay: the operator patches them.
 	rec.Labels, rec.Annotations, rec.OwnerReferences = nil, nil, nil
-	// The step "burst" that changed something is what metrics show.
+	// Metrics show the step "burst" if it changed the amount.
 	for i := range rec.Spec.Containers {
 		c := &rec.Spec.Containers[i]
 		c.Steps = exact(slices.DeleteFunc(c.Steps, func(s v1alpha1.Step) bool {
@@ -325,12 +318,11 @@ func trimRecommendation(rec *v1alpha1.AttuneRecommendation) {
 	}
 }
 
-// trimWorkload keeps of a workload what a recommendation is based on: the containers' sizes, the labels by which
-// policies select, and how far it is rolled out. A part of another workload, such as a Deployment's ReplicaSet,
-// keeps only its owner.
-// Most ReplicaSets and Jobs of a cluster are parts, so this is where most memory is saved; their pods are counted
-// with the owner. The text of a template is measured before the placement is dropped, as pods of the template will
-// have it.
+// trimWorkload keeps the fields that a recommendation is based on: the containers' sizes, the labels that policies
+// select by, and the rollout status. A part of another workload, such as the ReplicaSet of a Deployment, keeps only its
+// owner. Most ReplicaSets and Jobs of a cluster are parts, so this saves most of the memory; their pods count with the
+// owner. The text of a template is measured before its scheduling constraints are dropped, because its pods will have
+// them.
 func trimWorkload(w workload.Object) {
 	own(w)
 	w.SetFinalizers(nil)
@@ -351,7 +343,7 @@ func trimWorkload(w workload.Object) {
 	}
 }
 
-// part removes all that is not needed to recognise a part of another workload.
+// part removes all fields that do not identify a part of another workload.
 func part(w workload.Object) {
 	w.SetAnnotations(nil)
 	w.SetLabels(nil)
@@ -363,7 +355,7 @@ func part(w workload.Object) {
 	}
 }
 
-// specOf keeps the template, the wanted number of pods, and what pauses a rollout. The selector is dropped,
+// specOf keeps the template, the desired number of pods, and the fields that pause a rollout. It drops the selector,
 // because pods are found by their owners.
 func specOf(w workload.Object) {
 	switch o := w.(type) {
@@ -391,8 +383,8 @@ func specOf(w workload.Object) {
 	}
 }
 
-// status removes the conditions, which repeat the counts in words. For a Job it keeps whether it has ended, for a
-// Deployment that its pods are rejected.
+// status removes the conditions, which repeat the counts. For a Job it keeps whether it has ended, for a Deployment
+// whether the API server rejects its pods.
 func status(w workload.Object) {
 	switch o := w.(type) {
 	case *appsv1.Deployment:
@@ -410,7 +402,7 @@ func status(w workload.Object) {
 	case *appsv1.ReplicaSet:
 		o.Status.Conditions = nil
 	case *batchv1.Job:
-		// A Job has no counts that say whether it has ended, so one condition takes the place of its status.
+		// A Job has no counts that show whether it has ended, so one condition replaces its status.
 		ended := workload.JobEnded(o)
 		o.Status = batchv1.JobStatus{}
 		if ended {
@@ -426,7 +418,7 @@ func status(w workload.Object) {
 	}
 }
 
-// exact returns a list without spare capacity. Decoding a list leaves up to as much again unused.
+// exact returns a list without spare capacity. Decoding can leave half of the capacity unused.
 func exact[T any](list []T) []T {
 	if len(list) == 0 || len(list) == cap(list) {
 		return list
@@ -434,11 +426,11 @@ func exact[T any](list []T) []T {
 	return append(make([]T, 0, len(list)), list...)
 }
 
-// longestFlag is how many bytes are kept of an annotation that switches something on or off. longestNote is the
-// same for the webhook's own annotation. Longer values could only serve to fill the operator's memory.
+// longestFlag is the size limit in bytes of an annotation that enables or disables a feature, longestNote of the
+// webhook's own annotation. Longer values could only fill the operator's memory.
 const longestFlag, longestNote = 64, 16 << 10
 
-// kept are the annotations that the operator reads, with the bytes that are kept of each.
+// kept has the annotations that the operator reads, with the size limit of each in bytes.
 var kept = func() map[string]int {
 	of := map[string]int{v1alpha1.SeededAnnotation: longestNote, corev1.MirrorPodAnnotationKey: longestFlag}
 	for _, name := range []string{
@@ -451,9 +443,8 @@ var kept = func() map[string]int {
 	return of
 }()
 
-// flags removes the annotations that the operator does not read. A value that is too long is cut, so that the
-// annotation is still there; a note of the webhook that is too long is removed, because half of it could not be
-// decoded.
+// flags removes the annotations that the operator does not read. It cuts a long value, so that the annotation still
+// exists. It removes a long annotation of the webhook, because a part of it cannot be decoded.
 func flags(annotations map[string]string) map[string]string {
 	maps.DeleteFunc(annotations, func(name, value string) bool {
 		most, read := kept[name]

@@ -65,7 +65,7 @@ func TestWhatIsLeftOfAPod(t *testing.T) {
 	assert.Equal(t, again, trimmed(t, trim.Object, left), "trimming twice is trimming once")
 }
 
-// Lists of amounts are shared; a caller who was given a copy changes nobody else's.
+// Lists of amounts are shared, but a change of a copy does not affect other objects.
 func TestWhatIsSharedIsNotChangedThroughACopy(t *testing.T) {
 	a, b := trimmed(t, trim.Object, runningPod(1)), trimmed(t, trim.Object, runningPod(2))
 	copied := a.DeepCopy()
@@ -76,7 +76,7 @@ func TestWhatIsSharedIsNotChangedThroughACopy(t *testing.T) {
 	assert.Equal(t, "web", b.Labels["app"])
 }
 
-// Values of annotations are anybody's: none makes one object's look like those of another.
+// Users choose annotation values. No value may make one object's annotations look like those of another object.
 func TestDifferentAnnotationsAreNeverShared(t *testing.T) {
 	a, b := runningPod(1), runningPod(2)
 	apart := map[string]string{"attune.io/paused": "x", "attune.io/skip": "y"}
@@ -86,7 +86,7 @@ func TestDifferentAnnotationsAreNeverShared(t *testing.T) {
 	assert.Equal(t, apart, trimmed(t, trim.Object, b).Annotations)
 }
 
-// Whatever somebody writes into an object's texts, what is kept of it is small, and still tells one program from another.
+// With any strings in an object, its kept part is small and still distinguishes different commands.
 func TestWhatIsKeptOfAnObjectIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	fill := func(o *metav1.ObjectMeta, spec *corev1.PodSpec, arg string) {
@@ -165,7 +165,7 @@ func TestWhatIsLeftOfWorkloads(t *testing.T) {
 			assert.Equal(t, whole.Template.Spec.Containers[i].Resources, c.Resources, name)
 			assert.Empty(t, c.Env, name)
 		}
-		// What the webhook reads of a pod: the bridge foretells its decision from the template.
+		// The webhook reads these fields of a pod, and the bridge predicts its decision from the template.
 		require.Len(t, left.Template.Spec.Volumes, 1, name)
 		assert.Equal(t, corev1.StorageMediumMemory, left.Template.Spec.Volumes[0].EmptyDir.Medium, name)
 		assert.Equal(t, []corev1.VolumeMount{{Name: "shm"}}, left.Template.Spec.Containers[0].VolumeMounts, name)
@@ -178,8 +178,7 @@ func TestWhatIsLeftOfWorkloads(t *testing.T) {
 	}
 }
 
-// The trace is for people, who read it from the API server. Metrics tell what room for peaks has added.
-// Of what keeps pods from being created and started the words are kept, cut.
+// Messages about pods that cannot be created or started are kept, shortened.
 func TestWhatIsKeptOfPodsThatDoNotStart(t *testing.T) {
 	d := &appsv1.Deployment{}
 	d.Status.Conditions = []appsv1.DeploymentCondition{
@@ -276,7 +275,7 @@ func TestOtherObjectsPass(t *testing.T) {
 	assert.Equal(t, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "l"}}, trimmed(t, trim.Object, limits))
 }
 
-// runningPod is one of many replicas, of three containers, as bulky as in production.
+// runningPod is one of many replicas, with three containers, as large as in production.
 func runningPod(n int) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -343,8 +342,8 @@ func bulky(name string) corev1.Container {
 	return c
 }
 
-// BenchmarkCachedPod is the heap that a cached pod takes, whole and trimmed; each is decoded by itself, as an
-// informer does.
+// BenchmarkCachedPod measures the heap of a cached pod, whole and trimmed. Each pod is decoded separately, as in an
+// informer.
 func BenchmarkCachedPod(b *testing.B) {
 	const pods = 2000
 	for name, transform := range map[string]cache.TransformFunc{"whole": func(o any) (any, error) { return o, nil }, "trimmed": trim.Object} {
@@ -384,7 +383,7 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// A Rollout's message is whatever its namespace's people write: its cut end is freed.
+// Users write a Rollout's message: the memory of the dropped part is freed.
 func TestLongMessagesAreFreed(t *testing.T) {
 	const rollouts, long = 20, 1 << 20
 	raw := []byte(`{"status":{"message":"` + strings.Repeat("m", long) + `"}}`)
@@ -400,7 +399,8 @@ func TestLongMessagesAreFreed(t *testing.T) {
 	runtime.KeepAlive(raw)
 }
 
-// Cluster policies select namespaces by their labels. Of too many, the one that decides about seeds is left.
+// Cluster policies select namespaces by labels. If these are too large, only the label that decides about seeds is
+// kept.
 func TestLabelsOfNamespaces(t *testing.T) {
 	namespace := func(labels map[string]string) map[string]string {
 		of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: labels, Annotations: map[string]string{"a": "b"}}}

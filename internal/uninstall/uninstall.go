@@ -1,10 +1,10 @@
-// Package uninstall removes what only a running operator would remove: its finalizers. Without it, the custom
-// resources of an uninstalled operator could never be deleted, and neither could their namespaces.
+// Package uninstall removes the operator's finalizers, which otherwise only a running operator removes. Without it, the
+// custom resources of an uninstalled operator and their namespaces could never be deleted.
 //
-// Run names the workloads whose pods may keep less than their original resources, as nothing restores them any more:
-// while the operator runs, kubectl attune undo does. Then it stops the operator's Deployments, waits until their pods have ended, and then removes the finalizers from
-// all policies and recommendations, page by page. It reads metadata alone. It deletes nothing and touches no pod
-// of a workload. Start reading at Run.
+// Run first names the workloads whose pods may have less than their original resources: without the operator nothing
+// restores them (before an uninstallation, kubectl attune undo does). It then scales the operator's Deployments to 0
+// and waits until their pods have ended. Last, it removes the finalizers from all policies and recommendations, page by
+// page. It reads metadata only, deletes nothing and changes no pod of a workload. Start reading at Run.
 package uninstall
 
 import (
@@ -28,12 +28,12 @@ import (
 )
 
 const (
-	// perPage bounds one answer of the API server: metadata alone may be as large as an object (1.5 MiB), and the Job has
-	// little memory.
+	// perPage limits one response of the API server: the metadata alone may be as large as an object (1.5 MiB), and the
+	// Job has little memory.
 	perPage = 10
-	// passes is how often all objects are gone over: an object may change between the listing and the patch.
+	// passes is how often all objects are listed: an object may change between the list and the patch.
 	passes = 5
-	// poll is the time between two looks at whether the operator's pods have ended.
+	// poll is the interval at which gone checks whether the operator's pods have ended.
 	poll = time.Second
 )
 
@@ -51,25 +51,25 @@ var (
 	}
 )
 
-// Options name what is uninstalled.
+// Options describe the installation to remove.
 type Options struct {
 	// Namespace of the operator.
 	Namespace string
-	// Deployments of the operator, which are scaled to 0; Selector selects their pods.
+	// Deployments of the operator, which are scaled to 0.
 	Deployments []string
-	// Selector is a label selector in the form of kubectl -l.
+	// Selector selects the operator's pods; a label selector in the syntax of kubectl -l.
 	Selector string
-	// Watched are the namespaces whose objects have finalizers; empty: all of them.
+	// Watched are the namespaces whose objects have finalizers; empty for all namespaces.
 	Watched []string
 	// Out receives one line for each resource.
 	Out io.Writer
 }
 
-// Run uninstalls. It may be run again after a failure: what is done already is skipped. Pods with an open resize
-// keep the size that they have.
+// Run uninstalls the operator. It may be repeated after a failure: it skips completed work. Pods with an in-flight
+// resize keep their current size.
 //
-// The order matters: a running operator would put a finalizer back. So it is stopped first, and Run waits until
-// none of its pods is left. ctx bounds the wait.
+// The order matters: a running operator would add a finalizer again. So Run stops it first and waits until its pods
+// have ended. ctx limits the wait.
 func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	namespaces := o.Watched
 	if len(namespaces) == 0 {
@@ -85,10 +85,10 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	if err := gone(ctx, api, o); err != nil {
 		return fmt.Errorf("waiting for the operator's pods to end: %w", err)
 	}
-	// The kinds do not depend on each other, so their order does not matter.
+	// The kinds are independent of each other, so their order does not matter.
 	for resource, finalizer := range finalized {
 		if resource == clusterPolicies && len(o.Watched) > 0 {
-			continue // an operator that watches some namespaces uses none
+			continue // with watched namespaces the operator uses no cluster policies
 		}
 		n, err := takeOffIn(ctx, api, resource, finalizer, namespaces)
 		if err != nil {
@@ -99,11 +99,12 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	return nil
 }
 
-// mostNamed bounds how many workloads are named.
+// mostNamed limits how many workloads are named.
 const mostNamed = 100
 
-// nameWorkloads writes which workloads may have pods below their original resources: those with a recommendation. It reads
-// metadata alone, so it cannot tell which pods were really resized. It never holds the uninstallation up.
+// nameWorkloads lists the workloads whose pods may be below their original resources: the workloads with a
+// recommendation. It reads metadata only, so it does not know which pods were resized. An error
+// ends the list of its namespace, not the uninstallation.
 func nameWorkloads(ctx context.Context, api metadata.Interface, namespaces []string, out io.Writer) {
 	var names []string
 	more := false
@@ -136,7 +137,7 @@ func nameWorkloads(ctx context.Context, api metadata.Interface, namespaces []str
 		"Before the next uninstallation: kubectl attune undo -A.\n", strings.Join(names, ", "), end)
 }
 
-// running selects pods whose processes may still run. A failed pod stays until it is deleted, and does nothing.
+// running selects pods whose processes may still run. A failed pod stays until it is deleted, and runs nothing.
 const running = "status.phase!=Failed,status.phase!=Succeeded"
 
 // gone waits until no pod of the operator is running.
@@ -150,7 +151,7 @@ func gone(ctx context.Context, api metadata.Interface, o Options) error {
 	})
 }
 
-// takeOffIn removes a finalizer from the objects of some namespaces, and returns from how many.
+// takeOffIn removes a finalizer from the objects of some namespaces and returns how many it changed.
 func takeOffIn(ctx context.Context, api metadata.Interface, resource schema.GroupVersionResource, finalizer string, namespaces []string) (total int, err error) {
 	for _, namespace := range namespaces {
 		n, err := takeOff(ctx, api.Resource(resource).Namespace(namespace), api.Resource(resource), finalizer)
@@ -162,7 +163,7 @@ func takeOffIn(ctx context.Context, api metadata.Interface, resource schema.Grou
 	return total, nil
 }
 
-// takeOff goes over all objects until none has the finalizer, passes times at most.
+// takeOff repeats pass until no object has the finalizer, at most passes times.
 func takeOff(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (int, error) {
 	total := 0
 	var conflict error
@@ -177,14 +178,14 @@ func takeOff(ctx context.Context, listed metadata.ResourceInterface, api metadat
 	return total, conflict
 }
 
-// pass removes the finalizer from every object that has it. left is the conflict of an object that has changed
-// meanwhile, or an expired listing: another pass is needed. err ends the uninstallation.
+// pass removes the finalizer from every object that has it. left is a conflict of an object that changed in the
+// meantime, or an expired list: another pass is needed. err ends the uninstallation.
 func pass(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (done int, left, err error) {
 	options := metav1.ListOptions{Limit: perPage}
 	for {
 		page, err := listed.List(ctx, options)
 		if apierrors.IsNotFound(err) {
-			return done, left, nil // the CustomResourceDefinition is gone
+			return done, left, nil // the CustomResourceDefinition does not exist any more
 		}
 		if apierrors.IsResourceExpired(err) {
 			return done, err, nil
@@ -212,8 +213,8 @@ func pass(ctx context.Context, listed metadata.ResourceInterface, api metadata.G
 	}
 }
 
-// without removes the finalizer from one object. The patch carries the resourceVersion, since it replaces the
-// whole list: a finalizer that another controller has added meanwhile must not be lost.
+// without removes the finalizer from one object. The patch replaces the whole list, so it has the resourceVersion: it
+// must not drop a finalizer that another controller has added in the meantime.
 func without(ctx context.Context, api metadata.Getter, object *metav1.PartialObjectMetadata, finalizer string) error {
 	rest := slices.DeleteFunc(slices.Clone(object.Finalizers), func(f string) bool { return f == finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": rest, "resourceVersion": object.ResourceVersion}})

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestPagesFitTheJob: whatever tenants write into metadata, a page of it, as bytes and twice as objects, is within half of
-// the memory of the chart's Job. Only the namespaces that were watched are looked at, where some were.
+// With any metadata, a page of it, once as bytes and twice as objects, fits into half of the memory of the chart's Job.
+// If namespaces were watched, only these are listed.
 func TestPagesFitTheJob(t *testing.T) {
 	const biggestObject, job = 3 << 19, 128 << 20
 	lists := map[string]int{}
@@ -46,7 +46,7 @@ func TestPagesFitTheJob(t *testing.T) {
 	}, lists)
 }
 
-// Nothing restores pods once the operator is gone: the log of the hook names them while they can still be found.
+// After an uninstallation nothing restores pods: the log of the hook names their workloads first.
 func TestWorkloadsAreNamedBeforeTheOperatorStops(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		items := ""

@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// ofRollout reads an Argo Rollout. Its template may be that of a Deployment (spec.workloadRef), which the caller adds
+// ofRollout reads an Argo Rollout. If a Deployment has its template (spec.workloadRef), the caller adds the template
 // (With).
 func ofRollout(o *ArgoRollout) Workload {
 	w := read(v1alpha1.KindRollout, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), progressOf(o))
@@ -28,8 +28,8 @@ func ofRollout(o *ArgoRollout) Workload {
 	return w
 }
 
-// With returns the workload with the template of other, which is the workload that TemplateOf names. Its version is that of
-// both: what was decided by the template is decided again when that has changed.
+// With returns the workload with the template of other, the workload that TemplateOf names. Its version combines both
+// versions, so that a change of the template causes new decisions.
 func (w Workload) With(other Workload) Workload {
 	if w.Version != "" && other.Version != "" {
 		w.Version += "," + other.Version
@@ -44,7 +44,7 @@ func (w Workload) With(other Workload) Workload {
 	return w
 }
 
-// Join gives the workloads of a namespace the templates of those among them that they name (TemplateOf).
+// Join adds templates to the workloads that refer to another workload of the list (TemplateOf).
 func Join(workloads []Workload) {
 	var known map[Identity]Workload
 	for i, w := range workloads {
@@ -63,11 +63,11 @@ func Join(workloads []Workload) {
 	}
 }
 
-// progressOf compares the revisions: they are the same where no rollout is in progress. One that was aborted, or that
-// waits for a person, is in progress until somebody ends it.
+// progressOf compares the revisions: they are equal if no rollout is in progress. A rollout that was aborted or is
+// paused counts as in progress until a user ends it.
 func progressOf(o *ArgoRollout) Rollout {
 	status := o.Status
-	// Before 1.0 the controller wrote a hash, which cannot be compared.
+	// Before version 1.0 the controller wrote a hash, which cannot be compared.
 	if seen, err := strconv.ParseInt(status.ObservedGeneration, 10, 64); err == nil || status.ObservedGeneration == "" {
 		if r := unobserved(o.Generation, seen); r.InProgress {
 			return r

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// rolloutOf decodes a Rollout as a client does. Its generation is 3.
+// rolloutOf decodes a Rollout like a client. Its generation is 3.
 func rolloutOf(t *testing.T, spec, status string) workload.Workload {
 	t.Helper()
 	o := &workload.ArgoRollout{}
@@ -39,7 +39,7 @@ func TestARolloutHasItsTemplate(t *testing.T) {
 	assert.EqualValues(t, 1, rolloutOf(t, `{"template": {}}`, `{}`).Replicas, "as of a Deployment")
 }
 
-// TestARolloutThatCannotBeRead: the CRD takes any text for a size, and one such object must not stop the others.
+// The CRD accepts any string as a size, and one such object must not block the others.
 func TestARolloutThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a size that is none": {strings.Replace(argoTemplate, "1Gi", "a lot", 1), "Rollout/api, whose pod template cannot be read: "},
@@ -97,7 +97,7 @@ func TestARolloutWithTheTemplateOfADeployment(t *testing.T) {
 	assert.Nil(t, alone[0].Template)
 }
 
-// What is decided about a workload stands for one version of all that it was read from.
+// The version changes with each object that the workload was read from.
 func TestTheVersionOfARolloutWithTheTemplateOfADeployment(t *testing.T) {
 	rollout := rolloutOf(t, `{"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}`, `{}`)
 	version := func(of, template string) string {
@@ -136,7 +136,7 @@ func TestTheProgressOfARollout(t *testing.T) {
 	assert.Less(t, len(long.Rollout.Reason), 300)
 }
 
-// TestACopyOfARolloutIsItsOwn: caches hand out copies.
+// Caches return copies, so a copy must share nothing.
 func TestACopyOfARolloutIsItsOwn(t *testing.T) {
 	of := &workload.ArgoRolloutList{}
 	require.NoError(t, json.Unmarshal([]byte(`{"items": [{"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": `+argoTemplate+`}]}`), of))

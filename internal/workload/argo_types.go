@@ -9,17 +9,17 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// The part of an Argo Rollout (argoproj.io/v1alpha1) that attune reads: the project itself would bring its whole controller
-// with it. The API server checks little of a Rollout's pod template. A part that cannot be read is left empty, and says why
-// (Unreadable, ReadForeign).
+// These are the fields of an Argo Rollout (argoproj.io/v1alpha1) that attune reads. Importing the project would add its
+// whole controller as a dependency. The API server validates little of a Rollout's pod template. An unreadable part is
+// left empty, with a reason (Unreadable, ReadForeign).
 
-// ArgoGroupVersion of Rollouts.
+// ArgoGroupVersion is the group and version of Rollouts.
 var ArgoGroupVersion = schema.GroupVersion{Group: "argoproj.io", Version: "v1alpha1"}
 
-// ArgoResource is how the API server names Rollouts.
+// ArgoResource is the resource name of Rollouts in the API.
 const ArgoResource = "rollouts"
 
-// AddArgoToScheme adds the kinds to a scheme.
+// AddArgoToScheme adds Rollout and RolloutList to a scheme.
 func AddArgoToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypeWithName(ArgoGroupVersion.WithKind("Rollout"), &ArgoRollout{})
 	scheme.AddKnownTypeWithName(ArgoGroupVersion.WithKind("RolloutList"), &ArgoRolloutList{})
@@ -30,7 +30,7 @@ func AddArgoToScheme(scheme *runtime.Scheme) error {
 // +kubebuilder:object:root=true
 // +kubebuilder:object:generate=true
 
-// ArgoRollout is a workload whose pods are replaced step by step. Its ReplicaSets own the pods.
+// ArgoRollout is a workload that replaces its pods gradually. Its ReplicaSets own the pods.
 type ArgoRollout struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -41,21 +41,21 @@ type ArgoRollout struct {
 
 // +kubebuilder:object:generate=true
 
-// ArgoRolloutSpec is what is wanted.
+// ArgoRolloutSpec is the desired state.
 type ArgoRolloutSpec struct {
-	// Replicas wanted; nil: 1.
+	// Replicas is the desired number of pods; nil means 1.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Template of the pods; empty where WorkloadRef names an object that has it.
+	// Template of the pods; empty if WorkloadRef names the object that has it.
 	Template corev1.PodTemplateSpec `json:"template,omitempty"`
-	// WorkloadRef names the object that has the template; nil: the Rollout has it.
+	// WorkloadRef names the object that has the template; nil if the Rollout has it.
 	WorkloadRef *WorkloadRef `json:"workloadRef,omitempty"`
-	// Unreadable is why the spec is empty; empty: it was read.
+	// Unreadable is why the spec is empty; empty if the spec was read.
 	Unreadable string `json:"-"`
 }
 
 // +kubebuilder:object:generate=true
 
-// WorkloadRef names the object of the Rollout's namespace that has its pod template.
+// WorkloadRef names the object in the Rollout's namespace that has its pod template.
 type WorkloadRef struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
@@ -64,23 +64,23 @@ type WorkloadRef struct {
 
 // +kubebuilder:object:generate=true
 
-// ArgoRolloutStatus is how far a Rollout is.
+// ArgoRolloutStatus is the progress of a Rollout.
 type ArgoRolloutStatus struct {
-	// ObservedGeneration is the newest generation that the controller has seen, as a decimal number. Its older
-	// versions wrote a hash.
+	// ObservedGeneration is the newest generation that the controller has seen, as a decimal number. Older versions of
+	// the controller wrote a hash.
 	ObservedGeneration string `json:"observedGeneration,omitempty"`
-	// CurrentPodHash and StableRS are the template hashes of the newest revision and of the one to which the
-	// Rollout would go back; they are the same where no rollout is in progress.
+	// CurrentPodHash and StableRS are the template hashes of the newest revision and of the stable one. They are equal
+	// if no rollout is in progress.
 	CurrentPodHash string `json:"currentPodHash,omitempty"`
 	StableRS       string `json:"stableRS,omitempty"`
-	// Phase and Message are what the controller tells people, such as Paused and CanaryPauseStep.
+	// Phase and Message are for display, such as Paused and CanaryPauseStep.
 	Phase   string `json:"phase,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Abort is true after a rollout was given up: the stable revision runs.
+	// Abort is true after a rollout was aborted: the stable revision runs.
 	Abort bool `json:"abort,omitempty"`
 }
 
-// UnmarshalJSON reads a spec. It never returns an error: a part that cannot be read is left empty.
+// UnmarshalJSON decodes a spec. It never returns an error: an unreadable spec is left empty.
 func (s *ArgoRolloutSpec) UnmarshalJSON(data []byte) error {
 	type plain ArgoRolloutSpec
 	read, unreadable := ReadForeign[plain](data)
@@ -89,8 +89,7 @@ func (s *ArgoRolloutSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads a status; one that cannot be read stays empty, as before the controller has seen the Rollout.
-// It never returns an error.
+// UnmarshalJSON decodes a status. It never returns an error: an unreadable status is left empty, as for a new Rollout.
 func (s *ArgoRolloutStatus) UnmarshalJSON(data []byte) error {
 	type plain ArgoRolloutStatus
 	read, _ := ReadForeign[plain](data)

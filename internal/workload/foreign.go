@@ -11,18 +11,17 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// ReadForeign is for custom resources whose CRD checks little: a size may be any text there. A list with one object that could
-// not be decoded would be no list at all, and its cache would wait for ever. So an object's decoder leaves a part that cannot
-// be read empty and keeps the reason.
+// ReadForeign decodes a part of a custom resource whose CRD validates little: a quantity there may be any string. One
+// undecodable object would fail the whole list and stall its cache. So decoders use ReadForeign, which leaves an
+// unreadable part empty and returns the reason, of at most 200 bytes.
 //
-// It decodes a part of an object, with bounded work. Names of fields are compared with their case, as the API
-// server does. A part that cannot be read is the zero value and has the reason, of at most 200 bytes.
+// Its work is bounded. Field names are case-sensitive, as in the API server.
 func ReadForeign[T any](data []byte) (part T, unreadable string) {
-	// The time to read an amount grows with the square of its length, seconds for a megabyte, in which no other object
-	// would be read: one that is too long is refused before.
+	// Parsing an amount takes time proportional to the square of its length: seconds for a megabyte, which would block
+	// all other objects. So reject a long amount before it is parsed.
 	var whole any
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber() // a number stays as it was written
+	decoder.UseNumber() // keeps the spelling of numbers
 	err := decoder.Decode(&whole)
 	if err == nil {
 		err = shortIn(whole, false)
@@ -37,16 +36,16 @@ func ReadForeign[T any](data []byte) (part T, unreadable string) {
 	return part, ""
 }
 
-// MostForeignText is how many bytes are kept of a text that another program wrote.
+// MostForeignText is the size limit in bytes of a text that another program wrote.
 const MostForeignText = 200
 
-// longestAmount is how many bytes an amount may have. The longest that makes sense has some twenty digits.
+// longestAmount is the size limit of an amount in bytes. Useful amounts have about 20 digits.
 const longestAmount = 64
 
-// amountFields are the fields of a pod template whose values are amounts, or have amounts alone below them.
+// amountFields are the fields of a pod template that contain only amounts, directly or nested.
 var amountFields = map[string]bool{"requests": true, "limits": true, "overhead": true, "sizeLimit": true, "divisor": true}
 
-// shortIn refuses a value with an amount that is too long in it or below it. within is true below a field of amounts.
+// shortIn rejects a value that contains an amount that is too long. within is true inside a field of amounts.
 func shortIn(value any, within bool) error {
 	switch v := value.(type) {
 	case map[string]any:
@@ -71,7 +70,8 @@ func shortIn(value any, within bool) error {
 	return nil
 }
 
-// greatExponent is one of three digits or more: comparing such an amount takes as long as writing it out.
+// greatExponent matches an exponent of three or more digits: comparing such an amount takes as long as writing all its
+// digits.
 var greatExponent = regexp.MustCompile(`[eE][-+]?[0-9]{3}`)
 
 func shortAmount(text string) error {

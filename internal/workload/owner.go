@@ -15,19 +15,18 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Lookup answers what a pod's own metadata does not contain.
+// Lookup finds owners that a pod's own metadata does not contain.
 type Lookup interface {
-	// JobOwner is the name of the CronJob that a Job belongs to, empty for a Job that stands alone.
-	// known is false where the Job has not been seen.
+	// JobOwner returns the name of the CronJob that owns a Job; empty for a standalone Job. known is false if the Job
+	// is not known.
 	JobOwner(namespace, job string) (cronJob string, known bool)
 }
 
-// ArgoHashLabel names the template of a Rollout from which a pod was made, as the label pod-template-hash does for a
-// Deployment.
+// ArgoHashLabel names the template of a pod of a Rollout, as the label pod-template-hash does for a Deployment.
 const ArgoHashLabel = "rollouts-pod-template-hash"
 
-// Whole selects the ReplicaSets that stand alone. There are many times as many that belong to Deployments and Argo
-// Rollouts, which keep those of earlier generations; no loop needs these, so the caches leave them out.
+// Whole selects the standalone ReplicaSets. Deployments and Argo Rollouts own many times as many, because they keep the
+// ReplicaSets of earlier revisions. No loop needs these, so the caches leave them out.
 func Whole() labels.Selector {
 	var whole labels.Requirements
 	for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, ArgoHashLabel} {
@@ -40,13 +39,13 @@ func Whole() labels.Selector {
 	return labels.NewSelector().Add(whole...)
 }
 
-// OwnerOf returns the workload to which a pod belongs, from the pod's controller reference and labels alone. It
-// works at admission, where the pod has neither name nor namespace yet: the namespace is that of the request. It
-// returns false for a pod without a controller, or with one of a kind that attune does not size. The controller of
-// any other kind of a custom resource counts as a workload.
+// OwnerOf returns the workload of a pod from the pod's controller reference and labels. It works at admission, when the
+// pod has no name and no namespace yet: pass the namespace of the request. It returns false for a pod without a
+// controller, or with a controller of a built-in kind that attune does not size. A controller of any other custom
+// resource counts as a workload.
 //
-// lookup may be nil. A Job that it does not know counts as a CronJob's if its name has the form that the CronJob
-// controller gives (ofJob).
+// lookup may be nil. A Job that it does not know belongs to a CronJob if its name has the format of the CronJob
+// controller (ofJob).
 func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -60,7 +59,7 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 	case GroupKindOf(v1alpha1.KindJob):
 		kind, name = ofJob(namespace, name, lookup)
 	default:
-		// Whether the operator sizes the kind, only it knows: others have no recommendations.
+		// Only the operator knows whether it sizes the kind: other kinds have no recommendations.
 		var ok bool
 		if kind, ok = KindOf(groupKind(owner)); !ok || !IsScaled(kind) {
 			return Identity{}, false
@@ -69,8 +68,7 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 	return Identity{Kind: kind, Namespace: namespace, Name: name}, name != ""
 }
 
-// ofReplicaSet distinguishes a Deployment's or a Rollout's ReplicaSet, named <owner>-<hash>, from one that stands
-// alone.
+// ofReplicaSet distinguishes the ReplicaSet of a Deployment or Rollout, named <owner>-<hash>, from a standalone one.
 func ofReplicaSet(name string, labels map[string]string) (v1alpha1.WorkloadKind, string) {
 	for _, of := range []struct {
 		kind  v1alpha1.WorkloadKind
@@ -84,15 +82,15 @@ func ofReplicaSet(name string, labels map[string]string) (v1alpha1.WorkloadKind,
 	return v1alpha1.KindReplicaSet, name
 }
 
-// cronJobsJob is how the CronJob controller names a Job: the CronJob's name and the scheduled time in
-// minutes since 1970, which has eight digits until the year 2160.
+// cronJobsJob is the name format of a CronJob's Job: the name of the CronJob and the scheduled time in minutes since
+// 1970, which has eight digits until the year 2160.
 var cronJobsJob = regexp.MustCompile(`^(.+)-([0-9]{8})$`)
 
-// leastMinute and mostMinute are the years 2017 and 2084. A date as a number, such as 20261119, is below them, so
-// a Job that is named by its date is not taken for a CronJob's.
+// leastMinute and mostMinute are in the years 2017 and 2084. A date as a number, such as 20261119, is below them, so a
+// Job that is named by its date does not look like a CronJob's.
 const leastMinute, mostMinute = 25_000_000, 60_000_000
 
-// ofJob returns the CronJob of a Job, or the Job itself. What lookup knows goes before the form of the name.
+// ofJob returns the CronJob of a Job, or the Job itself. lookup takes precedence over the format of the name.
 func ofJob(namespace, name string, lookup Lookup) (v1alpha1.WorkloadKind, string) {
 	if lookup != nil {
 		if cronJob, known := lookup.JobOwner(namespace, name); known {
@@ -108,14 +106,14 @@ func ofJob(namespace, name string, lookup Lookup) (v1alpha1.WorkloadKind, string
 	return v1alpha1.KindJob, name
 }
 
-// scheduled reports whether the digits are a minute at which a CronJob may have been due.
+// scheduled reports whether the digits are a plausible scheduled minute of a CronJob.
 func scheduled(digits string) bool {
 	minute, err := strconv.Atoi(digits)
 	return err == nil && minute >= leastMinute && minute <= mostMinute
 }
 
-// groupKind returns the group and kind without the version. The group matters, as others have kinds of the same
-// name (OpenKruise's StatefulSet).
+// groupKind returns the group and kind without the version. The group matters, because other projects have kinds of the
+// same name (OpenKruise's StatefulSet).
 func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
@@ -124,17 +122,16 @@ func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 	return schema.GroupKind{Group: gv.Group, Kind: owner.Kind}
 }
 
-// Names of the indexes that the loops share: PodsByWorkload of pods by their workload, PodsByNode of pods by their node,
-// JobsByCronJob of Jobs by the CronJob that they are a part of.
+// Names of the indexes that the loops share: PodsByWorkload has pods by workload, PodsByNode has pods by node,
+// JobsByCronJob has Jobs by their CronJob.
 const (
 	PodsByWorkload = "attune.workload"
 	PodsByNode     = "attune.node"
 	JobsByCronJob  = "attune.cronjob"
 )
 
-// IndexOf returns a pod's value in PodsByWorkload: its workload, or its Job for the pod of a Job, even if that
-// belongs to a CronJob. The index is computed once for each pod, and the owner of the Job may become known only
-// later.
+// IndexOf returns a pod's value in PodsByWorkload: its workload, or its Job for the pod of a Job, even if a CronJob
+// owns the Job. The index is computed once per pod, and the owner of the Job may become known only later.
 func IndexOf(pod metav1.Object) []string {
 	id, ok := OwnerOf(pod, pod.GetNamespace(), itself{})
 	if !ok {
@@ -143,7 +140,7 @@ func IndexOf(pod metav1.Object) []string {
 	return []string{id.String()}
 }
 
-// IndexOfJob returns a Job's value in JobsByCronJob; none for a Job that stands alone, and for other objects.
+// IndexOfJob returns a Job's value in JobsByCronJob; nil for a standalone Job and for other objects.
 func IndexOfJob(job runtime.Object) []string {
 	if w, ok := From(job); ok && w.Kind == v1alpha1.KindJob && w.Part() {
 		return []string{w.OwnedBy.Name}
@@ -151,7 +148,7 @@ func IndexOfJob(job runtime.Object) []string {
 	return nil
 }
 
-// itself is a Lookup that takes every Job for one that stands alone.
+// itself is a Lookup that treats every Job as standalone.
 type itself struct{}
 
 func (itself) JobOwner(string, string) (string, bool) { return "", true }

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// ownedBy is a pod as the API server shows it at admission: without name and namespace.
+// ownedBy returns a pod as at admission: without name and namespace.
 func ownedBy(apiVersion, kind, name string, labels ...string) *corev1.Pod {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -27,7 +27,7 @@ func ownedBy(apiVersion, kind, name string, labels ...string) *corev1.Pod {
 	return pod
 }
 
-// Parts of Deployments and Rollouts are not selected; who has no such label stands alone.
+// Whole selects no ReplicaSet of a Deployment or Rollout; a ReplicaSet without such a label is standalone.
 func TestWhole(t *testing.T) {
 	for label, whole := range map[string]bool{"app": true, "pod-template-hash": false, "rollouts-pod-template-hash": false} {
 		assert.Equal(t, whole, workload.Whole().Matches(labels.Set{"team": "shop", label: "x"}), label)
@@ -38,7 +38,7 @@ func TestOwnerOf(t *testing.T) {
 	const hash, argoHash = "pod-template-hash", "rollouts-pod-template-hash"
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
-		want string // empty: none
+		want string // empty if the pod has no workload
 	}{
 		"Deployment":                           {ownedBy("apps/v1", "ReplicaSet", "api-7d4b9c6f5", hash, "7d4b9c6f5"), "Deployment/api"},
 		"Deployment with dashes":               {ownedBy("apps/v1", "ReplicaSet", "my-app-v2-7d4b9c6f5", hash, "7d4b9c6f5"), "Deployment/my-app-v2"},
@@ -96,7 +96,7 @@ func TestOnlyTheControllerOwns(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// jobs are the owners of the Jobs that have been seen, by namespace/name.
+// jobs has the owners of known Jobs, by namespace/name.
 type jobs map[string]string
 
 func (j jobs) JobOwner(namespace, job string) (string, bool) {
@@ -104,7 +104,7 @@ func (j jobs) JobOwner(namespace, job string) (string, bool) {
 	return owner, known
 }
 
-// TestLookup: what has been seen beats what a name looks like.
+// A known owner takes precedence over the format of a name.
 func TestLookup(t *testing.T) {
 	seen := jobs{"shop/backup-29384756": "backup", "shop/manual": "backup", "shop/report-29384756": "", "bank/other": "x"}
 	for job, want := range map[string]string{

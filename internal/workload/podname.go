@@ -8,7 +8,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// KindName identifies a workload within a namespace that the context gives.
+// KindName identifies a workload within a known namespace.
 type KindName struct {
 	// Kind of the workload.
 	Kind v1alpha1.WorkloadKind
@@ -20,28 +20,27 @@ type KindName struct {
 type Match uint8
 
 const (
-	// MatchNone: no workload of the index has pods of that name.
+	// MatchNone: no workload of the index has pods with that name.
 	MatchNone Match = iota
-	// MatchFound: exactly one workload has.
+	// MatchFound: exactly one workload has pods with that name.
 	MatchFound
-	// MatchAmbiguous: workloads of different kinds with names of the same length have, and the name cannot tell
-	// them apart.
+	// MatchAmbiguous: workloads of different kinds with names of the same length match, and the name cannot tell them
+	// apart.
 	MatchAmbiguous
 )
 
-// PodIndex finds a pod's workload among those of one namespace by the pod's name alone, for the pods that are gone and
-// whose owners can no longer be asked. Names are anchored: a Deployment's pod is the Deployment's name, a template hash of
-// 1 to 10 characters and a random suffix of 5. A prefix would mix my-app with my-app-v2.
+// PodIndex finds the workload of a deleted pod, whose owner is not known any more, by the pod's name among the
+// workloads of one namespace. Names are anchored: the name of a Deployment's pod is the Deployment's name, a template
+// hash of 1 to 10 characters and a random suffix of 5. A prefix match would confuse my-app with my-app-v2.
 //
-// Workloads that are owned by another (a Deployment's ReplicaSets, a CronJob's Jobs) must not be in it: their names are
-// longer, and would win. The zero value is empty. A PodIndex never changes once it is made, so any number of goroutines may
-// read it.
+// Do not add workloads that another workload owns (a Deployment's ReplicaSets, a CronJob's Jobs): their names are
+// longer and would win. The zero value is empty. A PodIndex is immutable, so it is safe for concurrent use.
 type PodIndex struct {
 	kinds map[string]kindSet
-	// scaled holds the kind of each name in kinds that is of a workload whose kind the operator's owner adds; empty:
-	// of several.
+	// scaled has the kind of each name in kinds that belongs to a workload of a kind in scaledKinds; empty if several
+	// such workloads have the name.
 	scaled map[string]v1alpha1.WorkloadKind
-	// cut holds the workloads whose names do not fit into a generated name, by the part that does.
+	// cut has the workloads whose names do not fit into a generated name, by the part that fits.
 	cut map[string][]KindName
 }
 
@@ -54,7 +53,7 @@ func NewPodIndex(workloads []KindName) PodIndex {
 	return index
 }
 
-// add ignores kinds that are not sized.
+// add ignores kinds that attune does not size.
 func (x PodIndex) add(w KindName) {
 	bit := bitOf(w.Kind)
 	known := x.kinds[w.Name]&bit != 0
@@ -74,14 +73,14 @@ func (x PodIndex) add(w KindName) {
 	}
 }
 
-// Of returns the workload to which a pod belongs by its name: the one with the longest matching name. It costs a
-// few map lookups, however many workloads there are, and allocates nothing.
+// Of returns the workload with the longest name that matches the pod's name. It needs a few map lookups, regardless of
+// the number of workloads, and allocates nothing.
 func (x PodIndex) Of(pod string) (KindName, Match) {
 	for _, candidate := range candidates(pod) {
 		if candidate.kinds == 0 {
 			continue
 		}
-		// Kinds that are added may name their pods in any of these ways.
+		// Kinds in scaledKinds may name their pods in any of these ways.
 		if found := x.kinds[candidate.name] & (candidate.kinds | added); found != 0 {
 			return x.only(candidate, found)
 		}
@@ -89,7 +88,7 @@ func (x PodIndex) Of(pod string) (KindName, Match) {
 	return x.ofCut(pod)
 }
 
-// only returns the workload if exactly one kind is left.
+// only returns the workload if exactly one kind matches.
 func (x PodIndex) only(of candidate, found kindSet) (KindName, Match) {
 	name := of.name
 	kind, one := found.kind()
@@ -103,8 +102,8 @@ func (x PodIndex) only(of candidate, found kindSet) (KindName, Match) {
 	return KindName{Kind: kind, Name: name}, MatchFound
 }
 
-// ofCut finds a workload whose own name did not fit into the pod's. The pods of a StatefulSet have no generated
-// names, so they are never cut.
+// ofCut finds a workload whose name was cut in the pod's name. The names of a StatefulSet's pods are not generated, so
+// they are never cut.
 func (x PodIndex) ofCut(pod string) (KindName, Match) {
 	if !isCut(pod) {
 		return KindName{}, MatchNone
@@ -122,8 +121,7 @@ func (x PodIndex) ofCut(pod string) (KindName, Match) {
 	return owner, match
 }
 
-// candidate is a possible name of the pod's workload, with the kinds that could have added the rest of the pod's
-// name.
+// candidate is a possible name of the pod's workload, with the kinds that could have added the rest of the pod's name.
 type candidate struct {
 	name  string
 	kinds kindSet
@@ -133,8 +131,7 @@ type candidate struct {
 func candidates(pod string) [3]candidate {
 	one, last, _ := cutLast(pod)
 	if isCut(pod) && pod[maxGenerated-1] != '-' {
-		// The end of the name before the random suffix was cut, its dash with it: what is left of it is a
-		// Deployment's hash.
+		// The name before the random suffix was cut, together with its dash: its rest is a part of a Deployment's hash.
 		if two, hash, ok := cutLast(pod[:maxGenerated]); ok && len(hash) <= maxHash && isAlphanumeric(hash) {
 			return [3]candidate{{name: two, kinds: deployment | rollout}}
 		}
@@ -161,7 +158,7 @@ func afterOne(last string) kindSet {
 	return kinds
 }
 
-// afterCutHash is a Deployment or Rollout whose name left room for its dash, but for nothing of the hash.
+// afterCutHash is a Deployment or Rollout whose long name left room for the dash, but not for the hash.
 func afterCutHash(one, last string) kindSet {
 	if len(one) == maxGenerated-1 && isRandom(last) {
 		return deployment | rollout
@@ -193,21 +190,21 @@ func afterThree(minute, index, last string) kindSet {
 }
 
 const (
-	// randomLength is that of the suffix which the API server generates.
+	// randomLength is the length of the suffix that the API server generates.
 	randomLength = 5
-	// maxGenerated is how much of a name the API server leaves in front of it, so that the whole fits into
-	// a label's 63 characters.
+	// maxGenerated is how much of a name the API server keeps before the suffix, so that the result fits into the 63
+	// characters of a label.
 	maxGenerated = 63 - randomLength
 	// maxHash is the length of the longest pod template hash.
 	maxHash = 10
 )
 
-// isCut reports whether a pod's name was cut so that it fits with a random suffix.
+// isCut reports whether a pod's name may have been cut to fit with a random suffix.
 func isCut(pod string) bool {
 	return len(pod) == maxGenerated+randomLength && isRandom(pod[maxGenerated:])
 }
 
-// cutLast splits a name at its last dash; false where there is no dash or nothing before it.
+// cutLast splits a name at its last dash; false if there is no dash or no text before it.
 func cutLast(name string) (before, after string, found bool) {
 	i := strings.LastIndexByte(name, '-')
 	if i <= 0 {
@@ -235,11 +232,11 @@ const (
 	job
 	cronJob
 	rollout
-	// added is any kind that the operator's owner adds.
+	// added is any kind in scaledKinds.
 	added
 )
 
-// bitOf is a kind's bit, 0 for a kind that is not known.
+// bitOf returns the bit of a kind; 0 for an unknown kind.
 func bitOf(kind v1alpha1.WorkloadKind) kindSet {
 	if i := slices.Index(Kinds, kind); i >= 0 {
 		return 1 << i
@@ -250,7 +247,7 @@ func bitOf(kind v1alpha1.WorkloadKind) kindSet {
 	return 0
 }
 
-// kind is the one kind of the set; false if there are several or none.
+// kind returns the only kind of the set; false if the set has several kinds or none.
 func (s kindSet) kind() (v1alpha1.WorkloadKind, bool) {
 	if bits.OnesCount8(uint8(s)) != 1 || s == added {
 		return "", false

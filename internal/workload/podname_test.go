@@ -118,7 +118,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// generated is what the API server makes of a generateName.
+// generated returns the name that the API server generates from a generateName.
 func generated(base string) string {
 	if len(base) > 58 {
 		base = base[:58]

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// mostText is longer than any amount of a machine in any unit.
+	// mostText is longer than any real amount in any unit.
 	mostText = 64
-	// mostExponent has the digits of 1e99.
+	// mostExponent is the number of digits of the largest exponent, 99.
 	mostExponent = 2
 )
 
-// BoundedQuantity is a quantity as JSON has it. Reading one that would take long is an error: Kubernetes' own parser computes
-// the power of ten that an exponent names, however large. A text of twelve bytes takes it minutes, and gigabytes
-// (resource.ParseQuantity).
+// BoundedQuantity is a quantity in JSON. Decoding a quantity that would take long returns an error:
+// resource.ParseQuantity computes the power of ten of any exponent, which can take minutes and gigabytes for a text of
+// 12 bytes.
 type BoundedQuantity struct{ resource.Quantity }
 
-// UnmarshalJSON reads a quantity.
+// UnmarshalJSON decodes a quantity.
 func (b *BoundedQuantity) UnmarshalJSON(text []byte) error {
 	if err := checkQuantity(bytes.Trim(text, `"`)); err != nil {
 		return err
@@ -31,7 +31,8 @@ func (b *BoundedQuantity) UnmarshalJSON(text []byte) error {
 	return b.Quantity.UnmarshalJSON(text)
 }
 
-// UnmarshalBounded reads a document of attune's API. One with a quantity that would take long to read is an error.
+// UnmarshalBounded decodes a document of attune's API. It returns an error for a quantity that would take long to
+// parse.
 func UnmarshalBounded(document []byte, into any) error {
 	if err := CheckQuantities(document); err != nil {
 		return err
@@ -41,12 +42,13 @@ func UnmarshalBounded(document []byte, into any) error {
 
 var errNoJSON = errors.New("the document is not JSON")
 
-// CheckQuantities looks at each quantity of a document of attune's API, which has none in lists and maps. It keeps nothing.
+// CheckQuantities checks each quantity in a document of attune's API, which has no quantities in lists and maps. It
+// keeps no state.
 func CheckQuantities(document []byte) error {
 	if !json.Valid(document) {
 		return errNoJSON
 	}
-	var field []byte // the key whose value comes next
+	var field []byte // the key of the next value
 	for i := 0; i < len(document); {
 		switch c := document[i]; {
 		case c == '"':
@@ -77,7 +79,7 @@ func CheckQuantities(document []byte) error {
 	return nil
 }
 
-// quotedLength is the length of the string at the beginning of a text.
+// quotedLength is the length of the string at the start of a text.
 func quotedLength(text []byte) int {
 	for i := 1; ; i++ {
 		switch text[i] {
@@ -93,7 +95,7 @@ func spacesLength(text []byte) int { return len(text) - len(bytes.TrimLeft(text,
 
 func numberLength(text []byte) int { return len(text) - len(bytes.TrimLeft(text, "+-.0123456789eE")) }
 
-// quantityFields of attune's API that hold quantities, folded: names count in any case when they are decoded.
+// quantityFields are the fields of attune's API that contain quantities, case-folded: decoding ignores case.
 var quantityFields = map[string]bool{}
 
 func init() {
@@ -105,7 +107,7 @@ func init() {
 	}
 }
 
-// foldName a name as encoding/json does: to the least of the runes that differ in their case alone.
+// foldName folds a name as encoding/json does: each rune to the smallest rune that differs only in case.
 func foldName(name string) string {
 	return strings.Map(func(r rune) rune {
 		for {
@@ -118,7 +120,7 @@ func foldName(name string) string {
 	}, name)
 }
 
-// longestField is that of the longest name, as it could be written with escapes.
+// longestField is the length of the longest name, written with escapes.
 const longestField = 6 * 64
 
 func checkField(field, value []byte) error {
@@ -127,9 +129,10 @@ func checkField(field, value []byte) error {
 	}
 	name := string(field)
 	if strings.Contains(name, `\`) && json.Unmarshal([]byte(`"`+name+`"`), &name) != nil || !quantityFields[foldName(name)] {
-		return nil //nolint:nilerr // a name that cannot be read is no field's
+		return nil //nolint:nilerr // an unreadable name is not a field
 	}
-	// A label may have the name of a field. What does not begin like a number is none, and refused at once where it should be.
+	// A label may have the name of a field. A value that does not start like a number is no quantity, and the decoder
+	// rejects it quickly.
 	if text := bytes.TrimSpace(value); len(text) == 0 || !strings.ContainsRune("+-.0123456789", rune(text[0])) {
 		return nil
 	}
@@ -139,7 +142,7 @@ func checkField(field, value []byte) error {
 	return nil
 }
 
-// checkQuantity a quantity's text, before anything is computed.
+// checkQuantity checks the text of a quantity before it is parsed.
 func checkQuantity(text []byte) error {
 	if len(text) > mostText {
 		return fmt.Errorf("a quantity of %d bytes: use at most %d, such as 250m or 64Mi", len(text), mostText)

@@ -14,12 +14,12 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// slow are texts that Kubernetes' parser, or what is computed with its result, takes very long for.
+// slow are texts that take very long to parse or to compute with.
 var slow = []string{
 	"1e-90000000", "1e90000000", "1E-2147483647", "100e1999999998", "1e-0000000090000000", "-1e+100", " 1e-90000000", "0." + strings.Repeat("0", 3_000_000) + "1", strings.Repeat("9", 65),
 }
 
-// fine are texts that people and API servers write.
+// fine are texts that users and API servers write.
 var fine = []string{"0", "1", "250m", "64Mi", "1.5Gi", "0.1", "1e3", "1E-9", "1e+18", "12E", "1Ei", "100n", "-1", ".5", "1e099"}
 
 func TestSlowQuantitiesAreNotRead(t *testing.T) {
@@ -50,7 +50,7 @@ func TestOtherQuantitiesAreRead(t *testing.T) {
 	assert.Error(t, json.Unmarshal([]byte(`"much"`), &BoundedQuantity{}))
 }
 
-// TestDocumentsThatAreNone end in an error: another format would be read by other rules.
+// A document that is not JSON is an error: other formats have other rules.
 func TestDocumentsThatAreNone(t *testing.T) {
 	for _, document := range []string{``, `{`, `{"minAllowed"`, `{"minAllowed":}`, `]`, `{minAllowed: 1e-90000000}`, "minAllowed: 1", strings.Repeat("[", 1<<20), strings.Repeat(`{"a":`, 1<<20)} {
 		assert.Error(t, CheckQuantities([]byte(document)), short(document))
@@ -60,7 +60,7 @@ func TestDocumentsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestEveryQuantityOfTheAPIIsKnown: a field that comes to hold one is looked at too.
+// Every field with a quantity is known, so that a new field is checked too.
 func TestEveryQuantityOfTheAPIIsKnown(t *testing.T) {
 	found := map[string]bool{}
 	seen := map[reflect.Type]bool{}
@@ -110,7 +110,7 @@ func FuzzCheck(f *testing.F) {
 		if CheckQuantities([]byte(document)) != nil {
 			return
 		}
-		// What passes is decoded at once, whatever else it says.
+		// An accepted document decodes quickly.
 		var p v1alpha1.AttunePolicy
 		_ = json.Unmarshal([]byte(document), &p)
 	})

@@ -7,12 +7,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Rollout reports whether a workload's pods are being replaced by those of another template. Pods that are
-// unavailable, missing or being scaled are no rollout. The zero value is none.
+// Rollout reports whether pods of a new template are replacing the pods of a workload. Unavailable or missing pods, and
+// scaling, are not a rollout. The zero value means that no rollout is in progress.
 type Rollout struct {
 	// InProgress is true while pods of an older template exist or the controller has not seen the newest one.
 	InProgress bool
-	// Reason is one sentence about what the rollout waits for; empty where none is in progress.
+	// Reason is one sentence: what the rollout waits for. It is empty if no rollout is in progress.
 	Reason string
 }
 
@@ -24,8 +24,8 @@ func ofDeployment(d *appsv1.Deployment) Rollout {
 	return cmp.Or(unobserved(d.Generation, d.Status.ObservedGeneration), outdated(d.Status.UpdatedReplicas, d.Status.Replicas, held))
 }
 
-// ofStatefulSet also compares revisions: a terminating pod counts among the replicas and not among the updated
-// ones, so the counts alone would take every replaced pod for a rollout.
+// ofStatefulSet also compares revisions: a terminating pod counts as a replica but not as an updated one, so with the
+// counts alone every replaced pod would look like a rollout.
 func ofStatefulSet(s *appsv1.StatefulSet) Rollout {
 	unseen := unobserved(s.Generation, s.Status.ObservedGeneration)
 	if s.Status.UpdateRevision == s.Status.CurrentRevision {
@@ -34,7 +34,7 @@ func ofStatefulSet(s *appsv1.StatefulSet) Rollout {
 	return cmp.Or(unseen, outdated(s.Status.UpdatedReplicas, s.Status.Replicas, heldBack(s)))
 }
 
-// heldBack is why a StatefulSet's rollout waits for a person; empty: it does not.
+// heldBack is why a StatefulSet's rollout waits for a user; empty if it does not.
 func heldBack(s *appsv1.StatefulSet) string {
 	strategy := s.Spec.UpdateStrategy
 	if strategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
@@ -46,7 +46,7 @@ func heldBack(s *appsv1.StatefulSet) string {
 	return ""
 }
 
-// ofDaemonSet compares with the number of nodes that run a pod: a pod that is only missing is no rollout.
+// ofDaemonSet compares with the number of nodes that run a pod: a missing pod is not a rollout.
 func ofDaemonSet(d *appsv1.DaemonSet) Rollout {
 	held := ""
 	if d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType {
@@ -56,8 +56,7 @@ func ofDaemonSet(d *appsv1.DaemonSet) Rollout {
 	return cmp.Or(unobserved(d.Generation, d.Status.ObservedGeneration), counted)
 }
 
-// unobserved is a rollout while the controller has not seen the newest spec: its counts are then about an older
-// one.
+// unobserved is a rollout until the controller has seen the newest spec: until then its counts are stale.
 func unobserved(generation, observed int64) Rollout {
 	if observed >= generation {
 		return Rollout{}
@@ -65,7 +64,7 @@ func unobserved(generation, observed int64) Rollout {
 	return Rollout{InProgress: true, Reason: fmt.Sprintf("its controller has not yet seen generation %d", generation)}
 }
 
-// outdated is a rollout while fewer pods than there are run the newest template.
+// outdated is a rollout while some pods do not run the newest template.
 func outdated(updated, total int32, held string) Rollout {
 	if updated >= total {
 		return Rollout{}

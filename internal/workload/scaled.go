@@ -10,26 +10,25 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Sized are the kinds of workloads that an operator sizes: all of Kubernetes itself, and these. It never changes once
-// it is made.
+// Sized are the kinds of workloads that an operator sizes: all built-in kinds, and these. It is immutable.
 type Sized struct {
-	// Rollouts is true where the API server serves Argo Rollouts.
+	// Rollouts is true if the API server serves Argo Rollouts.
 	Rollouts bool
-	// Scaled are the kinds that the operator's owner adds, each in the version in which it is read.
+	// Scaled are the kinds of the chart value scaledKinds, each with the version that is read.
 	Scaled []schema.GroupVersionKind
-	// Left are those that cannot be sized.
+	// Left are the kinds in scaledKinds that cannot be sized.
 	Left []Left
 }
 
-// Left is a kind that the operator's owner adds and that cannot be sized.
+// Left is a kind in scaledKinds that cannot be sized.
 type Left struct {
-	// Resource as its owner wrote it, and its API group.
+	// Resource as in scaledKinds, and its API group.
 	Resource, Group string
-	// Why it cannot be sized, such as "the API server does not serve it".
+	// Why is the reason, such as "the API server does not serve it".
 	Why string
 }
 
-// Kinds returns all kinds that are sized.
+// Kinds returns all sized kinds.
 func (s Sized) Kinds() []v1alpha1.WorkloadKind {
 	kinds := slices.Clone(Kinds)
 	if !s.Rollouts {
@@ -49,7 +48,7 @@ func (s Sized) Has(kind v1alpha1.WorkloadKind) bool {
 	return slices.Contains(Kinds, kind) || s.index(kind) >= 0
 }
 
-// NewObject returns an empty object of a kind; nil for a kind that is not sized.
+// NewObject returns an empty object of a kind; nil if the kind is not sized.
 func (s Sized) NewObject(kind v1alpha1.WorkloadKind) Object {
 	if i := s.index(kind); i >= 0 {
 		return NewScaled(s.Scaled[i])
@@ -57,7 +56,7 @@ func (s Sized) NewObject(kind v1alpha1.WorkloadKind) Object {
 	return NewObject(kind)
 }
 
-// NewList returns an empty list of a kind; nil for a kind that is not sized.
+// NewList returns an empty list of a kind; nil if the kind is not sized.
 func (s Sized) NewList(kind v1alpha1.WorkloadKind) List {
 	if i := s.index(kind); i >= 0 {
 		return NewScaledList(s.Scaled[i])
@@ -69,18 +68,18 @@ func (s Sized) index(kind v1alpha1.WorkloadKind) int {
 	return slices.IndexFunc(s.Scaled, func(of schema.GroupVersionKind) bool { return scaledKind(of.GroupKind()) == kind })
 }
 
-// scaledName is a kind that the operator's owner adds, as a policy names it: KIND.GROUP, such as
-// CloneSet.apps.kruise.io. The group has a dot: those without one are of Kubernetes itself.
+// scaledName is the name of a kind in scaledKinds as a policy writes it: KIND.GROUP, such as CloneSet.apps.kruise.io.
+// The group has a dot: groups without a dot belong to Kubernetes.
 var scaledName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
 
-// IsScaled reports whether a kind has the form of one that the operator's owner adds. Its name is the value of a label,
-// so that it has at most 63 characters.
+// IsScaled reports whether a kind has the format of a kind in scaledKinds. The name becomes a label value, so it has at
+// most 63 characters.
 func IsScaled(kind v1alpha1.WorkloadKind) bool {
 	return len(kind) <= maxLabelValue && kind != scaledKind(GroupKindOf(v1alpha1.KindRollout)) && scaledName.MatchString(string(kind))
 }
 
-// KindOf returns the kind of a group and kind, as owner references and autoscalers name it; false: there can be no
-// workloads of it.
+// KindOf returns the kind of a group and kind, as owner references and autoscalers name it; false if the kind cannot be
+// a workload.
 func KindOf(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
 	kind := v1alpha1.WorkloadKind(of.Kind)
 	if slices.Contains(Kinds, kind) && GroupKindOf(kind) == of {
@@ -92,13 +91,13 @@ func KindOf(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
 
 func scaledKind(of schema.GroupKind) v1alpha1.WorkloadKind { return v1alpha1.WorkloadKind(of.String()) }
 
-// ofScaled reads a workload of a kind that the operator's owner adds; false: its kind cannot be one.
+// ofScaled reads a workload of a kind in scaledKinds; false if its kind cannot be a workload.
 func ofScaled(o *ScaledObject) (Workload, bool) {
 	kind, ok := KindOf(o.GroupVersionKind().GroupKind())
 	if !ok {
 		return Workload{}, false
 	}
-	// A number of pods that is not known counts as one: such a pod is never evicted.
+	// An unknown number of pods counts as 1: attune never evicts such a pod.
 	w := read(kind, o, o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), progressOfScaled(o))
 	if w.Unreadable = o.Spec.Unreadable; w.Template == nil && w.Unreadable == "" {
 		w.Unreadable = "it has no spec"
@@ -106,8 +105,8 @@ func ofScaled(o *ScaledObject) (Workload, bool) {
 	return w, true
 }
 
-// progressOfScaled reads the counts of a status as those of a StatefulSet. Where a kind does not have them, a rollout
-// may be in progress at any time, and so counts as one.
+// progressOfScaled reads the counts of a status like those of a StatefulSet. If the kind does not have them, a rollout
+// cannot be excluded and counts as in progress.
 func progressOfScaled(o *ScaledObject) Rollout {
 	status := o.Status
 	if status.ObservedGeneration == nil {

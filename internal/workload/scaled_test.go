@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// cloneSetOf decodes a CloneSet as a client does. Its generation is 3.
+// cloneSetOf decodes a CloneSet like a client. Its generation is 3.
 func cloneSetOf(t *testing.T, spec, status string) workload.Workload {
 	t.Helper()
 	o := &workload.ScaledObject{}
@@ -40,7 +40,7 @@ func TestAKindThatIsAddedHasItsTemplate(t *testing.T) {
 	assert.False(t, ok, "nothing says of which kind it is")
 }
 
-// TestAKindThatIsAddedWithoutATemplate: its CRD may let anything through, and one such object must not stop the others.
+// The CRD may accept anything, and one such object must not block the others.
 func TestAKindThatIsAddedWithoutATemplate(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a size that is none":     {strings.Replace(argoTemplate, "1Gi", "a lot", 1), ""},

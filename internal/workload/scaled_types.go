@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The part that attune reads of workloads whose kinds the operator's owner adds: custom resources with a /scale subresource and
-// a pod template, such as CloneSets. One Go type is for all of them, since the same fields of each are read; an object says of
-// which kind it is. Their CRDs may check little. A spec that cannot be read is left empty and says why (Unreadable,
-// ReadForeign).
+// These are the fields that attune reads of workloads of the kinds in scaledKinds: custom resources with a /scale
+// subresource and a pod template, such as CloneSets. All of them have one Go type, because the same fields are read; an
+// object has its kind as a value. Their CRDs may validate little. An unreadable spec is left empty, with a reason
+// (Unreadable, ReadForeign).
 
-// AddScaledToScheme adds a kind to a scheme. One that is there already stays.
+// AddScaledToScheme adds a kind to a scheme. It has no effect if the kind was added before.
 func AddScaledToScheme(scheme *runtime.Scheme, kind schema.GroupVersionKind) {
 	scheme.AddKnownTypeWithName(kind, &ScaledObject{})
 	scheme.AddKnownTypeWithName(listKindOf(kind), &ScaledList{})
@@ -40,7 +40,7 @@ func NewScaledList(kind schema.GroupVersionKind) *ScaledList {
 // +kubebuilder:object:root=true
 // +kubebuilder:object:generate=true
 
-// ScaledObject is a workload.
+// ScaledObject is a workload of a kind in scaledKinds.
 type ScaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -51,33 +51,31 @@ type ScaledObject struct {
 
 // +kubebuilder:object:generate=true
 
-// ScaledSpec is what is wanted.
+// ScaledSpec is the desired state.
 type ScaledSpec struct {
-	// Replicas wanted; nil: the kind does not have the number here.
+	// Replicas is the desired number of pods; nil if the kind does not have the number here.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Template of the pods, with at least one container; nil: there is none that can be read.
+	// Template of the pods, with at least one container; nil if there is no readable template.
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
-	// Unreadable is why there is no template.
+	// Unreadable is why Template is nil.
 	Unreadable string `json:"-"`
 }
 
 // +kubebuilder:object:generate=true
 
-// ScaledStatus is how far the pods are those of the newest template.
+// ScaledStatus is the progress of a rollout.
 type ScaledStatus struct {
-	// ObservedGeneration is the newest generation that its controller has seen; nil: the kind does not say.
+	// ObservedGeneration is the newest generation that the controller has seen; nil if not set.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Replicas is how many pods there are, UpdatedReplicas how many of them run the newest template; nil: the kind
-	// does not say.
+	// Replicas is the number of pods, UpdatedReplicas the number of pods with the newest template; nil if not set.
 	Replicas        *int32 `json:"replicas,omitempty"`
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
-	// CurrentRevision and UpdateRevision are the same where all pods run the newest template; empty: the kind does
-	// not say.
+	// CurrentRevision and UpdateRevision are equal if all pods run the newest template; empty if not set.
 	CurrentRevision string `json:"currentRevision,omitempty"`
 	UpdateRevision  string `json:"updateRevision,omitempty"`
 }
 
-// UnmarshalJSON reads a spec. It never returns an error: a part that cannot be read is left empty.
+// UnmarshalJSON decodes a spec. It never returns an error: an unreadable spec is left empty.
 func (s *ScaledSpec) UnmarshalJSON(data []byte) error {
 	type plain ScaledSpec
 	read, unreadable := ReadForeign[plain](data)
@@ -87,14 +85,14 @@ func (s *ScaledSpec) UnmarshalJSON(data []byte) error {
 	case read.Template == nil:
 		read.Unreadable = "it has no spec.template"
 	case len(read.Template.Spec.Containers) == 0:
-		// Another thing of the same name, such as the template of a virtual machine.
+		// The template of another kind of object, such as a virtual machine.
 		read.Template, read.Unreadable = nil, "its spec.template has no containers"
 	}
 	*s = ScaledSpec(read)
 	return nil
 }
 
-// UnmarshalJSON reads a status; one that cannot be read stays empty. It never returns an error.
+// UnmarshalJSON decodes a status. It never returns an error: an unreadable status is left empty.
 func (s *ScaledStatus) UnmarshalJSON(data []byte) error {
 	type plain ScaledStatus
 	read, _ := ReadForeign[plain](data)
@@ -102,11 +100,11 @@ func (s *ScaledStatus) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// GetObjectKind implements runtime.Object. Decoders take the kind off what they decoded into a Go type, which of this
-// type would leave nothing that says what it is: an empty kind is not set.
+// GetObjectKind implements runtime.Object. Decoders set the kind of a decoded Go type to empty, but this type needs its
+// kind: so setting an empty kind has no effect.
 func (o *ScaledObject) GetObjectKind() schema.ObjectKind { return keptKind{&o.TypeMeta} }
 
-// keptKind is a kind that is not taken off.
+// keptKind ignores an empty kind.
 type keptKind struct{ *metav1.TypeMeta }
 
 func (n keptKind) SetGroupVersionKind(kind schema.GroupVersionKind) {

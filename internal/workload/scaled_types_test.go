@@ -25,7 +25,7 @@ const scaledLists = `{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet
 	 "status": {"observedGeneration": 1, "replicas": 4, "updatedReplicas": 4}},
 	{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "metadata": {"name": "b"}, "spec": 7, "status": 7}]}`
 
-// TestOneTypeOfSeveralKinds: clients decode into a Go type and take the kind off what they decoded.
+// Clients decode into a Go type and then set its kind to empty.
 func TestOneTypeOfSeveralKinds(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, kind := range []schema.GroupVersionKind{cloneSetKind, databaseKind, cloneSetKind} {
@@ -44,7 +44,7 @@ func TestOneTypeOfSeveralKinds(t *testing.T) {
 	assert.Equal(t, databaseKind, one.GetObjectKind().GroupVersionKind())
 }
 
-// TestACopyIsItsOwn: caches hand out copies.
+// Caches return copies, so a copy must share nothing.
 func TestACopyIsItsOwn(t *testing.T) {
 	of := &workload.ScaledList{}
 	require.NoError(t, json.Unmarshal([]byte(scaledLists), of))

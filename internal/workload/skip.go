@@ -7,8 +7,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Skipped reports whether the workload or its pod template opts out (attune.io/skip), or is too large, and where
-// that is written.
+// Skipped reports whether attune skips the workload, and why: the workload or its pod template opts out
+// (attune.io/skip), is too large, or cannot be read.
 func (w Workload) Skipped() (where string, skipped bool) {
 	switch {
 	case w.Annotations[v1alpha1.SkipAnnotation] == "true":
@@ -23,20 +23,20 @@ func (w Workload) Skipped() (where string, skipped bool) {
 	return "", false
 }
 
-// Paused reports whether the workload carries the annotation that kubectl attune pause writes.
+// Paused reports whether the workload has the annotation that kubectl attune pause writes.
 func (w Workload) Paused() bool {
 	return w.Annotations[v1alpha1.PausedAnnotation] == "true"
 }
 
-// Stopped reports whether a person has the workload left alone, by kubectl attune pause or undo.
+// Stopped reports whether a user stopped attune for the workload with kubectl attune pause or undo.
 func (w Workload) Stopped() bool {
 	_, undone, _ := w.Undo()
 	return w.Paused() || undone
 }
 
-// Undo returns the time in the annotation that kubectl attune undo writes. asked is true while the annotation
-// exists: nothing new is then done to the workload, whether the time can be read or not. An error is one sentence
-// with the form that the time should have.
+// Undo returns the time in the annotation that kubectl attune undo writes. asked is true while the annotation exists:
+// no resize of the workload starts, even if the time is invalid. An error is one sentence with the expected format of
+// the time.
 func (w Workload) Undo() (at time.Time, asked bool, err error) {
 	const shown = 40
 	text, asked := w.Annotations[v1alpha1.UndoAnnotation]
@@ -51,8 +51,8 @@ func (w Workload) Undo() (at time.Time, asked bool, err error) {
 	return at.UTC(), true, nil
 }
 
-// Annotations by which people keep a pod where it is; the first ones are those of Karpenter, now and before,
-// of the Cluster Autoscaler, and of the Descheduler.
+// Annotations that exclude a pod from eviction: of Karpenter (current and former), of the Cluster Autoscaler, and of
+// the Descheduler.
 const (
 	KarpenterDoNotDisrupt = "karpenter.sh/do-not-disrupt"
 	KarpenterDoNotEvict   = "karpenter.sh/do-not-evict"
@@ -60,29 +60,29 @@ const (
 	DeschedulerPrefersNot = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 )
 
-// TooLargeAnnotation marks an object in the operator's caches of which more was written than the caches keep, so
-// that something is missing on which decisions rest. The caches set it when they trim an object; the API server
-// does not have it. A user who writes it on an object has the object left alone, as with attune.io/skip.
+// TooLargeAnnotation marks an object in the operator's caches that is larger than the caches keep, so that fields that
+// decisions need are missing. The caches set it when they trim an object; the API server does not have it. If a user
+// sets it on an object, attune skips the object, as with attune.io/skip.
 const TooLargeAnnotation = "attune.io/too-large"
 
-// Values of TooLargeAnnotation. Text: labels, or fields that say where pods may run, are missing, and all
-// containers are there. Any other value, such as Cut: containers are missing.
+// Values of TooLargeAnnotation. Text: labels or scheduling constraints are missing, all containers are present. Any
+// other value, such as Cut: containers are missing.
 const Text, Cut = "text", "containers"
 
-// Incomplete reports whether the annotations are of an object whose containers are not all known. With other
-// objects that are too large nothing is begun, but what was begun can be taken back.
+// Incomplete reports whether the annotations belong to an object with missing containers. For other objects that are
+// too large, no resize starts, but attune can still revert an earlier one.
 func Incomplete(annotations map[string]string) bool {
 	value, large := annotations[TooLargeAnnotation]
 	return large && value != Text
 }
 
-// Large reports whether the annotations are of an object that is too large.
+// Large reports whether the annotations belong to an object that is too large.
 func Large(annotations map[string]string) bool {
 	_, large := annotations[TooLargeAnnotation]
 	return large
 }
 
-// TooLarge reports whether the workload is left alone because of its size.
+// TooLarge reports whether attune skips the workload because of its size.
 func (w Workload) TooLarge() bool { return Large(w.Annotations) }
 
 // WhatIsTooLarge ends the message about an object that is too large.

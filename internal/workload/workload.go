@@ -18,59 +18,57 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Workload is what decisions need to know of a workload of any kind.
-// From makes it. Its maps and its template belong to the object, which may be in a shared cache: do not change
-// them.
+// Workload has the fields of a workload of any kind that decisions need. From returns it. Its maps and its template
+// belong to the object, which may be in a shared cache: do not change them.
 type Workload struct {
 	Identity
 	// UID of the object.
 	UID types.UID
-	// Version is the object's resource version, which changes with every change of the object; With adds that of the template's.
+	// Version is the resource version of the object. With appends the version of the template's object.
 	Version string
 	// Labels and Annotations are the object's, not those of its pods.
 	Labels      map[string]string
 	Annotations map[string]string
-	// Template of its pods; nil where another object has it (TemplateOf), or where it cannot be read.
+	// Template of its pods; nil if another object has it (TemplateOf), or if it cannot be read.
 	Template *corev1.PodTemplateSpec
-	// TemplateOf is the workload that has the template of this one's pods; the zero value: it has its own.
+	// TemplateOf is the workload that has the pod template; the zero value if this workload has its own.
 	TemplateOf Identity
-	// Unreadable is why there is no template; empty: there is one, or TemplateOf has it.
+	// Unreadable is why Template is nil; empty if there is a template, or if the template of TemplateOf will be added.
 	Unreadable string
-	// Replicas is how many pods are wanted; the parallelism of a Job or CronJob, the number of nodes of a
-	// DaemonSet.
+	// Replicas is the desired number of pods: the parallelism of a Job or CronJob, the number of nodes of a DaemonSet.
 	Replicas int32
 	// Rollout in progress; the zero value for Jobs and CronJobs.
 	Rollout Rollout
-	// Created is the time of the object's creation.
+	// Created is the creation time of the object.
 	Created time.Time
-	// OwnedBy is the controller of the workload, such as the Deployment of a ReplicaSet; the zero value: it has
-	// none.
+	// OwnedBy is the controller of the workload, such as the Deployment of a ReplicaSet; the zero value if it has no
+	// controller.
 	OwnedBy Owner
 	// Deleting is true while the object is being deleted.
 	Deleting bool
-	// Ended is true for a Job that makes no more pods.
+	// Ended is true for a Job that creates no more pods.
 	Ended bool
-	// Rejected is the condition ReplicaFailure with the reason FailedCreate; the zero value: the controller creates
-	// its pods, or its kind has no such condition.
+	// Rejected is the condition ReplicaFailure with the reason FailedCreate. It is the zero value if the pods are
+	// created, or if the kind has no such condition.
 	Rejected Rejected
 }
 
 // Rejected is why the API server does not create the pods of a workload.
 type Rejected struct {
-	// Since is when the first of them was rejected; zero: none is.
+	// Since is when the first pod was rejected; zero if no pod is rejected.
 	Since time.Time
-	// Message is the API server's answer, cut.
+	// Message is the API server's message, shortened.
 	Message string
 }
 
 // Owner is the controller of a workload.
 type Owner struct {
 	schema.GroupKind
-	// Name of the controller; empty: there is none.
+	// Name of the controller; empty if there is no controller.
 	Name string
 }
 
-// From reads a workload from its object, as of that version; false for any other object.
+// From converts an object to a Workload; false if the object is not a workload.
 func From(object runtime.Object) (Workload, bool) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
@@ -100,16 +98,16 @@ func From(object runtime.Object) (Workload, bool) {
 	return Workload{}, false
 }
 
-// FailsToCreate reports a Deployment's condition that says that its pods are rejected.
+// FailsToCreate reports whether a Deployment's condition says that its pods are rejected.
 func FailsToCreate(c appsv1.DeploymentCondition) bool {
 	return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && c.Reason == FailedCreate
 }
 
-// FailedCreate is the reason of the condition, and of the events of other kinds, where the API server did not create a
+// FailedCreate is the reason of the condition, and of the events of other kinds, if the API server did not create a
 // pod.
 const FailedCreate = "FailedCreate"
 
-// JobEnded reports whether a Job has succeeded or failed and makes no more pods.
+// JobEnded reports whether a Job has succeeded or failed and creates no more pods.
 func JobEnded(job *batchv1.Job) bool {
 	return job.Status.CompletionTime != nil || slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
@@ -140,8 +138,8 @@ func ownerOf(object metav1.Object) Owner {
 	return Owner{GroupKind: groupKind(owner), Name: owner.Name}
 }
 
-// Part reports whether the workload is only a part of another one, which is sized as a whole or not at all: a
-// Deployment's or an Argo Rollout's ReplicaSet, a CronJob's Job. A workload of some operator's custom object is no
+// Part reports whether the workload is a part of another one, which attune sizes as a whole or not at all: the
+// ReplicaSet of a Deployment or Argo Rollout, the Job of a CronJob. A workload of another custom resource is not a
 // part.
 func (w Workload) Part() bool {
 	owner := w.OwnedBy.GroupKind
@@ -149,8 +147,8 @@ func (w Workload) Part() bool {
 		w.Kind == v1alpha1.KindJob && owner == GroupKindOf(v1alpha1.KindCronJob)
 }
 
-// Object is any API object that a client can read and write. It has the same methods as controller-runtime's
-// client.Object, which this package must not import.
+// Object is any API object that a client can read and write. It has the methods of controller-runtime's client.Object,
+// which this package must not import.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -162,18 +160,18 @@ type List interface {
 	runtime.Object
 }
 
-// Kinds of workloads that are sized without being added by the operator's owner (Sized).
+// Kinds are the kinds of workloads that attune sizes without scaledKinds (Sized).
 var Kinds = []v1alpha1.WorkloadKind{
 	v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
 	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob, v1alpha1.KindRollout,
 }
 
-// Batch reports whether a kind runs now and then: its pods are sized at admission, and its past counts in runs.
+// Batch reports whether a kind runs from time to time: its pods are sized at admission, and its history counts in runs.
 func Batch(kind v1alpha1.WorkloadKind) bool {
 	return kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob
 }
 
-// builtIn are the API groups and the types of Kinds.
+// builtIn has the API groups and types of Kinds.
 var builtIn = map[v1alpha1.WorkloadKind]struct {
 	group  string
 	object func() Object
@@ -196,7 +194,7 @@ func GroupKindOf(kind v1alpha1.WorkloadKind) schema.GroupKind {
 	return schema.GroupKind{Group: cmp.Or(builtIn[kind].group, appsv1.GroupName), Kind: string(kind)}
 }
 
-// NewObject returns an empty object of a kind of Kinds; nil for any other.
+// NewObject returns an empty object of a kind in Kinds; nil for any other.
 func NewObject(kind v1alpha1.WorkloadKind) Object {
 	if of, ok := builtIn[kind]; ok {
 		return of.object()
@@ -204,7 +202,7 @@ func NewObject(kind v1alpha1.WorkloadKind) Object {
 	return nil
 }
 
-// NewList returns an empty list of a kind of Kinds; nil for any other.
+// NewList returns an empty list of a kind in Kinds; nil for any other.
 func NewList(kind v1alpha1.WorkloadKind) List {
 	if of, ok := builtIn[kind]; ok {
 		return of.list()

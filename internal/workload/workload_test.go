@@ -114,7 +114,7 @@ func TestRollout(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		object runtime.Object
-		want   string // empty: no rollout
+		want   string // empty if no rollout is in progress
 	}{
 		"Deployment done":                  {deployment(false, appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 3, AvailableReplicas: 3}), ""},
 		"Deployment done but unavailable":  {deployment(false, appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 3, UnavailableReplicas: 3}), ""},
