@@ -50,8 +50,8 @@ type Recent interface {
 	Base(namespace, pod, container string, r recommender.Resource, now time.Time) (recommender.Usage, bool)
 }
 
-// Controller reconciles nodes. Its exported fields are set before Register and not changed afterwards.
-// mutex guards the map of; Reconcile runs in several goroutines, but never twice at a time for one node.
+// Controller reconciles nodes. Its exported fields are set before Register and not changed afterwards. Reconcile runs
+// in several goroutines, but never twice at a time for one node.
 type Controller struct {
 	// Client reads from the cache. This loop writes no object with it.
 	Client client.Client

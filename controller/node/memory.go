@@ -37,8 +37,8 @@ func (c changes) see(before, now []podview.Container, at time.Time) changes {
 }
 
 // remembered is the state of a node from earlier reconciles. It may be lost: after a restart, the times of resizes
-// are read from the records and histories of the workloads. It is immutable after Controller.remember; each reconcile
-// creates a new one.
+// are read from the records and histories of the workloads. It is immutable once Reconcile has stored it; each
+// reconcile creates a new one.
 type remembered struct {
 	// seen has the pods of the strategy on the node, by uid.
 	seen    map[types.UID]sighting
