@@ -148,12 +148,15 @@ type PrometheusSource struct {
 	// +kubebuilder:validation:MaxProperties=16
 	QueryParameters map[string]string `json:"queryParameters,omitempty"`
 
-	// BearerTokenSecret is the key of a Secret with a bearer token. The Secret must be in the namespace of the object
-	// that names it, for AttuneDefaults in attune's own. Not together with basicAuth.
+	// BearerTokenSecret is the key of a Secret with a bearer token, in the namespace of the object that sets it. The
+	// annotation attune.io/usage-source of the Secret must name the host of the address, e.g.
+	// prometheus.monitoring:9090. For AttuneDefaults: a Secret in attune's own namespace that the chart's value
+	// usage.defaultsSecrets lists; it needs no annotation. Not together with basicAuth.
 	// +optional
 	BearerTokenSecret *SecretKey `json:"bearerTokenSecret,omitempty"`
 
-	// BasicAuth sets a user name and a password. Not together with bearerTokenSecret.
+	// BasicAuth sets a user name and a password, from a Secret with the same requirements as bearerTokenSecret. Not
+	// together with bearerTokenSecret.
 	// +optional
 	BasicAuth *BasicAuth `json:"basicAuth,omitempty"`
 
@@ -307,10 +310,7 @@ const (
 	RaiseOff  RaiseBeforeKill = "Off"
 )
 
-// UpdateType is the mode of a policy. Observe: changes nothing and shows how much usage data exists. Recommend:
-// changes nothing and shows recommendations. Initial: sets the resources of new pods. OneShot: resizes running pods,
-// one at a time. Canary: sets the resources of new pods and resizes running pods, a first wave at first. Auto: as
-// Canary, but always continues after the first wave.
+// UpdateType is the mode of a policy: how attune applies recommendations.
 // +kubebuilder:validation:Enum=Observe;Recommend;Initial;OneShot;Canary;Auto
 type UpdateType string
 
@@ -334,7 +334,11 @@ const (
 
 // UpdateStrategy sets how attune applies recommendations, when and how fast.
 type UpdateStrategy struct {
-	// Type is the mode. Built-in default: Recommend.
+	// Type is the mode. Observe: changes nothing, shows how much usage data exists. Recommend: changes nothing, shows
+	// recommendations. Initial: sets the resources of new pods. OneShot: resizes running pods, one at a time. Canary:
+	// sets the resources of new pods and resizes running pods, a first wave at first. Auto: as Canary, but always
+	// continues after the first wave. New pods are only sized in namespaces with the label attune.io/inject=enabled.
+	// Built-in default: Recommend.
 	// +optional
 	Type *UpdateType `json:"type,omitempty"`
 
@@ -464,7 +468,9 @@ type NodeSettings struct {
 	// +optional
 	Eviction *Switch `json:"eviction,omitempty"`
 
-	// EvictionRanking of the policy's pods. Default: Medium for StatefulSets and single replicas, otherwise Low.
+	// EvictionRanking of the policy's pods: pods with Low are evicted first, pods with Never are not evicted. A
+	// ranking in the AttuneDefaults is also the highest that policies may set. Default: Medium for StatefulSets and
+	// single replicas, otherwise Low.
 	// +optional
 	EvictionRanking *EvictionRanking `json:"evictionRanking,omitempty"`
 
