@@ -91,8 +91,8 @@ type MetricsSource struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 64 && name.matches('^[a-zA-Z_][a-zA-Z0-9_]*$') && !(name in ['__name__', 'namespace', 'pod', 'container']) && self[name].size() >= 1)",message="labels must be names of labels other than namespace, pod and container, each with the value that every series has, e.g. {cluster: eu-1}"
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
-	// HistoryWindow is how far back attune reads usage, from 1h to 720h. Built-in default: 168h (strategy Adaptive:
-	// 336h).
+	// HistoryWindow is how far back attune reads usage, from 1h to 720h. Built-in default: 168h; strategy Adaptive:
+	// 336h, if usage.limits.steps allows it.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1h') && duration(self) <= duration('720h')",message="historyWindow must be a duration between 1h and 720h, e.g. 168h"
 	HistoryWindow *Duration `json:"historyWindow,omitempty"`
@@ -469,8 +469,8 @@ type NodeSettings struct {
 	Eviction *Switch `json:"eviction,omitempty"`
 
 	// EvictionRanking of the policy's pods: pods with Low are evicted first, pods with Never are not evicted. A
-	// ranking in the AttuneDefaults is also the highest that policies may set. Default: Medium for StatefulSets and
-	// single replicas, otherwise Low.
+	// ranking in the AttuneDefaults is also the highest that policies may set. Default: Medium for StatefulSets,
+	// kinds of scaledKinds and single replicas, otherwise Low.
 	// +optional
 	EvictionRanking *EvictionRanking `json:"evictionRanking,omitempty"`
 

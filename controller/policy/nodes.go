@@ -34,8 +34,8 @@ type Nodes struct {
 	// Reader lists nodes, the pods of a node (index workload.PodsByNode) and recommendations from the cache; nil: no
 	// node is known.
 	client.Reader
-	// AtLeast is the largest node of pools that may be empty now (value nodes.largest), in millicores and bytes, indexed by
-	// resource; 0: not set.
+	// AtLeast is the largest node of pools that may be empty now (value nodes.largest), in millicores and bytes,
+	// indexed by resource; 0: not set.
 	AtLeast [2]recommender.Amount
 	// Largest publishes the largest node to the usage sources, which check samples against it.
 	Largest *board.Largest
