@@ -29,9 +29,10 @@ const (
 	every = time.Minute
 	// patience bounds a pass.
 	patience = 50 * time.Second
-	// mostWrites is how many objects a pass makes, changes and deletes at most. The others wait for the next one.
+	// mostWrites is how many objects a pass creates, changes and deletes at most. The next pass continues with the
+	// others.
 	mostWrites = 100
-	// hurry is how many times as many objects a pass deletes where VPA's admission controller would act on them.
+	// hurry multiplies the number of deletions in a pass while VPA's admission controller would act on the objects.
 	hurry = 10
 )
 
@@ -45,27 +46,28 @@ type Options struct {
 	Live client.Reader
 	// HasVPAs reports whether the cluster serves the kind.
 	HasVPAs func() bool
-	// Role is the ClusterRole that grants the writing of VPAs, and owns all of ours: they are garbage-collected with it.
+	// Role is the ClusterRole that permits writing VPAs. It owns all our VPAs, so that they are garbage-collected
+	// with it.
 	Role string
-	// Operator is the operator's own namespace, whose pods the webhook never sizes.
+	// Operator is the namespace of attune, in which the webhook never sizes pods.
 	Operator string
 	Events   *event.Recorder
 	Clock    clock.WithTicker
-	// Every is the time between two passes; 0: a minute.
+	// Every is the time between two passes; 0: one minute.
 	Every time.Duration
 	// MostWrites of a pass; 0: 100.
 	MostWrites int
 }
 
-// Loop runs on the leader: two replicas would write the same objects. Its methods are called one at a time.
+// Loop runs on the leader only: two replicas would write the same objects. Its methods must not run concurrently.
 type Loop struct {
 	Options
-	// said is why nothing is published, as the log said last.
+	// said is the reason, last logged, why the loop publishes nothing.
 	said string
-	// last is the name of the object that was written last. The next pass begins behind it, so that objects that cannot be
-	// written, such as for want of quota, keep no others waiting.
+	// last is the name of the last written object. The next pass starts after it, so that objects that cannot be
+	// written, such as because of a quota, do not delay others.
 	last string
-	// refused are the objects that the API server refused to write or delete.
+	// refused holds the writes and deletions that the API server rejected.
 	refused refusals
 }
 
@@ -90,7 +92,8 @@ func (l *Loop) Start(ctx context.Context) error {
 	return nil
 }
 
-// Pass makes, changes and deletes what differs. It goes on after the failure of one object, and ends where the kind has vanished.
+// Pass creates, changes and deletes VPAs until they match the recommendations. An error of one object does not stop
+// it; it ends if the cluster no longer serves the kind.
 func (l *Loop) Pass(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -130,8 +133,8 @@ func (l *Loop) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	return metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
 }
 
-// besideVPA reports whether VPA's admission controller would act on what is published. VPA's updater acts on neither of the
-// modes that are written, and without the admission controller it does nothing at all.
+// besideVPA reports whether VPA's admission controller is installed, which would act on the published objects. VPA's
+// updater acts on neither of our modes, and does nothing without the admission controller.
 func (l *Loop) besideVPA(ctx context.Context) (bool, error) {
 	err := l.Live.Get(ctx, client.ObjectKey{Name: autoscale.VPAWebhook}, &admissionv1.MutatingWebhookConfiguration{})
 	if client.IgnoreNotFound(err) != nil {
@@ -140,7 +143,7 @@ func (l *Loop) besideVPA(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
-// explain logs why nothing is published, once; empty: it is published again.
+// explain logs, once, why nothing is published. Empty: publishing continues.
 func (l *Loop) explain(ctx context.Context, why string) {
 	if why == l.said {
 		return
@@ -153,17 +156,17 @@ func (l *Loop) explain(ctx context.Context, why string) {
 	log.FromContext(ctx).Info("No VerticalPodAutoscalers are published", "why", why, "lookingAgain", l.Every.String())
 }
 
-// world is what a pass reads, from caches alone. Its objects are the caches' own.
+// world is what a pass reads, only from caches. Its objects belong to the caches: do not change them.
 type world struct {
 	recommendations []v1alpha1.AttuneRecommendation
-	// vpas are all of the cluster by their names, ours and others'.
+	// vpas are all VPAs of the cluster by name, ours and others.
 	vpas map[types.NamespacedName]*unstructured.Unstructured
-	// seeded are the namespaces whose new pods come to the webhook.
+	// seeded are the namespaces whose new pods the webhook receives.
 	seeded map[string]bool
 	limits map[string][]*corev1.LimitRange
 	owner  metav1.OwnerReference
 	now    time.Time
-	// refused: nothing is to be there, and soon.
+	// refused: VPA is installed, so all our VPAs must be deleted now.
 	refused bool
 }
 
@@ -188,7 +191,8 @@ func (l *Loop) read(ctx context.Context, owner metav1.OwnerReference) (*world, e
 	return w, l.readNamespaces(ctx, w)
 }
 
-// readNamespaces reads what decides how the namespaces' new pods are sized. The webhook leaves some out whatever their label.
+// readNamespaces reads how the webhook sizes new pods of each namespace. The webhook excludes some namespaces
+// whatever their label.
 func (l *Loop) readNamespaces(ctx context.Context, w *world) error {
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(lookup.Namespace().GroupVersionKind())
@@ -210,11 +214,11 @@ func (l *Loop) readNamespaces(ctx context.Context, w *world) error {
 	return nil
 }
 
-// wanted returns the VPA of a recommendation; nil: there is to be none.
+// wanted returns the VPA of a recommendation; nil: there must be none.
 func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecommendation) (*VPA, error) {
 	view := View{Seeded: w.seeded[rec.Namespace], Limits: w.limits[rec.Namespace], Owner: w.owner, Now: w.now}
 	if workload.NewObject(rec.Spec.Workload.Kind) == nil {
-		return nil, nil // of a newer version, or one that the operator's owner adds: readers know the version of none of these
+		return nil, nil // of a newer version, or a kind that scaledKinds adds: readers do not know its API version
 	}
 	known, _, err := lookup.Workload(ctx, l.Client, workload.Sized{}, workload.IdentityOf(rec), client.UnsafeDisableDeepCopy)
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -34,14 +34,15 @@ import (
 
 const role = "attune-bridge-vpa"
 
-// room is a cluster's objects in memory and the loop over them. VPAs are listed as the operator's cache keeps them.
+// room is a cluster's objects in memory, and the loop over them. It lists VPAs as attune's cache stores them.
 type room struct {
 	t       *testing.T
 	objects client.WithWatch
 	loop    *bridge.Loop
-	// meanwhile is done by somebody else when a pass has listed the VPAs.
+	// meanwhile runs after a pass has listed the VPAs, as another writer.
 	meanwhile func()
-	// refuses says whether the API server refuses to make, change or delete an object of this name; nil: none. asked counts these by name.
+	// refuses reports whether the API server rejects writes of an object of this name; nil: it rejects none. asked
+	// counts the writes by name.
 	refuses func(name string) bool
 	asked   map[string]int
 	clock   *clocktesting.FakeClock
@@ -127,7 +128,7 @@ func (r *room) recommend(names ...string) {
 	}
 }
 
-// publish puts one of the operator's own there, for no recommendation.
+// publish creates a VPA of ours that has no recommendation.
 func (r *room) publish(name, mode string) *unstructured.Unstructured {
 	r.t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -169,7 +170,7 @@ func modeOf(u *unstructured.Unstructured) string {
 	return mode
 }
 
-// counted are the values of attune_bridge_vpa_objects by state.
+// counted returns the values of attune_bridge_vpa_objects by state.
 func counted(t *testing.T) map[string]int {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -185,7 +186,8 @@ func counted(t *testing.T) map[string]int {
 	return values
 }
 
-// Beside VPA's admission controller what was published goes at once: first what that would act on.
+// If VPA's admission controller is installed, the loop deletes the published objects at once, first those that it
+// would act on.
 func TestBesideVPATheObjectsGoSoon(t *testing.T) {
 	r := newRoom(t, 2)
 	for i := range 30 {
@@ -210,7 +212,7 @@ func TestBesideVPATheObjectsGoSoon(t *testing.T) {
 	assert.Equal(t, map[string]int{"published": 0, "behind": 0, "foreign": 0}, counted(t))
 }
 
-// No part of the budget is kept for objects that need not be written, and half of it for those that need to be.
+// Deletions get the part of the budget that writes do not need, but at least half.
 func TestDeletionsHaveWhatWritesDoNotNeed(t *testing.T) {
 	r := newRoom(t, 4)
 	for i := range 6 {
@@ -227,7 +229,7 @@ func TestDeletionsHaveWhatWritesDoNotNeed(t *testing.T) {
 	assert.Len(t, left, 3+1, "two writes, two deletions")
 }
 
-// What the API server refuses is asked ever less often, and keeps nothing else waiting; it is written soon after it may be.
+// A rejected write backs off and does not delay others. It is tried soon after it may succeed.
 func TestWhatIsRefusedIsAskedLessOften(t *testing.T) {
 	for name, refused := range map[string]func(r *room){
 		"made":    func(r *room) { r.recommend("refused") },
@@ -248,7 +250,7 @@ func TestWhatIsRefusedIsAskedLessOften(t *testing.T) {
 			require.ErrorContains(t, pass(), "not here", "it is asked again")
 			assert.Contains(t, r.vpas(), "attune-deployment-late", "what is new does not wait")
 			for range 24 * 60 {
-				_ = pass() // an error each time that it is asked
+				_ = pass() // an error at each attempt
 			}
 			assert.Less(t, r.asked[object], 60)
 			assert.Greater(t, r.asked[object], 40)
@@ -265,14 +267,14 @@ func TestWhatIsRefusedIsAskedLessOften(t *testing.T) {
 	}
 }
 
-// What could not be written is deleted all the same as soon as it is to go: one says nothing of the other.
+// A VPA that could not be written is deleted at once when it is obsolete: writes and deletions back off separately.
 func TestWhatCannotBeWrittenIsDeletedAtOnce(t *testing.T) {
 	r := newRoom(t, 0)
 	r.publish("web", "Off")
 	r.recommend("web")
 	r.refuses = func(string) bool { return true }
 	for range 45 {
-		_ = r.loop.Pass(t.Context()) // an error each time that it is asked
+		_ = r.loop.Pass(t.Context()) // an error at each attempt
 		r.clock.Step(time.Minute)
 	}
 	require.Contains(t, r.vpas(), "attune-deployment-web")
@@ -282,7 +284,8 @@ func TestWhatCannotBeWrittenIsDeletedAtOnce(t *testing.T) {
 	assert.Empty(t, r.vpas())
 }
 
-// VPA's admission controller sizes pods by what it acts on as long as it is there: that is asked in every pass.
+// While VPA's admission controller is installed, it sizes pods by the objects that it acts on: their deletion is
+// tried in every pass.
 func TestBesideVPAWhatItActsOnDoesNotRest(t *testing.T) {
 	r := newRoom(t, 0)
 	r.publish("initial", "Initial")
@@ -300,7 +303,7 @@ func TestBesideVPAWhatItActsOnDoesNotRest(t *testing.T) {
 	assert.NotContains(t, r.vpas(), "attune-deployment-initial")
 }
 
-// What is counted as published is in the cluster as it is wanted.
+// The metric counts as published only objects in the cluster with the wanted content.
 func TestCountedIsWhatIsThere(t *testing.T) {
 	r := newRoom(t, 2)
 	r.recommend("a", "b", "c")
@@ -315,7 +318,7 @@ func TestCountedIsWhatIsThere(t *testing.T) {
 	assert.Equal(t, map[string]int{"published": 2, "behind": 0, "foreign": 1}, counted(t))
 }
 
-// An object that lost what it says is written again, and only then.
+// An object whose content was changed is written again, and no other object.
 func TestWhatWasLostIsMended(t *testing.T) {
 	for name, spoil := range map[string]func(*unstructured.Unstructured) []string{
 		"the status":         func(*unstructured.Unstructured) []string { return []string{"status"} },
@@ -354,8 +357,8 @@ func TestWhatWasLostIsMended(t *testing.T) {
 	}
 }
 
-// Who takes one of the operator's own over has it for good: neither the garbage collector nor a command of the doctor's takes
-// it away with the bridge. It is written this once, and only where it was the operator's.
+// A user who takes over one of our VPAs keeps it: neither the garbage collector nor the doctor's command deletes it
+// with the bridge. The bridge writes it once, to remove its marks, and only if it was ours.
 func TestWhatIsTakenOverIsLetGo(t *testing.T) {
 	r := newRoom(t, 0)
 	for _, name := range []string{"taken", "another", "shared", "none"} {
@@ -383,7 +386,7 @@ func TestWhatIsTakenOverIsLetGo(t *testing.T) {
 	assert.Equal(t, taken, r.vpas()["attune-deployment-taken"])
 }
 
-// What somebody changes at the same moment is not written.
+// An object that another writer changes at the same moment is not written.
 func TestWhatChangesMeanwhileIsNotLetGo(t *testing.T) {
 	r := newRoom(t, 0)
 	r.publish("taken", "Recreate")

@@ -1,10 +1,10 @@
-// Package bridge says for other programs, in the language of VPA's API, how large attune makes pods: a
-// VerticalPodAutoscaler (autoscaling.k8s.io/v1) for each workload that has a recommendation. Karpenter, Goldilocks,
-// kube-state-metrics and dashboards read such objects. VPA's own programs must not act on them.
+// Package bridge publishes attune's recommendations as VerticalPodAutoscaler objects (autoscaling.k8s.io/v1), one for
+// each workload with a recommendation. Karpenter, Goldilocks, kube-state-metrics and dashboards read such objects.
+// VPA's own components must not act on them.
 //
-//   - vpa.go: what is said of a workload, in the few fields of VPA's API that the bridge fills. It is pure.
-//   - loop.go: a pass of the loop that keeps the objects, as long as the cluster has the kind and no program acts on them,
-//     and what a pass reads; write.go: what it writes, and what it leaves for a later one.
+//   - vpa.go: the content of an object, in the few fields of VPA's API that the bridge fills. It is pure.
+//   - loop.go: one pass of the loop, and its reads. The loop publishes only while the cluster serves the kind and VPA's
+//     admission controller is not installed. write.go: the writes of a pass, and the backoff of rejected ones.
 //
 // Start reading with Of and Loop.Pass.
 package bridge
@@ -28,7 +28,7 @@ import (
 	"attune.io/attune/webhook/pod"
 )
 
-// VPA is the part of a VerticalPodAutoscaler that is written.
+// VPA is the part of a VerticalPodAutoscaler that the bridge writes.
 type VPA struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -36,7 +36,7 @@ type VPA struct {
 	Status            Status `json:"status"`
 }
 
-// Spec names the workload, and what of the recommendation new pods are given.
+// Spec names the workload, and the resources that new pods get.
 type Spec struct {
 	TargetRef      TargetRef       `json:"targetRef"`
 	UpdatePolicy   UpdatePolicy    `json:"updatePolicy"`
@@ -61,7 +61,7 @@ type ResourcePolicy struct {
 	ContainerPolicies []ContainerPolicy `json:"containerPolicies"`
 }
 
-// ContainerPolicy says which resources new pods are given as the target has them; Mode Off: none.
+// ContainerPolicy lists the resources whose target new pods get. Mode Off: none of them.
 type ContainerPolicy struct {
 	ContainerName       string                `json:"containerName"`
 	Mode                string                `json:"mode,omitempty"`
@@ -69,7 +69,7 @@ type ContainerPolicy struct {
 	StartupBoost        *StartupBoost         `json:"startupBoost,omitempty"`
 }
 
-// StartupBoost is how much more CPU a new pod is given until it has started.
+// StartupBoost is the extra CPU that a new pod gets until it has started.
 type StartupBoost struct {
 	CPU Boost `json:"cpu"`
 }
@@ -80,7 +80,7 @@ type Boost struct {
 	Quantity string `json:"quantity"`
 }
 
-// Recommender is who writes the status.
+// Recommender names the component that writes the status.
 type Recommender struct {
 	Name string `json:"name"`
 }
@@ -108,24 +108,25 @@ type ContainerRecommendation struct {
 	UncappedTarget corev1.ResourceList `json:"uncappedTarget"`
 }
 
-// View is what is known of a workload beside its recommendation.
+// View is the input of Of apart from the recommendation.
 type View struct {
-	// Template of its pods; nil: the workload is gone or was not found, and no new pod is foretold.
+	// Template of the workload's pods; nil: the workload was deleted or not found, and Of does not predict new pods.
 	Template *corev1.PodTemplateSpec
-	// Seeded: new pods of the namespace come to the webhook.
+	// Seeded: the webhook receives the new pods of the namespace.
 	Seeded bool
 	// Limits are the namespace's LimitRanges.
 	Limits []*corev1.LimitRange
-	// Owner of the object: it goes when the owner goes.
+	// Owner of the object: deleting the owner garbage-collects the object.
 	Owner metav1.OwnerReference
-	// Now is the time by which a seed is valid.
+	// Now is the time at which the seed must be valid.
 	Now time.Time
 }
 
-// Of returns the VPA of a workload; nil and false: none of its containers has a target, or the workload or its recommendation is gone.
-// Its annotation PublishedAnnotation is a digest of all else, so that two of them are equal if and only if these are.
+// Of returns the VPA of a workload. It returns nil and false if no container has a target, or if the workload or its
+// recommendation is deleted. The annotation PublishedAnnotation is a digest of all other content: two VPAs are equal
+// if and only if their digests are.
 //
-// The mode is Initial where new pods are given other requests than their template has, and Off where attune only recommends.
+// The mode is Initial if new pods get other requests than their template has, and Off if attune only recommends.
 // VPA's updater acts on neither.
 func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 	if rec.DeletionTimestamp != nil || rec.Status.GoneSince != nil {
@@ -170,19 +171,19 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 	return out, true
 }
 
-// next returns the containers of the next pod, as far as it is seeded and readers can look up its workload: Karpenter may read
-// workloads of the group apps, and waits for ever for the others.
+// next predicts the containers of the next pod; nil: the webhook will not size it, or readers cannot look up its
+// workload. Karpenter may read only workloads of the group apps, and waits forever for others.
 func next(rec *v1alpha1.AttuneRecommendation, v View) []pod.Born {
 	if v.Template == nil || !v.Seeded || workload.GroupKindOf(rec.Spec.Workload.Kind).Group != appsv1.GroupName {
 		return nil
 	}
 	template := v.Template
 	if n := len(rec.Status.Originals); n > 0 {
-		// What was learned about the newest generation of pods holds for the next pod.
+		// The next pod belongs to the newest generation: what attune learned about that generation applies to it.
 		template = template.DeepCopy()
 		metav1.SetMetaDataLabel(&template.ObjectMeta, "pod-template-hash", rec.Status.Originals[n-1].TemplateHash)
 	}
-	// A template that cannot be read stays as it is at admission, too.
+	// The webhook does not change a pod whose template cannot be read.
 	born, _ := pod.Foretell(template, pod.Read(rec), v.Limits, v.Now)
 	return born
 }
@@ -196,7 +197,7 @@ func apiVersion(kind v1alpha1.WorkloadKind) string {
 	return schema.GroupVersion{Group: group, Version: "v1"}.String()
 }
 
-// of returns what is known of a container of the next pod; nil: it stays as its template has it.
+// of returns the prediction for a container of the next pod; nil: it keeps the resources of its template.
 func of(born []pod.Born, container string) *pod.Born {
 	for i := range born {
 		if born[i].Name == container {
@@ -206,7 +207,7 @@ func of(born []pod.Born, container string) *pod.Born {
 	return nil
 }
 
-// recommendation returns what is said of a container; false: nothing.
+// recommendation returns the recommendation for a container; false: there is no target.
 func recommendation(t *v1alpha1.ContainerTarget, b *pod.Born) (ContainerRecommendation, bool) {
 	out := ContainerRecommendation{
 		ContainerName: t.Name, Target: corev1.ResourceList{}, LowerBound: corev1.ResourceList{}, UpperBound: corev1.ResourceList{}, UncappedTarget: corev1.ResourceList{},
@@ -232,13 +233,13 @@ func recommendation(t *v1alpha1.ContainerTarget, b *pod.Born) (ContainerRecommen
 	return out, len(out.Target) > 0
 }
 
-// given reports whether the request of a resource is the webhook's to decide. A pod that has none, and is given none for the sake
-// of its class, stays as its template has it.
+// given reports whether the webhook sets the request of a resource. A pod that gets no request, to keep its QoS
+// class, keeps its template.
 func given(b *pod.Born, r recommender.Resource) bool {
 	return b != nil && b.Seeded[r] && b.Requests[r] > 0
 }
 
-// policy says which resources of a container new pods are given.
+// policy lists the resources of a container that the webhook sets in new pods.
 func policy(container string, b *pod.Born) ContainerPolicy {
 	out := ContainerPolicy{ContainerName: container}
 	if b != nil {

@@ -29,8 +29,8 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func q(text string) *resource.Quantity { return ptr.To(resource.MustParse(text)) }
 
-// web is the recommendation for Deployment web: app has targets and a seed of both resources, with a boost; side has targets
-// and no seed; none has no target.
+// web is the recommendation for Deployment web. app has targets and a seed of both resources, with a boost; side has
+// targets and no seed; none has no target.
 func web() *v1alpha1.AttuneRecommendation {
 	return &v1alpha1.AttuneRecommendation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
@@ -85,7 +85,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What new pods are given is said as it is at admission, and where attune only recommends nobody is told that it acts.
+// The VPA shows the resources that the webhook will set. If attune only recommends, the VPA must not say that attune
+// acts.
 func TestWhatIsForetold(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -161,7 +162,7 @@ func TestWhatIsForetold(t *testing.T) {
 	}
 }
 
-// A reader that looks the workload up must find it: group and version are those by which the API server serves the kind.
+// Readers must find the workload: group and version are those by which the API server serves the kind.
 func TestTheTargetIsAKindThatExists(t *testing.T) {
 	want := map[v1alpha1.WorkloadKind]string{
 		v1alpha1.KindDeployment: "apps/v1", v1alpha1.KindStatefulSet: "apps/v1", v1alpha1.KindDaemonSet: "apps/v1", v1alpha1.KindReplicaSet: "apps/v1",
@@ -221,7 +222,8 @@ func TestTheDigestTellsOfEveryChange(t *testing.T) {
 	}), "time and new data alone change nothing")
 }
 
-// What is written is known as the operator's own, whatever the workload is called, and no object that lacks one sign.
+// autoscale.Ours recognises every VPA that the bridge writes, whatever the name of the workload, and no object that
+// lacks one of the marks.
 func TestOursAreKnown(t *testing.T) {
 	for _, kind := range workload.Kinds {
 		for _, name := range []string{"web", "a.b-c", strings.Repeat("x", 253)} {

@@ -34,7 +34,7 @@ var objects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(objects) }
 
-// counts are how many objects are in each state when a pass begins to write.
+// counts holds the number of objects in each state when a pass starts writing.
 type counts struct{ published, behind, foreign int }
 
 func show(c counts) {
@@ -43,14 +43,14 @@ func show(c counts) {
 	objects.WithLabelValues("foreign").Set(float64(c.foreign))
 }
 
-// differs is an object that is to be made or changed.
+// differs is an object to create or change.
 type differs struct {
 	key   client.ObjectKey
 	there *unstructured.Unstructured
 	vpa   *VPA
 }
 
-// settle makes the operator's own VPAs those of the recommendations. Others are never written.
+// settle makes our VPAs match the recommendations. It never writes VPAs of others.
 func (l *Loop) settle(ctx context.Context, w *world) error {
 	kept := map[types.NamespacedName]bool{}
 	var todo []differs
@@ -89,8 +89,8 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 	return errors.Join(append(unread, b.failures...)...)
 }
 
-// due leaves out what rests, and forgets what is not behind any more. What VPA's admission controller acts on never rests
-// beside it.
+// due drops objects in backoff, and clears the backoff of objects that are in sync. While VPA's admission controller
+// is installed, objects that it would use never back off.
 func (l *Loop) due(todo []differs, gone, taken []*unstructured.Unstructured, urgent bool) ([]differs, []*unstructured.Unstructured, []*unstructured.Unstructured) {
 	behind, now := map[request]bool{}, l.Clock.Now()
 	rests := func(of request) bool {
@@ -107,8 +107,8 @@ func (l *Loop) due(todo []differs, gone, taken []*unstructured.Unstructured, urg
 	return todo, gone, taken
 }
 
-// says reports whether one of the operator's own is there as it is wanted, as far as the cache keeps it: the digest tells what
-// was written last, and the others whether somebody has changed it since.
+// says reports whether our VPA already has the wanted content. The digest covers our last write; mode, apiVersion and
+// recommender reveal later edits by others. The cache holds no other fields.
 func says(there *unstructured.Unstructured, vpa *VPA) bool {
 	mode, _, _ := unstructured.NestedString(there.Object, "spec", "updatePolicy", "updateMode")
 	version, _, _ := unstructured.NestedString(there.Object, "spec", "targetRef", "apiVersion")
@@ -116,8 +116,9 @@ func says(there *unstructured.Unstructured, vpa *VPA) bool {
 		mode == vpa.Spec.UpdatePolicy.UpdateMode && version == vpa.Spec.TargetRef.APIVersion && autoscale.Recommends(there)
 }
 
-// leaving returns the operator's own VPAs that are not kept, first those by which VPA's admission controller would size pods,
-// and those that somebody has taken over: they are the operator's no more, but still belong to its ClusterRole.
+// leaving returns our VPAs to delete, and those that users took over. The first list begins with VPAs by which VPA's
+// admission controller would size pods. VPAs in the second list are no longer ours, but our ClusterRole still owns
+// them.
 func (w *world) leaving(kept map[types.NamespacedName]bool) (gone, taken []*unstructured.Unstructured) {
 	var off []*unstructured.Unstructured
 	for key, vpa := range w.vpas {
@@ -136,20 +137,20 @@ func (w *world) leaving(kept map[types.NamespacedName]bool) (gone, taken []*unst
 	return append(gone, off...), taken
 }
 
-// budget bounds what a pass writes.
+// budget limits the writes of a pass.
 type budget struct {
-	// left is how many objects may still be written.
+	// left is how many more objects the pass may write.
 	left int
-	// failures are the first ones.
+	// failures are the first errors.
 	failures []error
-	// ended: nothing more is written.
+	// ended: the pass writes nothing more.
 	ended bool
 }
 
-// mostFailures that are kept: those of a pass are mostly the same.
+// mostFailures limits the errors that a pass returns, because most of them are the same.
 const mostFailures = 3
 
-// spend counts a write. What has changed since it was seen is looked at again in the next pass, and is no failure.
+// spend counts a write. An object that changed since it was read is not a failure: the next pass reads it again.
 func (l *Loop) spend(b *budget, of request, err error) {
 	b.left--
 	stop := meta.IsNoMatchError(err) || apierrors.IsTooManyRequests(err) || errors.Is(err, context.DeadlineExceeded)
@@ -163,8 +164,8 @@ func (l *Loop) spend(b *budget, of request, err error) {
 	}
 }
 
-// leaveAll deletes what is gone and lets go what is taken over, at most so many. That is what the writes do not need of the
-// budget, and at least half of it.
+// leaveAll deletes obsolete VPAs and releases VPAs that users took over, at most so many in total: the part of the
+// budget that the writes do not need, but at least half.
 func (l *Loop) leaveAll(ctx context.Context, gone, taken []*unstructured.Unstructured, most int, b *budget) {
 	for i := 0; i < min(len(gone), most) && !b.ended; i++ {
 		l.spend(b, request{client.ObjectKeyFromObject(gone[i]), true}, l.remove(ctx, gone[i]))
@@ -174,8 +175,8 @@ func (l *Loop) leaveAll(ctx context.Context, gone, taken []*unstructured.Unstruc
 	}
 }
 
-// letGo takes the operator's marks off an object that somebody has taken over, so that it does not go with the bridge. Without
-// them it is as any other, and is written no more.
+// letGo removes our marks from a VPA that a user took over, so that it is not garbage-collected with the bridge.
+// Without the marks it is a foreign object, and the bridge no longer writes it.
 func (l *Loop) letGo(ctx context.Context, vpa *unstructured.Unstructured) error {
 	key := client.ObjectKeyFromObject(vpa)
 	metadata := map[string]any{"ownerReferences": nil, "annotations": map[string]any{v1alpha1.PublishedAnnotation: nil}}
@@ -189,7 +190,7 @@ func (l *Loop) letGo(ctx context.Context, vpa *unstructured.Unstructured) error 
 	return nil
 }
 
-// remove deletes the very object that was seen, and no later one of its name.
+// remove deletes only the object that was read, not a later one with the same name.
 func (l *Loop) remove(ctx context.Context, vpa *unstructured.Unstructured) error {
 	key := client.ObjectKeyFromObject(vpa)
 	seen := client.Preconditions{UID: ptr.To(vpa.GetUID()), ResourceVersion: ptr.To(vpa.GetResourceVersion())}
@@ -199,7 +200,7 @@ func (l *Loop) remove(ctx context.Context, vpa *unstructured.Unstructured) error
 	return nil
 }
 
-// writeAll begins behind the object that was written last.
+// writeAll starts after the object that was written last.
 func (l *Loop) writeAll(ctx context.Context, todo []differs, b *budget) {
 	slices.SortFunc(todo, func(a, b differs) int { return strings.Compare(a.key.String(), b.key.String()) })
 	first := slices.IndexFunc(todo, func(d differs) bool { return d.key.String() > l.last })
@@ -217,8 +218,9 @@ func (l *Loop) writeAll(ctx context.Context, todo []differs, b *budget) {
 	}
 }
 
-// write makes or changes a VPA. The digest is written last: where the operator ends before, the next pass writes all again. Each
-// write is for the version that the one before has seen, so that an object that somebody else has put there is never changed.
+// write creates or changes a VPA. It writes the digest last: if attune stops before, the next pass writes all again.
+// Each write is for the version that the previous write returned, so that it never changes an object that another
+// writer created meanwhile.
 func (l *Loop) write(ctx context.Context, d differs) error {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&d.vpa.Spec)
 	if err != nil {
@@ -252,7 +254,7 @@ func (l *Loop) write(ctx context.Context, d differs) error {
 // send patches an object, or its status.
 type send func(object *unstructured.Unstructured, patch client.Patch) error
 
-// patch sends a merge patch for one version, and returns the next one.
+// patch sends a merge patch for one version, and returns the new version.
 func patch(key client.ObjectKey, version string, to send, changes map[string]any) (string, error) {
 	metadata, _ := changes["metadata"].(map[string]any)
 	if metadata == nil {
@@ -277,25 +279,26 @@ func named(key client.ObjectKey) *unstructured.Unstructured {
 	return object
 }
 
-// mostPasses is how many passes an object rests at most that the API server refused: half an hour.
+// mostPasses limits the backoff of a rejected object, in passes: half an hour.
 const mostPasses = 30
 
-// refusal is how often in a row an object could not be written or deleted, and until when it rests.
+// refusal is the number of consecutive rejections of a write or deletion, and the end of its backoff.
 type refusal struct {
 	times int
 	until time.Time
 }
 
-// request is what is asked for an object. That one is refused says nothing of the other.
+// request is a write or a deletion of an object. They fail independently of each other.
 type request struct {
 	client.ObjectKey
 	leaves bool
 }
 
-// refusals are those of the objects that are behind. What is refused for long, such as by a quota, is asked ever less often.
+// refusals has one entry for each write or deletion that was rejected. The backoff grows while the API server rejects
+// it, such as because of a quota.
 type refusals map[request]refusal
 
-// note what became of an object; nil: it was written.
+// note records the result of a write or deletion; nil: it succeeded.
 func (r refusals) note(of request, err error, now time.Time, every time.Duration) {
 	if err == nil {
 		delete(r, of)
@@ -303,13 +306,13 @@ func (r refusals) note(of request, err error, now time.Time, every time.Duration
 	}
 	times := r[of].times + 1
 	rest := backoff.Wait(2*every, mostPasses*every, times)
-	r[of] = refusal{times, now.Add(rest - every/2)} // the pass that is due then may be a little early
+	r[of] = refusal{times, now.Add(rest - every/2)} // the pass that is due then may start a little early
 }
 
-// rests reports whether an object is left for a later pass.
+// rests reports whether a write or deletion is in backoff.
 func (r refusals) rests(of request, now time.Time) bool { return now.Before(r[of].until) }
 
-// forget all but those that are still behind.
+// forget drops the entries of objects that are in sync.
 func (r refusals) forget(behind map[request]bool) {
 	maps.DeleteFunc(r, func(of request, _ refusal) bool { return !behind[of] })
 }

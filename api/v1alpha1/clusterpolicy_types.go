@@ -11,14 +11,15 @@ const (
 	PolicyKindCluster    PolicyKind = "AttuneClusterPolicy"
 )
 
-// ClusterTargetRef names the workloads of a cluster policy, in each of its namespaces.
+// ClusterTargetRef selects the workloads of a cluster policy in each of its namespaces.
 type ClusterTargetRef struct {
-	// Kind of the workloads; absent: all kinds.
+	// Kind of the workloads, e.g. Deployment. Default: all kinds.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self in ['Deployment', 'StatefulSet', 'DaemonSet', 'ReplicaSet', 'Job', 'CronJob', 'Rollout'] || self.matches('^[A-Za-z][A-Za-z0-9]*[.][a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$')",message="targetRef.kind must be Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Rollout, or KIND.GROUP of a kind that the chart's value scaledKinds adds, such as CloneSet.apps.kruise.io"
 	Kind WorkloadKind `json:"kind,omitempty"`
 
-	// Selector on the labels of workloads. An empty one is refused: leave it out to mean all.
+	// Selector selects workloads by their labels, e.g. matchLabels: {tier: api}. An empty selector is rejected: leave
+	// it out to select all workloads.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="targetRef.selector must not be empty: leave it out to target every workload, or set matchLabels, e.g. {tier: api}"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
@@ -29,45 +30,49 @@ type ClusterTargetRef struct {
 // +kubebuilder:validation:MaxLength=63
 type NamespaceName string
 
-// AttuneClusterPolicySpec says which workloads of which namespaces are right-sized, and how. An empty one recommends
-// for all workloads of all namespaces but kube-system, kube-public, kube-node-lease and the operator's own.
+// AttuneClusterPolicySpec sets which workloads of which namespaces attune right-sizes, and how. An empty spec selects
+// all workloads of all namespaces except kube-system, kube-public, kube-node-lease and attune's own.
 // +kubebuilder:validation:XValidation:rule="!has(self.metricsSource) || !has(self.metricsSource.prometheus)",message="metricsSource.prometheus has no place in an AttuneClusterPolicy, which has no Secrets of its own: set it in the AttuneDefaults"
 type AttuneClusterPolicySpec struct {
-	// Namespaces by name. The namespaces kube-system, kube-public, kube-node-lease and the operator's own are selected
-	// only if they are named here.
+	// Namespaces selects namespaces by name, e.g. [shop, web]. kube-system, kube-public, kube-node-lease and attune's
+	// own namespace are selected only if they are listed here. Default: all other namespaces.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
 	Namespaces []NamespaceName `json:"namespaces,omitempty"`
 
-	// NamespaceSelector on the labels of namespaces. Together with namespaces, both have to select a namespace. An empty
-	// one is refused: leave it out to mean all.
+	// NamespaceSelector selects namespaces by their labels, e.g. matchLabels: {stage: production}. If namespaces is
+	// set as well, both must select a namespace. An empty selector is rejected: leave it out to select all
+	// namespaces.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="namespaceSelector must not be empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}"
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// TargetRef names the workloads; absent: all of them.
+	// TargetRef selects the workloads. Default: all workloads.
 	// +optional
 	TargetRef *ClusterTargetRef `json:"targetRef,omitempty"`
 
 	PolicySettings `json:",inline"`
 
-	// Weight decides where several cluster policies select a workload: the highest wins, then the oldest, then the name.
-	// An AttunePolicy of the namespace wins over all of them. Built-in default: 100.
+	// Weight sets the order of precedence if several cluster policies select a workload: the highest weight takes
+	// precedence, then the oldest policy, then the name. From 1 to 1000. An AttunePolicy in the namespace takes
+	// precedence over all cluster policies. Built-in default: 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
 }
 
-// AttuneClusterPolicyStatus is a report over all namespaces, of bounded size. Nothing reads it to do its work.
+// AttuneClusterPolicyStatus reports on the policy over all namespaces, in a bounded size. It is only for readers: no
+// part of attune depends on it.
 type AttuneClusterPolicyStatus struct {
-	// ObservedGeneration is the generation that this status is about.
+	// ObservedGeneration is the generation of the policy that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Mode is the effective update type, after the AttuneDefaults. The defaults of a namespace may set another one there.
+	// Mode is the effective updateStrategy.type, after the AttuneDefaults. AttuneNamespaceDefaults may set another
+	// mode in their namespace.
 	// +optional
 	Mode UpdateType `json:"mode,omitempty"`
 
@@ -81,41 +86,42 @@ type AttuneClusterPolicyStatus struct {
 	// +optional
 	Namespaces *NamespaceCounts `json:"namespaces,omitempty"`
 
-	// Workloads counts what the policy sizes, over all namespaces.
+	// Workloads counts the workloads that the policy sizes, over all namespaces.
 	// +optional
 	Workloads *WorkloadCounts `json:"workloads,omitempty"`
 
-	// Unready are the first namespaces in which the policy sizes workloads and is not ready, by name.
+	// Unready lists namespaces in which the policy sizes workloads and is not ready, by name. Only the first ones are
+	// listed.
 	// +optional
 	// +listType=atomic
 	Unready []UnreadyNamespace `json:"unready,omitempty"`
 
-	// Savings estimate over all namespaces.
+	// Savings estimates what the recommendations save, over all namespaces.
 	// +optional
 	Savings *Savings `json:"savings,omitempty"`
 }
 
 // NamespaceCounts counts namespaces.
 type NamespaceCounts struct {
-	// Selected by the policy.
+	// Selected counts the namespaces that the policy selects.
 	Selected int32 `json:"selected"`
-	// Ready of those: the policy sizes workloads in them.
+	// Ready counts the selected namespaces in which the policy sizes workloads and is ready.
 	Ready int32 `json:"ready"`
 }
 
-// UnreadyNamespace says why a policy is not ready in a namespace.
+// UnreadyNamespace is a namespace in which a policy is not ready, and why.
 type UnreadyNamespace struct {
-	// Namespace is its name.
+	// Namespace is the name of the namespace.
 	Namespace string `json:"namespace"`
-	// Reason is that of the condition Ready.
+	// Reason of the condition Ready in the namespace.
 	Reason string `json:"reason"`
-	// Message is that of the condition Ready, cut to 256 bytes.
+	// Message of the condition Ready in the namespace, cut to 256 bytes.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// AttuneClusterPolicy right-sizes workloads of many namespaces. An AttunePolicy of a namespace that selects a workload
-// goes before it.
+// AttuneClusterPolicy right-sizes workloads of many namespaces. An AttunePolicy that selects a workload takes
+// precedence over it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=acp,categories=attune

@@ -2,16 +2,17 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DefaultsSpec holds defaults for policies.
+// DefaultsSpec holds the defaults of policies.
 type DefaultsSpec struct {
 	PolicySettings `json:",inline"`
 
-	// CostPricing prices the savings that policies report.
+	// CostPricing sets the prices that turn savings into money, e.g. {cpuPerCoreHour: "0.031"}. Default: no prices,
+	// so that policies report savings in cores and bytes only.
 	// +optional
 	CostPricing *CostPricing `json:"costPricing,omitempty"`
 }
 
-// AttuneDefaults holds the cluster's defaults. Only the object named default is read.
+// AttuneDefaults holds the defaults of the cluster. attune reads only the object named default.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ad,categories=attune
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="only the object named default is read: set metadata.name to default"
@@ -32,7 +33,7 @@ type AttuneDefaultsList struct {
 	Items           []AttuneDefaults `json:"items"`
 }
 
-// AttuneNamespaceDefaults holds a namespace's defaults. Only the object named default is read.
+// AttuneNamespaceDefaults holds the defaults of a namespace. attune reads only the object named default.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=and,categories=attune
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="only the object named default is read: set metadata.name to default"

@@ -1,10 +1,9 @@
-// Package v1alpha1 holds attune's five kinds: AttunePolicy,
-// AttuneClusterPolicy, AttuneDefaults, AttuneNamespaceDefaults and
-// AttuneRecommendation. It is plain data: types, validation rules and the vocabulary of conditions, without logic.
+// Package v1alpha1 defines attune's five kinds: AttunePolicy, AttuneClusterPolicy, AttuneDefaults,
+// AttuneNamespaceDefaults and AttuneRecommendation. It is plain data: types, validation rules, and the types and
+// reasons of conditions and events. It has no logic.
 //
-// No field has an OpenAPI default: a default that the API server stores could
-// never be overridden by a lower layer again. The built-in values live in
-// internal/policy alone.
+// No field has an OpenAPI default: the API server would store it in the object, and no lower layer could override it
+// again. Only internal/policy holds the built-in values.
 //
 // +kubebuilder:object:generate=true
 // +groupName=attune.io

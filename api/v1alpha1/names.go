@@ -1,51 +1,51 @@
 package v1alpha1
 
-// Labels, annotations and finalizers that users and other programs rely on.
+// Labels, annotations and finalizers that users and other programs depend on.
 const (
-	// InjectLabel on a namespace, with the value InjectEnabled, has its new pods sized at admission.
+	// InjectLabel on a namespace, with the value InjectEnabled, makes the webhook size the new pods of the namespace.
 	InjectLabel   = "attune.io/inject"
 	InjectEnabled = "enabled"
 
-	// SkipAnnotation ("true") on a workload, its pod template or a pod: never touched, by either phase.
+	// SkipAnnotation ("true") on a workload, its pod template or a pod: neither the webhook nor the controller
+	// changes its pods.
 	SkipAnnotation = "attune.io/skip"
 
-	// UsageSourceAnnotation, or label, of a Secret: the host of the one usage source that policies of the Secret's namespace
-	// may have it sent to, such as prometheus.monitoring:9090. Without it no policy may.
+	// UsageSourceAnnotation on a Secret, as an annotation or a label, names the host to which policies of the
+	// Secret's namespace may send it, such as prometheus.monitoring:9090. Without it, no policy may use the Secret.
 	UsageSourceAnnotation = "attune.io/usage-source"
 
-	// SeededAnnotation on a pod holds a Seeded as JSON. It is a hint: a namespaced user can write it,
-	// so it must match the objects it speaks of before anything relies on it.
+	// SeededAnnotation on a pod holds a Seeded as JSON. It is only a hint: namespaced users can write it, so callers
+	// must check it against the objects that it refers to.
 	SeededAnnotation = "attune.io/seeded"
 
-	// PausedAnnotation ("true") and UndoAnnotation (RFC3339) on a workload are written by
-	// kubectl attune pause|undo with the user's own rights; the operator acts on them.
+	// PausedAnnotation ("true") and UndoAnnotation (RFC3339) on a workload are written by kubectl attune pause|undo
+	// with the user's own permissions; the controller acts on them.
 	PausedAnnotation = "attune.io/paused"
 	UndoAnnotation   = "attune.io/undo"
 
-	// ResumedAnnotation (RFC3339) on a workload is written by kubectl attune resume where the operator
-	// itself has paused the workload: another value than it had then ends that pause.
+	// ResumedAnnotation (RFC3339) on a workload is written by kubectl attune resume if attune itself paused the
+	// workload. A value other than at the time of the pause ends the pause.
 	ResumedAnnotation = "attune.io/resumed"
 
-	// PublishedAnnotation of a VerticalPodAutoscaler of the operator's own is a digest of what it was written with.
+	// PublishedAnnotation on a VerticalPodAutoscaler that attune wrote is a digest of its content.
 	PublishedAnnotation = "attune.io/published"
 
-	// CleanupFinalizer keeps a policy while a pod is resized or watched by its settings.
+	// CleanupFinalizer keeps a policy while a resize that uses its settings is in flight or under observation.
 	CleanupFinalizer = "attune.io/cleanup"
 
-	// RecordsFinalizer keeps an AttuneRecommendation while a record is open:
-	// the record is what a pod is put back with.
+	// RecordsFinalizer keeps an AttuneRecommendation while it has records of in-flight resizes: a revert needs them.
 	RecordsFinalizer = "attune.io/records"
 
-	// WorkloadKindLabel and WorkloadNameLabel on an AttuneRecommendation name its workload.
-	// A name longer than a label's 63 characters is cut there; spec.workload has it whole.
+	// WorkloadKindLabel and WorkloadNameLabel on an AttuneRecommendation name its workload. A name longer than 63
+	// characters, the limit of a label, is cut; spec.workload has the full name.
 	WorkloadKindLabel = "attune.io/workload-kind"
 	WorkloadNameLabel = "attune.io/workload-name"
 
-	// DefaultsName is the one object name that is read of AttuneDefaults and AttuneNamespaceDefaults.
+	// DefaultsName is the only object name that attune reads of AttuneDefaults and AttuneNamespaceDefaults.
 	DefaultsName = "default"
 )
 
-// Condition types of AttunePolicy and AttuneRecommendation. Ready is derived from the rest.
+// Condition types of AttunePolicy and AttuneRecommendation. Ready is derived from the others.
 const (
 	ConditionReady         = "Ready"
 	ConditionResizing      = "Resizing"
@@ -58,7 +58,7 @@ const (
 	ReasonMonitoring       = "Monitoring"
 	ReasonInsufficientData = "InsufficientData"
 	ReasonStaleData        = "StaleData"
-	// ReasonUsageImplausible: most usage samples of the last day cannot be true.
+	// ReasonUsageImplausible: most usage samples of the last day are implausible.
 	ReasonUsageImplausible        = "UsageImplausible"
 	ReasonNoWorkloadsFound        = "NoWorkloadsFound"
 	ReasonPrometheusUnavailable   = "PrometheusUnavailable"
@@ -67,13 +67,13 @@ const (
 	ReasonRecommendationRefused   = "RecommendationRefused"
 	ReasonPaused                  = "Paused"
 	ReasonConflict                = "Conflict"
-	// ReasonTooManyPolicies: the namespace has more policies than are used, and this is one of the newest.
+	// ReasonTooManyPolicies: the namespace has more policies than attune uses, and this is one of the newest.
 	ReasonTooManyPolicies = "TooManyPolicies"
-	// ReasonTooManyContainers: a workload has more containers than are sized, and none of them is. It is also why its
-	// recommendation has no seed.
+	// ReasonTooManyContainers: a workload has more containers than attune sizes, so it sizes none of them. The
+	// recommendation then has no seed either, for the same reason.
 	ReasonTooManyContainers = "TooManyContainers"
-	// ReasonTooManyWorkloads: policies of the namespace select more workloads than are sized, and some of this policy's are
-	// among the youngest. It is also why their recommendations have no seed.
+	// ReasonTooManyWorkloads: the policies of the namespace select more workloads than attune sizes, and some of this
+	// policy's are among the youngest. Their recommendations then have no seed either, for the same reason.
 	ReasonTooManyWorkloads = "TooManyWorkloads"
 
 	ReasonInProgress     = "InProgress"
@@ -83,33 +83,34 @@ const (
 	ReasonHighRevertRate = "HighRevertRate"
 	ReasonHealthy        = "Healthy"
 
-	// ReasonBelowOriginal of Degraded: a pod that has less than its original resources because of attune was OOM-killed or
-	// crashes in a loop, and does not have them back yet. It is also the reason of the resize that restores them.
+	// ReasonBelowOriginal of Degraded: a pod that attune lowered below its original resources was OOM-killed or is in
+	// a crash loop, and its original resources are not restored yet. It is also the reason of the resize that
+	// restores them.
 	ReasonBelowOriginal = "BelowOriginal"
-	// ReasonRevertPending of Degraded: a pod is to have its old size back, and does not get it.
+	// ReasonRevertPending of Degraded: attune could not restore the previous resources of a pod yet.
 	ReasonRevertPending = "RevertPending"
 
-	// ReasonAdmissionRejected of Degraded: the API server rejected pods with the resources that admission gave them.
-	// Pods are created without these for now. It is also why the recommendation has no seed, and the reason of the
-	// event.
+	// ReasonAdmissionRejected of Degraded: the API server rejected pods with admission resources. New pods keep the
+	// resources of their template for now. The missing seed and the event have the same reason.
 	ReasonAdmissionRejected = "AdmissionRejected"
-	// ReasonPodsDoNotStart of Degraded: pods did not start with the resources that admission gave them.
+	// ReasonPodsDoNotStart of Degraded: pods with admission resources did not start.
 	ReasonPodsDoNotStart = "PodsDoNotStart"
 
-	// ReasonNotBlocked is the reason of ResizeBlocked=False; a refusal's own reason is that of True.
+	// ReasonNotBlocked is the reason of ResizeBlocked=False. ResizeBlocked=True has the reason of the block.
 	ReasonNotBlocked = "NotBlocked"
 )
 
-// OverloadedTaint is the key of the taint of nodes whose CPU is overloaded; its value is "true", its effect NoSchedule.
+// OverloadedTaint is the key of the taint on nodes whose CPU is overloaded. Its value is "true", its effect
+// NoSchedule.
 const OverloadedTaint = "attune.io/overloaded"
 
 // Reasons of events.
 const (
-	// EventNodeTainted and EventNodeTaintRemoved tell of OverloadedTaint.
+	// EventNodeTainted and EventNodeTaintRemoved report OverloadedTaint.
 	EventNodeTainted      = "NodeTainted"
 	EventNodeTaintRemoved = "NodeTaintRemoved"
 
-	// EventInvalidConfig, on a policy: its settings do not hold together, and nothing is applied.
+	// EventInvalidConfig, on a policy: its settings contradict each other, so attune does not apply them.
 	EventInvalidConfig = ReasonInvalidConfig
 
 	EventResized       = "Resized"
@@ -118,13 +119,14 @@ const (
 	EventReverted      = "Reverted"
 	EventSeedMarkedBad = "SeedMarkedBad"
 	EventUndone        = "Undone"
-	// EventLoweringWithheld: new pods of a template generation are no longer lowered at admission.
+	// EventLoweringWithheld: the webhook no longer lowers new pods of a template generation.
 	EventLoweringWithheld = "LoweringWithheld"
 	EventRevertPending    = "RevertPending"
-	// EventAdmissionResumed: new pods are given their resources at admission again.
+	// EventAdmissionResumed: the webhook sets the resources of new pods again.
 	EventAdmissionResumed = "AdmissionResumed"
 
-	// EventEvicting: a pod does not fit on its node beside the others, and is asked to go (strategy Node).
+	// EventEvicting: a pod does not fit on its node together with the other pods, and attune evicts it (strategy
+	// Node).
 	EventEvicting       = "Evicting"
 	EventEvicted        = "Evicted"
 	EventEvictionDenied = "EvictionDenied"

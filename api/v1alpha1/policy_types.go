@@ -6,8 +6,8 @@ import (
 )
 
 // WorkloadKind is a kind of workload that a policy can target: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job,
-// CronJob, Rollout (of Argo Rollouts, argoproj.io), or KIND.GROUP of a kind that the operator's owner adds, such as
-// CloneSet.apps.kruise.io. It is the value of a label.
+// CronJob, Rollout (Argo Rollouts, argoproj.io), or KIND.GROUP of a kind that the chart's value scaledKinds adds,
+// such as CloneSet.apps.kruise.io. It must be a valid label value.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 type WorkloadKind string
@@ -22,48 +22,50 @@ const (
 	KindRollout     WorkloadKind = "Rollout"
 )
 
-// TargetRef names the workloads of a policy, in its own namespace. With neither name nor selector it
-// means every workload of the kind.
+// TargetRef selects the workloads of a policy, in its own namespace. Without name and selector it selects every
+// workload of the kind.
 // +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.selector))",message="targetRef takes at most one of name and selector"
 type TargetRef struct {
 	// Kind of the workloads.
 	// +kubebuilder:validation:XValidation:rule="self in ['Deployment', 'StatefulSet', 'DaemonSet', 'ReplicaSet', 'Job', 'CronJob', 'Rollout'] || self.matches('^[A-Za-z][A-Za-z0-9]*[.][a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$')",message="targetRef.kind must be Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Rollout, or KIND.GROUP of a kind that the chart's value scaledKinds adds, such as CloneSet.apps.kruise.io"
 	Kind WorkloadKind `json:"kind"`
 
-	// Name of one workload.
+	// Name of one workload, e.g. web. Not together with selector. Default: all workloads of the kind.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// Selector on the labels of workloads. An empty one is refused: leave it out to mean all.
+	// Selector selects workloads by their labels, e.g. matchLabels: {tier: api}. Not together with name. An empty
+	// selector is rejected: leave it out to select all workloads of the kind.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="targetRef.selector must not be empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// AttunePolicySpec says which workloads are right-sized and how.
+// AttunePolicySpec sets which workloads attune right-sizes, and how.
 type AttunePolicySpec struct {
-	// TargetRef names the workloads.
+	// TargetRef selects the workloads.
 	TargetRef TargetRef `json:"targetRef"`
 
 	PolicySettings `json:",inline"`
 
-	// Weight decides where several policies select a workload: the highest wins, then the oldest, then
-	// the name. Built-in default: 100.
+	// Weight sets the order of precedence if several policies select a workload: the highest weight takes precedence,
+	// then the oldest policy, then the name. From 1 to 1000. Built-in default: 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
 }
 
-// AttunePolicyStatus is a report of bounded size. Nothing reads it to do its work.
+// AttunePolicyStatus reports on the policy, in a bounded size. It is only for readers: no part of attune depends on
+// it.
 type AttunePolicyStatus struct {
-	// ObservedGeneration is the generation that this status is about.
+	// ObservedGeneration is the generation of the policy that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Mode is the effective update type, after the defaults.
+	// Mode is the effective updateStrategy.type, after the defaults.
 	// +optional
 	Mode UpdateType `json:"mode,omitempty"`
 
@@ -73,29 +75,29 @@ type AttunePolicyStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Workloads counts what the policy selects.
+	// Workloads counts the workloads that the policy selects.
 	// +optional
 	Workloads *WorkloadCounts `json:"workloads,omitempty"`
 
-	// Recommendations of the first workloads, by name; AttuneRecommendation objects have all of them.
+	// Recommendations for the first workloads, by name. AttuneRecommendation objects hold all of them.
 	// +optional
 	// +listType=atomic
 	Recommendations []RecommendationSummary `json:"recommendations,omitempty"`
 
-	// RecommendationsOmitted counts the workloads that are left out above.
+	// RecommendationsOmitted counts the workloads that recommendations leaves out.
 	// +optional
 	RecommendationsOmitted int32 `json:"recommendationsOmitted,omitempty"`
 
-	// Conflicts name the workloads that another policy sizes, first ones only.
+	// Conflicts lists workloads that this policy selects and another policy sizes. Only the first ones are listed.
 	// +optional
 	// +listType=atomic
 	Conflicts []PolicyConflict `json:"conflicts,omitempty"`
 
-	// Savings estimate of the applied and the open recommendations.
+	// Savings estimates what the recommendations save: templates' requests minus recommended requests.
 	// +optional
 	Savings *Savings `json:"savings,omitempty"`
 
-	// ResizeHistory holds the last resizes over all workloads, newest first.
+	// ResizeHistory lists the last resizes of all workloads, newest first.
 	// +optional
 	// +listType=atomic
 	ResizeHistory []HistoryEntry `json:"resizeHistory,omitempty"`
@@ -103,20 +105,20 @@ type AttunePolicyStatus struct {
 
 // WorkloadCounts counts workloads.
 type WorkloadCounts struct {
-	// Discovered workloads that the policy selects and wins.
+	// Discovered counts the workloads that the policy selects and sizes, because it takes precedence there.
 	Discovered int32 `json:"discovered"`
-	// WithRecommendations of those.
+	// WithRecommendations counts those with a recommendation.
 	WithRecommendations int32 `json:"withRecommendations"`
-	// Resized: at least one pod runs at a kept size. The strategy Node keeps none: there a pod was resized, and that was
-	// not undone since.
+	// Resized counts workloads of which at least one pod runs with a verified size. Under the strategy Node, it
+	// counts workloads with a pod that was resized and not reverted since.
 	Resized int32 `json:"resized"`
-	// Pending: a resize is open.
+	// Pending counts workloads with a resize in flight or under observation.
 	Pending int32 `json:"pending"`
 }
 
-// RecommendationSummary is one workload's recommendation.
+// RecommendationSummary is the recommendation for one workload.
 type RecommendationSummary struct {
-	// Workload is its name.
+	// Workload is the name of the workload.
 	Workload string `json:"workload"`
 	// Kind of the workload.
 	Kind WorkloadKind `json:"kind"`
@@ -125,82 +127,82 @@ type RecommendationSummary struct {
 	Containers []ContainerSummary `json:"containers"`
 }
 
-// ContainerSummary compares what a container's template asks with what is recommended.
+// ContainerSummary compares the requests and limits of a container's template with the recommended ones.
 type ContainerSummary struct {
 	// Name of the container.
 	Name string `json:"name"`
-	// Current is what the pod template asks for.
+	// Current are the resources of the pod template.
 	Current Resources `json:"current"`
-	// Recommended is what is recommended.
+	// Recommended are the recommended resources.
 	Recommended Resources `json:"recommended"`
-	// Confidence from 0 to 1, such as "0.92".
+	// Confidence in the recommendation, from 0 to 1, e.g. "0.92".
 	Confidence string `json:"confidence"`
-	// DataPoints are the steps with data in the window.
+	// DataPoints counts the samples with data in the history window.
 	DataPoints int32 `json:"dataPoints"`
-	// LastUpdated is the dataUntil of the workload's AttuneRecommendation.
+	// LastUpdated is spec.dataUntil of the workload's AttuneRecommendation.
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 }
 
-// Resources are the requests and limits of a container; an absent one is not set.
+// Resources are the requests and limits of a container. An absent one is not set.
 type Resources struct {
-	// CPURequest in cores.
+	// CPURequest in cores, e.g. 250m.
 	// +optional
 	CPURequest *resource.Quantity `json:"cpuRequest,omitempty"`
-	// CPULimit in cores.
+	// CPULimit in cores, e.g. 500m.
 	// +optional
 	CPULimit *resource.Quantity `json:"cpuLimit,omitempty"`
-	// MemoryRequest in bytes.
+	// MemoryRequest in bytes, e.g. 512Mi.
 	// +optional
 	MemoryRequest *resource.Quantity `json:"memoryRequest,omitempty"`
-	// MemoryLimit in bytes.
+	// MemoryLimit in bytes, e.g. 1Gi.
 	// +optional
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty"`
 }
 
 // PolicyConflict names a workload that another policy sizes.
 type PolicyConflict struct {
-	// Workload as Kind/name.
+	// Workload as Kind/name, e.g. Deployment/web.
 	Workload string `json:"workload"`
-	// Winner is the name of the policy that sizes it.
+	// Winner is the name of the policy that takes precedence and sizes the workload.
 	Winner string `json:"winner"`
-	// Reason, such as "weight 200 over 100".
+	// Reason why that policy takes precedence, e.g. "weight 200 over 100".
 	Reason string `json:"reason"`
 }
 
-// Savings compare the templates' requests with the recommended ones, over all replicas. Jobs and CronJobs, whose pods
-// run part-time, and what is held are left out. Negative values are growth.
+// Savings compare the requests of the templates with the recommended requests, over all replicas. Jobs and CronJobs,
+// whose pods run part of the time, and blocked resources are not counted. Negative values are an increase.
 type Savings struct {
-	// CPURequestReduction in cores.
+	// CPURequestReduction in cores, e.g. 1500m.
 	CPURequestReduction resource.Quantity `json:"cpuRequestReduction"`
-	// MemoryRequestReduction in bytes.
+	// MemoryRequestReduction in bytes, e.g. 4Gi.
 	MemoryRequestReduction resource.Quantity `json:"memoryRequestReduction"`
-	// EstimatedMonthlySavings at the prices of the AttuneDefaults, for 730 hours.
+	// EstimatedMonthlySavings is the value of the reductions in 730 hours, at the prices of costPricing.
 	// +optional
 	EstimatedMonthlySavings string `json:"estimatedMonthlySavings,omitempty"`
 }
 
 // HistoryEntry is one finished resize.
 type HistoryEntry struct {
-	// Timestamp is when it ended.
+	// Timestamp is when the resize ended.
 	Timestamp metav1.Time `json:"timestamp"`
-	// Workload is its name.
+	// Workload is the name of the workload.
 	Workload string `json:"workload"`
-	// Pod that was resized.
+	// Pod is the pod that was resized.
 	// +optional
 	Pod string `json:"pod,omitempty"`
-	// Container that was resized.
+	// Container is the container that was resized.
 	Container string `json:"container"`
 	// Resource: cpu, memory or cpu+memory.
 	Resource string `json:"resource"`
-	// From is the request before it.
+	// From is the request before the resize.
 	From string `json:"from"`
-	// To is the request that was asked for.
+	// To is the request that attune set.
 	To string `json:"to"`
 	// Method: InPlace or Eviction.
 	Method string `json:"method"`
 	// Result: Success, Failed, Reverted, Withdrawn, Superseded, Evicted.
 	Result string `json:"result"`
-	// Reason why it did not succeed.
+	// Reason why the resize did not succeed.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Caps of an AttuneRecommendation: nothing in it grows with the number of pods without one.
+// Limits of the lists in an AttuneRecommendation. Every list that grows with the number of pods has one.
 const (
 	MaxRecords   = 50
 	MaxOriginals = 5
@@ -17,77 +17,79 @@ const (
 	MaxBirthCrashes = 20
 )
 
-// AttuneRecommendationSpec is written by the policy loop alone.
+// AttuneRecommendationSpec holds what attune recommends for a workload. Only the policy loop writes it.
 type AttuneRecommendationSpec struct {
-	// Workload that is sized.
+	// Workload that attune sizes.
 	Workload WorkloadRef `json:"workload"`
 
-	// Policy that sizes it.
+	// Policy that sizes the workload.
 	Policy PolicyRef `json:"policy"`
 
-	// Mode is the policy's effective update type.
+	// Mode is the effective updateStrategy.type of the policy.
 	Mode UpdateType `json:"mode"`
 
-	// Strategy that the targets come from; absent: Workload.
+	// Strategy that computed the targets. Not set: Workload.
 	// +optional
 	Strategy Strategy `json:"strategy,omitempty"`
 
-	// EvictionRanking of the workload's pods under the strategy Node; Never where evictions are off.
+	// EvictionRanking of the workload's pods under the strategy Node. Never if evictions are disabled.
 	// +optional
 	EvictionRanking EvictionRanking `json:"evictionRanking,omitempty"`
 
-	// NodeGroup is the policy's node.group: pods of the namespace that spike together (strategy Node). Empty: those of
-	// the workload.
+	// NodeGroup is the policy's node.group: pods of the namespace that spike together (strategy Node). Not set: the
+	// pods of the workload.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	NodeGroup string `json:"nodeGroup,omitempty"`
 
-	// SettingsDigest changes with any setting that the targets depend on.
+	// SettingsDigest changes with any setting that affects the targets.
 	// +optional
 	SettingsDigest string `json:"settingsDigest,omitempty"`
 
-	// Containers hold the targets, in the order of the pod template.
+	// Containers lists the targets, in the order of the pod template.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerTarget `json:"containers,omitempty"`
 
-	// Seed is what new pods are given at admission; absent: new pods stay as they are.
+	// Seed holds the admission resources, which the webhook sets in new pods. Not set: the webhook does not change
+	// new pods.
 	// +optional
 	Seed *Seed `json:"seed,omitempty"`
 
-	// SeedWithheld says why there is no seed.
+	// SeedWithheld is the reason why there is no seed.
 	// +optional
 	SeedWithheld string `json:"seedWithheld,omitempty"`
 
-	// DataUntil is the time of the newest usage sample that the targets rested on when they were stored. While newer
-	// samples change no target it lags behind, by up to an hour and a step; the operator knows better meanwhile.
+	// DataUntil is the time of the newest usage sample behind the stored targets. While newer samples change no
+	// target, it may be out of date by up to an hour and a queryStep.
 	// +optional
 	DataUntil *metav1.Time `json:"dataUntil,omitempty"`
 
-	// Checkpoints hold the containers' usage histories in a compact form, where no server keeps them
-	// (usage.source: embedded): after a restart and on another replica, history goes on from here.
+	// Checkpoints hold the usage history of the containers in a compact form if no Prometheus stores it
+	// (usage.source: embedded). After a restart, or on another replica, attune continues from there.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`
 
-	// LargestNode is the largest node on which the pods may run, of those seen within the history window. It is stored so
-	// that a node pool that scaled to zero is remembered after a restart. Absent: not known.
+	// LargestNode is the largest node seen within the history window on which the pods may run. It is stored so that
+	// attune remembers, after a restart, a node pool that was scaled to zero. Not set: not known.
 	// +optional
 	LargestNode *LargestNode `json:"largestNode,omitempty"`
 }
 
-// LargestNode holds the greatest allocatable CPU and memory of the nodes on which a workload's pods may run. Of a
-// DaemonSet it is the smallest node, less the requests of its other DaemonSet pods.
+// LargestNode holds the greatest allocatable CPU and memory of the nodes on which the pods of a workload may run. For
+// a DaemonSet it is the smallest node, minus the requests of its other DaemonSet pods.
 type LargestNode struct {
-	// CPU that is allocatable; absent: not known.
+	// CPU that is allocatable, in cores, e.g. 3920m. Not set: not known.
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
-	// Memory that is allocatable; absent: not known.
+	// Memory that is allocatable, in bytes, e.g. 15Gi. Not set: not known.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
-	// SeenAt is when such a node was last seen. While it exists, the time lags by up to an hour and a step.
+	// SeenAt is when such a node was last seen. While the node exists, the time may be out of date by up to an hour
+	// and a queryStep.
 	SeenAt metav1.Time `json:"seenAt"`
 }
 
@@ -95,193 +97,201 @@ type LargestNode struct {
 type Checkpoint struct {
 	// Name of the container.
 	Name string `json:"name"`
-	// At is when the checkpoint was made.
+	// At is when the checkpoint was created.
 	At metav1.Time `json:"at"`
-	// Data is at most 2 KiB of packed history: what was used in each step, within a few percent.
+	// Data is at most 2 KiB of packed history: the usage in each queryStep, within a few percent.
 	// +kubebuilder:validation:MaxLength=2732
 	Data []byte `json:"data"`
 }
 
-// WorkloadRef names a workload in the object's own namespace.
+// WorkloadRef names a workload in the namespace of the object.
 type WorkloadRef struct {
 	// Kind of the workload.
 	Kind WorkloadKind `json:"kind"`
 	// Name of the workload.
 	Name string `json:"name"`
-	// UID of the workload that was seen last.
+	// UID of the workload when it was last seen.
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// PolicyRef names a policy: an AttunePolicy in the object's own namespace, or an AttuneClusterPolicy.
+// PolicyRef names a policy: an AttunePolicy in the namespace of the object, or an AttuneClusterPolicy.
 type PolicyRef struct {
-	// Kind of the policy; absent: AttunePolicy.
+	// Kind of the policy. Not set: AttunePolicy.
 	// +optional
 	Kind PolicyKind `json:"kind,omitempty"`
 	// Name of the policy.
 	Name string `json:"name"`
 	// UID of the policy.
 	UID types.UID `json:"uid,omitempty"`
-	// Generation of the policy that the targets were computed by.
+	// Generation of the policy that the targets were computed with.
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// ContainerTarget is where a container is heading, and why.
+// ContainerTarget holds the recommended resources of a container, and how they were computed.
 type ContainerTarget struct {
 	// Name of the container.
 	Name string `json:"name"`
 
-	// Target holds the sizes after the bounds; absent resources have none (see Holds).
+	// Target holds the recommended requests and limits, within minAllowed and maxAllowed. holds gives the reason if a
+	// resource is not set.
 	Target Resources `json:"target"`
 
-	// MemoryLimitFloor is what no memory limit may be below: 1.1 times the peak and the learned floor.
+	// MemoryLimitFloor is the smallest memory limit that attune sets: 1.1 times the peak usage, and not below the
+	// minimum learned from OOM kills.
 	// +optional
 	MemoryLimitFloor *resource.Quantity `json:"memoryLimitFloor,omitempty"`
 
-	// Demand is what the Node strategy shares on a node.
+	// Demand is the input of the strategy Node, which divides a node's resources between its pods.
 	// +optional
 	Demand *ContainerDemand `json:"demand,omitempty"`
 
-	// Confidence from 0 to 1, such as "0.92".
+	// Confidence in the recommendation, from 0 to 1, e.g. "0.92".
 	Confidence string `json:"confidence"`
-	// DataPoints are the steps with data in the window.
+	// DataPoints counts the samples with data in the history window.
 	DataPoints int32 `json:"dataPoints"`
 
-	// Holds say why a resource has no target, or why it is not applied.
+	// Holds lists the resources that have no target, or whose target is blocked, with the reason.
 	// +optional
 	// +listType=atomic
 	Holds []Hold `json:"holds,omitempty"`
 
-	// Steps are the trace of the computation.
+	// Steps lists the steps of the computation.
 	// +optional
 	// +listType=atomic
 	Steps []Step `json:"steps,omitempty"`
 }
 
-// ContainerDemand is what the strategy Node knows of a container's workload. A resource without a peak is
-// left alone.
+// ContainerDemand is the demand of a container that the strategy Node uses. attune does not change a resource without
+// a peak.
 type ContainerDemand struct {
-	// CPUPeak is the most CPU that a replica is forecast to use in the coming hour.
+	// CPUPeak is the highest CPU usage that is forecast for a replica in the next hour, in cores.
 	// +optional
 	CPUPeak *resource.Quantity `json:"cpuPeak,omitempty"`
 
-	// CPUDay is the most CPU that a replica used in 24 h, which a new pod is given.
+	// CPUDay is the highest CPU usage of a replica in 24 h, in cores. New pods get it.
 	// +optional
 	CPUDay *resource.Quantity `json:"cpuDay,omitempty"`
 
-	// MemoryPeak is the most memory that a replica used in 24 h.
+	// MemoryPeak is the highest memory usage of a replica in 24 h, in bytes.
 	// +optional
 	MemoryPeak *resource.Quantity `json:"memoryPeak,omitempty"`
 
-	// MemoryMax7d is the most memory that a replica used in 7 days.
+	// MemoryMax7d is the highest memory usage of a replica in 7 days, in bytes.
 	// +optional
 	MemoryMax7d *resource.Quantity `json:"memoryMax7d,omitempty"`
 
-	// MemoryOOM is the memory that an OOM kill taught to need.
+	// MemoryOOM is the minimum learned from an OOM kill, in bytes.
 	// +optional
 	MemoryOOM *resource.Quantity `json:"memoryOOM,omitempty"`
 
-	// MemoryLimitMost is what no memory limit is raised above without an OOM kill: twice the template's limit, or twice
-	// the first limit that new pods were given where the template has none.
+	// MemoryLimitMost is the highest memory limit that attune sets without an OOM kill: twice the template's limit.
+	// If the template has none, twice the first limit that new pods got.
 	// +optional
 	MemoryLimitMost *resource.Quantity `json:"memoryLimitMost,omitempty"`
 
-	// Least holds the requests that no pod is to be lowered under: bounds, floors, what a person meant. What of it was
-	// not measured is not demanded: no neighbour has to make room for it.
+	// Least holds the smallest requests that attune sets: minAllowed, learned minimums, and requests that a user has
+	// set. The part that was not measured is not demand: no other pod has to make room for it.
 	// +optional
 	Least Resources `json:"least,omitempty,omitzero"`
 
-	// Most holds the requests that no pod is to be raised above.
+	// Most holds the largest requests that attune sets.
 	// +optional
 	Most Resources `json:"most,omitempty,omitzero"`
 
-	// AllowMemoryDecrease lets a pod's memory go under what it has.
+	// AllowMemoryDecrease allows attune to lower the memory of running pods.
 	// +optional
 	AllowMemoryDecrease bool `json:"allowMemoryDecrease,omitempty"`
 }
 
-// Hold says why a resource is left alone.
+// Hold is the reason why a resource has no target, or why its target is blocked.
 type Hold struct {
 	// Resource: cpu or memory.
 	Resource string `json:"resource"`
-	// Reason is a word such as InsufficientData, HPA or AllowDecrease.
+	// Reason, e.g. InsufficientData, HPA or AllowDecrease.
 	Reason string `json:"reason"`
-	// Message is one sentence with the figures.
+	// Message is one sentence with the amounts.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// Step is one rule of the estimator chain at work.
+// Step is one step of the computation of a target.
 type Step struct {
 	// Resource: cpu or memory.
 	Resource string `json:"resource"`
-	// Name: percentile, margin, burst, confidence, floor, bounds, change, or omitted where many containers leave no room for it.
+	// Name is percentile, margin, burst, confidence, floor, bounds or change. It is omitted if too many containers
+	// leave no room for the steps.
 	Name string `json:"name"`
-	// Before is the amount before the rule.
+	// Before is the amount before the step.
 	Before string `json:"before"`
-	// After is the amount after it.
+	// After is the amount after the step.
 	After string `json:"after"`
-	// Reason why the rule did what it did.
+	// Reason for the change in this step.
 	Reason string `json:"reason"`
 }
 
-// Seed is what new pods are given at admission.
+// Seed holds the admission resources, which the webhook sets in new pods.
 type Seed struct {
-	// Revision changes with the seed's content; a pod remembers the one it was seeded with.
+	// Revision changes with the content of the seed. The annotation attune.io/seeded of a pod holds the revision that
+	// it got.
 	Revision string `json:"revision"`
-	// ValidUntil: after it new pods stay as they are.
+	// ValidUntil is when the seed ends. Later pods are created with the resources of their template.
 	ValidUntil metav1.Time `json:"validUntil"`
-	// RaiseOnly is raiseOnly of every container, for objects and webhooks that know no other.
+	// RaiseOnly is true if raiseOnly is true for every container. It is for older objects and webhooks without a
+	// raiseOnly per container.
 	// +optional
 	RaiseOnly bool `json:"raiseOnly,omitempty"`
-	// Containers that are seeded; the others stay as they are.
+	// Containers that get admission resources. The webhook does not change other containers.
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerSeed `json:"containers"`
-	// LargestPod is what a created pod may request at most, and what its containers' limits are raised to at most: the allocatable
-	// resources of the largest node on which the pod may run; of a DaemonSet those of the smallest, less its other
-	// DaemonSet pods. Requests and limits of the template that are larger stay. Absent: not known.
+	// LargestPod is the most that a new pod may request, and the most that the limits of its containers are raised
+	// to: the allocatable resources of the largest node on which the pod may run. For a DaemonSet: the smallest node,
+	// minus its other DaemonSet pods. Larger requests and limits of the template stay. Not set: not known.
 	// +optional
 	LargestPod Resources `json:"largestPod,omitempty,omitzero"`
 }
 
-// ContainerSeed is the seed of one container. An absent request leaves that resource alone.
+// ContainerSeed holds the admission resources of one container. The webhook does not change a resource whose request
+// is not set.
 type ContainerSeed struct {
 	// Name of the container.
 	Name string `json:"name"`
-	// RaiseOnly: no size of the container is kept yet; it is raised to the seed but never lowered.
+	// RaiseOnly: no size of the container is verified yet, so the webhook raises it to the seed but never lowers it.
 	// +optional
 	RaiseOnly bool `json:"raiseOnly,omitempty"`
-	// CPURequest to give.
+	// CPURequest to set, in cores.
 	// +optional
 	CPURequest *resource.Quantity `json:"cpuRequest,omitempty"`
-	// MemoryRequest to give.
+	// MemoryRequest to set, in bytes.
 	// +optional
 	MemoryRequest *resource.Quantity `json:"memoryRequest,omitempty"`
-	// CPULimitFollows: the limit keeps the ratio to the request that the pod was created with; else it stays.
+	// CPULimitFollows: the CPU limit keeps the ratio to the request that the pod was created with. If false, the
+	// limit is not changed.
 	// +optional
 	CPULimitFollows bool `json:"cpuLimitFollows,omitempty"`
-	// MemoryLimitFollows as CPULimitFollows does.
+	// MemoryLimitFollows: the memory limit keeps the ratio to the request that the pod was created with. If false,
+	// the limit is not changed.
 	// +optional
 	MemoryLimitFollows bool `json:"memoryLimitFollows,omitempty"`
-	// MemoryLimit is set as it is (strategy Node) rather than by ratio.
+	// MemoryLimit to set, in bytes (strategy Node). It replaces the ratio.
 	// +optional
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty"`
-	// MemoryLimitFloor is what the memory limit may not be below.
+	// MemoryLimitFloor is the smallest memory limit that the webhook sets, in bytes.
 	// +optional
 	MemoryLimitFloor *resource.Quantity `json:"memoryLimitFloor,omitempty"`
-	// AllowMemoryDecrease lets memory go under the pod's own request.
+	// AllowMemoryDecrease allows a memory request below the template's.
 	// +optional
 	AllowMemoryDecrease bool `json:"allowMemoryDecrease,omitempty"`
-	// CPUBoost gives the container more CPU to start with.
+	// CPUBoost gives the container more CPU while it starts.
 	// +optional
 	CPUBoost *CPUBoost `json:"cpuBoost,omitempty"`
 }
 
-// CPUBoost multiplies the CPU that a container is born with.
+// CPUBoost multiplies the CPU of a container at admission.
 type CPUBoost struct {
-	// Multiplier of the CPU request, such as "2".
+	// Multiplier of the CPU request, e.g. "2".
 	Multiplier Decimal `json:"multiplier"`
-	// Most is the greatest request that it makes.
+	// Most is the highest request that the boost may set, in cores.
 	// +optional
 	Most *resource.Quantity `json:"most,omitempty"`
 }
@@ -290,21 +300,21 @@ type CPUBoost struct {
 type Seeded struct {
 	// Recommendation is the name of the AttuneRecommendation.
 	Recommendation string `json:"recommendation"`
-	// Revision of its seed.
+	// Revision of the seed that the pod got.
 	Revision string `json:"revision"`
-	// Original resources of the pod as it was created.
+	// Original resources of the pod as it was created, before the webhook changed them.
 	Original []ContainerResources `json:"original"`
-	// Boosted containers were given more CPU to start with, which is taken back.
+	// Boosted lists the containers that got more CPU to start with. The boost ends with a resize.
 	Boosted []BoostedContainer `json:"boosted,omitempty"`
 }
 
-// BoostedContainer was given more CPU to start with.
+// BoostedContainer is a container that got more CPU to start with.
 type BoostedContainer struct {
 	// Name of the container.
 	Name string `json:"name"`
-	// CPURequest that it was given.
+	// CPURequest that the container got.
 	CPURequest resource.Quantity `json:"cpuRequest"`
-	// BaseCPURequest and BaseCPULimit are what is left of it after the start.
+	// BaseCPURequest and BaseCPULimit are the resources after the boost.
 	BaseCPURequest resource.Quantity  `json:"baseCPURequest"`
 	BaseCPULimit   *resource.Quantity `json:"baseCPULimit,omitempty"`
 }
@@ -316,7 +326,7 @@ type ContainerResources struct {
 	Resources `json:",inline"`
 }
 
-// RecommendationPhase says what the workload loop is doing.
+// RecommendationPhase is the present activity of the workload loop.
 type RecommendationPhase string
 
 const (
@@ -328,9 +338,9 @@ const (
 	PhasePaused    RecommendationPhase = "Paused"
 )
 
-// AttuneRecommendationStatus is written by the workload loop alone.
+// AttuneRecommendationStatus reports on the workload and its pods. Only the workload loop writes it.
 type AttuneRecommendationStatus struct {
-	// Phase says what the workload loop is doing.
+	// Phase is the present activity of the workload loop.
 	// +optional
 	Phase RecommendationPhase `json:"phase,omitempty"`
 
@@ -340,27 +350,27 @@ type AttuneRecommendationStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Records of open resizes; each is written before its resize and is all that is needed to put the
-	// pod back.
+	// Records lists the resizes that are in flight or under observation. A record is written before its resize and
+	// holds all that a revert needs.
 	// +optional
 	// +listType=map
 	// +listMapKey=podUID
 	// +kubebuilder:validation:MaxItems=50
 	Records []ResizeRecord `json:"records,omitempty"`
 
-	// Kept sizes: those that a watched pod survived.
+	// Kept lists verified sizes: pods ran with them through an observation period without a regression.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Kept []KeptSize `json:"kept,omitempty"`
 
-	// Originals per template hash, newest last: the sizes pods had before attune.
+	// Originals lists the resources of pods before attune changed them, per template hash, newest last.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
 	Originals []Originals `json:"originals,omitempty"`
 
-	// Floors learned from harm; they decay by a fifth every 7 days.
+	// Floors lists minimums learned from regressions. They decay by a fifth every 7 days.
 	// +optional
 	// +listType=atomic
 	Floors []Floor `json:"floors,omitempty"`
@@ -369,84 +379,85 @@ type AttuneRecommendationStatus struct {
 	// +optional
 	Backoff *Backoff `json:"backoff,omitempty"`
 
-	// CooldownFrom is the end of the last wave's watch.
+	// CooldownFrom is when the observation period of the last wave ended.
 	// +optional
 	CooldownFrom *metav1.Time `json:"cooldownFrom,omitempty"`
 
-	// BadSeeds are revisions of seeds that harmed a pod; new pods are not given them again.
+	// BadSeeds lists revisions of seeds that caused a regression. New pods do not get them again.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=20
 	BadSeeds []string `json:"badSeeds,omitempty"`
 
-	// BirthCrashes are containers that restarted again and again after they were born below the size of their template,
-	// while something else, such as the rollout itself, explains it as well. New pods of the same template generation
-	// are raised to their seed but never lowered. The oldest are forgotten.
+	// BirthCrashes lists containers that restarted repeatedly after they were created below their template's
+	// resources, while another cause, such as the rollout itself, is possible as well. The webhook raises new pods of
+	// the same template generation to their seed but never lowers them. The oldest entries are dropped.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	BirthCrashes []BirthCrash `json:"birthCrashes,omitempty"`
 
-	// AdmissionWithdrawn is why new pods are created with the resources of their template for now; absent: they are not.
+	// AdmissionWithdrawn is set while new pods are created with the resources of their template, and gives the
+	// reason.
 	// +optional
 	AdmissionWithdrawn *AdmissionWithdrawn `json:"admissionWithdrawn,omitempty"`
 
-	// History of finished resizes, newest first.
+	// History lists finished resizes, newest first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	History []HistoryEntry `json:"history,omitempty"`
 
-	// Tries are what did not work and is not tried again before its time. Rows about many pods that were told the same
-	// become one about the workload.
+	// Tries lists attempts that failed, with the time of the next attempt. Entries for many pods with the same
+	// failure are merged into one for the workload.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tries []Try `json:"tries,omitempty"`
 
-	// Paused by the loop itself, such as after two supersessions.
+	// Paused is set while attune itself has paused the workload, such as after two supersessions.
 	// +optional
 	Paused *PausedState `json:"paused,omitempty"`
 
-	// Operator is the namespace of the operator that looks after the workload. Another one that takes over is
-	// a supersession, too.
+	// Operator is the namespace of the attune installation that manages the workload. Another installation that takes
+	// over counts as a supersession.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Operator string `json:"operator,omitempty"`
 
-	// Supersessions counts other writers' resizes over ours.
+	// Supersessions counts resizes by other field managers that replaced attune's.
 	// +optional
 	Supersessions int32 `json:"supersessions,omitempty"`
 
-	// LastSuperseded is when that happened last; it is counted for a week.
+	// LastSuperseded is when the last supersession happened. It counts for a week.
 	// +optional
 	LastSuperseded *metav1.Time `json:"lastSuperseded,omitempty"`
 
-	// GoneSince is when the workload was first seen to be gone. Seven days later the object is deleted.
+	// GoneSince is when the workload was first found to be deleted. The object is deleted seven days later.
 	// +optional
 	GoneSince *metav1.Time `json:"goneSince,omitempty"`
 
-	// UndoneAt is the time in the undo annotation that was carried out last.
+	// UndoneAt is the value of the last undo annotation that was carried out.
 	// +optional
 	UndoneAt string `json:"undoneAt,omitempty"`
 
-	// Pods counts what the loop sees.
+	// Pods counts the pods of the workload.
 	// +optional
 	Pods *PodCounts `json:"pods,omitempty"`
 }
 
-// AdmissionWithdrawn says that new pods were rejected, or did not start, with the resources that admission gave them.
-// Until a time they are created with the resources of their template; then one pod is tried with admission resources.
+// AdmissionWithdrawn is set after new pods with admission resources were rejected or did not start. Until a time,
+// pods are created with the resources of their template. Then one trial pod gets admission resources.
 type AdmissionWithdrawn struct {
-	// Since when admission gives no resources.
+	// Since is when the webhook stopped setting admission resources.
 	Since metav1.Time `json:"since"`
-	// Until is the earliest time at which the next pod is created with admission resources again. A new template
-	// brings it forward.
+	// Until is the earliest time at which the next pod gets admission resources again. A new template makes it
+	// earlier.
 	Until metav1.Time `json:"until"`
 	// Reason is AdmissionRejected or PodsDoNotStart.
 	// +kubebuilder:validation:MaxLength=63
 	Reason string `json:"reason"`
-	// Message is the API server's or the kubelet's answer, cut.
+	// Message is the answer of the API server or the kubelet, cut to 256 bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
@@ -454,102 +465,104 @@ type AdmissionWithdrawn struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Revision string `json:"revision,omitempty"`
-	// TemplateHash names the template of the workload at that time.
+	// TemplateHash of the workload's pod template at that time.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	TemplateHash string `json:"templateHash,omitempty"`
-	// TrialPod is the one pod that was created with admission resources after Until. Others are created without them
-	// until it has started.
+	// TrialPod is the pod that got admission resources after Until. Other pods do not get them until it has started.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TrialPod string `json:"trialPod,omitempty"`
-	// RejectedWithout is true where pods were rejected without admission resources as well, so that these are not the
-	// cause. They are given again after the next pod was created.
+	// RejectedWithout is true if pods without admission resources were rejected too, so that these are not the cause.
+	// The webhook sets them again after the next pod was created.
 	// +optional
 	RejectedWithout bool `json:"rejectedWithout,omitempty"`
 }
 
-// PodCounts counts a workload's live pods.
+// PodCounts counts the running pods of a workload.
 type PodCounts struct {
-	// Total live pods.
+	// Total counts the pods that are not finished or being deleted.
 	Total int32 `json:"total"`
-	// AtTarget run at the target.
+	// AtTarget counts the pods that run at the target.
 	AtTarget int32 `json:"atTarget"`
-	// Open have an open record.
+	// Open counts the pods with a record.
 	Open int32 `json:"open"`
 }
 
-// RecordPhase says how far a record has come.
+// RecordPhase is the phase of a resize.
 type RecordPhase string
 
 const (
-	// RecordWritten: the resize may or may not have reached the API server.
+	// RecordWritten: the record is stored. The resize may or may not have reached the API server.
 	RecordWritten RecordPhase = "Written"
-	// RecordSecondWritten: the first of two patches is verified; the second may or may not have reached the API server.
+	// RecordSecondWritten: the first of two patches is verified. The second may or may not have reached the API
+	// server.
 	RecordSecondWritten RecordPhase = "SecondWritten"
-	// RecordApplied: accepted by the API server; Generation is set.
+	// RecordApplied: the API server accepted the resize. Generation is set.
 	RecordApplied RecordPhase = "Applied"
-	// RecordWatching: verified on the pod on two reads.
+	// RecordWatching: two reads verified the size on the pod. The observation period runs.
 	RecordWatching RecordPhase = "Watching"
-	// RecordReverting: harm was seen; the prior size is being put back.
+	// RecordReverting: a regression was found. The previous size is being restored.
 	RecordReverting RecordPhase = "Reverting"
-	// RecordWithdrawing: refused or past its deadline; the prior size is being put back.
+	// RecordWithdrawing: the resize was rejected or its deadline passed. The previous size is being restored.
 	RecordWithdrawing RecordPhase = "Withdrawing"
-	// RecordLeaving: the pod does not fit on its node beside the others and is to be evicted; nothing of it was changed.
+	// RecordLeaving: the pod does not fit on its node together with the other pods and is to be evicted. Its
+	// resources were not changed.
 	RecordLeaving RecordPhase = "Leaving"
-	// RecordEvictionDenied: the API server denied the eviction of a pod that has its prior size; it is asked for again.
+	// RecordEvictionDenied: the API server denied the eviction of a pod that has its previous size. attune tries
+	// again.
 	RecordEvictionDenied RecordPhase = "EvictionDenied"
-	// RecordEvicting: the node will not have the size, the pod has its prior one, and it is being evicted.
+	// RecordEvicting: the node rejected the size, the pod has its previous size, and attune evicts it.
 	RecordEvicting RecordPhase = "Evicting"
 )
 
-// ResizeRecord is what is needed to put a pod back.
+// ResizeRecord is one resize in flight or under observation. It holds all that a revert needs.
 type ResizeRecord struct {
-	// PodUID of the pod; one that replaces it is another pod.
+	// PodUID of the pod. A replacement with the same name has another UID.
 	PodUID types.UID `json:"podUID"`
 	// PodName of the pod.
 	PodName string `json:"podName"`
 	// Node that the pod runs on.
 	Node string `json:"node,omitempty"`
-	// Phase says how far the resize has come.
+	// Phase of the resize.
 	Phase RecordPhase `json:"phase"`
 
 	// WrittenAt is when the record was written, before the resize.
 	WrittenAt metav1.Time `json:"writtenAt"`
-	// Begun is when the resize was decided, where its second patch made WrittenAt later.
+	// Begun is when the resize was decided, if a second patch made WrittenAt later.
 	// +optional
 	Begun *metav1.Time `json:"begun,omitempty"`
-	// Deadline of the phase; a revert has none.
+	// Deadline of the phase. A revert has none.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
-	// Generation of the pod that the resize made; 0 until it is known.
+	// Generation of the pod after the resize. 0: not known yet.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
-	// VerifiedOnce is the first read that found the size applied; one is not enough.
+	// VerifiedOnce is the first read that found the size on the pod. A second one has to confirm it.
 	// +optional
 	VerifiedOnce *metav1.Time `json:"verifiedOnce,omitempty"`
-	// WatchUntil is when the watch ends.
+	// WatchUntil is when the observation period ends.
 	// +optional
 	WatchUntil *metav1.Time `json:"watchUntil,omitempty"`
-	// Extended: the watch was lengthened once, as nothing could be concluded at its end.
+	// Extended: the observation period was extended once, because there was not enough data at its end.
 	// +optional
 	Extended bool `json:"extended,omitempty"`
 
-	// Prior sizes, of exactly the containers that move.
+	// Prior sizes of the containers that the resize changes.
 	// +listType=map
 	// +listMapKey=name
 	Prior []ContainerResources `json:"prior"`
-	// Desired sizes of those containers.
+	// Desired sizes of these containers.
 	// +listType=map
 	// +listMapKey=name
 	Desired []ContainerResources `json:"desired"`
-	// Then holds the sizes of a second patch, sent once the first is verified: memory limits that may
-	// be refused go by themselves.
+	// Then holds the sizes of a second patch, which is sent after the first is verified. Memory limits that the
+	// kubelet may reject are sent separately.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Then []ContainerResources `json:"then,omitempty"`
-	// Baseline that harm is measured from.
+	// Baseline to detect regressions against.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -561,174 +574,178 @@ type ResizeRecord struct {
 	// Wave that the record belongs to.
 	// +optional
 	Wave string `json:"wave,omitempty"`
-	// Harm or refusal that ended the resize.
+	// Reason why the resize ended: the regression, or the rejection.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Attempts are the patches that were sent to put the pod back, or again for its second half; more than 10 are
-	// not counted.
+	// Attempts counts the patches that were sent to restore the previous size, or again for the second patch. It
+	// stops at 10.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 }
 
-// ContainerBaseline is a container's state when its record was written.
+// ContainerBaseline is the state of a container when its record was written.
 type ContainerBaseline struct {
 	// Name of the container.
 	Name string `json:"name"`
-	// ContainerID that ran then.
+	// ContainerID of the container that ran then.
 	ContainerID string `json:"containerID,omitempty"`
 	// StartedAt is when that container started.
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// RestartCount then.
+	// RestartCount at that time.
 	RestartCount int32 `json:"restartCount"`
-	// Ready then.
+	// Ready at that time.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 }
 
-// KeptSize is a size that a watched pod survived.
+// KeptSize is a verified size: a pod ran with it through an observation period without a regression.
 type KeptSize struct {
 	// Name of the container.
 	Name string `json:"name"`
-	// Size that was kept.
+	// Size that was verified.
 	Size Resources `json:"size"`
-	// Since is when its watch ended.
+	// Since is when the observation period ended.
 	Since metav1.Time `json:"since"`
-	// TemplateHash of the pod that survived it.
+	// TemplateHash of the pod that was observed.
 	// +optional
 	TemplateHash string `json:"templateHash,omitempty"`
 }
 
-// Originals are the sizes that the pods of one template had before attune.
+// Originals are the resources that the pods of one template had before attune changed them.
 type Originals struct {
 	// TemplateHash of the pods.
 	TemplateHash string `json:"templateHash"`
 	// Since is when a pod of the template was first seen.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// Containers and what they had.
+	// Containers with their original resources.
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerResources `json:"containers"`
 }
 
-// Floor is the lowest amount that is known to be safe, learned from harm.
+// Floor is a minimum learned from a regression: the lowest amount that is known to be safe.
 type Floor struct {
-	// Container that was harmed.
+	// Container that had the regression.
 	Container string `json:"container"`
 	// Resource: cpu or memory.
 	Resource string `json:"resource"`
-	// Amount to stay above.
+	// Amount that attune does not go below.
 	Amount resource.Quantity `json:"amount"`
-	// Reason: oomkill, throttle, restart, notready or slo.
+	// Reason is oomkill, throttle, restart, notready or slo.
 	Reason string `json:"reason"`
-	// LearnedAt is when the harm was done.
+	// LearnedAt is when the regression happened.
 	LearnedAt metav1.Time `json:"learnedAt"`
-	// Evidence names the event that taught it, so that it is counted once.
+	// Evidence identifies the event behind the floor, so that it counts only once.
 	// +optional
 	Evidence string `json:"evidence,omitempty"`
 }
 
-// BirthCrash is a container of one template generation that new pods are not lowered in.
+// BirthCrash is a container of one template generation that the webhook does not lower in new pods.
 type BirthCrash struct {
 	// Name of the container.
 	Name string `json:"name"`
-	// TemplateHash of the generation.
+	// TemplateHash of the template generation.
 	TemplateHash string `json:"templateHash"`
-	// Since is when it was seen.
+	// Since is when the restarts were found.
 	Since metav1.Time `json:"since"`
 }
 
-// Backoff lengthens the cooldown after reverts: twice per consecutive one, at most 16 times.
+// Backoff lengthens the cooldown after reverts: each consecutive revert doubles it, up to 16 times its length.
 type Backoff struct {
-	// ConsecutiveReverts without a clean watch between them.
+	// ConsecutiveReverts counts reverts without a clean observation period between them.
 	ConsecutiveReverts int32 `json:"consecutiveReverts"`
 	// Since is when the last revert was decided.
 	Since metav1.Time `json:"since"`
 }
 
-// TryKind says what was tried.
+// TryKind is the kind of an attempt.
 type TryKind string
 
 const (
-	// TryResize: the API server or the pod's node refused a resize.
+	// TryResize: the API server or the kubelet rejected a resize.
 	TryResize TryKind = "Resize"
-	// TryActuation: the runtime of a node did not carry out a resize that the node had allocated.
+	// TryActuation: the container runtime did not carry out a resize that the kubelet had allocated.
 	TryActuation TryKind = "Actuation"
-	// TryMemoryLimit: a memory limit could not be lowered, as the containers hold too much.
+	// TryMemoryLimit: a memory limit could not be lowered, because the containers use too much memory.
 	TryMemoryLimit TryKind = "MemoryLimit"
-	// TryOOMAnswer: a container was given more memory after OOM kills within the hour that began at Since, Times times.
+	// TryOOMAnswer: a container got more memory after OOM kills, Times times within the hour that began at Since.
 	TryOOMAnswer TryKind = "OOMAnswer"
-	// TryOOMChain: the same, without an end: Times times since, with less than a week between two of them.
+	// TryOOMChain: a container got more memory after OOM kills, Times times since Since, with less than a week
+	// between two of them.
 	TryOOMChain TryKind = "OOMChain"
 	// TryClimb: a container was raised before an OOM kill, Times times within the day that began at Since.
 	TryClimb TryKind = "Climb"
 	// TryCatchUp: a container was raised so that the memory limit of its pod follows.
 	TryCatchUp TryKind = "CatchUp"
-	// TryPutBack: a pod is being put back since Since, and that is given up at Until.
+	// TryPutBack: attune has been restoring the resources of a pod since Since, and gives up at Until.
 	TryPutBack TryKind = "PutBack"
-	// TryGivenUp: a pod was to be put back, which was given up.
+	// TryGivenUp: attune gave up restoring the resources of a pod.
 	TryGivenUp TryKind = "GivenUp"
 )
 
-// Try is something that did not work, and until when it is not tried again.
+// Try is an attempt that failed, and the time of the next attempt.
 type Try struct {
-	// What was tried.
+	// What is the kind of the attempt.
 	What TryKind `json:"what"`
-	// Pod and PodUID that it was tried on; empty: it is about the workload.
+	// Pod and PodUID of the attempt. Not set: it is about the workload.
 	// +optional
 	Pod string `json:"pod,omitempty"`
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
-	// Container that it was tried on; empty: it is about the pod.
+	// Container of the attempt. Not set: it is about the pod.
 	// +optional
 	Container string `json:"container,omitempty"`
-	// Node that it was tried on; empty: the node does not matter.
+	// Node of the attempt. Not set: it holds for all nodes.
 	// +optional
 	Node string `json:"node,omitempty"`
-	// Digest of the sizes that were asked for; empty: any.
+	// Digest of the requested sizes. Not set: it holds for all sizes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Digest string `json:"digest,omitempty"`
-	// Terms is a digest of the objects that the answer rests on, such as quotas; with others it may be another one.
+	// Terms is a digest of the objects that the answer depends on, such as quotas. If they change, the answer may
+	// change.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Terms string `json:"terms,omitempty"`
-	// Amount that was reached; of a refused resize the least memory that was asked for beyond what the pod has.
+	// Amount that was reached. For a rejected resize: the smallest request for memory beyond the pod's present
+	// memory.
 	// +optional
 	Amount *resource.Quantity `json:"amount,omitempty"`
-	// Before is the memory that a container had before it was raised; absent once it was given back.
+	// Before is the memory that the container had before it was raised. Not set once it was restored.
 	// +optional
 	Before *Resources `json:"before,omitempty"`
-	// Since is when it was tried last, or when it began where that is said of What.
+	// Since is the time of the last attempt, or of the first one for the kinds that say so.
 	Since metav1.Time `json:"since"`
-	// Until is when it may be tried again.
+	// Until is the time of the next attempt.
 	Until metav1.Time `json:"until"`
-	// Times that it was tried in a row.
+	// Times counts attempts in a row.
 	Times int32 `json:"times"`
-	// Reason is a word such as QuotaExceeded.
+	// Reason, e.g. QuotaExceeded.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
-	// Message is what was answered, cut to 256 bytes.
+	// Message is the answer, cut to 256 bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
 }
 
-// PausedState says why a workload is paused.
+// PausedState is why attune paused a workload.
 type PausedState struct {
-	// Since is when it paused.
+	// Since is when attune paused it.
 	Since metav1.Time `json:"since"`
-	// Reason why it paused.
+	// Reason for the pause.
 	Reason string `json:"reason"`
-	// Resumed is what the workload's annotation attune.io/resumed was; another value ends the pause.
+	// Resumed is the value of the workload's annotation attune.io/resumed at the time of the pause. Another value
+	// ends the pause.
 	// +optional
 	Resumed string `json:"resumed,omitempty"`
 }
 
-// AttuneRecommendation is what the operator knows of one workload: where it is heading (spec, by the
-// policy loop) and how its pods get there (status, by the workload loop). Users read it; only the
-// operator writes it.
+// AttuneRecommendation holds what attune knows about one workload: the recommended resources (spec, from the policy
+// loop) and the resizes of its pods (status, from the workload loop). It is read-only for users; only attune writes
+// it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=ar,categories=attune

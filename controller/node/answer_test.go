@@ -29,7 +29,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// answered is what is said of a pod after a look at its node.
+// answered returns what the node answer says about a pod after a reconcile.
 func answered(s *scene, name string) answers.NodePod {
 	answer := s.look(s.share(always)).answer()
 	i := slices.IndexFunc(answer.Pods, func(p answers.NodePod) bool { return p.Name == name })
@@ -38,7 +38,8 @@ func answered(s *scene, name string) answers.NodePod {
 
 func text(of string) *string { return &of }
 
-// goldenScene is the node of 5 CPUs that its three pods just fit on: A needs 1 and at times 3, B and C 1 and at times 2.
+// goldenScene is a node of 5 CPUs that its three pods just fit on: A needs 1 and peaks at 3, B and C need 1 and peak
+// at 2.
 func goldenScene() *scene {
 	s := sceneOf("5", 1000, member("a", size(3000, 64, 128)), member("b", size(1500, 64, 128)), member("c", size(1500, 64, 128)))
 	s.recommendations["a"] = recommended("a", 3000, 64)
@@ -77,7 +78,7 @@ func TestAnswer(t *testing.T) {
 	}}}, other)
 }
 
-// Why a pod of 3 CPUs whose share is 2 is not lowered now, and others not raised.
+// Why a pod of 3 CPUs with a share of 2 is not lowered now, and why others are not raised.
 func TestAnswerSaysWhy(t *testing.T) {
 	const a = "shop/a"
 	why := func(resource, reason, message string) answers.ShareReason {
@@ -180,7 +181,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 	}
 }
 
-// Who has to go, who of them now, and who may not.
+// Which pods have to leave, which of them are chosen now, and which may not be evicted.
 func TestAnswerEvictions(t *testing.T) {
 	s := sceneOf("2", 1500, member("a", size(2000, 64, 128)), member("b", size(2000, 64, 128)))
 	look := s.look(s.share(func(*corev1.Pod) bool { return false }))
@@ -202,7 +203,7 @@ func TestAnswerEvictions(t *testing.T) {
 	assert.Equal(t, "LastReplica Never", answer.Pods[0].Stays+" "+answer.Pods[0].Ranking)
 }
 
-// Who keeps others short is named, with the reason.
+// The answer names the pods that keep others short, with the reason.
 func TestAnswerHolders(t *testing.T) {
 	s := sceneOf("8", 3000, member("a", size(7000, 64, 128)), member("b", size(1000, 64, 128)))
 	s.recommendations["a"].Spec.Containers[0].Demand.CPUPeak = cores(3)
@@ -214,7 +215,7 @@ func TestAnswerHolders(t *testing.T) {
 	}}, s.look(s.share(always)).answer().Decided.Holders)
 }
 
-// Of a node where nobody shares nothing is kept but its sums.
+// For a node without members, only the sums are stored.
 func TestAnswerWhereNobodyShares(t *testing.T) {
 	s := sceneOf("8", 1000, member("a", size(1000, 64, 128)))
 	delete(s.recommendations, "a")
@@ -224,7 +225,7 @@ func TestAnswerWhereNobodyShares(t *testing.T) {
 	assert.NotNil(t, look.answer().Pods, "an empty list, not null")
 }
 
-// What is shown is what was published, of whatever node, and later as well: it is an answer about values.
+// The answer equals what was published, for any node, and later as well: it holds only values.
 func TestAnswerIsWhatIsPublished(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 15))
@@ -272,7 +273,7 @@ func checkPublished(t *testing.T, pods []*corev1.Pod, grants map[types.UID]board
 	}
 }
 
-// The loop answers about nodes that it has looked at, and forgets those that are gone.
+// The loop answers for nodes that it has reconciled, and drops deleted nodes.
 func TestDecided(t *testing.T) {
 	on := goldenScene()
 	objects := []client.Object{on.node}

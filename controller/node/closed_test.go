@@ -19,8 +19,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// closed is a node in a loop: what it grants is carried out, each resize is watched for 5 m 20 s, and a scheduler gives
-// whatever room it sees to somebody else.
+// closed is a node in a closed loop: its grants are applied, each resize is observed for 5 m 20 s, and a scheduler
+// gives all visible free room to other pods.
 type closed struct {
 	*scene
 	t         *testing.T
@@ -79,7 +79,7 @@ func (x *closed) free() recommender.Amount {
 	return free
 }
 
-// look shares the node anew, and carries out what fits.
+// look reconciles the node, and applies the grants that fit.
 func (x *closed) look() {
 	for uid, rec := range x.recommendations {
 		if rec.Status.Records = nil; x.watched[uid].After(x.now) {
@@ -110,8 +110,9 @@ func (x *closed) look() {
 	}
 }
 
-// While demands stay the same nobody goes and no node is overcommitted, whoever is watched or held, and though every
-// millicore that the scheduler sees is given away; and within an hour of the last hold everybody is at rest.
+// While demands stay the same, no pod is evicted and no node is overcommitted, whichever pods are observed or
+// blocked, and even if the scheduler gives away every free millicore. Within an hour after the last block, nothing
+// changes any more.
 func TestTheLoopIsAtRestAndMovesNobody(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 7))

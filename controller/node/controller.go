@@ -1,21 +1,20 @@
-// Package node is the loop keyed by Node: it shares the spike headroom of a node among the pods whose
-// policies have the strategy Node. docs/node-strategy.md explains the strategy; the arithmetic is in
-// recommender/node.
+// Package node is the loop keyed by Node: it divides the headroom for spikes of a node between the pods whose
+// policies have the strategy Node. docs/node-strategy.md explains the strategy; recommender/node has the arithmetic.
 //
-// One look at a node (Reconcile), in order:
+// Reconcile handles one node, in this order:
 //  1. observe reads the node, its pods, their recommendations and quotas from the cache into a scene
 //     (ledger.go).
-//  2. remembered.see compares the pods with the last look: when was each lowered or resized? (memory.go)
-//  3. scene.share computes the demands, the shares and the grants (grants.go), and victims.chooser which
-//     pods have to go.
+//  2. remembered.see compares the pods with the last reconcile: when was each lowered or resized? (memory.go)
+//  3. scene.share computes the demands, the shares and the grants (grants.go), and victims.chooser chooses the
+//     pods to evict.
 //  4. The grants are published on the board (board.Grants.Publish), and the workload loop is woken.
 //
-// The loop never writes a pod and never evicts one: a grant is a value, and the workload loop carries it
-// out behind all gates. What it remembers is in memory; after a restart it is derived from records and
-// histories, and no pod is changed before the workload loop has looked at it.
+// The loop never writes a pod and never evicts one: a grant is a value, and the workload loop applies it after all
+// its gates. The loop's state is in memory. After a restart it is derived from records and histories, and no pod is
+// changed before the workload loop has reconciled it.
 //
-// LoadLoop (load.go) is separate: it taints overloaded nodes, if that is switched on. Start reading with
-// Reconcile, then scene.demand, then scene.share.
+// LoadLoop (load.go) is separate: it taints overloaded nodes, if that is enabled. Start reading with Reconcile, then
+// scene.demand, then scene.share.
 package node
 
 import (
@@ -43,43 +42,40 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// Recent returns what containers used lately themselves, unlike the history, which is about a workload's
-// replicas together.
+// Recent returns the recent usage of single containers. The usage history, in contrast, is about all replicas of a
+// workload together.
 type Recent interface {
 	// Base returns the 75th percentile of the container's own recent window (10 minutes for CPU, 30 for
 	// memory), in millicores or bytes; false: too little was measured in it.
 	Base(namespace, pod, container string, r recommender.Resource, now time.Time) (recommender.Usage, bool)
 }
 
-// Controller reconciles nodes. Its exported fields are set before Register and not changed afterwards.
-// mutex guards the map of; Reconcile runs in several goroutines, but never twice at a time for one node.
+// Controller reconciles nodes. Its exported fields are set before Register and not changed afterwards. Reconcile runs
+// in several goroutines, but never twice at a time for one node.
 type Controller struct {
 	// Client reads from the cache. This loop writes no object with it.
 	Client client.Client
 	// Recent is the own usage of containers; never nil.
 	Recent Recent
-	// Grants is the board on which this loop publishes, and from which it reads what holds pods; never
+	// Grants is the board on which this loop publishes grants, and from which it reads why pods are blocked; never
 	// nil.
 	Grants *board.Grants
-	// Wake wakes the workload loop for recommendations whose pods' grants changed. It is also called with
-	// none.
+	// Wake wakes the workload loop for recommendations whose pods' grants changed. The list may be empty.
 	Wake func([]types.NamespacedName)
 	// Events sends events about nodes.
 	Events *event.Recorder
-	// Clock is the source of the time of a look; tests set a fake one.
+	// Clock is the source of the time of a reconcile; tests set a fake one.
 	Clock clock.PassiveClock
-	// Interval is the time between two looks at a node on which nothing happens. Evictions are budgeted
-	// for each interval.
+	// Interval is the time between two reconciles of a node without events. Each interval has a budget of evictions.
 	Interval time.Duration
 
-	// known has one entry for each node that was looked at; an entry is removed with its node. The maps inside are not changed
-	// afterwards: each look makes new ones.
+	// known has one entry for each node that was reconciled; an entry is removed with its node. The maps inside are
+	// immutable: each reconcile creates new ones.
 	known board.Table[string, remembered]
 }
 
-// Reconcile shares the headroom of one node anew. The package comment has the steps. The result always
-// asks for another look, after Interval at the latest, because bases move without an event. A node that is
-// gone loses its grants.
+// Reconcile divides the headroom of one node. The package comment has the steps. The result always requests another
+// reconcile, after Interval at the latest, because bases change without an event. A deleted node loses its grants.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	found := &corev1.Node{}
 	err := c.Client.Get(ctx, types.NamespacedName{Name: req.Name}, found, client.UnsafeDisableDeepCopy)
@@ -96,9 +92,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	// The order matters: changed has to be known before the pods are shared (a pod that was resized a
-	// moment ago is frozen), and the victims of the last look before new ones are chosen (they use up the
-	// budget).
+	// The order matters. changed must be set before the pods share, because a pod that was just resized is frozen.
+	// The last victims must be settled before new ones are chosen, because they use up the budget.
 	known := c.known.Of(req.Name).see(s)
 	s.changed = known.changed
 	known.victims = known.victims.settle(s.pods, c.Interval, s.now)
@@ -107,21 +102,20 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	known.holding, holders = known.holding.settle(out.holders, s.now)
 	known.last = s.look(out)
 	c.known.Put(req.Name, known)
-	// The metrics compare the new grants with those on the board, so that they are updated before Publish.
+	// The metrics compare the new grants with those on the board. So they are updated before Publish.
 	c.tell(found, out)
 	c.tellHolders(found, known.last, out, holders)
 	c.Wake(c.Grants.Publish(req.Name, out.grants))
 	return reconcile.Result{RequeueAfter: known.soon(s.now, c.Interval)}, nil
 }
 
-// observe reads everything that a look depends on from the cache. The pods are sorted by namespace and
-// name, so that each look sees the same order. An error of any read ends the look: a pod that is missing
-// would free its room for the others.
+// observe reads all inputs of a reconcile from the cache. It sorts the pods by namespace and name, so that each
+// reconcile sees the same order. Any read error ends the reconcile: a missing pod would free its room for the others.
 func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, error) {
 	s := &scene{
 		node: node, recommendations: map[types.UID]*v1alpha1.AttuneRecommendation{}, quotas: map[string][]corev1.ResourceQuota{}, held: c.Grants.Held, stays: c.Grants.Stays, now: c.Clock.Now(),
 	}
-	// The time is that of the whole look, so that all bases end at the same moment.
+	// All bases end at the same moment, the time of this reconcile.
 	s.base = func(pod *corev1.Pod, container string, r recommender.Resource) (recommender.Usage, bool) {
 		return c.Recent.Base(pod.Namespace, pod.Name, container, r, s.now)
 	}
@@ -146,9 +140,9 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 	return s, c.readQuotas(ctx, s)
 }
 
-// Decided returns how the pods of a node share it, as of the last look, for kubectl attune node; false: no
-// node of that name was looked at. Only the inputs of the look are kept; each call computes the answer
-// from them. It is safe for concurrent use.
+// Decided returns how the pods of a node share it, as of the last reconcile, for kubectl attune node; false: no node
+// of that name was reconciled. Only the inputs are stored; each call computes the answer from them. It is safe for
+// concurrent use.
 func (c *Controller) Decided(node string) (answers.NodeAnswer, bool) {
 	last := c.known.Of(node).last
 	if last == nil {

@@ -14,32 +14,31 @@ import (
 	"attune.io/attune/resize"
 )
 
-// shared is the result of one look at a node.
+// shared is the result of reconciling a node.
 type shared struct {
 	settled
-	// grants are what is published, by pod uid.
+	// grants are the published grants, by pod UID.
 	grants map[types.UID]board.Pod
-	// ledger is the input: what there was to share, and among whom.
+	// ledger is the input: the amount to share, and the pods that share it.
 	ledger ledger
-	// chosen are the indices of the members that are asked to leave the node in this look.
+	// chosen are the indices of the members to evict.
 	chosen []int
 }
 
-// settled is the result of the arithmetic. Its slices belong to the Sharer and are valid as long as it is
-// not used again.
+// settled is the result of the arithmetic. Its slices belong to the Sharer and are valid until its next use.
 type settled struct {
 	sharer *node.Sharer
 	// result has the share of each container, in the order of the pods and of their containers.
 	result node.Result
-	// next is what each container gets now, in the same order: a share is reached in several steps
+	// next is the present grant of each container, in the same order: a share is reached in several steps
 	// (node.Settle).
 	next []node.Grant
 	// holders are the pods that keep others below their base demands.
 	holders []node.Holder
 }
 
-// settle shares what is available. Both the loop and kubectl attune node use it, so that what is shown is
-// what is granted. It makes a new Sharer each time, which is for one goroutine.
+// settle divides the available amount. The loop and kubectl attune node both use it, so that they agree. It creates a
+// new Sharer each time, because a Sharer is for one goroutine.
 func settle(available node.Amounts, demands []node.Pod, now time.Time) settled {
 	sharer := &node.Sharer{}
 	result := sharer.Share(available, demands)
@@ -47,14 +46,13 @@ func settle(available node.Amounts, demands []node.Pod, now time.Time) settled {
 	return settled{sharer: sharer, result: result, next: next, holders: node.Holders(demands, result, next)}
 }
 
-// share is the look as a pure function, but for may, which says whether one more pod may be asked to leave
-// and counts it if so. Members without a change get a grant too: an absent grant would mean that the node
-// does not know the pod.
+// share is a pure function except for may, which reports whether one more pod may be evicted, and counts it. Members
+// without a change get a grant too: without a grant, the node would not know the pod.
 func (s *scene) share(may func(pod *corev1.Pod) bool) shared {
 	l := s.ledger()
 	out := shared{settled: settle(l.available, l.demands, s.now), grants: make(map[types.UID]board.Pod, len(l.members)), ledger: l}
-	// next is a flat list over the containers of all members, in their order; each member takes its part
-	// from the front.
+	// next is a flat list over the containers of all members, in their order; each member takes its part from the
+	// front.
 	next := out.next
 	for i, pod := range l.members {
 		p := &l.demands[i]
@@ -77,8 +75,7 @@ func (s *scene) share(may func(pod *corev1.Pod) bool) shared {
 	return out
 }
 
-// sizeOf returns what a container is to hold; amounts that it holds already stay zero, which means "as it
-// is".
+// sizeOf returns the size that a container is to have. Amounts that it already has are zero, which means unchanged.
 func sizeOf(c *node.Container, g node.Grant) recommender.Size {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
@@ -92,15 +89,15 @@ func sizeOf(c *node.Container, g node.Grant) recommender.Size {
 	return size
 }
 
-// victims are the pods of a node that were chosen to leave, and when those left that are gone. They are
-// kept from look to look to keep the budget; a loss lets at most one budget more go.
+// victims are the pods of a node that were chosen for eviction, and the times at which earlier ones left. They are
+// kept between reconciles for the budget. If they are lost, at most one more budget of pods is evicted.
 type victims struct {
 	chosen []types.UID
 	gone   []time.Time
 }
 
-// settle moves victims that are no longer there to gone, and forgets those that left an interval ago.
-// Nothing stays chosen: the look chooses anew, so that a pod that fits again is not evicted.
+// settle moves victims that have left to gone, and drops those that left an interval ago. No pod stays chosen: each
+// reconcile chooses again, so that a pod that fits by now is not evicted.
 func (v victims) settle(pods []*corev1.Pod, interval time.Duration, now time.Time) victims {
 	var out victims
 	for _, at := range v.gone {
@@ -116,16 +113,15 @@ func (v victims) settle(pods []*corev1.Pod, interval time.Duration, now time.Tim
 	return out
 }
 
-// budget is how many pods of a node may leave it in an interval: a tenth of those that share it, at least
-// one.
+// budget is how many pods of a node may be evicted in an interval: a tenth of its members, at least one.
 func budget(members int) int { return max(1, members/10) }
 
-// goesFor is how long a pod that is being deleted is waited for. A pod that a finalizer or a long grace
-// period keeps must not leave the node short for longer.
+// goesFor is how long the loop waits for a pod that is being deleted. A finalizer or a long grace period must not
+// leave the node short for longer.
 const goesFor = 10 * time.Minute
 
-// going reports that a pod is about to leave room. The deletion timestamp includes the grace period
-// (Kubernetes sets it to the time of the request plus that period), so that it is subtracted.
+// going reports that a pod is about to free its room. The deletion timestamp includes the grace period (Kubernetes
+// sets it to the time of the request plus that period), so the period is subtracted.
 func going(pod *corev1.Pod, now time.Time) bool {
 	if pod.DeletionTimestamp == nil || resize.Finished(pod) {
 		return false
@@ -137,11 +133,11 @@ func going(pod *corev1.Pod, now time.Time) bool {
 	return now.Sub(asked) < goesFor
 }
 
-// chooser returns a function that takes victims within the budget: one for each workload at a time, and
-// none while a pod of the node is going, since the room that it leaves may be enough.
+// chooser returns a function that chooses victims within the budget: one for each workload at a time, and none while
+// a pod of the node is terminating, because its room may be enough.
 func (v *victims) chooser(s *scene, members int) func(*corev1.Pod) bool {
-	// The closure below is called in the order of the evictions, lowest ranking first, so that the budget
-	// goes to these.
+	// The function below is called in the order of the evictions, lowest ranking first, so that the budget is used
+	// for these.
 	workloads := map[types.NamespacedName]bool{}
 	somebodyGoes := slices.ContainsFunc(s.pods, func(p *corev1.Pod) bool { return going(p, s.now) })
 	return func(pod *corev1.Pod) bool {

@@ -25,7 +25,7 @@ func (s *sentences) Eventf(_, _ runtime.Object, _, _, _, note string, args ...an
 	*s = append(*s, fmt.Sprintf(note, args...))
 }
 
-// Who keeps others below their bases is named after a quarter of an hour, and then once an hour.
+// A pod that keeps others below their bases is reported after 15 minutes, and then once an hour.
 func TestHoldersAreToldSeldom(t *testing.T) {
 	var h holding
 	holders := []node.Holder{{Name: "shop/a", Resource: cpu, Above: 500}, {Name: "shop/b", Resource: cpu, Above: 100}}
@@ -46,7 +46,7 @@ func TestHoldersAreToldSeldom(t *testing.T) {
 
 func TestHoldersAreNamed(t *testing.T) {
 	look := func(edit func(*scene)) string {
-		// a holds 7 of 8 and is to have less; b needs 3 and has 1.
+		// a has 7 of 8 and is to have less; b needs 3 and has 1.
 		a, b := member("a", size(7000, 64, 128)), member("b", size(1000, 64, 128))
 		s := sceneOf("8", 3000, a, b)
 		s.uses(a, 1000)

@@ -19,15 +19,15 @@ import (
 	"attune.io/attune/resize"
 )
 
-// scene is everything that one look at a node sees: values, and functions that read memory. Nothing in it
-// asks the API server or a usage source, so that a test can build one.
+// scene holds all inputs of one reconcile of a node: values, and functions that read memory. No part of it queries
+// the API server or a usage source, so that a test can build one.
 type scene struct {
 	node *corev1.Node
-	// pods are all pods that are bound to the node, also those that take no part, by namespace and name.
+	// pods are all pods that are bound to the node, including those that do not share, by namespace and name.
 	pods []*corev1.Pod
-	// recommendations are those of the pods' workloads, by pod; a pod without one is missing.
+	// recommendations are those for the pods' workloads, by pod; a pod without one is missing.
 	recommendations map[types.UID]*v1alpha1.AttuneRecommendation
-	// held returns why a gate keeps a pod as it is; empty: none does.
+	// held returns why a gate blocks changes of a pod; empty: none does.
 	held func(workload types.NamespacedName, pod types.UID) string
 	// stays returns why a pod may not be evicted; empty: it may.
 	stays func(workload types.NamespacedName, pod types.UID) string
@@ -40,19 +40,19 @@ type scene struct {
 	now    time.Time
 }
 
-// ledger is what there is to share on a node, and among whom. members, demands and seen have the same
-// length and order.
+// ledger is the amount to share on a node, and the pods that share it. members, demands and seen have the same length
+// and order.
 type ledger struct {
-	// available is in millicores and bytes; negative where the other pods hold more than the node has.
+	// available is in millicores and bytes; negative if the other pods hold more than the node has.
 	available node.Amounts
-	// members and demands are the pods that share, also those that may not be changed now (frozen).
+	// members and demands are the pods that share, including those that may not be changed now (frozen).
 	members []*corev1.Pod
 	demands []node.Pod
-	// seen is how each of them was seen, for explanations.
+	// seen is the state of each of them, for explanations.
 	seen []seen
 }
 
-// ledger returns the node's ledger with the demands of its members, bounded by what quotas let them have.
+// ledger returns the node's ledger with the demands of its members, within the quotas.
 func (s *scene) ledger() ledger {
 	of := board.LedgerOf(s.node, s.pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation { return s.recommendations[pod.UID] })
 	l := ledger{available: of.Available(), members: of.Members}
@@ -64,9 +64,8 @@ func (s *scene) ledger() ledger {
 	return l
 }
 
-// frozen returns why a pod may not be changed now: a word for programs and a sentence for people. Both
-// empty: it may. A pod that is leaving is not frozen, since its node has to decide in each look whether it
-// still has to.
+// frozen returns why a pod may not be changed now: a reason for programs and a message for users. Both empty: it may.
+// A pod to be evicted is not frozen, because each reconcile decides again whether it still has to leave.
 func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 	rec := s.recommendations[pod.UID]
 	if board.Leaving(pod, rec) {
@@ -88,9 +87,9 @@ func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// demand returns a pod as it takes part in the sharing, and as it was seen. A pod that can never be raised
-// is ranked Never: it is not evicted, and no pod waits for its leaving. A container that is not ready or
-// has just restarted is not lowered: it asks for at least what it holds.
+// demand returns a pod as a member, and its state. A pod that can never be raised is ranked Never: it is not evicted,
+// and no pod waits for its eviction. A container that is not ready or just restarted is not lowered: it demands at
+// least its present size.
 func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	rec := s.recommendations[pod.UID]
 	m := seen{name: pod.Namespace + "/" + pod.Name, holds: podview.Counted(pod), stays: s.stays(client.ObjectKeyFromObject(rec), pod.UID)}
@@ -100,8 +99,7 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	if m.stays != "" || resize.NeverRaised(pod) {
 		ranking = node.Never
 	}
-	// Frozen pods take part with their whole demand: their neighbours must not take the room that they
-	// will claim when they are free again.
+	// Frozen pods take part with their whole demand: other pods must not take the room that they will need later.
 	p := node.Pod{
 		Name:        m.name,
 		Group:       board.GroupOf(rec),
@@ -127,9 +125,9 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	return p, m
 }
 
-// container returns a container with its demand. It keeps what it holds of a resource whose demand is not
-// known: the workload's peak is held or not known, or the container itself was not measured, such as one
-// that has just been born. known is set for each resource whose demand is known.
+// container returns a container with its demand. A resource whose demand is not known keeps its present amount: the
+// workload's peak is blocked or not known, or the container itself was not measured, such as one that was just
+// created. known is set for each resource whose demand is known.
 func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.ContainerTarget, known *[2]bool) node.Container {
 	c := node.Container{Name: live.Name, CurrentLimit: live.Size[recommender.Memory].Limit, Restarts: resize.RestartsOn(pod, live.Name)}
 	for _, r := range recommender.Resources {
@@ -143,9 +141,9 @@ func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.C
 	return c
 }
 
-// measured fills in what is known of a container's demand, and returns for which resources that is so. The
-// demand is what was measured, and at least what harm has taught. minAllowed is no demand: it is kept or
-// given where no neighbour needs the room (Least).
+// measured sets the known part of a container's demand, and returns for which resources it is known. The demand is
+// the measured one, and at least the minimums learned from regressions. minAllowed is not demand: it is granted only
+// if no other pod needs the room (Least).
 func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.ContainerDemand, c *node.Container) (known [2]bool) {
 	const memory = recommender.Memory
 	floors := s.recommendations[pod.UID].Status.Floors
@@ -154,15 +152,15 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
 	has := board.Allocatable(s.node)
 	for _, r := range recommender.Resources {
-		// No more than its node has: a policy can name any amount.
+		// Not more than the node has: a policy can set any amount.
 		c.Least[r] = min(within(least[r].Request, mostOf(r, live.Size[r], most[r].Request)), has[r])
 	}
-	// Memory that is in use cannot be taken back. Where the policy does not allow it either, the container
-	// keeps at least what it holds.
+	// Memory in use cannot be reclaimed. If the policy forbids lowering memory, the container keeps at least its
+	// present amount.
 	if peaks[memory].Request > 0 {
 		known := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
 		c.Max7d, c.OOM = known.Request, max(known.Limit, resize.OOMFloorOf(floors, live.Name, s.now))
-		if d.MemoryLimitMost != nil { // a kill may be newer than the demand, and the brake lowers no limit
+		if d.MemoryLimitMost != nil { // a kill may be newer than the demand, and the limit on raises never lowers a limit
 			c.LimitMost = max(podview.AmountOf(memory, *d.MemoryLimitMost), learned[memory].Taught, c.CurrentLimit)
 		}
 		if !d.AllowMemoryDecrease {
@@ -180,9 +178,9 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	return known
 }
 
-// born returns what a container is taken to have been born with: what pods of its template had before
-// attune (status.originals), and what it has where nothing is noted. A container of a DaemonSet takes part
-// with no more than that, because no pod should be evicted for a DaemonSet.
+// born returns the resources that a container was created with: those of its template's pods before attune changed
+// them (status.originals), or the present ones if none are recorded. A DaemonSet's container takes part with no more
+// than that, because no pod should be evicted for a DaemonSet.
 func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
 	hash := podview.TemplateHash(pod)
 	for _, o := range slices.Backward(rec.Status.Originals) { // an older entry may name a container that a newer one does not
@@ -203,15 +201,15 @@ func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string,
 	return current
 }
 
-// keepLimit raises Max7d so far that the memory limit, which is twice that amount (node.MemoryLimit), does
-// not fall below the current one. A limit for which nothing is known stays as it is anyway.
+// keepLimit raises Max7d until the memory limit, which is twice that amount (node.MemoryLimit), is not below the
+// current one. A limit without any data is not changed anyway.
 func keepLimit(c *node.Container) {
 	if c.Max7d > 0 || c.OOM > 0 {
 		c.Max7d = max(c.Max7d, (c.CurrentLimit+1)/2)
 	}
 }
 
-// within bounds an amount by the most; 0 is no bound.
+// within limits an amount to most; 0: no limit.
 func within(amount, most recommender.Amount) recommender.Amount {
 	if most == 0 {
 		return amount
@@ -219,8 +217,8 @@ func within(amount, most recommender.Amount) recommender.Amount {
 	return min(amount, most)
 }
 
-// mostOf bounds a CPU request by the container's CPU limit, which stays as the template has it: the API
-// server refuses a request above the limit. 0: no bound.
+// mostOf limits a CPU request to the container's CPU limit, which stays as in the template: the API server rejects a
+// request above the limit. 0: no limit.
 func mostOf(r recommender.Resource, live recommender.Allocation, most recommender.Amount) recommender.Amount {
 	if r != recommender.CPU || live.Limit == 0 {
 		return most
@@ -228,8 +226,8 @@ func mostOf(r recommender.Resource, live recommender.Allocation, most recommende
 	return within(live.Limit, most)
 }
 
-// readQuotas reads the quotas of the namespaces that have pods of the strategy on the node, from the cache
-// that the workload loop fills too. Each namespace is read once in a look.
+// readQuotas reads, from the cache, the quotas of the namespaces that have pods of the strategy on the node. It reads
+// each namespace once per reconcile.
 func (c *Controller) readQuotas(ctx context.Context, s *scene) error {
 	for _, pod := range s.pods {
 		rec := s.recommendations[pod.UID]
@@ -245,13 +243,12 @@ func (c *Controller) readQuotas(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// boundByQuotas sets for each container the most that the quotas of its namespace let it have now (Reach).
-// What a quota leaves goes to the namespace's pods in the order of their names: first for what they lack
-// of their bases, then of their peaks. Without it, a node would evict neighbours for room that a quota
-// then refuses.
+// boundByQuotas sets for each container the most that the quotas of its namespace permit now (Reach). The rest of a
+// quota goes to the namespace's pods in the order of their names: first up to their bases, then up to their peaks.
+// Without this, a node would evict pods for room that a quota then denies.
 //
-// Frozen pods are left out, as they do not grow. Pods of the namespace on other nodes may take the room
-// first: only the answer to the resize itself is certain.
+// Frozen pods are not counted, because they do not grow. Pods of the namespace on other nodes may take the room
+// first: only the API server's answer to the resize is certain.
 func (s *scene) boundByQuotas(l *ledger) {
 	rooms := map[string]*constraint.QuotaRoom{}
 	var bounded []*bound
@@ -264,8 +261,7 @@ func (s *scene) boundByQuotas(l *ledger) {
 		}
 		bounded = append(bounded, newBound(pod, &l.demands[i], rooms[pod.Namespace]))
 	}
-	// All bases come before any peak: a pod that lacks what it always needs goes before a neighbour's
-	// spike.
+	// All bases take precedence over any peak: base demand is permanent, a peak is a spike.
 	for _, b := range bounded {
 		b.grow(func(d node.Demand) recommender.Amount { return d.Base })
 	}
@@ -275,27 +271,25 @@ func (s *scene) boundByQuotas(l *ledger) {
 	}
 }
 
-// bound is a pod that grows within what its quotas leave.
+// bound is a pod that grows within its quotas.
 type bound struct {
 	pod    *corev1.Pod
 	demand *node.Pod
 	// room is shared by the pods of the namespace; nil: the pod may not grow at all.
 	room *constraint.QuotaRoom
-	// free is by how much the containers may grow inside the pod's init request, which quotas count
-	// anyway.
+	// free is how much the containers may grow inside the pod's init request, which quotas count anyway.
 	free node.Amounts
 }
 
-// newBound starts with what the pod holds, and reserves the growth of its memory limits. If a quota does
-// not leave that, the pod gets nothing: limits and requests are changed by one patch, which is refused as
-// a whole.
+// newBound starts with the pod's present size, and reserves the growth of its memory limits. If a quota does not
+// permit that, the pod gets nothing: one patch changes limits and requests, and the API server rejects it as a whole.
 func newBound(pod *corev1.Pod, demand *node.Pod, room *constraint.QuotaRoom) *bound {
 	b := &bound{pod: pod, demand: demand, room: room, free: demand.InitRequest}
 	var limits recommender.Size
 	for i := range demand.Containers {
 		c := &demand.Containers[i]
 		for _, r := range recommender.Resources {
-			// 0 would mean that nothing bounds the container, so that the least Reach is 1.
+			// 0 would mean that there is no limit, so the smallest Reach is 1.
 			c.Reach[r] = max(1, c.Current[r])
 			b.free[r] -= c.Current[r]
 		}
@@ -312,9 +306,8 @@ func newBound(pod *corev1.Pod, demand *node.Pod, room *constraint.QuotaRoom) *bo
 	return b
 }
 
-// grow lets the containers have as much of their demands as to selects, as far as the room goes.
-// What the init containers request is charged to the quota anyway (the larger of init and regular requests
-// counts), so that growth inside it is free.
+// grow raises the containers towards the part of their demands that to selects, within the room. Quotas count the
+// larger of init and regular requests, so growth inside the init request is free.
 func (b *bound) grow(to func(node.Demand) recommender.Amount) {
 	if b.room == nil {
 		return
@@ -338,8 +331,7 @@ func (b *bound) grow(to func(node.Demand) recommender.Amount) {
 	b.room.Promise(b.pod, growth)
 }
 
-// settle rounds Reach down to whole amounts, and removes it (0) where the container can have its whole
-// peak.
+// settle rounds Reach down to whole amounts, and removes it (0) if the container can have its whole peak.
 func (b *bound) settle() {
 	for i := range b.demand.Containers {
 		c := &b.demand.Containers[i]

@@ -34,7 +34,7 @@ func size(cpuRequest, memoryRequest, memoryLimit recommender.Amount) recommender
 	return recommender.Size{cpu: {Request: cpuRequest}, memory: {Request: memoryRequest * mi, Limit: memoryLimit * mi}}
 }
 
-// member is a running pod with one container that holds a size.
+// member is a running pod with one container of a size.
 func member(name string, holds recommender.Size) *corev1.Pod {
 	resources := podview.ToRequirements(holds)
 	pod := &corev1.Pod{
@@ -48,7 +48,7 @@ func member(name string, holds recommender.Size) *corev1.Pod {
 	return pod
 }
 
-// recommended is the recommendation of a Deployment of the strategy Node whose container app peaks at amounts.
+// recommended is the recommendation for a Deployment of the strategy Node whose container app has these peaks.
 func recommended(name string, peakCPU, peakMemory recommender.Amount) *v1alpha1.AttuneRecommendation {
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-" + name}}
 	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: name}
@@ -60,7 +60,7 @@ func recommended(name string, peakCPU, peakMemory recommender.Amount) *v1alpha1.
 	return rec
 }
 
-// sceneOf is a node of some CPU and 1 GiB whose pods all use a base of CPU and as much memory as they peak at.
+// sceneOf is a node of some CPU and 1 GiB. All its pods use a base of CPU, and as much memory as their peak.
 func sceneOf(cpus string, base recommender.Usage, pods ...*corev1.Pod) *scene {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("1Gi")}
@@ -83,8 +83,8 @@ func sceneOf(cpus string, base recommender.Usage, pods ...*corev1.Pod) *scene {
 
 func always(*corev1.Pod) bool { return true }
 
-// Whose demand is known takes part, frozen where he may not be changed now; the others count as they are.
-// uses: the base of a pod's CPU is another than that of all others.
+// Pods with a known demand are members, frozen if they may not be changed now. The others count with their present
+// size. uses sets another CPU base for one pod.
 func (s *scene) uses(a *corev1.Pod, base recommender.Usage) {
 	others := s.base
 	s.base = func(pod *corev1.Pod, container string, r recommender.Resource) (recommender.Usage, bool) {
@@ -95,7 +95,7 @@ func (s *scene) uses(a *corev1.Pod, base recommender.Usage) {
 	}
 }
 
-// What a policy allows at least may be any amount: a node gives no more than it has, and goes on to share.
+// The minimum of a policy may be any amount: a node grants no more than it has, and continues to share.
 func TestNoPolicyStopsANode(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 300 {
@@ -187,8 +187,8 @@ func TestWhoShares(t *testing.T) {
 	}
 }
 
-// The golden node of 5 CPUs at its golden sizes: whoever is watched, paused or rolling out, nobody goes, and nothing
-// changes.
+// The golden node of 5 CPUs at its golden sizes: whichever pods are observed, paused or rolling out, no pod is
+// evicted, and no size changes.
 func TestAFrozenPodMovesNobody(t *testing.T) {
 	golden := func() *scene {
 		s := sceneOf("5", 1000, member("a", size(2000, 64, 128)), member("b", size(1500, 64, 128)), member("c", size(1500, 64, 128)))
@@ -220,8 +220,8 @@ func TestAFrozenPodMovesNobody(t *testing.T) {
 	}
 }
 
-// What the platform's rules refuse is not counted on: who is not ready, or restarted a moment ago, is not lowered, and
-// is raised all the same.
+// The loop does not plan with lowerings that the platform's rules block: a pod that is not ready or just restarted is
+// not lowered, but may be raised.
 func TestRefusedLoweringsAreNotCountedOn(t *testing.T) {
 	ready := func(p *corev1.Pod, status corev1.ConditionStatus) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
@@ -252,8 +252,8 @@ func TestRefusedLoweringsAreNotCountedOn(t *testing.T) {
 	}
 }
 
-// Workloads of the same name in two namespaces are two groups, unless they cannot be told apart by anybody: the group
-// of a policy stays within its namespace too.
+// Workloads of the same name in two namespaces are two groups. The group of a policy stays within its namespace as
+// well.
 func TestGroupsStayInTheirNamespaces(t *testing.T) {
 	needs := func(edit func(mine, theirs *v1alpha1.AttuneRecommendation)) recommender.Amount {
 		a, b := member("a", size(1500, 64, 128)), member("b", size(1500, 64, 128))
@@ -278,7 +278,7 @@ func TestGroupsStayInTheirNamespaces(t *testing.T) {
 	}), "of the same name in another namespace")
 }
 
-// What nothing is known of keeps what it holds.
+// A container without data keeps its size.
 func TestDemands(t *testing.T) {
 	holds := size(1500, 100, 300)
 	for name, c := range map[string]struct {
@@ -321,8 +321,8 @@ func TestDemands(t *testing.T) {
 	})
 }
 
-// What waited a fifth of the time seems to have used a fifth more (PSI): it asks for that, and its neighbours get less
-// of the reserve.
+// If a container waited a fifth of the time (PSI), it would have used a fifth more: it demands that, and other pods
+// get less of the reserve.
 func TestWhoWaitedForCPUIsGrantedMore(t *testing.T) {
 	a, b := member("a", size(600, 64, 128)), member("b", size(600, 64, 128))
 	grants := func(waited recommender.Usage) (recommender.Amount, recommender.Amount) {
@@ -343,7 +343,7 @@ func TestWhoWaitedForCPUIsGrantedMore(t *testing.T) {
 	}
 	before, _ := grants(0)
 	after, neighbour := grants(100)
-	// Both peak at 2: base 500 and half of 1500. Waiting makes it base 600, and 1500 × 1400 / 2900 more.
+	// Both peak at 2: base 500 and half of 1500. With waiting, the base is 600, and 1500 × 1400 / 2900 more.
 	assert.EqualValues(t, 1250, before)
 	assert.InDelta(t, 600+1500*1400/2900, int64(after), 1)
 	assert.InDelta(t, 500+1500*1500/2900, int64(neighbour), 1)
@@ -376,7 +376,7 @@ func TestWhoMayNotBeEvictedRanksAsNever(t *testing.T) {
 	assert.Empty(t, s.share(always).result.Evictions, "a DaemonSet's and Never")
 }
 
-// What a container keeps for another reason than its demand is known to the sharing as such.
+// The sharing treats an amount that a container keeps for another reason than its demand as such.
 func TestWhatAContainerKeeps(t *testing.T) {
 	look := func(edit func(*corev1.Pod, *v1alpha1.AttuneRecommendation)) node.Container {
 		pod := member("a", size(1500, 100, 300))
@@ -419,7 +419,7 @@ func TestWhatAContainerKeeps(t *testing.T) {
 	assert.Equal(t, 200*mi, c.OOM, "the limit follows kills alone")
 }
 
-// Whose policy allows no less than 6 CPUs and who uses next to none moves nobody.
+// A policy with a minimum of 6 CPUs for a pod that uses almost nothing evicts no other pod.
 func TestAnUnmeasuredClaimMovesNobody(t *testing.T) {
 	for _, ranking := range []v1alpha1.EvictionRanking{v1alpha1.RankingNever, v1alpha1.RankingLow} {
 		a, b, c := member("a", size(100, 64, 128)), member("b", size(1500, 64, 128)), member("c", size(1500, 64, 128))
@@ -435,7 +435,8 @@ func TestAnUnmeasuredClaimMovesNobody(t *testing.T) {
 	}
 }
 
-// Memory that creeps up by half a per cent restarts nobody whose resizePolicy would: the node grants none of it.
+// Memory that grows by half a percent must not restart containers whose resizePolicy requires it: the node grants
+// none of it.
 func TestWhatRestartsIsSizedAtBirthAlone(t *testing.T) {
 	pod := member("a", size(1500, 200, 400))
 	pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
@@ -451,10 +452,10 @@ func TestWhatRestartsIsSizedAtBirthAlone(t *testing.T) {
 	}
 }
 
-// unheld: no gate holds any pod.
+// unheld: no gate blocks any pod.
 func unheld(types.NamespacedName, types.UID) string { return "" }
 
-// Pods without a hash of their template in a label share one hash: a newer entry need not name all of their containers.
+// Pods without a template hash label share one hash: a newer entry may lack some of their containers.
 func TestBornIsTheNewestEntryThatNamesTheContainer(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}, {Name: "log"}}}}
 	was := func(name, cpu string) v1alpha1.ContainerResources {

@@ -25,13 +25,13 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Loads asks a usage source about the CPU of all nodes at a moment. Answers are by node name; a node that
-// is missing was not measured. An error means that the source did not answer at all.
+// Loads queries a usage source for the CPU of all nodes at a moment. Results are by node name; a node that was not
+// measured is missing. An error means that the source did not answer at all.
 type Loads interface {
 	// Pressure returns the fraction of time in which some process on a node waited for CPU (PSI "some" of
 	// its root cgroup), between 0 and 1.
 	Pressure(ctx context.Context, at time.Time) (map[string]float64, error)
-	// Load1 returns the load average over one minute, as node-exporter has it (node_load1).
+	// Load1 returns the load average over one minute (node_load1 of node-exporter).
 	Load1(ctx context.Context, at time.Time) (map[string]float64, error)
 	// Usage returns the used CPU in cores.
 	Usage(ctx context.Context, at time.Time) (map[string]float64, error)
@@ -40,13 +40,13 @@ type Loads interface {
 // LoadEvery is how often the load of nodes is checked.
 const LoadEvery = 30 * time.Second
 
-// overloaded is the only taint that this loop ever sets or removes. NoSchedule keeps new pods away and
-// moves none.
+// overloaded is the only taint that this loop ever sets or removes. NoSchedule keeps new pods away and evicts no
+// running pod.
 var overloaded = corev1.Taint{Key: v1alpha1.OverloadedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 
-// LoadLoop taints nodes whose CPU is overloaded, and removes the taint once they are well. It runs at an
-// interval, not by events, and only on the leader: two replicas with different samples would set and remove the taint
-// in turns. mutex makes one Look at a time; Busy does not need it.
+// LoadLoop taints nodes whose CPU is overloaded, and removes the taint once they have recovered. It runs at an
+// interval, not by events, and only on the leader: two replicas with different samples would alternately set and
+// remove the taint. mutex permits one Look at a time; Busy does not need it.
 type LoadLoop struct {
 	// Client lists nodes from the cache and patches their taints.
 	Client client.Client
@@ -58,15 +58,14 @@ type LoadLoop struct {
 	Clock clock.WithTicker
 
 	mutex sync.Mutex
-	// of is the state of each node. It may be lost: a node that carries the taint is then taken for
-	// overloaded.
+	// of is the state of each node. It may be lost: a node that carries the taint then counts as overloaded.
 	of map[string]node.LoadState
-	// inUse has its own mutex, so that Busy never waits for a source.
+	// inUse has its own mutex, so that Busy never waits for the usage source.
 	inUse board.Table[string, fraction]
 }
 
-// Start looks every LoadEvery until the context ends. A failure is logged and tried again at the next
-// tick; it always returns nil.
+// Start calls Look every LoadEvery until the context ends. An error is logged, and the next tick tries again. Start
+// always returns nil.
 func (l *LoadLoop) Start(ctx context.Context) error {
 	for range loop.Every(ctx, l.Clock, LoadEvery) {
 		if err := l.Look(ctx); err != nil && ctx.Err() == nil {
@@ -76,9 +75,9 @@ func (l *LoadLoop) Start(ctx context.Context) error {
 	return nil
 }
 
-// Look checks every node once, and sets and removes taints. It takes no longer than LoadEvery. It goes on
-// after the failure of one node and returns all errors. If the source does not answer, the states stay,
-// and node.Taints sets no new taint without a measurement.
+// Look checks every node once, and sets and removes taints. It takes no longer than LoadEvery. An error of one node
+// does not stop it; it returns all errors. If the source does not answer, the states do not change, and node.Taints
+// sets no new taint without a measurement.
 func (l *LoadLoop) Look(ctx context.Context) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -98,8 +97,8 @@ func (l *LoadLoop) Look(ctx context.Context) error {
 			Name: n.Name, LoadState: state, Tainted: tainted(n), Open: open(n), Measured: state.Last.Equal(now),
 		})
 	}
-	// Which nodes are tainted is decided over all nodes together: at most a third of the open ones at a
-	// time, or an error of the source could close the whole cluster.
+	// The decision is made over all nodes together: at most a third of the open ones is tainted at a time. Otherwise
+	// an error of the source could close the whole cluster.
 	names := node.Taints(loaded)
 	failures := []error{unanswered}
 	for i := range list.Items {
@@ -108,9 +107,9 @@ func (l *LoadLoop) Look(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// measure updates the state of each node and forgets nodes that are gone. A node that is not measured
-// keeps its state, and so do all where the source did not answer. A node that is seen for the first time
-// with the taint starts as overloaded, so that a restart does not remove a taint without a measurement.
+// measure updates the state of each node and drops deleted nodes. A node that was not measured keeps its state, and
+// all nodes do if the source did not answer. A node that is new to the loop and has the taint starts as overloaded,
+// so that a restart does not remove a taint without a measurement.
 func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node, now time.Time) error {
 	before := l.of
 	l.of = make(map[string]node.LoadState, len(nodes))
@@ -139,8 +138,8 @@ func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node, now time.Ti
 	return unanswered
 }
 
-// Busy returns the used fraction of a node's CPU as measured last, by usage or by load average (1 = all of
-// it); false: it was not measured since a time.
+// Busy returns the last measured fraction of a node's CPU in use, by usage or by load average (1 = all of it); false:
+// it was not measured at or after since.
 func (l *LoadLoop) Busy(node string, since time.Time) (float64, bool) {
 	last, known := l.inUse.Find(node)
 	return last.used, known && !last.at.Before(since)
@@ -152,9 +151,8 @@ type fraction struct {
 	at   time.Time
 }
 
-// samples returns the measurements of the nodes, in their order, with NaN for what is missing. Each signal
-// is asked for at most once for all nodes, and only if some node cannot be judged without it; the order of
-// the questions follows from that.
+// samples returns the measurements of the nodes, in their order, with NaN for missing values. Each signal is queried
+// at most once for all nodes, and only if some node cannot be judged without it.
 func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Time) ([]node.LoadSample, error) {
 	nan := math.NaN()
 	samples := make([]node.LoadSample, len(nodes))
@@ -162,9 +160,8 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 		samples[i] = node.LoadSample{Pressure: nan, Load1: nan, Usage: nan, CPUs: n.Status.Capacity.Cpu().AsApproximateFloat64(),
 			Allocatable: float64(podview.AmountOf(recommender.CPU, *n.Status.Allocatable.Cpu())) / 1000}
 	}
-	// Each question is asked only for what the ones before it left open: the load average for nodes
-	// without a pressure, the usage for nodes that still cannot be judged (a pressure counts only together
-	// with usage).
+	// Each query covers what the previous ones left open: the load average for nodes without a pressure, the usage
+	// for nodes that still cannot be judged (a pressure counts only together with usage).
 	for _, ask := range []struct {
 		wanted func(node.LoadSample) bool
 		of     func(context.Context, time.Time) (map[string]float64, error)
@@ -193,24 +190,24 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 // controlPlane is the key of the label, and usually of a taint, of nodes that run the control plane.
 const controlPlane = "node-role.kubernetes.io/control-plane"
 
-// open reports whether new pods find a place on a node, apart from this loop's taint.
+// open reports whether the scheduler may place new pods on a node, apart from this loop's taint.
 func open(n *corev1.Node) bool {
 	_, labelled := n.Labels[controlPlane]
 	return resize.NodeReady(n) && !n.Spec.Unschedulable && !labelled &&
 		!slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == controlPlane })
 }
 
-// tainted reports whether the node carries this loop's taint with the same key, value and effect. A taint
-// with the same key and another value was set by another writer and is left alone.
+// tainted reports whether the node has this loop's taint with the same key, value and effect. A taint with the same
+// key and another value belongs to another writer and is not changed.
 func tainted(n *corev1.Node) bool { return slices.ContainsFunc(n.Spec.Taints, ours) }
 
 func ours(t corev1.Taint) bool {
 	return t.Key == overloaded.Key && t.Value == overloaded.Value && t.Effect == overloaded.Effect
 }
 
-// taint sets or removes the taint. The patch replaces the whole list of taints, so that it names the
-// version of the node that it was made from: if another writer changes the node at the same time, this
-// patch fails, and the next look decides anew.
+// taint sets or removes the taint. The patch replaces the whole list of taints, so it contains the resourceVersion of
+// the node that it was made from. If another writer changes the node at the same time, this patch fails, and the next
+// tick decides again.
 func (l *LoadLoop) taint(ctx context.Context, n *corev1.Node, want bool) error {
 	if tainted(n) == want {
 		return nil
@@ -225,7 +222,7 @@ func (l *LoadLoop) taint(ctx context.Context, n *corev1.Node, want bool) error {
 	}
 	switch err := l.Client.Patch(ctx, next, loop.Locked(n)); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // the next look sees what has become of it
+		return nil // the next tick reads the new state
 	case err != nil:
 		return fmt.Errorf("patching the taints of node %s: %w", n.Name, err)
 	}

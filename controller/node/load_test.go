@@ -24,7 +24,7 @@ import (
 	"attune.io/attune/internal/event"
 )
 
-// measured is what a source says of nodes; what it does not say was not measured.
+// measured is the answer of a source about nodes; a missing node was not measured.
 type measured struct {
 	pressure, load1, usage map[string]float64
 	err                    error
@@ -86,7 +86,7 @@ func loadLoop(t *testing.T, edit func(n *corev1.Node), names ...string) *loaded 
 	return l
 }
 
-// run looks every half minute for a while.
+// run calls Look every half minute for a while.
 func (l *loaded) run(d time.Duration) {
 	l.t.Helper()
 	for end := l.clock.Now().Add(d); ; l.clock.Step(LoadEvery) {
@@ -104,7 +104,7 @@ func (l *loaded) taints(name string) []corev1.Taint {
 	return n.Spec.Taints
 }
 
-// change edits a node as somebody else would.
+// change edits a node as another writer would.
 func (l *loaded) change(name string, edit func(n *corev1.Node)) {
 	l.t.Helper()
 	n := &corev1.Node{}
@@ -116,7 +116,7 @@ func (l *loaded) change(name string, edit func(n *corev1.Node)) {
 	require.NoError(l.t, l.Client.Status().Update(l.t.Context(), n))
 }
 
-// carriers are the nodes that carry the taint.
+// carriers are the nodes with the taint.
 func (l *loaded) carriers() (names []string) {
 	l.t.Helper()
 	list := &corev1.NodeList{}
@@ -132,7 +132,7 @@ func (l *loaded) carriers() (names []string) {
 func unready(n *corev1.Node)  { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
 func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
 
-// Nodes that take no pods leave nobody a place: they are not counted, and a taint on them would say nothing.
+// Nodes that take no pods are not counted, and get no taint: it would have no effect.
 func TestAThirdOfTheNodesThatTakePods(t *testing.T) {
 	edits := map[string]func(n *corev1.Node){
 		"control-1": func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} },
@@ -158,7 +158,7 @@ func TestAThirdOfTheNodesThatTakePods(t *testing.T) {
 	assert.Equal(t, []string{"worker-3"}, l.carriers())
 }
 
-// A taint on a node that takes no pods any more goes as any other does, and nobody has to wait for that.
+// The taint of a node that takes no pods any more is removed like any other, and no other node waits for it.
 func TestALoadTaintOnANodeThatTakesNoPodsAnyMore(t *testing.T) {
 	for name, edit := range map[string]func(n *corev1.Node){"cordoned": cordoned, "not ready": unready} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestALoadTaintOnANodeThatTakesNoPodsAnyMore(t *testing.T) {
 	}
 }
 
-// One container that is throttled makes others wait for nothing: the node is overloaded only where it is in use too.
+// One throttled container does not make others wait: the node is overloaded only if its CPU is in use as well.
 func TestPressureOnAnIdleNode(t *testing.T) {
 	l := loadLoop(t, nil, "idle-1", "idle-2", "idle-3")
 	l.says.pressure = map[string]float64{"idle-1": 0.9}
@@ -202,7 +202,7 @@ func TestPressureOnAnIdleNode(t *testing.T) {
 	assert.Empty(t, l.carriers(), "nobody waits for what is not in use")
 }
 
-// Where pressure is known nothing but usage completes it.
+// If pressure is known, only usage completes it.
 func TestPressureWithoutUsage(t *testing.T) {
 	l := loadLoop(t, nil, "half-1", "half-2", "half-3")
 	l.says.pressure = map[string]float64{"half-1": 0.9}
@@ -217,7 +217,7 @@ func TestPressureWithoutUsage(t *testing.T) {
 	assert.Equal(t, []string{"half-1"}, l.carriers())
 }
 
-// What was measured long ago taints nobody, even where others make room.
+// An old measurement taints no node, even if other nodes have recovered.
 func TestAnOldMeasurementTaintsNobody(t *testing.T) {
 	l := loadLoop(t, nil, "old-1", "old-2", "old-3")
 	l.says.load1 = map[string]float64{"old-1": 9, "old-2": 4}
@@ -231,7 +231,7 @@ func TestAnOldMeasurementTaintsNobody(t *testing.T) {
 	assert.Equal(t, []string{"old-2"}, l.carriers())
 }
 
-// Nodes that come and go leave nothing.
+// Nodes that come and go leave no state.
 func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	l := loadLoop(t, nil, "stays")
 	l.says.load1 = map[string]float64{"stays": 1}
@@ -254,8 +254,8 @@ func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	assert.Equal(t, shown, testutil.CollectAndCount(loadRatio))
 }
 
-// The taint comes after two minutes of overload, stays in the band, and goes after two minutes that are well. Nobody
-// else's taints are touched, and nothing is written in between.
+// The taint is set after two minutes of overload, stays in the band, and is removed after two minutes without
+// overload. Other taints are not changed, and the loop writes nothing in between.
 func TestALoadTaintComesAndGoes(t *testing.T) {
 	theirs := []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoExecute}, {Key: overloaded.Key, Effect: corev1.TaintEffectPreferNoSchedule}}
 	l := loadLoop(t, func(n *corev1.Node) { n.Spec.Taints = theirs }, "load-1", "load-2", "load-3")
@@ -282,7 +282,7 @@ func TestALoadTaintComesAndGoes(t *testing.T) {
 	assert.Equal(t, []string{"load-1 Warning NodeTainted", "load-1 Normal NodeTaintRemoved"}, l.told.said)
 }
 
-// A new leader finds the taint and takes it away in its time; a node that is gone is forgotten.
+// A new leader finds the taint and removes it in time; a deleted node is dropped.
 func TestALoadTaintThatWasFoundGoes(t *testing.T) {
 	l := loadLoop(t, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{overloaded} }, "found-1")
 	l.says.usage = map[string]float64{"found-1": 0.5}
@@ -306,8 +306,8 @@ func TestALoadTaintThatWasFoundGoes(t *testing.T) {
 	assert.NotContains(t, l.of, "found-2")
 }
 
-// No more is asked for than is needed to judge all nodes: usage wherever it completes pressure, or nothing better is
-// known; load averages only where there is no pressure. Each question is about all nodes at once.
+// The loop queries only what it needs to judge all nodes: usage if it completes pressure or no better signal exists;
+// load averages only without pressure. Each query is about all nodes at once.
 func TestWhatIsAskedForOfNodes(t *testing.T) {
 	of := func(value float64) map[string]float64 { return map[string]float64{"n": value} }
 	for name, c := range map[string]struct {
@@ -329,7 +329,7 @@ func TestWhatIsAskedForOfNodes(t *testing.T) {
 	}
 }
 
-// Each node has the best signal that there is of it, and all of them cost three questions.
+// Each node is judged by its best signal, with three queries for all nodes.
 func TestNodesWithDifferentSignals(t *testing.T) {
 	var names []string
 	for i := range 500 {
@@ -346,7 +346,7 @@ func TestNodesWithDifferentSignals(t *testing.T) {
 	}
 }
 
-// While the source does not answer nothing changes, and every node is kept.
+// While the source does not answer, nothing changes, and no state of a node is lost.
 func TestLoadWithoutAnAnswer(t *testing.T) {
 	l := loadLoop(t, nil, "a", "b", "c")
 	l.says.pressure, l.says.usage = map[string]float64{"b": 0.5}, map[string]float64{"b": 2}
@@ -362,7 +362,7 @@ func TestLoadWithoutAnAnswer(t *testing.T) {
 	assert.Equal(t, 1, l.patches)
 }
 
-// What was measured of nodes is there for others to know for as long as it is news to them, and costs no question more.
+// Busy has a measurement as long as it is new enough, and needs no further query.
 func TestWhatIsKnownOfNodesThatAreBusy(t *testing.T) {
 	l := loadLoop(t, nil, "loaded", "used", "waiting", "pressed", "gone")
 	l.says.load1 = map[string]float64{"loaded": 1.9}

@@ -14,40 +14,39 @@ import (
 	"attune.io/attune/resize"
 )
 
-// look is what is kept of a look to explain it later: values only. No pod and no recommendation is kept,
-// because each node would otherwise keep a version of its own in memory.
+// look holds what is needed to explain a reconcile later: values only. It keeps no pod and no recommendation, because
+// each node would otherwise keep its own version of them in memory.
 type look struct {
 	node string
 	at   time.Time
-	// allocatable is what the node has, available what its members share, in millicores and bytes.
+	// allocatable is the node's, available is the part that its members share, in millicores and bytes.
 	allocatable, available node.Amounts
-	// members share the node and have these demands, in the same order. others count with what they hold;
-	// both are empty where no pod shares.
+	// members share the node and have these demands, in the same order. others count with their present resources.
+	// Both are empty if no pod shares.
 	members, others []seen
 	demands         []node.Pod
-	// chosen are the indices of the members that are asked to go.
+	// chosen are the indices of the members to evict.
 	chosen []int
 }
 
-// seen is a pod as it was seen in a look.
+// seen is the state of a pod in a reconcile.
 type seen struct {
 	name string
-	// reason and message are why it does not share, or is frozen; both empty: it shares and may be
-	// changed.
+	// reason and message are why the pod does not share, or is frozen; both empty: it shares and may be changed.
 	reason, message string
-	// stays is why it may not be evicted; empty: it may.
+	// stays is why the pod may not be evicted; empty: it may.
 	stays string
-	// tender reports that it is not lowered, because it is not ready or restarted a moment ago.
+	// tender reports that the pod is not lowered, because it is not ready or just restarted.
 	tender bool
-	// holds are the sizes of its containers; known and wants have the same length and order.
+	// holds are the present sizes of its containers; known and wants have the same length and order.
 	holds []podview.Container
-	// known is, for each resource of a container, whether its demand was measured; wants is what a new
-	// container is born with.
+	// known reports, for each resource of a container, whether its demand was measured; wants is the size that a new
+	// container gets.
 	known [][2]bool
 	wants []recommender.Size
 }
 
-// look keeps what is needed to explain a look. It lists other pods only where the node is shared at all.
+// look stores what is needed to explain a reconcile. It lists other pods only if some pods share the node.
 func (s *scene) look(out shared) *look {
 	l := &look{
 		node: s.node.Name, at: s.now, allocatable: board.Allocatable(s.node), available: out.ledger.available,
@@ -66,7 +65,7 @@ func (s *scene) look(out shared) *look {
 	return l
 }
 
-// wants returns the sizes that new pods of a workload are born with; nil under another strategy.
+// wants returns the sizes of new pods of a workload; nil under another strategy.
 func wants(rec *v1alpha1.AttuneRecommendation, of []podview.Container) []recommender.Size {
 	if rec == nil || rec.Spec.Strategy != v1alpha1.StrategyNode {
 		return nil
@@ -80,12 +79,11 @@ func wants(rec *v1alpha1.AttuneRecommendation, of []podview.Container) []recomme
 	return sizes
 }
 
-// notMeasured is the reason of a share that equals what the container holds because its demand is not
-// known.
+// notMeasured is the reason of a share that equals the container's present size because its demand is not known.
 const notMeasured = "NotMeasured"
 
-// answer describes the outcome of a look. It is computed anew with the same function (settle) as the
-// loop's own decision, so that it cannot differ from it.
+// answer describes the outcome of a reconcile. It uses the same function (settle) as the loop's decision, so that the
+// two cannot differ.
 func (l *look) answer() answers.NodeAnswer {
 	out := settle(l.available, l.demands, l.at)
 	var others node.Amounts
@@ -118,7 +116,7 @@ func (l *look) answer() answers.NodeAnswer {
 	return answer
 }
 
-// asItIs describes a pod that takes no part in the sharing: it gets what it holds.
+// asItIs describes a pod that does not share: it keeps its present size.
 func (p *seen) asItIs() answers.NodePod {
 	pod := answers.NodePod{Name: p.name, Reason: p.reason, Message: p.message}
 	for j := range p.holds {
@@ -127,7 +125,7 @@ func (p *seen) asItIs() answers.NodePod {
 	return pod
 }
 
-// container describes one container: what it holds, what it gets, and what a new one would be born with.
+// container describes one container: its present size, the size it gets, and the size that a new container would get.
 func (p *seen) container(j int, gets recommender.Size) answers.NodeContainer {
 	c := answers.NodeContainer{Name: p.holds[j].Name, Holds: answers.AmountsOf(p.holds[j].Size), Gets: answers.AmountsOf(gets)}
 	if p.wants != nil {
@@ -145,8 +143,8 @@ func (l *look) member(i int) answers.NodePod {
 	}
 }
 
-// container describes a container of a member: its demand, its share, what of the share it gets now, and
-// why that differs.
+// container describes a container of a member: its demand, its share, the part of the share that it gets now, and why
+// that differs.
 func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Difference, steps []recommender.Step) answers.NodeContainer {
 	m, of := &l.members[i], &l.demands[i].Containers[j]
 	c := m.container(j, resize.Merge(m.holds[j].Size, sizeOf(of, next)))
@@ -171,7 +169,7 @@ func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Differe
 	return c
 }
 
-// because explains why a pod holds something else than its share.
+// because explains why the size of a pod differs from its share.
 func (p *seen) because(d node.Difference) string {
 	switch {
 	case d.Why == node.HeldFrozen && p.message != "":
@@ -184,8 +182,8 @@ func (p *seen) because(d node.Difference) string {
 	return d.Reason()
 }
 
-// evictions lists the pods that have to go. Waits: the pod was not chosen in this look, since the budget
-// was used up or another pod goes first.
+// evictions lists the pods to evict. Waits: the pod was not chosen in this reconcile, because the budget is used up
+// or another pod takes precedence.
 func (l *look) evictions(result node.Result) []answers.NodeEviction {
 	out := []answers.NodeEviction{}
 	for _, v := range result.Evictions {

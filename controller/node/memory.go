@@ -14,17 +14,17 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// sighting is what a pod asked for in the last look, and when that changed before.
+// sighting is a pod's spec in the last reconcile, and when it changed before.
 type sighting struct {
 	sizes []podview.Container
 	last  changes
 }
 
-// changes are when a pod was last lowered, and when it was last resized in any way; zero: never, or before
-// it was first seen.
+// changes are the times at which a pod was last lowered, and last resized in any way; zero: never, or before the loop
+// first saw it.
 type changes struct{ lowered, resized time.Time }
 
-// see compares what a pod asks for now with what it asked for, and notes the time if that differs.
+// see compares a pod's present spec with its last one, and records the time if they differ.
 func (c changes) see(before, now []podview.Container, at time.Time) changes {
 	lower, other := compare(before, now)
 	if lower {
@@ -36,20 +36,20 @@ func (c changes) see(before, now []podview.Container, at time.Time) changes {
 	return c
 }
 
-// remembered is what is known of a node from earlier looks. It may be lost: after a restart, when pods
-// were resized is read from the records and histories of their workloads. It is immutable after
-// Controller.remember; each look makes a new one.
+// remembered is the state of a node from earlier reconciles. It may be lost: after a restart, the times of resizes
+// are read from the records and histories of the workloads. It is immutable once Reconcile has stored it; each
+// reconcile creates a new one.
 type remembered struct {
 	// seen has the pods of the strategy on the node, by uid.
 	seen    map[types.UID]sighting
 	victims victims
 	holding holding
-	// last is the last look; nil: there was none.
+	// last is the last reconcile; nil: there was none.
 	last *look
 }
 
-// see notes what the pods of a node ask for now, and when one of them was resized. Pods that are gone are
-// left out, so that the memory is bounded by the pods of the node.
+// see records the present spec of the pods of a node, and the time of any resize. It drops deleted pods, so that
+// memory is bounded by the pods of the node.
 func (m remembered) see(s *scene) remembered {
 	next := remembered{seen: make(map[types.UID]sighting, len(s.pods)), victims: m.victims, holding: m.holding}
 	for _, pod := range s.pods {
@@ -58,8 +58,8 @@ func (m remembered) see(s *scene) remembered {
 			continue
 		}
 		now := sighting{sizes: specOf(pod)}
-		// A pod that is seen for the first time (after a start of the operator) gets its past from the
-		// stored records.
+		// For a pod that is new to the loop, such as after a restart of attune, the times come from the stored
+		// records.
 		if before, known := m.seen[pod.UID]; known {
 			now.last = before.last.see(before.sizes, now.sizes, s.now)
 		} else {
@@ -70,8 +70,7 @@ func (m remembered) see(s *scene) remembered {
 	return next
 }
 
-// specOf returns what the pod's containers ask for in its spec. The status may still show the old size of
-// a resize that is under way.
+// specOf returns the resources in the pod's spec. The status may still show the old size while a resize is in flight.
 func specOf(pod *corev1.Pod) []podview.Container {
 	containers, specs := podview.Read(pod), podview.Specs(pod)
 	for i := range containers {
@@ -80,8 +79,8 @@ func specOf(pod *corev1.Pod) []podview.Container {
 	return containers
 }
 
-// compare reports whether any amount is lower than it was, and whether any is higher. Containers are
-// compared by position and name.
+// compare reports whether any amount is lower than before, and whether any is higher. Containers are compared by
+// position and name.
 func compare(before, now []podview.Container) (lower, higher bool) {
 	for i := range now {
 		if i >= len(before) || before[i].Name != now[i].Name {
@@ -96,9 +95,9 @@ func compare(before, now []podview.Container) (lower, higher bool) {
 	return lower, higher
 }
 
-// changesBefore reads from the records and the history of a pod's workload when the pod was changed. In
-// doubt it was lowered, so that it is not lowered again too soon. A full history may have lost the pod's
-// rows: the pod then counts as lowered at the time of the oldest row.
+// changesBefore reads from the records and the history of a pod's workload when the pod was changed. In case of doubt
+// it counts as lowered, so that it is not lowered again too soon. A full history may have lost the pod's rows: the
+// pod then counts as lowered at the time of the oldest row.
 func changesBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) changes {
 	var c changes
 	note := func(at metav1.Time, raise bool) {
@@ -117,7 +116,7 @@ func changesBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) changes 
 	full := len(rec.Status.History) >= v1alpha1.MaxHistory
 	for i, row := range rec.Status.History {
 		if row.Timestamp.Before(&pod.CreationTimestamp) {
-			continue // it is about a namesake
+			continue // it is about an earlier pod of the same name
 		}
 		if full && i == len(rec.Status.History)-1 {
 			note(row.Timestamp, false)
@@ -129,19 +128,19 @@ func changesBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) changes 
 	return c
 }
 
-// raised reports that a history row is about a raise; a row that cannot be read counts as none.
+// raised reports that a history row is a raise; false for a row that cannot be parsed.
 func raised(row v1alpha1.HistoryEntry) bool {
 	from, err := resource.ParseQuantity(row.From)
 	to, other := resource.ParseQuantity(row.To)
 	return err == nil && other == nil && to.Cmp(from) >= 0
 }
 
-// changed returns when a pod was last lowered and resized; zero: not known.
+// changed returns when a pod was last lowered and last resized; zero: not known.
 func (m remembered) changed(pod types.UID) changes { return m.seen[pod].last }
 
-// soon is when to look again if nothing happens before: after the interval, or sooner where time alone lets a pod be
-// changed again. The three times are the pauses of node.Settle: between two lowerings, between two resizes, and the rest
-// after a resize.
+// soon returns when to reconcile again without an event: after the interval, or sooner if a pod may then be changed
+// again. The three times come from node.Settle: between two lowerings, between two resizes, and the rest after a
+// resize.
 func (m remembered) soon(now time.Time, interval time.Duration) time.Duration {
 	soonest := interval
 	for _, s := range m.seen {

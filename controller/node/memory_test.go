@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// A resize is seen, whoever made it, and whether it lowered anything.
+// The loop finds a resize of any writer, and whether it lowered anything.
 func TestResizesAreRemembered(t *testing.T) {
 	look := func(m remembered, at time.Duration, cpuRequest, limit int64) remembered {
 		s := sceneOf("8", 1000, member("a", size(recommender.Amount(cpuRequest), 64, recommender.Amount(limit))))
@@ -40,7 +40,7 @@ func TestResizesAreRemembered(t *testing.T) {
 	assert.Empty(t, m.see(&scene{now: noon}).seen, "a pod that is gone is forgotten")
 }
 
-// After a restart the records and the history tell of resizes.
+// After a restart, resizes are found in the records and the history.
 func TestResizesBeforeARestart(t *testing.T) {
 	pod := member("a", size(1500, 64, 200))
 	row := func(from, to string, ago time.Duration) v1alpha1.HistoryEntry {
@@ -69,7 +69,7 @@ func TestResizesBeforeARestart(t *testing.T) {
 	assert.Equal(t, ago(0, 0), changesBefore(rec, pod))
 }
 
-// At most a tenth of the pods that share a node go in an interval, and one of a workload at a time.
+// At most a tenth of the members of a node are evicted in an interval, and one pod of a workload at a time.
 func TestVictimsWithinTheBudget(t *testing.T) {
 	pods := []*corev1.Pod{member("a-1", size(1, 1, 1)), member("a-2", size(1, 1, 1)), member("b-1", size(1, 1, 1)), member("c-1", size(1, 1, 1))}
 	s := sceneOf("8", 1000, pods...)
@@ -87,7 +87,7 @@ func TestVictimsWithinTheBudget(t *testing.T) {
 	assert.Equal(t, []types.UID{"a-1", "b-1"}, chosen(victims{}, 29), "one of a at a time")
 	assert.Equal(t, []types.UID{"a-1", "b-1", "c-1"}, chosen(victims{}, 200))
 
-	// Who has gone counts for an interval; who was chosen and stays is chosen anew.
+	// A pod that left counts for an interval; a pod that was chosen and stayed is chosen again.
 	v := victims{chosen: []types.UID{"a-1", "gone"}}.settle(pods, 5*time.Minute, noon)
 	assert.Equal(t, victims{gone: []time.Time{noon}}, v)
 	assert.Empty(t, chosen(v, 4))
@@ -95,7 +95,7 @@ func TestVictimsWithinTheBudget(t *testing.T) {
 	assert.Empty(t, v.gone)
 	assert.Equal(t, []types.UID{"a-1"}, chosen(v, 4))
 
-	// What a pod that is going leaves may do.
+	// The room of a terminating pod may be enough.
 	pods[3].DeletionTimestamp = &metav1.Time{Time: noon}
 	assert.Empty(t, chosen(victims{}, 200))
 	s.now = noon.Add(goesFor)

@@ -17,8 +17,8 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// Each series has the node's name as a label and is removed with the node (forgetGauges). loadRatio is the load of a node by
-// which the taint is judged: above 1 the node is overloaded.
+// Each series has the node's name as a label and is removed with the node (forgetGauges). loadRatio is the load that
+// decides about the taint: above 1 the node is overloaded.
 var (
 	members       = gauge("attune_node_pods", "Pods that share the spike headroom of a node.")
 	overcommitted = gauge("attune_node_overcommitted",
@@ -42,8 +42,8 @@ func init() {
 	metrics.Registry.MustRegister(members, overcommitted, victimsOf, headroomCPU, headroomMemory, moves, loadRatio)
 }
 
-// loadOf sets the gauge of a node's load; a load that is not measured (NaN) is removed, so that no old
-// value stays.
+// loadOf sets the gauge of a node's load. A load that was not measured (NaN) is removed, so that no stale value
+// remains.
 func loadOf(name string, load float64) {
 	if math.IsNaN(load) {
 		loadRatio.DeleteLabelValues(name)
@@ -55,8 +55,8 @@ func loadOf(name string, load float64) {
 // eventOvercommitted is the reason of events on nodes whose pods do not fit.
 const eventOvercommitted = "NodeOvercommitted"
 
-// tell updates the metrics of a look, and sends an event where the pods of a node do not fit. It runs
-// before the grants are published: only grants that differ from those on the board are counted.
+// tell updates the metrics of a reconcile, and sends an event if the pods of a node do not fit. It runs before the
+// grants are published: it counts only grants that differ from those on the board.
 func (c *Controller) tell(on *corev1.Node, out shared) {
 	members.WithLabelValues(on.Name).Set(float64(len(out.ledger.members)))
 	victimsOf.WithLabelValues(on.Name).Set(float64(len(out.result.Evictions)))
@@ -70,7 +70,7 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 		}
 		overcommitted.WithLabelValues(on.Name, r.String()).Set(over)
 	}
-	// A grant that is published again unchanged is not counted: looks come every few minutes, and only
+	// A grant that is published again without a change is not counted: reconciles repeat every few minutes, and only
 	// changes are of interest.
 	for i, pod := range out.ledger.members {
 		granted := out.grants[pod.UID]
@@ -86,7 +86,7 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 	}
 }
 
-// showHeadroom sets what is left on a node. A node that no pods share has no headroom to speak of, and no series.
+// showHeadroom sets the headroom of a node. A node that no pods share has no headroom series.
 func showHeadroom(name string, out shared) {
 	if len(out.ledger.members) == 0 {
 		headroomCPU.DeleteLabelValues(name)
@@ -110,7 +110,7 @@ func directions(p *node.Pod, granted board.Pod) (lowers, raises bool) {
 	return lowers, raises
 }
 
-// forgetGauges removes the metrics of a node that is gone.
+// forgetGauges removes the metrics of a deleted node.
 func forgetGauges(name string) {
 	for _, vec := range []*prometheus.MetricVec{members.MetricVec, overcommitted.MetricVec, victimsOf.MetricVec, headroomCPU.MetricVec, headroomMemory.MetricVec, moves.MetricVec} {
 		vec.DeletePartialMatch(prometheus.Labels{"node": name})
@@ -118,22 +118,22 @@ func forgetGauges(name string) {
 }
 
 const (
-	// heldFor is how long others have less than their bases before an event names the pod that causes it:
-	// most causes pass by themselves within that time.
+	// heldFor is how long other pods have less than their bases before an event names the pod that causes it. Most
+	// causes end within that time.
 	heldFor = 15 * time.Minute
-	// heldAgain is how soon the event is sent again.
+	// heldAgain is the time between two such events.
 	heldAgain = time.Hour
 )
 
-// eventHeld is the reason of events on nodes where pods keep what others lack.
+// eventHeld is the reason of events on nodes where pods hold more than their share and others lack it.
 const eventHeld = "NodeHeld"
 
-// holding is, for each resource, since when pods of a node keep others below their bases, and when that
-// was last reported; zero times: they do not, or it was not. A loss only moves the next event.
+// holding is, for each resource, since when pods of a node keep others below their bases, and when that was last
+// reported; zero: they do not, or it was not. If it is lost, only the next event is later.
 type holding [2]struct{ since, told time.Time }
 
-// settle continues from the last look. It returns the holders to be reported now: for each resource at
-// most one, the one that keeps the most.
+// settle continues from the last reconcile. It returns the holders to report now: for each resource at most one, the
+// one with the largest excess.
 func (h holding) settle(holders []node.Holder, now time.Time) (holding, []node.Holder) {
 	var tell []node.Holder
 	for _, r := range recommender.Resources {

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// What is left on a node is what its members may have less what they need, and has no series where there are none.
+// The headroom of a node is what its members may have minus what they need. A node without members has no series.
 func TestHeadroomOfANode(t *testing.T) {
 	s := sceneOf("4", 300, member("web", size(1000, 64, 128)))
 	out := s.share(always)
@@ -20,7 +20,7 @@ func TestHeadroomOfANode(t *testing.T) {
 	assert.Less(t, testutil.ToFloat64(headroomCPU.WithLabelValues("headroom")), 4.0)
 	assert.InDelta(t, float64(out.ledger.available[recommender.Memory]-needed[recommender.Memory]), testutil.ToFloat64(headroomMemory.WithLabelValues("headroom")), 1)
 
-	// An hour later its pods need more than there is.
+	// An hour later, its pods need more than the node has.
 	out.result.Needed[recommender.CPU] = out.ledger.available[recommender.CPU] + 500
 	showHeadroom("headroom", out)
 	assert.InDelta(t, -.5, testutil.ToFloat64(headroomCPU.WithLabelValues("headroom")), 1e-9)

@@ -25,8 +25,8 @@ func quotaOf(name corev1.ResourceName, hard, used string) corev1.ResourceQuota {
 	}
 }
 
-// claiming is a node of 8 with a pod of the namespace claims that always needs 6 and holds 1, beside two of the
-// namespace shop that always need 1.5, peak at 2, and may go.
+// claiming is a node of 8 with a pod of the namespace claims that always needs 6 and has 1, and two pods of the
+// namespace shop that always need 1.5, peak at 2, and may be evicted.
 func claiming(quotas ...corev1.ResourceQuota) *scene {
 	a, b, c := member("a", size(1000, 64, 128)), member("b", size(2000, 64, 128)), member("c", size(2000, 64, 128))
 	a.Namespace = "claims"
@@ -39,11 +39,11 @@ func claiming(quotas ...corev1.ResourceQuota) *scene {
 	return s
 }
 
-// A demand counts against neighbours only as far as the quotas of its namespace let it grow.
+// A demand counts against other pods only up to the amount that the quotas of its namespace permit.
 func TestADemandThatAQuotaRefusesMovesNobody(t *testing.T) {
 	for name, c := range map[string]struct {
 		quotas []corev1.ResourceQuota
-		// most that the pod can have; 0: no bound.
+		// most that the pod can have; 0: no limit.
 		most recommender.Amount
 		goes int
 	}{
@@ -101,8 +101,8 @@ func TestADemandThatAQuotaRefusesMovesNobody(t *testing.T) {
 	})
 }
 
-// Pods of a namespace share what its quotas leave: bases first, in the order of their names. Who is frozen takes none
-// of it, and what lies inside an init request is counted anyway.
+// Pods of a namespace share the rest of its quotas: bases first, in the order of their names. Frozen pods take none
+// of it, and the part inside an init request is counted anyway.
 func TestPodsShareWhatAQuotaLeaves(t *testing.T) {
 	reaches := func(left string, edit func(*scene)) (reaches []recommender.Amount) {
 		s := sceneOf("16", 1500, member("a", size(1000, 64, 128)), member("b", size(1000, 64, 128)), member("c", size(1000, 64, 128)))
@@ -131,7 +131,7 @@ func TestPodsShareWhatAQuotaLeaves(t *testing.T) {
 	}), "what is not changed")
 }
 
-// A closed loop: a quota that is used up oscillates nobody.
+// A closed loop: an exhausted quota makes no pod oscillate.
 func TestAQuotaThatIsUsedUpLeavesTheNodeAtRest(t *testing.T) {
 	s := claiming(quotaOf("requests.cpu", "2", "1"))
 	used := recommender.Amount(1000)

@@ -22,9 +22,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Register adds the loop to a manager. Each value on held names a recommendation whose pods are held
-// otherwise than before. The loop lists pods with the workload loop's index by node, so that that loop has
-// to be registered too.
+// Register adds the loop to a manager. Each value on held names a recommendation whose pods became blocked or
+// unblocked. The loop lists pods with the workload loop's index by node, so the workload loop must be registered too.
 func (c *Controller) Register(mgr ctrl.Manager, held <-chan event.TypedGenericEvent[types.NamespacedName]) error {
 	told := source.TypedChannel(held, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], q loop.Queue) {
@@ -34,11 +33,11 @@ func (c *Controller) Register(mgr ctrl.Manager, held <-chan event.TypedGenericEv
 	return loop.Add(mgr, "node", c, c.Watches(), told, Options())
 }
 
-// Options returns the options of the loop's queue: 4 workers, without fairness, since a node has no
-// namespace.
+// Options returns the options of the loop's queue: 4 workers, without fairness between namespaces, because a node has
+// none.
 func Options() controller.Options { return controller.Options{MaxConcurrentReconciles: 4} }
 
-// Watches returns what wakes the loop. A test uses the same list to play a manager.
+// Watches returns the loop's watches. Tests use the same list to play a manager.
 func (c *Controller) Watches() []loop.Watch {
 	return []loop.Watch{
 		{Object: &corev1.Node{}, When: allocatableChanged()},
@@ -47,8 +46,8 @@ func (c *Controller) Watches() []loop.Watch {
 	}
 }
 
-// Held wakes the loop for the nodes of a recommendation whose pods are held otherwise than before. A
-// recommendation that cannot be read wakes none.
+// Held wakes the loop for the nodes of a recommendation whose pods became blocked or unblocked. It does nothing if
+// the recommendation cannot be read.
 func (c *Controller) Held(ctx context.Context, name types.NamespacedName, q loop.Queue) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	if c.Client.Get(ctx, name, rec) != nil {
@@ -59,7 +58,7 @@ func (c *Controller) Held(ctx context.Context, name types.NamespacedName, q loop
 	}
 }
 
-// onNode returns the node that a pod is bound to; nil: none yet.
+// onNode returns the node that a pod is bound to; nil: it is not bound yet.
 func onNode(_ context.Context, o client.Object) []reconcile.Request {
 	if o.(*corev1.Pod).Spec.NodeName == "" {
 		return nil
@@ -90,15 +89,15 @@ func (c *Controller) nodesOf(ctx context.Context, o client.Object) []reconcile.R
 	return requests
 }
 
-// allocatableChanged passes nodes that have more or less to share, but not their heartbeats.
+// allocatableChanged passes nodes whose allocatable resources changed, but not their heartbeats.
 func allocatableChanged() predicate.Predicate {
 	return loop.Updated(func(before, after *corev1.Node) bool {
 		return !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
 	})
 }
 
-// podChanged passes pods that were bound, are gone, were resized or started, or whose containers were
-// restarted (for example after an OOM kill).
+// podChanged passes pods that were bound, deleted, resized or started, or whose containers restarted (for example
+// after an OOM kill).
 func podChanged() predicate.Predicate {
 	return loop.Updated(func(before, after *corev1.Pod) bool {
 		return before.Spec.NodeName != after.Spec.NodeName || before.Generation != after.Generation ||
@@ -116,9 +115,8 @@ func restarts(pod *corev1.Pod) (n int32) {
 	return n
 }
 
-// demandChanged passes recommendations of the strategy Node whose demands changed, or whose pods may be
-// changed otherwise than before (number of records, floors). A change of strategy passes as well, in both
-// directions.
+// demandChanged passes recommendations of the strategy Node whose demands changed, or whose pods may be changed under
+// other conditions (number of records, floors). It also passes changes of the strategy, in both directions.
 func demandChanged() predicate.Predicate {
 	byNode := func(o client.Object) bool {
 		return o.(*v1alpha1.AttuneRecommendation).Spec.Strategy == v1alpha1.StrategyNode

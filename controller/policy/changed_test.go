@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// A cluster's recommendations often begin together. They are renewed once an hour, and never many at once.
+// The recommendations of a cluster often start together. They are renewed once an hour, and never many at once.
 func TestWhatTimeAloneChangesIsStoredHourly(t *testing.T) {
 	const workloads, hours = 120, 2
 	f := newFleet(t, workloads)
@@ -39,7 +39,7 @@ func TestWhatTimeAloneChangesIsStoredHourly(t *testing.T) {
 	}
 }
 
-// What is not stored is known all the same to whoever acts on it.
+// Confirmed has the newest data time of targets, even if it is not stored.
 func TestStoredTargetsAreConfirmed(t *testing.T) {
 	f := newFleet(t, 3)
 	f.Confirmed = &board.Confirmed{}
@@ -65,8 +65,8 @@ func TestStoredTargetsAreConfirmed(t *testing.T) {
 	}
 }
 
-// A new leader knows what is stored, which may be too old to act on although the data is not. Once it has read the
-// past, it wakes those whose targets hold, and writes nothing for it.
+// A new leader knows only the stored data times, which may be too old to act on although the data is not. Once it has
+// read the history, it wakes the recommendations whose targets are valid, and writes nothing for that.
 func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
 	const workloads = 20
 	f := newFleet(t, workloads)
@@ -93,7 +93,7 @@ func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
 	assert.Empty(t, woken, "once is enough")
 }
 
-// A past that is being read again, or not settled, tells nothing new of targets: what was known of them stays known.
+// A history that is being read again, or is not settled, confirms nothing new: earlier confirmations stay.
 func TestWhatWasConfirmedStaysSo(t *testing.T) {
 	f := newFleet(t, 3)
 	f.Confirmed = &board.Confirmed{}
@@ -115,7 +115,7 @@ func TestWhatWasConfirmedStaysSo(t *testing.T) {
 	}
 }
 
-// What has been read of other workloads does not matter to one: a new neighbour, which has no past yet, stops no targets.
+// The history of other workloads does not matter to a workload: a new workload without history blocks no targets.
 func TestANewNeighbourStopsNoTargets(t *testing.T) {
 	f := newFleet(t, 3)
 	f.Confirmed = &board.Confirmed{}
@@ -129,7 +129,7 @@ func TestANewNeighbourStopsNoTargets(t *testing.T) {
 	assert.Equal(t, f.clock.Now(), f.Confirmed.Of(key))
 }
 
-// unreadBut is a history in which one workload's past alone has been read.
+// unreadBut is a history in which only one workload's past has been read.
 type unreadBut struct {
 	*past
 	read string
@@ -146,7 +146,7 @@ func (unread) Profile(history.Key, time.Time) (recommender.Profile, bool) {
 	return recommender.Profile{}, false
 }
 
-// While there is no target, the progress of the data is all there is to see.
+// While there is no target, the status shows only the progress of the data.
 func TestProgressIsStoredMoreOften(t *testing.T) {
 	f := newFleet(t, 1)
 	f.History = young{newPast()}
@@ -161,7 +161,7 @@ func TestProgressIsStoredMoreOften(t *testing.T) {
 	assert.Equal(t, int(2*time.Hour/(targets.RenewEarly*4/5)), f.memory.writes["patch AttuneRecommendation"])
 }
 
-// young is a history of less than is needed.
+// young is a history with less data than is needed.
 type young struct{ *past }
 
 func (y young) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {

@@ -17,7 +17,7 @@ type full struct{ History }
 
 func (full) Checkpoint(_ history.Key, most int, _ []byte) []byte { return make([]byte, most) }
 
-// Where there are many containers, the history of each is kept more coarsely, and all of them have one.
+// With many containers, the history of each is stored more coarsely, and all of them have one.
 func TestCheckpointsOfManyContainersAreCoarse(t *testing.T) {
 	for n, most := range map[int]int{1: 2048, 6: 2048, 12: 1024, 48: 256} {
 		w := workload.Workload{Template: &corev1.PodTemplateSpec{}}

@@ -22,7 +22,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// scraped is a source that knows nothing from before it began.
+// scraped is a source without data from before its start.
 type scraped struct {
 	since     time.Time
 	workloads int
@@ -43,7 +43,7 @@ func (s scraped) Read(_ context.Context, query usage.Query, yield func(usage.Ser
 	return usage.Report{}, nil
 }
 
-// lead is a leader that takes over, with a source of its own, what another has written.
+// lead returns the store of a leader with its own source that takes over from another one.
 func lead(f *fleet, since time.Time, workloads int) *history.Store {
 	histories := history.New(history.Options{
 		Dial:    func(usage.SourceSettings) (usage.Source, error) { return scraped{since, workloads}, nil },
@@ -53,7 +53,7 @@ func lead(f *fleet, since time.Time, workloads int) *history.Store {
 	return histories
 }
 
-// tick moves the clock, reads what is new and looks at the policy.
+// tick moves the clock, reads new usage and reconciles the policy.
 func (f *fleet) tick(t *testing.T, histories *history.Store, d time.Duration) {
 	t.Helper()
 	f.clock.SetTime(f.clock.Now().Add(d))
@@ -81,8 +81,8 @@ func newLed(t *testing.T, workloads int) (*fleet, *history.Store) {
 	return f, histories
 }
 
-// TestANewLeaderGoesOnFromTheCheckpoint although its source knows nothing of the past: what is recommended
-// stays, and so does the confidence.
+// TestANewLeaderGoesOnFromTheCheckpoint although its source has no past usage: the recommendations and the confidence
+// stay.
 func TestANewLeaderGoesOnFromTheCheckpoint(t *testing.T) {
 	const workloads = 5
 	f, _ := newLed(t, workloads)
@@ -112,7 +112,7 @@ func TestANewLeaderGoesOnFromTheCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointsAreRenewed hourly, which costs no more writes than there were.
+// TestCheckpointsAreRenewed hourly, without additional writes.
 func TestCheckpointsAreRenewed(t *testing.T) {
 	const workloads, hours = 20, 5
 	f, histories := newLed(t, workloads)
@@ -124,11 +124,11 @@ func TestCheckpointsAreRenewed(t *testing.T) {
 	}
 	specs, policies := f.memory.writes["patch AttuneRecommendation"], f.memory.writes["patch status AttunePolicy"]
 	assert.GreaterOrEqual(t, specs, workloads*hours)
-	// The workload loop answers each with the generation that it has seen.
+	// The workload loop answers each write with the generation that it has read.
 	assert.LessOrEqual(t, specs+specs+policies, workloads*hours*3, "0.05 a minute and workload")
 }
 
-// TestNothingNewIsNotWritten: the history of a workload that is scaled to zero stays as it is.
+// TestNothingNewIsNotWritten: the history of a workload that is scaled to zero is not changed.
 func TestNothingNewIsNotWritten(t *testing.T) {
 	f, _ := newLed(t, 3)
 	histories := lead(f, f.clock.Now().Add(1000*time.Hour), 3)
@@ -140,7 +140,7 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 	assert.Zero(t, f.memory.written())
 }
 
-// TestABrokenCheckpointIsIgnored, and made anew.
+// TestABrokenCheckpointIsIgnored, and created again.
 func TestABrokenCheckpointIsIgnored(t *testing.T) {
 	f, _ := newLed(t, 1)
 	rec := f.memory.recommendations("shop")[0].DeepCopy()
@@ -166,8 +166,8 @@ func settingsOf(t *testing.T, f *fleet) usage.SourceSettings {
 	return settings.Source
 }
 
-// TestACheckpointOutlivesItsSource: with a server that keeps the past there are no new ones, and the old one
-// is kept as long as it tells of the window.
+// TestACheckpointOutlivesItsSource: a server that stores the past needs no new checkpoints, and the old one is kept
+// while it has data in the window.
 func TestACheckpointOutlivesItsSource(t *testing.T) {
 	f, _ := newLed(t, 1)
 	histories := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return scraped{f.clock.Now(), 1}, nil }})
@@ -189,7 +189,7 @@ func TestAPartialAnswerIsSaid(t *testing.T) {
 	assert.Equal(t, metav1.ConditionTrue, readiness{r}.condition().Status)
 }
 
-// TestAContainerThatWasNeverMeasured costs no writes: there is nothing of it to be checkpointed.
+// TestAContainerThatWasNeverMeasured costs no writes: it has nothing to store in a checkpoint.
 func TestAContainerThatWasNeverMeasured(t *testing.T) {
 	const workloads, hours = 20, 5
 	f, histories := newLed(t, workloads)
@@ -208,7 +208,7 @@ func TestAContainerThatWasNeverMeasured(t *testing.T) {
 	assert.LessOrEqual(t, f.memory.writes["patch AttuneRecommendation"], workloads*(hours+1))
 }
 
-// meanwhile is a history in which something happens while a decision is made.
+// meanwhile is a history that changes during a decision.
 type meanwhile struct {
 	History
 	happens func()
@@ -223,14 +223,14 @@ func (m *meanwhile) Profile(key history.Key, now time.Time) (recommender.Profile
 	return p, known
 }
 
-// TestWhatComesWhileItIsDecided is news for the next look: neither is a past that was not there yet taken for an empty
-// one, nor does the decision stand that did not know of it.
+// TestWhatComesWhileItIsDecided: data that arrives during a decision is news for the next reconcile. A history that
+// was not read yet does not count as empty, and a decision without it is not reused.
 func TestWhatComesWhileItIsDecided(t *testing.T) {
 	f, _ := newLed(t, 1)
 	before := f.memory.recommendations("shop")[0].Spec
 	histories := lead(f, today.Add(-1000*time.Hour), 1)
 	f.History = withoutCheckpoints{histories}
-	f.pass(t) // it is wanted now
+	f.pass(t) // now it is declared as needed
 	refresh := func() {
 		for histories.Refresh(t.Context(), f.clock.Now()) {
 		}

@@ -28,24 +28,24 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// A cluster policy is looked at in each of its namespaces like a policy of that namespace (policy.Instance), under the
-// key NAMESPACE/AttuneClusterPolicy/NAME. Each look leaves its part here, and the look at the key without a namespace
-// writes the status of the whole, and holds or releases its finalizer.
+// A cluster policy is reconciled in each of its namespaces like a policy of that namespace (policy.Instance), under
+// the key NAMESPACE/AttuneClusterPolicy/NAME. Each of these reconciles stores its part here. The reconcile of the key
+// without a namespace writes the status of the whole, and sets or removes its finalizer.
 
-// summarized is how often a cluster policy's status is compared with its parts, and so how often it is written at most.
+// summarized is how often a cluster policy's status is compared with its parts, and so written at most.
 const summarized = 15 * time.Second
 
-// parts are what the newest looks at instances have found.
+// parts are the results of the last reconciles of instances.
 type parts struct {
 	board.Table[types.NamespacedName, part]
 }
 
-// part is what a cluster policy's status keeps of one namespace. It is small: there may be thousands.
+// part is the summary of one namespace for a cluster policy's status. It is small, because there may be thousands.
 type part struct {
-	// status has the counts, the savings and the conditions, which are about status.observedGeneration of the cluster policy.
-	// Their messages are cut.
+	// status has the counts, the savings and the conditions for status.observedGeneration of the cluster policy. The
+	// messages are cut.
 	status v1alpha1.AttunePolicyStatus
-	// open: a pod is being resized or watched.
+	// open: a resize is in flight or under observation.
 	open bool
 }
 
@@ -54,10 +54,10 @@ func (p part) condition(kind string) metav1.Condition {
 	return ptr.Deref(meta.FindStatusCondition(p.status.Conditions, kind), metav1.Condition{})
 }
 
-// mostOfPart is how many bytes of a condition's message a part keeps.
+// mostOfPart limits the message of a condition in a part, in bytes.
 const mostOfPart = 256
 
-// note keeps the part of an instance.
+// note stores the part of an instance.
 func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 	s.Recommendations, s.ResizeHistory, s.Conflicts, s.Conditions = nil, nil, nil, slices.Clone(s.Conditions)
 	for i := range s.Conditions {
@@ -66,12 +66,12 @@ func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 	x.change(p, func(of *part) { of.status = s })
 }
 
-// unfinished keeps why a look at an instance has ended early; what an earlier look has counted stays.
+// unfinished stores why the reconcile of an instance ended early; the counts of an earlier one remain.
 func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error) {
 	x.change(p, func(of *part) { of.status = unready(p, of.status, reason, clip.Text(err.Error(), mostOfPart)) })
 }
 
-// opened keeps whether a pod is being resized or watched for an instance.
+// opened stores whether a resize is in flight or under observation for an instance.
 func (x *parts) opened(p *v1alpha1.AttunePolicy, open bool) {
 	x.change(p, func(of *part) { of.open = open })
 }
@@ -85,8 +85,8 @@ func (x *parts) change(p *v1alpha1.AttunePolicy, change func(*part)) {
 	}
 }
 
-// of returns the parts of some namespaces in their order, and whether each of them has been looked at since the
-// cluster policy was changed; open reports a pod that is being resized or watched in any namespace.
+// of returns the parts of some namespaces in their order, and whether each of them has been reconciled since the
+// cluster policy was changed; open reports a resize in flight or under observation in any namespace.
 func (x *parts) of(name string, namespaces []string, generation int64) (found []part, complete, open bool) {
 	instance := policy.InstanceName(name)
 	complete = true
@@ -99,10 +99,10 @@ func (x *parts) of(name string, namespaces []string, generation int64) (found []
 	return found, complete, open
 }
 
-// summarizer writes what is about a cluster policy as a whole: its status and its finalizer.
+// summarizer writes the status and the finalizer of a cluster policy as a whole.
 type summarizer struct{ *Controller }
 
-// look brings the status and the finalizer of a cluster policy up to date. It comes again by itself.
+// look updates the status and the finalizer of a cluster policy. It requeues itself.
 func (c summarizer) look(ctx context.Context, name string) (reconcile.Result, error) {
 	used, beyond, err := c.Settings.ClusterPolicies(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c summarizer) look(ctx context.Context, name string) (reconcile.Result, er
 	}
 	i := slices.IndexFunc(used, named)
 	if i < 0 {
-		return reconcile.Result{}, nil // it is gone, and so are its instances
+		return reconcile.Result{}, nil // it is deleted, and so are its instances
 	}
 	p := used[i].DeepCopy()
 	if p.DeletionTimestamp != nil {
@@ -128,8 +128,8 @@ func (c summarizer) look(ctx context.Context, name string) (reconcile.Result, er
 	return again, c.summarize(ctx, p)
 }
 
-// summarize writes the status of a cluster policy that is used. Where a namespace has not been looked at since the
-// start or the last change, the old numbers stay: the new ones would be too small.
+// summarize writes the status of a used cluster policy. If a namespace has not been reconciled since the start or the
+// last change, the old numbers remain: the new ones would be too small.
 func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPolicy) error {
 	instance := policy.Instance(p, "", true)
 	settings, err := c.Settings.Settings(ctx, instance)
@@ -180,8 +180,8 @@ func (c summarizer) write(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 	return patchStatus(ctx, c.Client, p, &p.Status, status, "cluster policy")
 }
 
-// guard sets or removes the finalizer of a cluster policy, as Controller.guard does for a policy. It is removed only where
-// no recommendation of any namespace has an open record: after a start, not every namespace has a part yet.
+// guard sets or removes the finalizer of a cluster policy, as Controller.guard does for a policy. It removes it only
+// if no recommendation of any namespace has an open record: after a start, not every namespace has a part yet.
 func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, open bool) error {
 	has := controllerutil.ContainsFinalizer(p, v1alpha1.CleanupFinalizer)
 	if has == open {
@@ -199,8 +199,8 @@ func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 	return nil
 }
 
-// watched reports whether a pod is being resized or watched for a cluster policy, in a namespace that is not being
-// deleted.
+// watched reports whether a resize of a cluster policy is in flight or under observation in a namespace that is not
+// terminating.
 func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
 	err := c.Client.List(ctx, list, client.MatchingFields{policy.RecommendationsByPolicy: policy.InstanceName(name)}, client.UnsafeDisableDeepCopy)
@@ -223,7 +223,7 @@ func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// summaryOf is the key of the look at a cluster policy as a whole.
+// summaryOf is the key of a cluster policy as a whole.
 func summaryOf(name string) types.NamespacedName {
 	return types.NamespacedName{Name: policy.InstanceName(name)}
 }
@@ -231,15 +231,15 @@ func summaryOf(name string) types.NamespacedName {
 // maxUnready is how many namespaces a cluster policy's status names.
 const maxUnready = 20
 
-// summary is everything that a cluster policy's status is computed from. It is only read.
+// summary holds all inputs of a cluster policy's status. Do not change it.
 type summary struct {
 	policy *v1alpha1.AttuneClusterPolicy
 	// settings over the AttuneDefaults alone.
 	settings policy.Settings
-	// namespaces are the selected ones by name, parts what was found in each.
+	// namespaces are the selected ones by name, parts the results for each.
 	namespaces []string
 	parts      []part
-	// sized are the kinds of workloads that the operator watches.
+	// sized are the kinds of workloads that the loop watches.
 	sized workload.Sized
 }
 
@@ -280,13 +280,13 @@ func (x summary) status() v1alpha1.AttuneClusterPolicyStatus {
 	return s
 }
 
-// wants reports that the policy is not ready in a namespace, by its condition there, and that this is worth a word: a
-// namespace without workloads, or whose own policies size all of them, is as it should be.
+// wants reports, from the condition in a namespace, that the policy is not ready there and a user should know. A
+// namespace without workloads, or whose own policies size all of them, needs no attention.
 func wants(ready metav1.Condition) bool {
 	return ready.Status != metav1.ConditionTrue && ready.Reason != v1alpha1.ReasonNoWorkloadsFound && ready.Reason != v1alpha1.ReasonConflict
 }
 
-// ready is True where the policy is ready in any namespace. Elsewhere it has the reason of most namespaces.
+// ready is True if the policy is ready in any namespace. Otherwise it has the most frequent reason.
 func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Condition {
 	reasons, example := map[string]int{}, map[string]string{}
 	unready := 0
@@ -320,8 +320,8 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	return no(v1alpha1.ConditionReady, most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))
 }
 
-// first returns the condition of the first namespace that has it True, with the namespace's name; otherwise a False one
-// with the given reason.
+// first returns the condition of the first namespace in which it is True, with the namespace's name; otherwise a
+// False one with the given reason.
 func (x summary) first(kind, otherwise string) metav1.Condition {
 	n, first := 0, no(kind, otherwise, "")
 	for i, p := range x.parts {
@@ -339,8 +339,8 @@ func (x summary) first(kind, otherwise string) metav1.Condition {
 	return first
 }
 
-// savings adds up what the targets save; nil in the mode Observe. Money is
-// counted at the prices of the AttuneDefaults.
+// savings adds up the savings of the parts; nil in the mode Observe. Money is computed with the prices of the
+// AttuneDefaults.
 func (x summary) savings() *v1alpha1.Savings {
 	var sum answers.SavedAmounts
 	any := false
@@ -358,7 +358,7 @@ func (x summary) savings() *v1alpha1.Savings {
 	return savingsOf(sum, x.settings.Pricing)
 }
 
-// unreadyCluster sets the condition Ready to False. Everything else but the other conditions is empty.
+// unreadyCluster sets the condition Ready to False. All fields except the other conditions are empty.
 func unreadyCluster(p *v1alpha1.AttuneClusterPolicy, reason, message string) v1alpha1.AttuneClusterPolicyStatus {
 	return v1alpha1.AttuneClusterPolicyStatus{ObservedGeneration: p.Generation, Conditions: notReady(p.Status.Conditions, p.Generation, reason, message)}
 }

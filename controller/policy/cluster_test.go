@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// realm is a fleet of one cluster policy over some namespaces, each with one workload named after it.
+// realm is a fleet of one cluster policy over some namespaces, each with one workload of the same name.
 type realm struct {
 	*fleet
 	t testing.TB
@@ -46,7 +46,7 @@ func (r realm) namespace(name string, labels map[string]string) {
 	r.memory.put(of)
 }
 
-// all looks at everything that an event of the whole cluster wakes, the summaries last.
+// all reconciles every key that an event of the whole cluster wakes, the summaries last.
 func (r realm) all() {
 	r.t.Helper()
 	for _, request := range r.everywhere(r.t.Context(), r.policy()) {
@@ -129,7 +129,7 @@ func TestAnEmptyClusterPolicyRecommendsEverywhere(t *testing.T) {
 	assert.Equal(t, &v1alpha1.NamespaceCounts{Selected: 1, Ready: 1}, r.policy().Status.Namespaces)
 }
 
-// A namespace's own policy takes over what it selects, and gives it back; each with one write.
+// A namespace's own policy takes over the workloads that it selects, and releases them again; each with one write.
 func TestAnOwnPolicyTakesOver(t *testing.T) {
 	r := newRealm(t, "shop", "bank")
 	r.all()
@@ -181,7 +181,7 @@ func TestLabelsOfNamespacesSelect(t *testing.T) {
 	assert.Empty(t, r.matchings.All())
 }
 
-// While a pod is watched, the finalizer keeps the cluster policy; its namespaces are let go at once.
+// While a pod is observed, the finalizer keeps the cluster policy; its namespaces are released at once.
 func TestADeletedClusterPolicyWaitsForItsWatches(t *testing.T) {
 	r := newRealm(t, "shop", "bank")
 	r.all()
@@ -198,7 +198,7 @@ func TestADeletedClusterPolicyWaitsForItsWatches(t *testing.T) {
 	r.all()
 	assert.Empty(t, r.sizedBy())
 	assert.Equal(t, []string{v1alpha1.CleanupFinalizer}, r.policy().Finalizers, "a pod is watched")
-	// A process that has just started knows no parts yet.
+	// A process that has just started has no parts yet.
 	r.memories = memories{}
 	r.reconcile(ctrl.Request{NamespacedName: summaryOf("base")})
 	assert.Equal(t, []string{v1alpha1.CleanupFinalizer}, r.policy().Finalizers)
@@ -207,7 +207,7 @@ func TestADeletedClusterPolicyWaitsForItsWatches(t *testing.T) {
 	assert.Empty(t, r.policy().Finalizers)
 }
 
-// Small numbers of a start are not written: the old ones stay until every namespace was looked at.
+// The small numbers of a start are not written: the old ones stay until every namespace was reconciled.
 func TestAStartKeepsTheOldNumbers(t *testing.T) {
 	r := newRealm(t, "shop", "bank")
 	r.all()
@@ -247,7 +247,7 @@ func TestClusterPoliciesThatCannotBeUsed(t *testing.T) {
 	assert.NotEqual(t, base, r.sizedBy()["shop"])
 }
 
-// An operator that uses no cluster policies lets go what another one has sized by them.
+// If cluster policies are disabled, attune releases the workloads that they sized.
 func TestWithoutClusterPolicies(t *testing.T) {
 	r := newRealm(t, "shop")
 	r.all()

@@ -1,22 +1,20 @@
-// Package policy is the loop keyed by AttunePolicy: it decides what each workload's recommendation says,
-// and what the policy's status reports.
+// Package policy is the loop keyed by AttunePolicy: it computes the recommendation for each workload, and the
+// policy's status.
 //
-// One look at a policy (Reconcile), in order:
-//  1. policiesOf bounds how many policies of a namespace are used; a policy beyond the bound is not used
+// Reconcile handles one policy, in this order:
+//  1. policiesOf limits how many policies of a namespace are used; a policy beyond the limit is not used
 //     (ends.go).
-//  2. Settings resolves the policy's fields over four levels; invalid settings are reported, and nothing is
-//     applied.
-//  3. match settles which policy sizes each workload of the namespace (matching.go), once for all its
+//  2. Settings resolves the policy's fields over four levels. Invalid settings are reported and not applied.
+//  3. match decides which policy sizes each workload of the namespace (matching.go), once for all its
 //     policies.
-//  4. The loop asks the history to collect usage for the workloads that the policy won (interest).
-//  5. sizer computes each workload's recommendation with package tuning/targets and writes it if it is
+//  4. The loop declares to the history which workloads it needs usage for (interest).
+//  5. sizer computes each workload's recommendation with package tuning/targets and writes it if the change is
 //     worth a write (recommend.go).
 //  6. report becomes the policy's status, metrics and condition Ready (status.go, ready.go, metrics.go).
 //
-// The loop writes the spec of AttuneRecommendations, their checkpoints, the policy's status and its
-// finalizer. It never touches a pod and never writes the status of a recommendation: that is the workload
-// loop's half. What it remembers between looks (memories) may be lost. Start reading with Reconcile, then
-// sizer.size.
+// The loop writes the spec of AttuneRecommendations, their checkpoints, the policy's status and its finalizer. It
+// never changes a pod and never writes the status of a recommendation: that belongs to the workload loop. Its state
+// between reconciles (memories) may be lost. Start reading with Reconcile, then sizer.size.
 package policy
 
 import (
@@ -49,58 +47,56 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// resync is how often a policy is looked at when nothing happened: data grows old without an event.
+// resync is the time between two reconciles of a policy without events: data becomes stale without an event.
 const resync = 5 * time.Minute
 
-// History is what the loop needs of usage/history: it declares interest in workloads and reads what was
-// collected. All methods are safe for concurrent use and answer from memory; none of them asks a usage
-// source.
+// History is the part of usage/history that the loop needs: it declares interest in workloads and reads the collected
+// usage. All methods are safe for concurrent use and answer from memory; none of them queries a usage source.
 type History interface {
-	// Want declares what a policy needs; it replaces the policy's earlier interest. An error is why the
-	// history is not read.
+	// Want declares what a policy needs; it replaces the policy's earlier interest. An error is why the history is
+	// not read.
 	Want(history.Interest) error
-	// Forget ends a policy's interest. What was collected is dropped when no policy needs it.
+	// Forget ends a policy's interest. The collected usage is dropped when no policy needs it.
 	Forget(namespace, policy string)
-	// Profile returns the percentiles, peaks and gaps of a container's usage; false: nothing is known of
-	// it.
+	// Profile returns the percentiles, peaks and gaps of a container's usage; false: there is no usage of it.
 	Profile(history.Key, time.Time) (recommender.Profile, bool)
-	// State returns how a source is doing; false: no policy has asked for it yet.
+	// State returns the state of a source; false: no policy has declared interest in it yet.
 	State(usage.SourceSettings) (history.State, bool)
-	// Lost returns how many values of the namespace found no room in the newest answer.
+	// Lost returns how many values of the namespace did not fit into memory in the newest answer.
 	Lost(settings usage.SourceSettings, namespace string) int
-	// Unanswered returns why the source does not answer about the namespace while it answers about others;
-	// nil: it answers.
+	// Unanswered returns why the source does not answer for the namespace while it answers for others; nil: it
+	// answers.
 	Unanswered(settings usage.SourceSettings, namespace string) error
-	// Implausible returns how many steps of a container had samples in the last day that cannot be true,
-	// indexed by resource.
+	// Implausible returns how many steps of a container had implausible samples in the last day, indexed by resource.
 	Implausible(key history.Key, now time.Time) [2]recommender.Implausible
 	// News returns a number that changes whenever the usage of the workload's containers does.
 	News(history.Key) uint64
-	// Read reports whether the whole past of a container's workload has been read.
+	// Read reports whether the whole history of a container's workload has been read.
 	Read(history.Key) bool
-	// Steps returns the values behind a container's profile, oldest first; nil: there are none.
+	// Steps returns the values behind a container's profile, oldest first; nil: there are no values.
 	Steps(history.Key) []recommender.StepUsage
-	// Highest returns the highest usage of a container over its replicas in a span of time; false: nothing
-	// was measured in it.
+	// Highest returns the highest usage of a container over its replicas in a span of time; false: it was not
+	// measured then.
 	Highest(key history.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)
 
-	// Forgets reports whether a source cannot be asked for the whole past again, such as kubelets. Its past is kept in
+	// Forgets reports whether a source, such as kubelets, cannot return past usage. Its history is kept in
 	// checkpoints.
 	Forgets(usage.SourceSettings) bool
-	// Checkpoint returns a container's history in a compact form of at most so many bytes, or nil where
-	// there is none. It returns stored itself where nothing has changed since that was made.
+	// Checkpoint returns a container's history in a compact form of at most so many bytes, or nil if there is no
+	// history. It returns stored itself if nothing has changed since then.
 	Checkpoint(key history.Key, most int, stored []byte) []byte
-	// Restore puts a checkpoint under what is already known. An error means that it cannot be used.
+	// Restore adds a checkpoint as the past of the collected usage. An error means that the checkpoint cannot be
+	// used.
 	Restore(key history.Key, checkpoint []byte, now time.Time) error
 }
 
-// Recent follows what pods used lately, for the policies of the strategy Node.
+// Recent collects the recent usage of single pods, for the policies of the strategy Node.
 type Recent interface {
-	// Want declares the workloads of a policy; it replaces what the policy wanted before.
+	// Want declares the workloads of a policy; it replaces the policy's earlier interest.
 	Want(recent.Interest)
 	// Forget ends a policy's interest.
 	Forget(namespace, policy string)
-	// Refused reports whether there is no room to follow some containers of a namespace.
+	// Refused reports whether some containers of a namespace are not followed because the limit is reached.
 	Refused(namespace string) bool
 }
 
@@ -111,43 +107,42 @@ type Controller struct {
 	Client client.Client
 	// History is the collected usage; never nil.
 	History History
-	// Recent follows recent usage; nil: the strategy Node is not served.
+	// Recent collects recent usage; nil: the strategy Node is not served.
 	Recent Recent
-	// Confirmed publishes until when stored targets hold.
+	// Confirmed publishes until when stored targets are valid.
 	Confirmed *board.Confirmed
-	// Reconfirmed is called with a recommendation whose targets were too old and hold again, and wakes the
-	// workload loop; nil: no loop listens.
+	// Reconfirmed is called with a recommendation whose stale targets are valid again, and wakes the workload loop;
+	// nil: no loop listens.
 	Reconfirmed func(types.NamespacedName)
-	// Operator is the namespace of this operator, which distinguishes it from a second one; empty: not
-	// known.
+	// Operator is the namespace of this attune installation, which distinguishes it from others; empty: not known.
 	Operator string
-	// Sized are the kinds of workloads that are watched.
+	// Sized are the kinds of workloads that the loop watches.
 	Sized workload.Sized
-	// Nodes bound what is recommended; the zero value: no node is known, and no size is bounded by one.
+	// Nodes limit the recommended resources; the zero value: no node is known, and there is no such limit.
 	Nodes Nodes
-	// Autoscalers finds holds of HPAs and VPAs. While they cannot be listed, nothing is recommended. nil: the cluster has
-	// none.
+	// Autoscalers finds the resources that HPAs and VPAs control. While they cannot be listed, nothing is
+	// recommended. nil: the cluster has none.
 	Autoscalers autoscale.Reader
-	// Clock is the source of the time of a look; tests set a fake one.
+	// Clock is the source of the time of a reconcile; tests set a fake one.
 	Clock clock.PassiveClock
 	// Settings resolves a policy's settings over all levels.
 	Settings lookup.Reader
 	// Events sends Kubernetes events; nil: none are sent.
 	Events *event.Recorder
 
-	// Doubt is for tests: it is called for each decision that is taken over from the last pass, with
-	// whether a full look would have written something. nil: it is not called.
+	// Doubt is for tests: it is called for each decision that is reused from the last pass, with whether a full
+	// computation would have written something. nil: it is not called.
 	Doubt func(ctx context.Context, recommendation string, wouldWrite bool)
 
 	memories
 }
 
-// Reconcile brings the recommendations of one policy's workloads, and the policy's status, up to date. The
-// package comment has the steps. A key without a namespace is that of a cluster policy as a whole.
+// Reconcile updates the recommendations for one policy's workloads, and the policy's status. The package comment has
+// the steps. A key without a namespace is for a cluster policy as a whole.
 //
-// A policy that is gone, is being deleted, is beyond the bound or has invalid settings is handled first;
-// each of these lets its workloads go: no seed, no new resize. An error makes the queue try again;
-// workloads that could not be listed are also reported in the condition Ready.
+// A policy that is deleted, terminating, beyond the limit or invalid is handled first; its workloads are released: no
+// seed, no new resize. After an error, the queue tries again. If workloads could not be listed, the condition Ready
+// reports it as well.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	if name, ok := policy.ClusterName(req.Name); ok && req.Namespace == "" {
 		return summarizer{c}.look(ctx, name)
@@ -171,7 +166,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return c.unfinished(p, err)
 	}
 	if slices.ContainsFunc(beyond, func(other v1alpha1.AttunePolicy) bool { return other.Name == p.Name }) {
-		// Its interest in usage ends too: it is not one of the policies that are used.
+		// Its interest in usage ends too, because the policy is not used.
 		recs, err := c.end(ctx, p)
 		return c.unused(ctx, p, recs, err, v1alpha1.ReasonTooManyPolicies, policy.TooMany(p.Namespace))
 	}
@@ -186,13 +181,12 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	return c.look(ctx, p, settings, matched)
 }
 
-// look sizes the workloads that a policy won, and reports. The finalizer is set before the status is
-// written: if a record is open, the policy must not be deleted even if the status write fails. A workload
-// that another operator looks after ends the look before anything of the policy is written, so that two
-// operators do not overwrite one status in turns.
+// look sizes the workloads that a policy won, and reports. It sets the finalizer before it writes the status: while a
+// record is open, the policy must not be deleted even if the status write fails. If another attune installation
+// manages a workload, it writes nothing about the policy, so that the two do not alternately overwrite one status.
 func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched) (reconcile.Result, error) {
 	now := c.Clock.Now()
-	// Before the history is asked for: its samples are judged by the nodes.
+	// Before the history is read: the nodes decide which samples are plausible.
 	if err := c.listNodes(ctx); err != nil {
 		return c.unfinished(p, err)
 	}
@@ -208,8 +202,8 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	report := c.report(p, settings, matched, out, unread)
 	c.published.publish(client.ObjectKeyFromObject(p), report)
 	result := reconcile.Result{RequeueAfter: nextTry(out.refused, now)}
-	// See anothers: two operators would otherwise overwrite one status in turns. A cluster policy gets its part all the
-	// same: one namespace must not keep its status as it was.
+	// See anothers: two installations would otherwise alternately overwrite one status. A cluster policy still gets
+	// its part: one namespace must not block its status.
 	if slices.ContainsFunc(out.recommendations, func(rec v1alpha1.AttuneRecommendation) bool { return anothers(c.Operator, &rec) }) {
 		c.parts.note(p, report.status())
 		return result, out.later
@@ -223,8 +217,8 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	return result, out.later
 }
 
-// report collects what the policy's status is computed from after a look. unread is why the history is not
-// read; nil: it is.
+// report collects the inputs of the policy's status after a reconcile. unread is why the history is not read; nil: it
+// is.
 func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched, out outcome, unread error) report {
 	source, _ := c.History.State(settings.Source)
 	if unread != nil {
@@ -241,8 +235,8 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 }
 
-// implausible returns the first container of the policy of which samples were dropped in the last day because they cannot
-// be true, in words; empty: there is none.
+// implausible names the first container of the policy with samples that were dropped in the last day because they are
+// implausible; empty: there is none.
 func (c *Controller) implausible(settings policy.Settings, m matched) string {
 	now, source := c.Clock.Now(), settings.Source.Digest()
 	for _, w := range m.won {
@@ -260,8 +254,8 @@ func (c *Controller) implausible(settings policy.Settings, m matched) string {
 	return ""
 }
 
-// follow asks for what the pods of a policy of the strategy Node use themselves, because their nodes share
-// by it. Under any other strategy or mode it ends that interest.
+// follow declares interest in the recent usage of the pods of a policy of the strategy Node, because their nodes
+// share by it. Under any other strategy or mode it ends that interest.
 func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, unread error) {
 	if to == nil {
 		return
@@ -277,8 +271,8 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 	to.Want(wanted)
 }
 
-// interest returns what the policy needs of the history: its workloads with their sized containers, and
-// the names of the other workloads, whose pods must not be counted as its own.
+// interest returns what the policy needs of the history: its workloads with their sized containers, and the names of
+// the other workloads, whose pods must not be counted as its own.
 func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) history.Interest {
 	in := history.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Neighbours: m.neighbours}
 	for _, w := range m.won {
@@ -293,39 +287,40 @@ func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) his
 	return in
 }
 
-// memories is what the loop remembers from one look to the next. All of it may be lost with the process;
-// each field says what that costs. Each field has its own mutex inside.
+// memories is the state of the loop between reconciles. All of it may be lost with the process; each field has the
+// consequence. Each field has its own mutex inside.
 type memories struct {
-	// published is what the gauges show. If it is lost, the next look at each policy publishes it again.
+	// published is what the gauges show. If it is lost, the next reconcile of each policy publishes it again.
 	published published
-	// matchings are the newest of each namespace, forgotten with its last policy. If one is lost, the next look matches all
-	// workloads of the namespace.
+	// matchings has the newest matching of each namespace, and drops it with its last policy. If one is lost, the
+	// next reconcile matches all workloads of the namespace.
 	matchings board.Table[string, *matching]
 	// most workloads of a namespace that are sized; 0: policy.MostWorkloads.
 	most int
-	// refused are the writes that the API server did not take in a policy's newest look. If they are lost, each is tried once
-	// more and put off anew.
+	// refused has the writes that the API server rejected in a policy's last reconcile. If they are lost, each is
+	// tried once more and its backoff starts again.
 	refused board.Table[types.NamespacedName, []refusal]
-	// decided is what a policy's last look decided, forgotten with the policy. If it is lost, the next look decides anew.
+	// decided has the decisions of a policy's last reconcile, and drops them with the policy. If they are lost, the
+	// next reconcile computes them again.
 	decided board.Table[types.NamespacedName, decided]
-	// nodes are the largest nodes for each placement. If they are lost, the next look lists the nodes.
+	// nodes has the largest nodes for each placement. If they are lost, the next reconcile lists the nodes.
 	nodes nodeIndex
-	// parts are of cluster policies, forgotten with their namespaces. If they are lost, the status of a cluster policy stays
-	// until each of its namespaces has been looked at.
+	// parts has the parts of cluster policies, and drops them with their namespaces. If they are lost, the status of
+	// a cluster policy does not change until each of its namespaces has been reconciled.
 	parts parts
 }
 
 // mostWorkloads is how many workloads of a namespace are sized; tests set a smaller number.
 func (m *memories) mostWorkloads() int { return cmp.Or(m.most, policy.MostWorkloads) }
 
-// decided is what a pass decided, by the recommendation's name, together with the settings that it had.
+// decided holds the decisions of a pass, by the recommendation's name, and the settings behind them.
 type decided struct {
 	settings policy.Settings
 	made     map[string]targets.Decision
 }
 
-// under returns the decisions if the settings are the same as then, on every level; otherwise nil, since
-// each decision may be another.
+// under returns the decisions if the settings have not changed on any level; otherwise nil, because each decision may
+// change.
 func (d decided) under(settings policy.Settings) map[string]targets.Decision {
 	if !reflect.DeepEqual(d.settings, settings) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// A workload is counted as resized where it has a kept size. The strategy Node keeps none: there it is what its history
-// tells.
+// A workload counts as resized if it has a verified size. The strategy Node verifies none for a workload: there its
+// history decides.
 func TestWorkloadsThatWereResized(t *testing.T) {
 	row := func(result, reason string) v1alpha1.HistoryEntry {
 		return v1alpha1.HistoryEntry{Pod: "web-1", Result: result, Reason: reason}

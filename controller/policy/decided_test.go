@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// A decision stands while everything that it rests on does: the history, the objects, the settings and the time.
+// A decision is reused while its inputs do not change: the history, the objects, the settings and the time.
 func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	const workloads = 20
 	f := newFleet(t, workloads)
@@ -84,7 +84,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	assert.Empty(t, f.decided.All(), "it is forgotten with its policy")
 }
 
-// What was decided about a Rollout rests on the template of the Deployment that it names.
+// A decision about a Rollout depends on the template of the Deployment that it refers to.
 func TestADecisionEndsWithTheTemplateOfAnother(t *testing.T) {
 	const workloads = 5
 	f := newFleet(t, workloads)

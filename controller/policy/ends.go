@@ -15,8 +15,8 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// What is found of an instance of a cluster policy goes into parts instead of its status and finalizer: from these the
-// cluster policy's own are written.
+// The results for an instance of a cluster policy go into parts instead of its status and finalizer. The status and
+// finalizer of the cluster policy are written from these parts.
 
 // write patches the status.
 func (c *Controller) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
@@ -27,7 +27,8 @@ func (c *Controller) write(ctx context.Context, p *v1alpha1.AttunePolicy, status
 	return patchStatus(ctx, c.Client, p, &p.Status, status, "policy")
 }
 
-// patchStatus patches the status of an object, only if something changed. An object that is gone meanwhile is no error.
+// patchStatus patches the status of an object, only if something changed. An object that was deleted meanwhile is not
+// an error.
 func patchStatus[S any](ctx context.Context, to client.Client, o client.Object, has *S, wanted S, kind string) error {
 	if equality.Semantic.DeepEqual(*has, wanted) {
 		return nil
@@ -49,13 +50,12 @@ func (c *Controller) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy,
 	return c.write(ctx, p, unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause)))
 }
 
-// guard sets or removes the policy's finalizer: it exists as long as a pod is resized or watched by the
-// policy's settings (open), and no longer. A policy that nothing depends on can therefore be deleted while
-// the operator is not running.
+// guard sets or removes the policy's finalizer: it exists exactly while a resize with the policy's settings is in
+// flight or under observation (open). Other policies can therefore be deleted while attune is not running.
 //
-// The workload loop adds the finalizer before it stores a first record. This function adds it only where
-// records were already open when the workload came to this policy, and removes it. In a namespace that is
-// being deleted it is removed at once: the pods go too, and the right to write there may go first.
+// The workload loop adds the finalizer before it stores a first record. This function adds it only if the workload
+// came to this policy with open records, and removes it. In a terminating namespace it removes it at once: the pods
+// are deleted too, and the permission to write there may be deleted first.
 func (c *Controller) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool) error {
 	if open {
 		terminating, err := lookup.Terminating(ctx, c.Client, p.Namespace)
@@ -74,7 +74,7 @@ func (c *Controller) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open b
 	return nil
 }
 
-// watched reports whether a pod is being resized or watched for one of the recommendations.
+// watched reports whether a resize is in flight or under observation for one of the recommendations.
 func watched(recs map[string]*v1alpha1.AttuneRecommendation) bool {
 	for _, rec := range recs {
 		if len(rec.Status.Records) > 0 {
@@ -84,9 +84,9 @@ func watched(recs map[string]*v1alpha1.AttuneRecommendation) bool {
 	return false
 }
 
-// refuse reports settings that cannot be used (condition Ready, reason InvalidConfig, and one event).
-// Nothing is applied, and new pods keep their template's size until the settings are corrected. An error
-// that is not about the settings is returned.
+// refuse reports invalid settings (condition Ready, reason InvalidConfig, and one event). Nothing is applied, and new
+// pods keep the resources of their template until the settings are corrected. It returns an error that is not about
+// the settings.
 func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) (reconcile.Result, error) {
 	invalid := lookup.Invalid(cause)
 	if invalid == nil {
@@ -96,8 +96,8 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	return c.unused(ctx, p, recs, err, v1alpha1.ReasonInvalidConfig, invalid.Error())
 }
 
-// unused ends a look at a policy that sizes nothing for a reason; the condition Ready says why. recs are the
-// recommendations that were released, err is what kept them from it.
+// unused ends the reconcile of a policy that sizes nothing; the condition Ready has the reason. recs are the
+// recommendations that were released, err is why they could not be.
 func (c *Controller) unused(ctx context.Context, p *v1alpha1.AttunePolicy, recs map[string]*v1alpha1.AttuneRecommendation, err error, reason, why string) (reconcile.Result, error) {
 	if err == nil {
 		err = c.guard(ctx, p, watched(recs))
@@ -112,8 +112,8 @@ func (c *Controller) unused(ctx context.Context, p *v1alpha1.AttunePolicy, recs 
 	return reconcile.Result{}, c.write(ctx, p, unready(p, v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}, reason, why))
 }
 
-// unfinished ends a look with an error. The part of an instance says so: the status of a cluster policy waits for a
-// part of each namespace, and one namespace, such as one with an admission rule of its own, must not hold up the rest.
+// unfinished ends a reconcile with an error. The part of an instance reports it: the status of a cluster policy needs
+// a part of each namespace, and one namespace, such as one with its own admission rule, must not block the rest.
 func (c *Controller) unfinished(p *v1alpha1.AttunePolicy, err error) (reconcile.Result, error) {
 	reason := v1alpha1.ReasonWorkloadDiscoveryFailed
 	if ofTheObject(err) {
@@ -123,9 +123,8 @@ func (c *Controller) unfinished(p *v1alpha1.AttunePolicy, err error) (reconcile.
 	return reconcile.Result{}, err
 }
 
-// finish removes the finalizer of a deleted policy once no pod is watched for it, and forgets an instance of a cluster
-// policy. Until then it looks
-// again every resync; the workload loop finishes the watches meanwhile.
+// finish removes the finalizer of a deleted policy once no pod is observed for it, and drops an instance of a cluster
+// policy. Until then it is called again every resync; the workload loop completes the observations meanwhile.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
 	recs, err := c.end(ctx, p)
 	if err != nil {
@@ -145,8 +144,8 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 	return reconcile.Result{}, c.guard(ctx, p, false)
 }
 
-// end stops everything that is done for a policy: its interest in usage and its recommendations. It
-// returns these, so that the caller can see whether a pod is still watched.
+// end stops all work for a policy: its interest in usage and its recommendations. It returns these, so that the
+// caller can find pods that are still observed.
 func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
 	c.decided.Forget(client.ObjectKeyFromObject(p))
@@ -154,8 +153,8 @@ func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[str
 	return c.letGo(ctx, p)
 }
 
-// letGo releases all that a policy sizes: its metrics disappear, and its recommendations lose their seeds
-// and targets. It returns the recommendations as they were before.
+// letGo releases all that a policy sizes: its metrics are removed, and its recommendations lose their seeds and
+// targets. It returns the recommendations as they were before.
 func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.published.forget(client.ObjectKeyFromObject(p))
 	c.refused.Forget(client.ObjectKeyFromObject(p))

@@ -27,7 +27,7 @@ func mode(of v1alpha1.UpdateType) func(*v1alpha1.AttunePolicySpec) {
 	}
 }
 
-// initialSettings are those of a policy of the mode Initial.
+// initialSettings are the settings of a policy of the mode Initial.
 func initialSettings(t *testing.T) policy.Settings {
 	t.Helper()
 	p := &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}}}

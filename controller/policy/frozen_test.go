@@ -20,7 +20,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// denying is an API server that takes no change of a recommendation of one namespace.
+// denying is an API server that rejects changes of recommendations in one namespace.
 type denying struct {
 	*memory
 	namespace string
@@ -34,14 +34,14 @@ func (d denying) Patch(ctx context.Context, o client.Object, p client.Patch, opt
 	return d.memory.Patch(ctx, o, p, opts...)
 }
 
-// observe changes the cluster policy, so that each namespace has to be looked at anew.
+// observe changes the cluster policy, so that each namespace must be reconciled again.
 func (r realm) observe() {
 	r.change(func(p *v1alpha1.AttuneClusterPolicy) {
 		p.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: ptr.To(v1alpha1.UpdateObserve)}
 	})
 }
 
-// tried is all, where looks at some namespaces may fail.
+// tried is all, but reconciles of some namespaces may fail.
 func (r realm) tried(namespaces ...string) (failed error) {
 	r.t.Helper()
 	for _, request := range r.everywhere(r.t.Context(), r.policy()) {
@@ -63,7 +63,7 @@ func (r realm) current() v1alpha1.AttuneClusterPolicyStatus {
 	return s
 }
 
-// A workload that another operator looks after is counted, and keeps no status as it was.
+// A workload that another attune installation manages is counted, and does not block the status.
 func TestAnothersWorkloadFreezesNoStatus(t *testing.T) {
 	r := newRealm(t, "shop", "bank", "zoo")
 	r.all()
@@ -79,7 +79,8 @@ func TestAnothersWorkloadFreezesNoStatus(t *testing.T) {
 	assert.EqualValues(t, 3, s.Workloads.Discovered)
 }
 
-// An admission rule of one namespace, or an API server that answers with errors there, is told of that namespace.
+// An admission rule of one namespace, or an API server that answers with errors there, is reported for that
+// namespace.
 func TestOneNamespaceFreezesNoStatus(t *testing.T) {
 	for name, answer := range map[string]struct {
 		err    error
@@ -93,7 +94,7 @@ func TestOneNamespaceFreezesNoStatus(t *testing.T) {
 			r.all()
 			server := denying{r.memory, "zoo", answer.err}
 			r.Client = server
-			delete(r.memory.objects["Deployment/zoo"], "web") // its recommendation is to be released
+			delete(r.memory.objects["Deployment/zoo"], "web") // its recommendation must be released
 			r.observe()
 			require.ErrorIs(t, r.tried("zoo"), answer.err)
 			s := r.current()
@@ -113,7 +114,7 @@ func TestOneNamespaceFreezesNoStatus(t *testing.T) {
 	}
 }
 
-// Workloads that cannot be listed anywhere are told, and what was counted before stays.
+// Workloads that cannot be listed anywhere are reported, and the earlier counts stay.
 func TestNamespacesThatCannotBeReadKeepTheirNumbers(t *testing.T) {
 	r := newRealm(t, "shop", "bank")
 	r.all()
@@ -128,7 +129,8 @@ func TestNamespacesThatCannotBeReadKeepTheirNumbers(t *testing.T) {
 	assert.Equal(t, before.Savings, s.Savings)
 }
 
-// Settings that cannot be used in one namespace, and a policy beyond the bound, are told where nothing can be released.
+// Invalid settings in one namespace, and a policy beyond the limit, are reported even if their workloads cannot be
+// released.
 func TestWhatCannotBeLetGoFreezesNoStatus(t *testing.T) {
 	r := newRealm(t, "shop", "zoo")
 	r.all()
@@ -145,7 +147,8 @@ func TestWhatCannotBeLetGoFreezesNoStatus(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonRecommendationRefused, s.Unready[0].Reason)
 }
 
-// A message is cut between two runes: the API server stores no half ones, and the status would never be the stored one.
+// A message is cut between two runes: the API server stores no half runes, and the status would never equal the
+// stored one.
 func TestAMessageIsCutBetweenRunes(t *testing.T) {
 	message := strings.Repeat("a", 255) + "é: no"
 	var x parts

@@ -21,7 +21,7 @@ func (e *eventLines) Eventf(about, _ runtime.Object, kind, reason, _, note strin
 	e.lines = append(e.lines, fmt.Sprintf("%T/%s %s %s ", about, about.(client.Object).GetName(), kind, reason)+fmt.Sprintf(note, args...))
 }
 
-// Settings that do not hold together are told on the policy, once for each cause.
+// Settings that contradict each other are reported on the policy, once for each cause.
 func TestInvalidSettingsAreToldOnThePolicy(t *testing.T) {
 	f := newFleet(t, 1)
 	sink := &eventLines{}

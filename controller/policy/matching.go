@@ -18,16 +18,15 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// matching is the result of matching for one namespace, with what it was computed from. It is immutable
-// once next has returned it, so that workers share it without a lock.
+// matching is the result of matching for one namespace, with its inputs. It is immutable once next has returned it,
+// so that workers share it without a lock.
 type matching struct {
-	// policies and most are inputs: another value means that everything is matched anew.
+	// policies and most are inputs: if they change, everything is matched again.
 	policies []claim
 	most     int
-	// workloads is a digest of the objects' versions; 0: one of them has no version, and the digest proves
-	// nothing.
+	// workloads is a digest of the objects' versions; 0: an object has no version, and the digest is not valid.
 	workloads uint64
-	// settled is the result by workload, by the same result by the policy's name.
+	// settled is the result by workload, by the same result by policy name.
 	settled map[workload.Identity]match
 	by      map[string]matched
 	// neighbours are all workloads, large those that are too large.
@@ -35,35 +34,34 @@ type matching struct {
 	large      []workload.Identity
 }
 
-// claim is the part of a policy that decides about workloads. Changes of other fields do not cause a new
-// matching.
+// claim is the part of a policy that decides which workloads it sizes. Changes of other fields cause no new matching.
 type claim struct {
 	name string
 	uid  types.UID
-	// created is in nanoseconds since 1970: among equally strong policies the age decides.
+	// created is in nanoseconds since 1970: among policies of equal weight, the age decides.
 	created  int64
 	deleting bool
 	weight   *int32
 	target   v1alpha1.TargetRef
 }
 
-// match is which policy sizes one version of a workload. It holds names only, so that it does not keep old
-// lists of objects in memory.
+// match is the policy that sizes one version of a workload. It holds only names, so that it does not keep old lists
+// of objects in memory.
 type match struct {
-	// uid and version identify what was matched: another version is matched anew.
+	// uid and version identify the matched object: another version is matched again.
 	uid     types.UID
 	version string
-	// winner is the policy that sizes the workload; empty: none.
+	// winner is the policy that sizes the workload; empty: no policy does.
 	winner string
 	losers []loser
-	// unsized is why the winner does not size it; empty: it does.
+	// unsized is why the winner does not size the workload; empty: it does.
 	unsized string
 }
 
-// loser is a policy that also selects the workload, with the reason why another policy is stronger.
+// loser is a policy that also selects the workload, with the reason why another policy takes precedence.
 type loser struct{ name, reason string }
 
-// matchOf matches a workload as it is now.
+// matchOf matches a workload in its present version.
 func matchOf(w workload.Workload, matcher policy.Matcher) match {
 	m := match{uid: w.UID, version: w.Version}
 	winner, losers := matcher.Match(w)
@@ -76,9 +74,9 @@ func matchOf(w workload.Workload, matcher policy.Matcher) match {
 	return m
 }
 
-// next returns the matching of what exists now. It returns m itself where nothing has changed, and matches
-// only what has changed since m where the policies are the same; m may be nil. most is how many workloads
-// of the namespace are sized.
+// next returns the matching of the present objects. It returns m itself if nothing has changed, and matches only
+// changed workloads if the policies are the same; m may be nil. most is how many workloads of the namespace are
+// sized.
 func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Object, most int) *matching {
 	next := &matching{policies: claims(policies), most: most, workloads: versions(objects), by: map[string]matched{}}
 	var known map[workload.Identity]match
@@ -113,9 +111,8 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 	return next
 }
 
-// bound marks the workloads that are not sized: those with too many containers, and the youngest beyond
-// the bound of the namespace. It overwrites what an earlier matching said, because the bound depends on
-// all workloads together.
+// bound marks the workloads that are not sized: those with too many containers, and the youngest beyond the limit of
+// the namespace. It overwrites the marks of an earlier matching, because the limit depends on all workloads together.
 func (m *matching) bound(workloads []workload.Workload) {
 	var sized []workload.Workload
 	for _, w := range workloads {
@@ -169,7 +166,7 @@ func (m *matching) to(policy string) matched {
 	return out
 }
 
-// claims reads the deciding part of each policy, in the given order.
+// claims reads the relevant part of each policy, in the given order.
 func claims(policies []v1alpha1.AttunePolicy) []claim {
 	out := make([]claim, 0, len(policies))
 	for i := range policies {
@@ -182,8 +179,8 @@ func claims(policies []v1alpha1.AttunePolicy) []claim {
 	return out
 }
 
-// read returns the workloads that are not being deleted, sorted by kind and name, so that messages name
-// the same ones each time. Their templates are the cache's own, or those of the workloads that they name.
+// read returns the workloads that are not being deleted, sorted by kind and name, so that messages name the same ones
+// each time. Their templates belong to the cache, or to the workloads that they refer to.
 func read(objects []workload.Object) []workload.Workload {
 	out := make([]workload.Workload, 0, len(objects))
 	for _, o := range objects {
@@ -214,7 +211,7 @@ func versions(objects []workload.Object) uint64 {
 		}
 		hash.Reset()
 		for _, part := range []string{string(o.GetUID()), o.GetName(), o.GetResourceVersion()} {
-			_, _ = hash.WriteString(part) // it takes everything
+			_, _ = hash.WriteString(part) // it never returns an error
 			_ = hash.WriteByte(0)
 		}
 		sum += hash.Sum64()
@@ -222,31 +219,31 @@ func versions(objects []workload.Object) uint64 {
 	return sum
 }
 
-// matched are the workloads that a policy selects: those it won, and those that another policy sizes. The
-// value is shared by the looks of a namespace: it is only read.
+// matched are the workloads that a policy selects: those it won, and those that another policy sizes. It is shared by
+// the reconciles of a namespace: do not change it.
 type matched struct {
 	// won are the workloads that the policy sizes, by kind and name.
 	won []workload.Workload
 	// lost are the first lost workloads by name, at most maxConflicts; losses counts all of them.
 	lost   []v1alpha1.PolicyConflict
 	losses int
-	// crowded are workloads with too many containers, younger those beyond the bound of the namespace. The
-	// policy won both, and neither is sized. most is that bound.
+	// crowded are workloads with too many containers, younger those beyond the limit of the namespace. The policy won
+	// both, and neither is sized. most is that limit.
 	crowded, younger unsized
 	most             int
 	// settled is the result for each workload of the namespace.
 	settled map[workload.Identity]match
-	// neighbours are all workloads of the namespace: their pods must not be taken for the policy's own.
+	// neighbours are all workloads of the namespace: their pods must not be counted as the policy's own.
 	neighbours []workload.KindName
-	// large are the workloads of the namespace that are too large to be kept in memory and sized.
+	// large are the workloads of the namespace that are too large to be cached and sized.
 	large []workload.Identity
 }
 
 // selected counts all workloads that the policy won, whether they are sized or not.
 func (m matched) selected() int { return len(m.won) + m.crowded.workloads + m.younger.workloads }
 
-// unsized counts workloads that are not sized, and names the first of them by kind and name. The status
-// must not grow with their number.
+// unsized counts workloads that are not sized, and names the first of them by kind and name. The status must not grow
+// with their number.
 type unsized struct {
 	workloads int
 	first     string
@@ -279,8 +276,8 @@ func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
 	return noLongerMatches
 }
 
-// policiesOf returns the policies of a namespace: those that are used, and those beyond the bound
-// (policy.Used). Those of cluster policies come last. The objects are the cache's own.
+// policiesOf returns the policies of a namespace: the used ones, and those beyond the limit (policy.Used). Instances
+// of cluster policies come last. The objects belong to the cache.
 func (c *Controller) policiesOf(ctx context.Context, namespace string) (used, beyond []v1alpha1.AttunePolicy, err error) {
 	list := &v1alpha1.AttunePolicyList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -288,13 +285,13 @@ func (c *Controller) policiesOf(ctx context.Context, namespace string) (used, be
 	}
 	used, beyond = policy.Used(list.Items)
 	instances, err := c.Settings.Instances(ctx, namespace)
-	// What is beyond the bound follows in the same array.
+	// beyond continues in the same array.
 	return append(slices.Clip(used), instances...), beyond, err
 }
 
-// match settles which policy sizes each workload of the namespace, and returns the part of one policy. The
-// result is kept and used for all policies of the namespace until a policy or a workload of it changes:
-// 100 policies would otherwise match all workloads 100 times.
+// match decides which policy sizes each workload of the namespace, and returns the part of one policy. The result is
+// reused for all policies of the namespace until a policy or a workload changes: 100 policies would otherwise match
+// all workloads 100 times.
 func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1alpha1.AttunePolicy) (matched, error) {
 	objects, err := c.everyWorkload(ctx, p.Namespace)
 	if err != nil {
@@ -305,7 +302,7 @@ func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy, used [
 	return next.to(p.Name), nil
 }
 
-// forget drops the matching of a namespace that has no policy any more.
+// forget drops the matching of a namespace without policies.
 func (c *Controller) forget(ctx context.Context, namespace string) error {
 	used, _, err := c.policiesOf(ctx, namespace)
 	if err == nil && len(used) == 0 {
@@ -314,8 +311,7 @@ func (c *Controller) forget(ctx context.Context, namespace string) error {
 	return err
 }
 
-// everyWorkload lists the workloads of all kinds from the cache. The objects are the cache's own: they are
-// only read.
+// everyWorkload lists the workloads of all kinds from the cache. The objects belong to the cache: do not change them.
 func (c *Controller) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
 	var all []workload.Object
 	for _, kind := range c.Sized.Kinds() {

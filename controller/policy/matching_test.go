@@ -44,8 +44,8 @@ func names(won []workload.Workload) (out []string) {
 	return out
 }
 
-// All policies of a namespace share one matching, for as long as nothing that it was made from has changed. Whatever
-// changes, the next one is the one that would be made from nothing.
+// All policies of a namespace share one matching until an input changes. After any change, the next one equals a
+// matching from scratch.
 func TestAMatchingIsSharedUntilSomethingChanges(t *testing.T) {
 	ofTeam := func(team string) func(*v1alpha1.AttunePolicySpec) {
 		return func(s *v1alpha1.AttunePolicySpec) {
@@ -96,10 +96,10 @@ func TestAMatchingIsSharedUntilSomethingChanges(t *testing.T) {
 	}
 }
 
-// What a namespace costs is bounded: of its policies the oldest are used, and each of the others says in a sentence that it
-// is not. It lets go of what it had, and comes into its own when there is a place for it.
+// The cost of a namespace is limited: its oldest policies are used, and each of the others reports that it is not. It
+// releases its workloads, and is used as soon as there is room for it.
 func TestPoliciesBeyondTheBoundAreLeftOut(t *testing.T) {
-	f := crowd(t, policy.MostPolicies+3, 2) // the fleet's own has no creation time, and is the oldest
+	f := crowd(t, policy.MostPolicies+3, 2) // the fleet's own policy has no creation time, and is the oldest
 	ctx := context.Background()
 	newest := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: fmt.Sprintf("p-%04d", policy.MostPolicies+1)}}
 	ready := func() *metav1.Condition {
@@ -128,7 +128,7 @@ func TestPoliciesBeyondTheBoundAreLeftOut(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonConflict, ready().Reason, "it is looked at as any other")
 }
 
-// One that is deleted keeps nobody out.
+// A policy that is being deleted takes no other policy's place.
 func TestADeletedPolicyTakesNoPlace(t *testing.T) {
 	var policies []v1alpha1.AttunePolicy
 	for i := range policy.MostPolicies + 1 {
@@ -140,7 +140,7 @@ func TestADeletedPolicyTakesNoPlace(t *testing.T) {
 	assert.Empty(t, beyond)
 }
 
-// A matching goes with the last policy of its namespace.
+// A matching is dropped with the last policy of its namespace.
 func TestAMatchingIsForgottenWithTheLastPolicy(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
@@ -150,7 +150,7 @@ func TestAMatchingIsForgottenWithTheLastPolicy(t *testing.T) {
 	assert.Empty(t, f.matchings.All())
 }
 
-// Several workers look at several namespaces at once; the race detector is what judges this test.
+// Several workers reconcile several namespaces at once; the race detector judges this test.
 func TestNamespacesAreLookedAtAtOnce(t *testing.T) {
 	f := newFleet(t, 3)
 	const more = 4
@@ -230,7 +230,7 @@ func (s lockedStatus) Patch(ctx context.Context, o client.Object, patch client.P
 	return s.SubResourceWriter.Patch(ctx, o, patch, opts...)
 }
 
-// A workload that is too large is told of on every policy that may mean it: its labels may not be known.
+// A workload that is too large is reported on every policy that may select it, because its labels may not be known.
 func TestWorkloadsThatAreTooLargeAreTold(t *testing.T) {
 	large := deployment("great")
 	large.ResourceVersion, large.Annotations = "1", map[string]string{workload.TooLargeAnnotation: "true"}

@@ -22,8 +22,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// memory is a client whose reads cost what those of an informer's cache cost: an indexed lookup and a copy
-// of each object, unless the reader promises to change nothing. What is written is kept.
+// memory is a client whose reads cost the same as those of an informer's cache: an indexed lookup and a copy of each
+// object, unless the reader promises to change nothing. It stores writes.
 type memory struct {
 	version int
 	client.Client
@@ -31,7 +31,7 @@ type memory struct {
 	objects map[string]map[string]client.Object
 	// writes by verb and type.
 	writes map[string]int
-	// patches of recommendations, as the API server gets them.
+	// patches of recommendations, as the API server receives them.
 	patches [][]byte
 }
 
@@ -58,7 +58,7 @@ func (m *memory) put(o client.Object) {
 	}
 	kept := o.DeepCopyObject().(client.Object)
 	m.version++
-	kept.SetResourceVersion(strconv.Itoa(m.version)) // another one after each change
+	kept.SetResourceVersion(strconv.Itoa(m.version)) // a new version after each change
 	m.objects[on][o.GetName()] = kept
 }
 
@@ -87,7 +87,7 @@ func (m *memory) List(_ context.Context, list client.ObjectList, opts ...client.
 	return meta.SetList(list, items)
 }
 
-// on a shelf, or on those of all namespaces.
+// on returns the objects on a shelf, or on the shelves of all namespaces.
 func (m *memory) on(shelf string, all bool) map[string]client.Object {
 	if !all {
 		return m.objects[shelf]
@@ -146,7 +146,7 @@ func (m *memory) wrote(verb string, o client.Object) {
 
 func (m *memory) Status() client.SubResourceWriter { return status{memory: m} }
 
-// status writes that half of an object.
+// status writes the status of an object.
 type status struct {
 	client.SubResourceWriter
 	memory *memory
@@ -157,7 +157,7 @@ func (s status) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...c
 	return nil
 }
 
-// written is how often anything was, since the last time it was asked.
+// written returns the number of writes since its last call.
 func (m *memory) written() (n int) {
 	for _, times := range m.writes {
 		n += times
@@ -166,7 +166,7 @@ func (m *memory) written() (n int) {
 	return n
 }
 
-// recommendations that are kept, by name.
+// recommendations returns the stored recommendations, by name.
 func (m *memory) recommendations(namespace string) []*v1alpha1.AttuneRecommendation {
 	var all []*v1alpha1.AttuneRecommendation
 	for _, o := range m.objects[shelf(&v1alpha1.AttuneRecommendation{}, namespace)] {

@@ -39,7 +39,7 @@ func (*published) Describe(to chan<- *prometheus.Desc) {
 // container identifies the series of one container of a workload; it is a map key.
 type container struct{ namespace, kind, workload, name string }
 
-// series is what is shown of one container. NaN stands for a figure that is not shown.
+// series holds the figures of one container. NaN stands for a figure that is not shown.
 type series struct {
 	of container
 	// target is in cores and bytes, burst is a factor, both by resource.
@@ -63,8 +63,8 @@ func (s *series) collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// set takes the figures of a container. Without a target there is no figure: 0 would be read as a target
-// of 0. surfaced false (mode Observe) shows the confidence alone.
+// set sets the figures of a container. Without a target there is no figure, because 0 would mean a target of 0.
+// surfaced false (mode Observe) shows only the confidence.
 func (s *series) set(c *v1alpha1.ContainerTarget, surfaced bool) {
 	none := math.NaN()
 	s.target, s.burst, s.confidence = [2]float64{none, none}, [2]float64{none, none}, none
@@ -88,8 +88,8 @@ func (s *series) set(c *v1alpha1.ContainerTarget, surfaced bool) {
 	}
 }
 
-// burstOf returns the factor of the step named burst in the stored explanation; false: the step is missing
-// or changed nothing.
+// burstOf returns the factor of the step named burst in the stored explanation; false: the step is missing or changed
+// nothing.
 func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool) {
 	for _, step := range c.Steps {
 		if step.Name != "burst" || step.Resource != r.String() {
@@ -108,25 +108,27 @@ func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool
 	return 0, false
 }
 
-// published is what each policy shows. Storing a gauge for each figure of each container would take ten times the memory:
-// the figures become metrics only when Prometheus scrapes them. A policy's newest pass replaces all that it showed before, and takes over what others
-// showed of its containers, so that nothing stays visible of what is gone. Its size is bounded by the containers that are sized.
+// published holds the figures of each policy. Gauges for each figure of each container would take ten times the
+// memory: the figures become metrics only when Prometheus scrapes them. A policy's newest pass replaces its earlier
+// figures, and takes over its containers from other policies, so that no outdated figure remains. The number of sized
+// containers limits its size.
 type published struct {
 	mutex sync.Mutex
-	// policies are by namespace and name: what a cluster policy is in thousands of namespaces must not make a pass of one cost more.
+	// policies are by namespace and name: the instances of a cluster policy in thousands of namespaces must not make
+	// a pass of one more expensive.
 	policies map[string]map[string]share
 }
 
-// share is one policy's part of the gauges: the containers that it shows, and what its targets save (millicores and bytes).
+// share is one policy's part of the gauges: its containers, and the savings of its targets (millicores and bytes).
 type share struct {
 	shown []series
 	saved answers.SavedAmounts
 }
 
-// publish replaces what is shown of a policy's recommendations.
+// publish replaces the figures of a policy's recommendations.
 func (x *published) publish(of types.NamespacedName, r report) {
 	part, mine := share{}, map[container]bool{}
-	// Observe shows the progress of the data alone.
+	// In the mode Observe, only the progress of the data is shown.
 	surfaced := r.settings.Resize.Mode != v1alpha1.UpdateObserve
 	for _, rec := range r.recommendations {
 		for i := range rec.Spec.Containers {
@@ -156,7 +158,7 @@ func (x *published) publish(of types.NamespacedName, r report) {
 	in[of.Name] = part
 }
 
-// forget removes all that a policy has shown.
+// forget removes all figures of a policy.
 func (x *published) forget(of types.NamespacedName) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -165,8 +167,8 @@ func (x *published) forget(of types.NamespacedName) {
 	}
 }
 
-// Collect implements prometheus.Collector: it sends the series of all containers, and what the policies of each namespace
-// save together.
+// Collect implements prometheus.Collector: it sends the series of all containers, and the savings of each namespace's
+// policies together.
 func (x *published) Collect(to chan<- prometheus.Metric) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()

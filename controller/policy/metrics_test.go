@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// shown is a report about workloads of one container each, of the namespace "metrics".
+// shown is a report about workloads with one container each, in the namespace "metrics".
 func shown(mode v1alpha1.UpdateType, names ...string) report {
 	r := report{settings: policy.Settings{}}
 	r.settings.Resize.Mode = mode
@@ -36,7 +36,7 @@ func shown(mode v1alpha1.UpdateType, names ...string) report {
 	return r
 }
 
-// What is gone leaves no series behind: workloads, policies, and what another policy has taken over stays.
+// Deleted workloads and policies leave no series. Series of workloads that another policy has taken over stay.
 func TestSeriesGoWithWhatTheyAreAbout(t *testing.T) {
 	var x published
 	one, other := types.NamespacedName{Namespace: "metrics", Name: "one"}, types.NamespacedName{Namespace: "metrics", Name: "other"}
@@ -86,7 +86,8 @@ attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="met
 	assert.Empty(t, x.policies)
 }
 
-// What a policy is elsewhere is neither counted in the sum of a namespace nor touched by it: a cluster policy is in thousands.
+// The instances of a policy in other namespaces are neither counted in the sum of a namespace nor changed by it: a
+// cluster policy may be in thousands.
 func TestTheSumOfANamespaceIsOfItsPoliciesAlone(t *testing.T) {
 	var x published
 	for _, namespace := range []string{"sum-a", "sum-b"} {
@@ -122,7 +123,7 @@ func savedBy(x *published, name string) map[string]float64 {
 	return out
 }
 
-// collected are all metrics.
+// collected returns all metrics.
 func collected(x *published) <-chan prometheus.Metric {
 	to := make(chan prometheus.Metric)
 	go func() {
@@ -132,7 +133,7 @@ func collected(x *published) <-chan prometheus.Metric {
 	return to
 }
 
-// containers are how many are shown.
+// containers returns the number of shown containers.
 func (x *published) containers() (n int) {
 	for _, in := range x.policies {
 		for _, part := range in {

@@ -14,7 +14,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// crowd is a fleet with many more policies, each of which selects all of its workloads by a selector that is no equality.
+// crowd is a fleet with many more policies, each of which selects all of its workloads by a selector that is not an
+// equality.
 func crowd(tb testing.TB, policies, workloads int) *fleet {
 	tb.Helper()
 	f := newFleet(tb, workloads)
@@ -45,7 +46,7 @@ func (f *fleet) annotate(tb testing.TB, workload, note int) {
 	require.NoError(tb, f.memory.Update(context.Background(), d))
 }
 
-// look at all policies of the namespace that an event of it names.
+// look reconciles all policies of the namespace that an event in it wakes.
 func (f *fleet) look(tb testing.TB) {
 	tb.Helper()
 	for _, request := range f.InNamespace(context.Background(), "shop") {
@@ -54,8 +55,8 @@ func (f *fleet) look(tb testing.TB) {
 	}
 }
 
-// BenchmarkNamespace is what one change of one workload costs in a namespace that somebody filled with policies: each of
-// them is looked at.
+// BenchmarkNamespace is the cost of one change of one workload in a namespace with the most policies: each of them is
+// reconciled.
 func BenchmarkNamespace(b *testing.B) {
 	for _, n := range []int{100, 500} {
 		f := crowd(b, n, n)

@@ -29,30 +29,30 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Nodes is how the loop knows the cluster's nodes.
+// Nodes is the source of the cluster's nodes.
 type Nodes struct {
 	// Reader lists nodes, the pods of a node (index workload.PodsByNode) and recommendations from the cache; nil: no
 	// node is known.
 	client.Reader
-	// AtLeast is the largest node of pools that may be empty now (value nodes.largest), in millicores and bytes, indexed by
-	// resource; 0: not set.
+	// AtLeast is the largest node of pools that may be empty now (value nodes.largest), in millicores and bytes,
+	// indexed by resource; 0: not set.
 	AtLeast [2]recommender.Amount
-	// Largest publishes the largest node to the sources of usage, which judge samples by it.
+	// Largest publishes the largest node to the usage sources, which check samples against it.
 	Largest *board.Largest
 }
 
-// nodeIndex knows the largest node for each placement: node selector, required affinity and tolerations. The nodes are
-// listed again after one has changed, and searched once for each placement, so that a pass over workloads that did not
-// change costs one look-up for each. It is safe for concurrent use. It may be lost.
+// nodeIndex has the largest node for each placement: node selector, required affinity and tolerations. It lists the
+// nodes again after one has changed, and searches them once for each placement. So a pass over unchanged workloads
+// costs one map access for each. It is safe for concurrent use. It may be lost.
 type nodeIndex struct {
 	mutex sync.Mutex
-	// current is false before the nodes are listed, and after one has changed.
+	// current is false until the nodes are listed, and after one has changed.
 	current bool
 	// read is true once the stored bounds have been read.
 	read bool
 	// bySize are the nodes, the largest first, indexed by resource. They are the cache's own.
 	bySize [2][]sizedNode
-	// found are the nodes that placements were answered with, indexed by resource; nil: no node will do.
+	// found are the results of earlier searches, indexed by resource; nil: no node is suitable.
 	found map[string][2]*sizedNode
 }
 
@@ -62,7 +62,7 @@ type sizedNode struct {
 	virtual     bool
 }
 
-// nodesChanged passes nodes that are another answer to where a pod may run, but not their heartbeats.
+// nodesChanged passes changes of nodes that affect where a pod may run, but not their heartbeats.
 func nodesChanged() predicate.Predicate {
 	return loop.Updated(func(before, after *corev1.Node) bool {
 		return !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) ||
@@ -70,7 +70,7 @@ func nodesChanged() predicate.Predicate {
 	})
 }
 
-// forgetNodes makes the next look list the nodes again. It wakes no policy: their resync is soon enough.
+// forgetNodes makes the next reconcile list the nodes again. It wakes no policy: their resync is soon enough.
 func (c *Controller) forgetNodes(context.Context, client.Object) []reconcile.Request {
 	c.nodes.mutex.Lock()
 	defer c.nodes.mutex.Unlock()
@@ -78,7 +78,8 @@ func (c *Controller) forgetNodes(context.Context, client.Object) []reconcile.Req
 	return nil
 }
 
-// listNodes brings the index up to date, and publishes the largest node that is known to the sources, which judge samples by it.
+// listNodes updates the index, and publishes the largest known node to the usage sources, which check samples against
+// it.
 func (c *Controller) listNodes(ctx context.Context) error {
 	if c.Nodes.Reader == nil {
 		return nil
@@ -113,8 +114,8 @@ func (c *Controller) listNodes(ctx context.Context) error {
 	return nil
 }
 
-// readLargest publishes the largest nodes that recommendations remember: they may be of pools that scaled to zero before
-// this process began.
+// readLargest publishes the largest nodes that recommendations have stored: their node pools may have been scaled to
+// zero before this process started.
 func (c *Controller) readLargest(ctx context.Context) error {
 	list := &v1alpha1.AttuneRecommendationList{}
 	if err := c.Nodes.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -130,7 +131,7 @@ func (c *Controller) readLargest(ctx context.Context) error {
 	return nil
 }
 
-// mostRemembered is the longest history window: an older node says nothing about samples that are kept.
+// mostRemembered is the longest history window: an older node does not matter for the stored samples.
 const mostRemembered = 90 * 24 * time.Hour
 
 // set replaces the nodes.
@@ -152,7 +153,8 @@ func (x *nodeIndex) set(nodes []corev1.Node) {
 	x.found, x.current = map[string][2]*sizedNode{}, true
 }
 
-// of returns the largest nodes on which pods of a template may run, indexed by resource, or the smallest; nil: there is none.
+// of returns the largest nodes, or the smallest, on which pods of a template may run, indexed by resource; nil: there
+// is no such node.
 func (x *nodeIndex) of(template *corev1.PodTemplateSpec, smallest bool) [2]*sizedNode {
 	key := placementOf(&template.Spec, smallest)
 	x.mutex.Lock()
@@ -201,8 +203,8 @@ func placementOf(spec *corev1.PodSpec, smallest bool) string {
 	return key + clip.Digest(placement, sha256.Size)
 }
 
-// What a virtual kubelet's node is known by. It reports what its provider sells, such as 10,000 CPUs, and no single pod gets
-// that.
+// Marks of a virtual kubelet's node. Its allocatable is what the provider sells, such as 10,000 CPUs, and no single
+// pod can get that.
 const (
 	virtualLabel, virtualType = "type", "virtual-kubelet"
 	virtualTaint              = "virtual-kubelet.io/provider"
@@ -213,8 +215,8 @@ func virtual(node *corev1.Node) bool {
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == virtualTaint })
 }
 
-// takes reports whether pods may run on the node, by required affinity and taints. Taints that come and go by themselves
-// (cordoned, not ready, under pressure, new, about to be removed) do not count.
+// takes reports whether pods may run on the node, by required affinity and taints. Taints that controllers set and
+// remove (cordoned, not ready, under pressure, new, about to be removed) do not count.
 func (n *sizedNode) takes(pod *corev1.Pod, affinity nodeaffinity.RequiredNodeAffinity) bool {
 	if n.virtual && pod.Spec.NodeSelector[virtualLabel] != virtualType &&
 		!slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == virtualTaint }) {
@@ -227,7 +229,7 @@ func (n *sizedNode) takes(pod *corev1.Pod, affinity nodeaffinity.RequiredNodeAff
 	return err == nil && matches
 }
 
-// passing are the prefixes of taints that controllers set for a while.
+// passing are the prefixes of taints that controllers set temporarily.
 var passing = []string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/", v1alpha1.GroupVersion.Group + "/"}
 
 func lasting(t *corev1.Taint) bool {
@@ -235,15 +237,15 @@ func lasting(t *corev1.Taint) bool {
 		!slices.ContainsFunc(passing, func(prefix string) bool { return strings.HasPrefix(t.Key, prefix) })
 }
 
-// largestNow returns what the pods of a workload may request at most by the nodes that exist, in millicores and bytes; 0: no
-// node is known. Of a DaemonSet it is what the smallest node has left beside the pods of other DaemonSets.
+// largestNow returns the most that the pods of a workload may request, given the nodes that exist, in millicores and
+// bytes; 0: no node is known. For a DaemonSet it is the smallest node minus the pods of other DaemonSets.
 func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [2]recommender.Amount) {
 	if c.Nodes.Reader == nil || w.Template == nil {
 		return out
 	}
 	smallest := w.Kind == v1alpha1.KindDaemonSet
 	found := c.nodes.of(w.Template, smallest)
-	daemons := map[string][2]recommender.Amount{} // by node: most often both resources are of one
+	daemons := map[string][2]recommender.Amount{} // by node: mostly both resources have the same one
 	for _, r := range recommender.Resources {
 		if found[r] != nil {
 			out[r] = found[r].allocatable[r]
@@ -262,7 +264,7 @@ func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [
 	return out
 }
 
-// daemons is what the pods of other DaemonSets request on a node. Pods that cannot be listed count as none.
+// daemons returns the requests of other DaemonSets' pods on a node. It returns 0 if the pods cannot be listed.
 func (c *Controller) daemons(ctx context.Context, node string, but workload.Workload) (sum [2]recommender.Amount) {
 	pods := &corev1.PodList{}
 	if err := c.Nodes.List(ctx, pods, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {

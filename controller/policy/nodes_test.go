@@ -171,7 +171,7 @@ func TestStoredNodesJudgeSamplesAfterARestart(t *testing.T) {
 	assert.Equal(t, []float64{64, 256 * gi}, []float64{cores, bytes})
 }
 
-// TestATargetFollowsTheNodes: what is decided is decided anew where the nodes of the workload are others, and only there.
+// TestATargetFollowsTheNodes: a decision is made again if the nodes of the workload change, and only then.
 func TestATargetFollowsTheNodes(t *testing.T) {
 	f := newFleet(t, 3)
 	nodes := clusterOf(t, aNode("node", "64", "256Gi"))
@@ -182,7 +182,7 @@ func TestATargetFollowsTheNodes(t *testing.T) {
 	require.NotNil(t, rec.Spec.LargestNode)
 	assert.Equal(t, "64", rec.Spec.Seed.LargestPod.CPURequest.String())
 
-	// Another node of the same size writes nothing.
+	// Another node of the same size causes no write.
 	f.pass(t)
 	f.memory.written()
 	require.NoError(t, nodes.Create(t.Context(), aNode("other", "64", "256Gi")))
@@ -190,7 +190,7 @@ func TestATargetFollowsTheNodes(t *testing.T) {
 	f.pass(t)
 	assert.Zero(t, f.memory.writes["patch AttuneRecommendation"])
 
-	// A pool that scaled to zero is remembered.
+	// A node pool that was scaled to zero is remembered.
 	for _, name := range []string{"node", "other"} {
 		require.NoError(t, nodes.Delete(t.Context(), aNode(name, "64", "256Gi")))
 	}

@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// pruning is an API server whose CRD of recommendations is that of a version without spec.policy.kind: it prunes the
-// field, and says so by its answer alone.
+// pruning is an API server whose CRD of recommendations is from a version without spec.policy.kind: it prunes the
+// field, and only its answer shows that.
 type pruning struct {
 	*memory
 	writes int
@@ -36,8 +36,8 @@ func (p *pruning) Patch(ctx context.Context, o client.Object, patch client.Patch
 	return p.memory.Patch(ctx, o, patch, opts...)
 }
 
-// Where only a part of the chart's CRDs was applied, recommendations do not keep which kind of policy they are of. That is
-// said, and they are not written in every pass.
+// If only a part of the chart's CRDs was applied, recommendations do not store the kind of their policy. That is
+// reported, and they are not written in every pass.
 func TestAnOldCRDOfRecommendationsIsTold(t *testing.T) {
 	r := newRealm(t, "shop")
 	server := &pruning{memory: r.memory}

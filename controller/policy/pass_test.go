@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// A pass reads the cache's own objects. It changes none of them: what it writes are copies.
+// A pass reads the cache's own objects and changes none of them: it writes copies.
 func TestAPassLeavesTheCacheAsItIs(t *testing.T) {
 	f := newFleet(t, 30)
 	f.pass(t)
@@ -81,7 +81,7 @@ func TestSavingsAreThoseOfEachWorkloadsReplicas(t *testing.T) {
 	assert.Equal(t, "500m", p.Status.Recommendations[0].Containers[0].Current.CPURequest.String())
 }
 
-// The cache keeps no traces. What is written has them, and writing something else does not take them away.
+// The cache stores no steps. Recommendations are written with them, and other writes do not remove them.
 func TestTracesAreWrittenAndNotTakenAway(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)

@@ -12,7 +12,7 @@ import (
 
 // past is a history that is the same for each 16th workload and moves with the clock.
 type past struct {
-	// implausible is of every container.
+	// implausible of every container.
 	implausible [2]recommender.Implausible
 
 	profiles [16]recommender.Profile
@@ -40,7 +40,7 @@ func (*past) State(usage.SourceSettings) (history.State, bool) {
 
 func (*past) Read(history.Key) bool { return true }
 
-// news that never ends: what these histories tell moves with the time.
+// news grows forever, because these histories move with the time.
 var news atomic.Uint64
 
 func (*past) News(history.Key) uint64 { return news.Add(1) }
@@ -76,7 +76,7 @@ func (*past) Checkpoint(_ history.Key, _ int, stored []byte) []byte { return sto
 
 func (*past) Restore(history.Key, []byte, time.Time) error { return nil }
 
-// withoutCheckpoints are histories of a source that keeps its past.
+// withoutCheckpoints are histories of a source that stores its past.
 type withoutCheckpoints struct{ History }
 
 func (withoutCheckpoints) Forgets(usage.SourceSettings) bool { return false }

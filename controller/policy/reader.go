@@ -23,12 +23,12 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// reader reads what a workload's recommendation depends on. It changes nothing but the history, by restore.
+// reader reads the inputs of a workload's recommendation. It changes only the history, by restore.
 type reader struct {
 	client      client.Reader
 	history     History
 	autoscalers autoscale.Reader
-	// largest returns what pods may request by the nodes that exist (Controller.largestNow).
+	// largest returns the most that pods may request, given the nodes that exist (Controller.largestNow).
 	largest func(context.Context, workload.Workload) [2]recommender.Amount
 }
 
@@ -58,8 +58,8 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	return v
 }
 
-// facts returns what a decision about the workload depends on now. false: it depends on the time as well,
-// so that it cannot be taken over by the next pass.
+// facts returns the present inputs of a decision about the workload. false: the decision also depends on the time, so
+// the next pass must not reuse it.
 func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) (targets.Decision, bool) {
 	largest, _ := r.bound(ctx, pass, rec, w)
 	return targets.Decision{Holds: holds, Facts: targets.Facts{
@@ -69,17 +69,17 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind)
 }
 
-// bound returns what the workload's pods may request at most (targets.LargestOf), and whether the node that it rests on is
-// gone.
+// bound returns the most that the workload's pods may request (targets.LargestOf), and whether the node behind that
+// limit was deleted.
 func (r reader) bound(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) (bound [2]recommender.Amount, gone bool) {
 	known := r.largest(ctx, w)
 	bound = targets.LargestOf(known, rec.Spec.LargestNode, w.Kind, pass.settings.Source.HistoryWindow, pass.now)
 	return bound, bound != known
 }
 
-// complete reports whether the past of the workload has been read. Until then, for example after a change
-// of leader, an empty history only means that it has not been read yet. The state of other workloads does
-// not count: users can add workloads at any time, and would otherwise keep all others incomplete.
+// complete reports whether the history of the workload has been read. Until then, for example after a change of
+// leader, an empty history only means that it has not been read yet. The state of other workloads does not count:
+// users can add workloads at any time, and would otherwise keep all others incomplete.
 func (r reader) complete(pass pass, w workload.Workload) bool {
 	return pass.settled && r.history.Read(pass.key(w, ""))
 }
@@ -95,7 +95,8 @@ func (r reader) profiles(pass pass, w workload.Workload) map[string]recommender.
 	return out
 }
 
-// implausible returns what was dropped of the usage of a workload's containers in the last day, by name; nil: nothing was.
+// implausible returns the samples of a workload's containers that were dropped in the last day, by name; nil: none
+// were.
 func (r reader) implausible(pass pass, w workload.Workload) (out map[string][2]recommender.Implausible) {
 	for _, container := range targets.Sized(w.Template, pass.settings) {
 		if dropped := r.history.Implausible(pass.key(w, container.Name), pass.now); dropped != ([2]recommender.Implausible{}) {
@@ -108,10 +109,10 @@ func (r reader) implausible(pass pass, w workload.Workload) (out map[string][2]r
 	return out
 }
 
-// silent reports that the source gives nothing although the workload runs. A workload that does not run (a
-// CronJob between runs, zero replicas) is not silent: there is nothing to measure. The cache of pods is
-// read only once the last sample is old, because most workloads are fresh. In doubt the source counts as
-// silent, and nothing is changed.
+// silent reports that the source returns nothing although the workload runs. A workload that does not run (a CronJob
+// between runs, zero replicas) is not silent: it has nothing to measure. The function reads the cache of pods only if
+// the last sample is old, because most workloads have fresh samples. In case of doubt the source counts as silent,
+// and nothing is changed.
 func (r reader) silent(ctx context.Context, pass pass, w workload.Workload, last time.Time) bool {
 	most := pass.settings.Recommender.StaleAfter()
 	if pass.now.Sub(last) <= most {
@@ -121,7 +122,7 @@ func (r reader) silent(ctx context.Context, pass pass, w workload.Workload, last
 	return err != nil || targets.Ran(pods, last, pass.now) > most
 }
 
-// holds returns what autoscalers hold of a workload; errUnlisted: that is not known.
+// holds returns the resources of a workload that autoscalers control; errUnlisted: they are not known.
 func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
 	if r.autoscalers == nil {
 		return autoscale.Holds{}, nil
@@ -133,20 +134,19 @@ func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds
 	return holds, nil
 }
 
-// errUnlisted means that the holds of autoscalers are not known, so that nothing is recommended: a target
-// for a resource that an HPA scales on would make both controllers react to each other.
+// errUnlisted means that the autoscalers are not known, so nothing is recommended. A target for a resource that an
+// HPA scales on would make both controllers react to each other.
 var errUnlisted = errors.New("autoscalers cannot be listed")
 
-// checkpointsDue reports that the stored checkpoints of a recommendation have to be compared with the history again.
-// Checkpoints are stored in the spec of each recommendation. They let an operator that restarts know the past of a source
-// that does not keep it.
+// checkpointsDue reports that the stored checkpoints of a recommendation must be compared with the history again.
+// Each recommendation stores its checkpoints in the spec. After a restart, they restore the past of a source that
+// does not store it.
 func (r reader) checkpointsDue(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
 	return targets.CheckpointDue(rec.Spec, r.history.Forgets(pass.settings.Source), pass.now)
 }
 
-// restore puts the checkpoints of a workload under what has been read of its history. The store takes each
-// once, so that later calls cost almost nothing. A checkpoint that cannot be used is logged and skipped: a
-// damaged one must not stop the recommendation.
+// restore adds the checkpoints of a workload as the past of its history. The store accepts each once, so later calls
+// cost almost nothing. A checkpoint that cannot be used is logged and skipped: it must not block the recommendation.
 func (r reader) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
 	for _, checkpoint := range rec.Spec.Checkpoints {
 		if err := r.history.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
@@ -155,12 +155,12 @@ func (r reader) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneReco
 	}
 }
 
-// checkpointsBytes is how many bytes the checkpoints of one workload take at most. With many containers
-// each is coarser, so that the object stays small.
+// checkpointsBytes limits the size of the checkpoints of one workload. With many containers each is coarser, so that
+// the object stays small.
 const checkpointsBytes = 12 << 10
 
-// renewed returns the checkpoints to be stored: new ones where the history has changed, the stored ones
-// where there is no newer one, until all of their data is older than the history window.
+// renewed returns the checkpoints to store: new ones if the history has changed, otherwise the stored ones, until all
+// of their data is older than the history window.
 func (r reader) renewed(pass pass, w workload.Workload, stored []v1alpha1.Checkpoint) []v1alpha1.Checkpoint {
 	var out []v1alpha1.Checkpoint
 	containers := targets.Sized(w.Template, pass.settings)

@@ -20,9 +20,8 @@ import (
 // readiness computes the policy's condition Ready. It is pure.
 type readiness struct{ report }
 
-// condition is derived from everything else; the most urgent reason wins: a pause, then workloads that are
-// missing, then the source, then refused writes, then data. The order is what a person should act on
-// first.
+// condition is derived from all other facts. The most urgent reason wins, in the order in which users should act: a
+// pause, missing workloads, the source, rejected writes, data.
 func (r readiness) condition() metav1.Condition {
 	no := func(reason, message string) metav1.Condition { return no(v1alpha1.ConditionReady, reason, message) }
 	reason, message := r.unsized()
@@ -71,8 +70,8 @@ func (r readiness) unsized() (reason, message string) {
 		r.policy.Namespace, m.most, policy.OnAverage*m.most, m.younger.workloads, all, m.younger) + message
 }
 
-// notTaken names the first workloads whose recommendation the API server refused, at most maxRefused, and
-// counts the rest.
+// notTaken names the first workloads whose recommendation the API server rejected, at most maxRefused, and counts the
+// rest.
 func (r readiness) notTaken() string {
 	var shown []string
 	for _, refused := range r.refused[:min(len(r.refused), maxRefused)] {
@@ -94,14 +93,13 @@ func conflict(m matched) string {
 	return text
 }
 
-// sentence cuts the message of an error from outside to 512 bytes, since a condition must not grow with
-// it.
+// sentence cuts the message of an external error to 512 bytes, because a condition must not grow with it.
 func sentence(err error) string { return clip.Text(err.Error(), mostOfSentence) }
 
 const mostOfSentence = 512
 
-// unanimousHold returns a hold for want of data if every resource of every container has one; nil: at
-// least one target could be applied. Missing data is preferred to old data, because it explains more.
+// unanimousHold returns a data hold if every resource of every container has one; nil: at least one target could be
+// applied. Missing data takes precedence over stale data, because it explains more.
 func (r readiness) unanimousHold() *v1alpha1.Hold {
 	var first *v1alpha1.Hold
 	for _, rec := range r.recommendations {
@@ -120,7 +118,8 @@ func (r readiness) unanimousHold() *v1alpha1.Hold {
 	return first
 }
 
-// dataHold returns the resource's hold for want of data, with the reason of a condition; nil: it has none.
+// dataHold returns the resource's hold because of missing or bad data, with the reason of a condition; nil: it has
+// none.
 func dataHold(c v1alpha1.ContainerTarget, r recommender.Resource) *v1alpha1.Hold {
 	for _, h := range c.Holds {
 		if h.Resource != r.String() {
@@ -138,8 +137,7 @@ func dataHold(c v1alpha1.ContainerTarget, r recommender.Resource) *v1alpha1.Hold
 	return nil
 }
 
-// remarks are clauses at the end of the condition's message. Each is empty where there is nothing to
-// remark.
+// remarks are clauses at the end of the condition's message. Each is empty if it does not apply.
 type remarks struct{ report }
 
 func remark(applies bool, format string, args ...any) string {
@@ -149,8 +147,8 @@ func remark(applies bool, format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// tooLarge names the first workload that the policy may select and that is left alone because of its size.
-// The labels of such an object may not be kept, so that a selector cannot be checked.
+// tooLarge names the first workload that the policy may select and that attune skips because of its size. The labels
+// of such an object may not be cached, so a selector cannot be checked.
 func (r remarks) tooLarge() string {
 	target := r.policy.Spec.TargetRef
 	meant := func(w workload.Identity) bool {
@@ -171,8 +169,7 @@ func (r remarks) complaint() string {
 	return "; the usage source says: " + clip.Text(r.usage.Last.Warnings[0], mostOfSentence)
 }
 
-// coarse remarks that a history of such long steps never reaches full confidence, so that the targets stay
-// wider.
+// coarse remarks that a history with such long steps never reaches full confidence, so that the targets stay larger.
 func (r remarks) coarse() string {
 	most := r.settings.Recommender.MostConfidence()
 	return remark(most < 1, "; confidence reaches %.2f at most with metricsSource.queryStep %s: a shorter step needs less room", most, r.settings.Recommender.QueryStep)
@@ -184,14 +181,14 @@ func (r remarks) shortPast() string {
 	return remark(short, "; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow %s keeps less: what is rarer is not seen; 168h would do", r.settings.Source.HistoryWindow)
 }
 
-// notFollowed remarks that containers are not sized by their node, because there is no room to follow
-// their usage.
+// notFollowed remarks that containers are not sized by their node, because the limit of followed containers is
+// reached.
 func (r remarks) notFollowed() string {
 	return remark(r.usage.unfollowed, "; some containers of namespace %s keep what they hold: the operator follows no more containers of the strategy Node, or the namespace has its share of them; attune_usage_recent_refused counts them", r.policy.Namespace)
 }
 
-// leftOut remarks which values of the source's newest answer were no usage, such as NaN: data that seems
-// to be missing may exist and be useless.
+// leftOut remarks which values of the source's newest answer were not usable, such as NaN: data that seems to be
+// missing may exist and be unusable.
 func (r remarks) leftOut() string {
 	var parts []string
 	for _, reason := range r.usage.Last.DropReasons() {
@@ -203,12 +200,12 @@ func (r remarks) leftOut() string {
 	return remark(len(parts) > 0, "; the source's newest answer had values that were left out: %s", strings.Join(parts, ", "))
 }
 
-// implausible remarks that samples were dropped because no node has so much.
+// implausible remarks that samples were dropped because no node is that large.
 func (r remarks) implausible() string {
 	return remark(r.report.implausible != "", "; %s", r.report.implausible)
 }
 
-// tooMuch remarks that the source refuses questions about this namespace because the answer is too large.
+// tooMuch remarks that the source rejects queries about this namespace because the result is too large.
 func (r remarks) tooMuch() string {
 	if r.usage.unanswered == nil {
 		return ""
@@ -216,15 +213,14 @@ func (r remarks) tooMuch() string {
 	return fmt.Sprintf("; the usage source finds what is asked about namespace %s too much, and usage is missing: %s", r.policy.Namespace, sentence(r.usage.unanswered))
 }
 
-// crowded remarks that the history of the namespace has gaps because its share of the operator's memory is
-// used up.
+// crowded remarks that the history of the namespace has gaps because its share of attune's memory is used up.
 func (r remarks) crowded() string {
 	return remark(r.usage.lost > 0, "; the usage history of namespace %s has gaps: it holds its share of the operator's memory, "+
 		"and new values are left out: shorten metricsSource.historyWindow, lengthen metricsSource.queryStep, or give the operator more memory", r.policy.Namespace)
 }
 
-// notSized is a clause about a kind that the operator does not size: it was not installed when the operator started, or
-// its owner does not add it. Empty: it is sized, or no kind.
+// notSized is a clause about a kind that attune does not size: its API was not installed when attune started, or
+// scaledKinds does not add it. Empty: it is sized, or no kind is given.
 func notSized(sized workload.Sized, kind v1alpha1.WorkloadKind) string {
 	if kind == "" || sized.Has(kind) {
 		return ""

@@ -23,24 +23,22 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// pass is what one look at a policy depends on, computed once for all of its workloads.
+// pass holds the inputs of one reconcile of a policy, computed once for all of its workloads.
 type pass struct {
 	policy   *v1alpha1.AttunePolicy
 	settings policy.Settings
-	// digest is the hash of the settings that is stored in each spec; source is part of the keys of the
-	// history.
+	// digest is the hash of the settings that is stored in each spec; source is part of the keys of the history.
 	digest string
 	source usage.Digest
-	// settled reports that restored histories have been continued by new samples. Before that, a restored history only
-	// seems to have ended, and its workload would look stopped.
+	// settled reports that new samples have continued the restored histories. Before that, a restored history seems
+	// to have ended, and its workload would look stopped.
 	settled bool
-	// known are the policy's recommendations by name. Each workload that is looked at takes its own out,
-	// so that those that are left at the end have to be released. The objects are the cache's own.
+	// known are the policy's recommendations by name. Each reconciled workload removes its own, so that the rest must
+	// be released at the end. The objects belong to the cache.
 	known map[string]*v1alpha1.AttuneRecommendation
-	// refused are the writes that the API server refused lately, by the recommendation's name.
+	// refused are the writes that the API server rejected recently, by the recommendation's name.
 	refused map[string]refusal
-	// before are the decisions of the last pass and made those of this one, both by the recommendation's
-	// name.
+	// before are the decisions of the last pass and made those of this one, both by the recommendation's name.
 	before, made map[string]targets.Decision
 	now          time.Time
 }
@@ -50,22 +48,21 @@ func (p pass) key(w workload.Workload, container string) history.Key {
 	return history.Key{Source: p.source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container}
 }
 
-// outcome is the result of a look at a policy's workloads.
+// outcome is the result of reconciling a policy's workloads.
 type outcome struct {
-	// recommendations are those of the won workloads, in the same order as matched.won: status.go pairs
-	// them by index.
+	// recommendations are for the won workloads, in the same order as matched.won: status.go pairs them by index.
 	recommendations []v1alpha1.AttuneRecommendation
-	// refused are the recommendations that the API server refused.
+	// refused are the recommendations that the API server rejected.
 	refused []refusal
-	// open reports that a pod is being resized or watched for the policy.
+	// open reports that a resize of the policy is in flight or under observation.
 	open bool
-	// later is why the policy has to be looked at again soon: another writer was first; nil: it need not.
+	// later is why the policy must be reconciled again soon: another writer was first; nil: no need.
 	later error
 }
 
-// recommend writes the AttuneRecommendation of each workload that the policy won, if it is worth a write,
-// and releases those that the policy no longer sizes. A recommendation that is refused does not affect the
-// others. On an error that concerns all, it returns what was done so far.
+// recommend writes the AttuneRecommendation of each workload that the policy won, if the change is worth a write, and
+// releases those that the policy no longer sizes. A rejected recommendation does not affect the others. On an error
+// that affects all, it returns the work done so far.
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
 	matched matched, now time.Time) (outcome, error) {
 	key := client.ObjectKeyFromObject(p)
@@ -90,8 +87,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		out.recommendations = append(out.recommendations, *rec)
 		out.open = out.open || len(rec.Status.Records) > 0
 	}
-	// The list of refusals is replaced as a whole: a write that was accepted in this pass must not keep
-	// its old wait.
+	// The recommendations left in known are no longer the policy's.
 	if c.refused.Forget(key); len(out.refused) > 0 {
 		c.refused.Put(key, out.refused)
 	}
@@ -99,8 +95,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)
 }
 
-// note records what kept one recommendation from being written. It returns an error only if that concerns
-// all of them.
+// note records why one recommendation was not written. It returns an error only if that affects all of them.
 func (o *outcome) note(err error) error {
 	var refused refusal
 	switch {
@@ -114,8 +109,8 @@ func (o *outcome) note(err error) error {
 	return nil
 }
 
-// sizer brings the recommendations of one policy's workloads up to date, one after the other, within one
-// pass. It is used by one goroutine.
+// sizer updates the recommendations for one policy's workloads, one after the other, within one pass. It is for one
+// goroutine.
 type sizer struct {
 	pass
 	reader
@@ -123,14 +118,12 @@ type sizer struct {
 	loop            *Controller
 }
 
-// size returns the workload's AttuneRecommendation, and writes it where the stored one is not what it
-// should be.
-//  1. Where nothing has changed since the last pass, the last decision is taken over, and nothing is
-//     computed.
-//  2. Checkpoints are restored before the profile is read: they are part of the past.
+// size returns the workload's AttuneRecommendation, and writes it if the stored one is out of date.
+//  1. If nothing has changed since the last pass, the last decision is reused without a computation.
+//  2. Checkpoints are restored before the profile is read: they are part of the history.
 //  3. News is read before the view: data that arrives between the two then counts as news for the next
-//     pass, not as seen.
-//  4. The target is computed without an explanation, and compared. Only what is written is explained.
+//     pass.
+//  4. The target is computed without an explanation, and compared. Only a target to be written is explained.
 //  5. A target is stored together with the checkpoint of the history that it was computed from.
 func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
 	rec, err := s.recommendations.take(ctx, s.known, w)
@@ -149,7 +142,8 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 		return rec, nil
 	}
 	s.restore(ctx, s.pass, rec, w)
-	// What comes while it is decided is news for the next look, and a past that ends meanwhile was not there.
+	// Data that arrives from here on is news for the next reconcile, and a history that becomes complete from here on
+	// is not complete in this one.
 	complete = s.complete(s.pass, w)
 	facing.News = s.history.News(s.key(w, ""))
 	v := s.view(ctx, s.pass, rec, w, holds)
@@ -157,11 +151,11 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	writing := rec.UID == "" || targets.WorthWriting(rec, wanted, s.now)
 	checkpoints := rec.Spec.Checkpoints
 	if writing || s.checkpointsDue(s.pass, rec) {
-		// A target is stored together with the history that it rests on.
+		// A target is stored together with the history behind it.
 		checkpoints = s.renewed(s.pass, w, checkpoints)
 	}
 	if !writing && targets.SameCheckpoints(rec.Spec.Checkpoints, checkpoints) {
-		if !complete { // what is carried over tells nothing new
+		if !complete { // a target that was carried over confirms nothing
 			return rec, nil
 		}
 		s.stands(rec, facing, v, wanted.DataUntil, timeless)
@@ -171,7 +165,7 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	wanted = targets.Wanted(rec, v, complete)
 	targets.Brief(wanted.Containers)
 	wanted.Checkpoints = checkpoints
-	// Writing decodes the answer into the object: nothing of it may be the cache's.
+	// The client decodes the answer into the object: it must share nothing with the cache.
 	written := rec.DeepCopy()
 	written.Spec = *wanted.DeepCopy()
 	if err := s.recommendations.tryWriting(ctx, s.pass, rec, written); err != nil {
@@ -180,8 +174,8 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	return written, nil
 }
 
-// stands notes that the stored recommendation is what would be written, and confirms it with the time of
-// the newest data. Both are kept in memory only.
+// stands records that the stored recommendation is up to date, and confirms it with the time of the newest data. Both
+// are in memory only.
 func (s *sizer) stands(rec *v1alpha1.AttuneRecommendation, facing targets.Decision, v targets.View, until *metav1.Time, timeless bool) {
 	if until != nil {
 		facing.DataUntil = until.Time
@@ -193,8 +187,8 @@ func (s *sizer) stands(rec *v1alpha1.AttuneRecommendation, facing targets.Decisi
 	s.confirm(rec, facing.DataUntil)
 }
 
-// stillDecided reports that nothing has changed that the last decision depends on, and that the stored
-// checkpoints are up to date.
+// stillDecided reports that no input of the last decision has changed, and that the stored checkpoints are up to
+// date.
 func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w workload.Workload, known, facing targets.Decision) bool {
 	facing.Silent = s.silent(ctx, s.pass, w, known.DataUntil)
 	if !known.Stands(facing, s.now) {
@@ -210,8 +204,8 @@ func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	return true
 }
 
-// confirm publishes that the stored targets hold with data until a time. A recommendation whose data was
-// too old to act on, and is not any more, is reported to the workload loop: no write shows it that.
+// confirm publishes that the stored targets are valid with data until a time. If the data of a recommendation was
+// stale and is fresh again, it notifies the workload loop, which sees no write.
 func (s *sizer) confirm(rec *v1alpha1.AttuneRecommendation, dataUntil time.Time) {
 	if dataUntil.IsZero() {
 		return
@@ -223,19 +217,17 @@ func (s *sizer) confirm(rec *v1alpha1.AttuneRecommendation, dataUntil time.Time)
 	}
 }
 
-// anothers reports that two operators have taken turns at a workload, that it is paused for that reason,
-// and that the other one looks after it. This operator then writes nothing about it, so that the turns
-// end.
+// anothers reports that a workload is paused because two attune installations alternately wrote it, and that the
+// other one manages it. This installation then writes nothing about it, to end the alternation.
 func anothers(operator string, rec *v1alpha1.AttuneRecommendation) bool {
 	return operator != "" && rec.Status.Paused != nil && rec.Status.Operator != "" && rec.Status.Operator != operator
 }
 
-// recommendations reads and writes AttuneRecommendations: of each, its spec alone. The status belongs to
-// the workload loop.
+// recommendations reads and writes AttuneRecommendations. It writes only the spec: the status belongs to the workload
+// loop.
 type recommendations struct{ client client.Client }
 
-// of returns a policy's recommendations by name. The objects are the cache's own: copy one before you
-// change it.
+// of returns a policy's recommendations by name. The objects belong to the cache: copy one before you change it.
 func (r recommendations) of(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
 	err := r.client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{policy.RecommendationsByPolicy: p.Name}, client.UnsafeDisableDeepCopy)
@@ -249,9 +241,9 @@ func (r recommendations) of(ctx context.Context, p *v1alpha1.AttunePolicy) (map[
 	return recs, nil
 }
 
-// take returns the workload's object, or a new one that is not written yet (without a uid). It removes the
-// object from known: what is left there at the end of the pass is no longer the policy's. An object that
-// is not in known may exist: it belongs to the policy that sized the workload before.
+// take returns the workload's object, or a new one that is not written yet (without a UID). It removes the object
+// from known: the rest at the end of the pass is no longer the policy's. An object that is not in known may exist: it
+// belongs to the policy that sized the workload before.
 func (r recommendations) take(ctx context.Context, known map[string]*v1alpha1.AttuneRecommendation, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
 	name := w.RecommendationName()
 	if rec := known[name]; rec != nil {
@@ -269,8 +261,8 @@ func (r recommendations) take(ctx context.Context, known map[string]*v1alpha1.At
 	return rec, err
 }
 
-// write creates the object, or patches what has changed since it was read. It does not update the whole
-// object, because the cache does not keep all of its fields.
+// write creates the object, or patches the fields that have changed since it was read. It does not update the whole
+// object, because the cache does not store all of its fields.
 func (r recommendations) write(ctx context.Context, read, rec *v1alpha1.AttuneRecommendation) error {
 	if rec.UID == "" {
 		return r.client.Create(ctx, rec)
@@ -278,9 +270,8 @@ func (r recommendations) write(ctx context.Context, read, rec *v1alpha1.AttuneRe
 	return r.client.Patch(ctx, rec, loop.Locked(read))
 }
 
-// tryWriting writes unless the same was refused a short while ago. It returns nil, a refusal (which is
-// about this object only), or an error that is about the API server. The wait after a refusal doubles from
-// leastWait to mostWait.
+// tryWriting writes unless the write is in backoff. It returns nil, a refusal (which is about this object only), or
+// an error that is about the API server. The backoff doubles from leastWait to mostWait.
 func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v1alpha1.AttuneRecommendation) error {
 	last := pass.refused[rec.Name]
 	if pass.now.Before(last.until) {
@@ -288,7 +279,7 @@ func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v
 	}
 	kind := rec.Spec.Policy.Kind
 	err := r.write(ctx, read, rec)
-	if err == nil && rec.Spec.Policy.Kind != kind { // the answer has what is stored
+	if err == nil && rec.Spec.Policy.Kind != kind { // the answer has the stored object
 		err = errOldCRD
 	}
 	switch {
@@ -305,12 +296,12 @@ func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v
 	}
 }
 
-// errOldCRD is why a recommendation of a cluster policy does not count as written: without its kind it would be taken for
-// that of an AttunePolicy, and written anew in every pass.
+// errOldCRD is why a recommendation of a cluster policy does not count as written: without its kind it would be read
+// as that of an AttunePolicy, and written again in every pass.
 var errOldCRD = errors.New("the CRD attunerecommendations.attune.io is older than the operator and drops spec.policy.kind: apply all CRDs of the chart (crd-files)")
 
-// release removes the seeds and targets of workloads that the policy no longer sizes, and stores why. The
-// workload loop finishes their open watches; kept sizes stay in the status. It goes on after a failure and
+// release removes the seeds and targets of workloads that the policy no longer sizes, and stores the reason. The
+// workload loop completes their observation periods; verified sizes stay in the status. An error does not stop it; it
 // returns all errors.
 func (r recommendations) release(ctx context.Context, recs map[string]*v1alpha1.AttuneRecommendation, why func(*v1alpha1.AttuneRecommendation) string) error {
 	var failed []error
@@ -330,30 +321,29 @@ func (r recommendations) release(ctx context.Context, recs map[string]*v1alpha1.
 	return errors.Join(failed...)
 }
 
-// released reports that a spec has nothing left that would be applied to pods.
+// released reports that a spec has nothing left to apply to pods.
 func released(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return spec.Mode == v1alpha1.UpdateObserve && spec.Seed == nil && len(spec.Containers) == 0
 }
 
-// leastWait is how soon a refused recommendation is written again, mostWait how soon at the latest; the
-// wait doubles in between. A user's rule or quota refuses it, and a write in every pass does not change
-// that.
+// leastWait is the first backoff of a rejected recommendation, mostWait the longest; it doubles in between. A user's
+// rule or quota rejects it, and writing in every pass would not change that.
 const leastWait, mostWait = time.Minute, 16 * time.Minute
 
-// refusal is why the API server did not accept a workload's recommendation. It is an error.
+// refusal is why the API server rejected a workload's recommendation. It is an error.
 type refusal struct {
-	// recommendation is the object's name, workload the kind and name of what it sizes.
+	// recommendation is the name of the object, workload the kind and name of its workload.
 	recommendation, workload string
 	reason                   string
-	// times is how often in a row it was refused; until is when it is tried again.
+	// times counts consecutive rejections; until is the time of the next attempt.
 	times int
 	until time.Time
 }
 
 func (r refusal) Error() string { return r.workload + ": " + r.reason }
 
-// ofTheObject reports whether an error is about this object, and not about its version or the state of the
-// API server: those pass, and the queue tries again.
+// ofTheObject reports whether an error is about the content of this object, and not about its version or the state of
+// the API server: those are temporary, and the queue tries again.
 func ofTheObject(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -366,8 +356,7 @@ func ofTheObject(err error) bool {
 	return true
 }
 
-// nextTry returns when a policy is looked at if nothing happens: after resync, or sooner for a refused
-// write.
+// nextTry returns when to reconcile a policy without an event: after resync, or sooner for a rejected write.
 func nextTry(refused []refusal, now time.Time) time.Duration {
 	next := resync
 	for _, r := range refused {

@@ -21,11 +21,11 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// refusing is an API server that answers writes of some recommendations, by name, with an error.
+// refusing is an API server that rejects writes of some recommendations, by name, with an error.
 type refusing struct {
 	*memory
 	answer map[string]error
-	// asked counts what was refused.
+	// asked counts rejected writes.
 	asked int
 	// unlisted is the error of every list of Deployments.
 	unlisted error
@@ -65,7 +65,7 @@ func (f *fleet) ready() metav1.Condition {
 	return *meta.FindStatusCondition(f.policy().Status.Conditions, v1alpha1.ConditionReady)
 }
 
-// One recommendation that is refused stops neither those behind it nor the policy's status, which says why.
+// One rejected recommendation blocks neither the following ones nor the policy's status, which has the reason.
 func TestOneRefusedRecommendationStopsNoOther(t *testing.T) {
 	f, server := refusingFleet(t, 6, map[string]error{})
 	for i := 1; i < 6; i++ {
@@ -93,7 +93,7 @@ func TestOneRefusedRecommendationStopsNoOther(t *testing.T) {
 	assert.Equal(t, time.Minute, result.RequeueAfter)
 }
 
-// What is refused is tried again at growing intervals, however often the policy is looked at.
+// A rejected write is tried again with a growing backoff, however often the policy is reconciled.
 func TestARefusedRecommendationIsTriedAgainWithBackOff(t *testing.T) {
 	const name = "deployment-app-000000"
 	f, server := refusingFleet(t, 2, map[string]error{name: forbidden(name, "exceeded quota")})
@@ -114,7 +114,8 @@ func TestARefusedRecommendationIsTriedAgainWithBackOff(t *testing.T) {
 	assert.Empty(t, f.refused.All(), "nothing is remembered of it")
 }
 
-// Another writer that was first is no refusal: the policy is looked at again at once, and the others are written.
+// A conflict with another writer is not a rejection: the policy is reconciled again at once, and the others are
+// written.
 func TestAConflictStopsNoOther(t *testing.T) {
 	f, _ := refusingFleet(t, 3, map[string]error{"deployment-app-000000": apierrors.NewAlreadyExists(schema.GroupResource{}, "deployment-app-000000")})
 	_, err := f.Reconcile(t.Context(), f.request)
@@ -138,7 +139,7 @@ func TestAnAPIServerThatIsAwayEndsThePass(t *testing.T) {
 	}
 }
 
-// Workloads that cannot be listed are said to be so; what is known of them stays.
+// Workloads that cannot be listed are reported; their counts stay.
 func TestADiscoveryThatFailsIsSaid(t *testing.T) {
 	f, server := refusingFleet(t, 2, nil)
 	f.pass(t)
@@ -167,7 +168,8 @@ func (u *unlistedAutoscalers) Of(context.Context, workload.Workload) (autoscale.
 	return autoscale.Holds{}, u.err
 }
 
-// While nobody knows what autoscalers hold, nothing is recommended; the policy says so, and is let go all the same.
+// While it is not known which resources autoscalers control, nothing is recommended. The policy reports that, and can
+// still be released.
 func TestAutoscalersThatCannotBeListedAreTold(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
@@ -193,7 +195,7 @@ func TestAutoscalersThatCannotBeListedAreTold(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
 }
 
-// A policy that no open record rests on can be deleted without the operator.
+// A policy without open records can be deleted while attune is not running.
 func TestAPolicyIsKeptOnlyWhileAPodIsWatched(t *testing.T) {
 	f := newFleet(t, 2)
 	old := f.policy().DeepCopy()
@@ -229,7 +231,7 @@ func TestAPolicyIsKeptOnlyWhileAPodIsWatched(t *testing.T) {
 	assert.Equal(t, []string{"example.org/other"}, f.policy().Finalizers)
 }
 
-// A policy that was deleted while nothing kept it, and while the operator was away, lets its workloads go.
+// A policy that was deleted without a finalizer while attune was not running: its workloads are released.
 func TestADeletedPolicysWorkloadsAreLetGo(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)

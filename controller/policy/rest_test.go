@@ -33,8 +33,8 @@ func (f *fleet) deployment(name string, change func(*appsv1.Deployment)) {
 	f.memory.put(client.Object(d))
 }
 
-// Two looks in a row at the same world write once: no status, spec or finalizer changes with each look, nor with
-// five minutes in which nothing was measured.
+// Two reconciles of the same state write once: no status, spec or finalizer changes with each reconcile, or in five
+// minutes without measurements.
 func TestASecondLookWritesNothing(t *testing.T) {
 	worlds := map[string]func(*fleet){
 		"Auto":      func(*fleet) {},
@@ -112,7 +112,7 @@ func TestASecondLookWritesNothing(t *testing.T) {
 	}
 }
 
-// Observe stores and shows how far the data has come, and no targets.
+// In the mode Observe, the progress of the data is stored and shown, and no targets.
 func TestObserveShowsNoTargets(t *testing.T) {
 	f := newFleet(t, 2)
 	f.change(mode(v1alpha1.UpdateObserve))
@@ -126,7 +126,7 @@ func TestObserveShowsNoTargets(t *testing.T) {
 	assert.Nil(t, f.policy().Status.Savings)
 }
 
-// What is never applied is not counted as saved, nor as recommended.
+// A recommendation that is never applied counts neither as saved nor as recommended.
 func TestOnlyWhatMayBeAppliedCounts(t *testing.T) {
 	f := newFleet(t, 3)
 	f.pass(t)
@@ -157,7 +157,7 @@ func TestAPastShorterThanAWeekIsSaid(t *testing.T) {
 	assert.Empty(t, remarks{r}.shortPast())
 }
 
-// Policies of the strategy Node tell of containers for which there is no room to follow them.
+// Policies of the strategy Node report containers beyond the limit of followed containers.
 func TestContainersThatAreNotFollowedAreSaid(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
@@ -168,7 +168,7 @@ func TestContainersThatAreNotFollowedAreSaid(t *testing.T) {
 	assert.Equal(t, metav1.ConditionTrue, readiness{r}.condition().Status)
 }
 
-// A namespace is told that its own history has gaps, and not what others lost.
+// A namespace reports gaps in its own history only.
 func TestAFullShareIsSaid(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// The status and the plugin leave out the same: Jobs between their runs, what is decided on nodes, what is paused.
+// The status and the plugin exclude the same: Jobs between their runs, pods sized by their nodes, paused workloads.
 func TestTheStatusSavesWhatThePluginSays(t *testing.T) {
 	cases := map[string]struct {
 		change func(*workload.Workload, *v1alpha1.AttuneRecommendation, *policy.Settings)

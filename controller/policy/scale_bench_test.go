@@ -64,7 +64,7 @@ func (f *fleet) pass(tb testing.TB) {
 	require.NoError(tb, err)
 }
 
-// deployment is as bulky as one is in production.
+// deployment is as large as a Deployment in production.
 func deployment(name string) *appsv1.Deployment {
 	container := corev1.Container{Name: "app", Image: "example.org/" + name + ":1", Resources: podview.ToRequirements(recommender.Size{
 		recommender.CPU: {Request: 500, Limit: 1000}, recommender.Memory: {Request: 512 * mi, Limit: 1024 * mi},
@@ -83,7 +83,7 @@ func deployment(name string) *appsv1.Deployment {
 	}
 }
 
-// usual is a source of one pod for each workload, which uses the same every day at the same time.
+// usual is a source of one pod for each workload, with the same usage at the same time every day.
 type usual struct {
 	workloads   int
 	swing       [288]float64
@@ -113,20 +113,20 @@ func (u *usual) Read(_ context.Context, query usage.Query, yield func(usage.Seri
 	return usage.Report{}, nil
 }
 
-// BenchmarkPass is one pass of the policy loop where every workload has its recommendation and no target
-// has changed, which is nearly every pass: its cost is to be the same for each workload, however many.
+// BenchmarkPass is one pass of the policy loop in which every workload has its recommendation and no target has
+// changed, which is nearly every pass. The cost per workload must not depend on their number.
 func BenchmarkPass(b *testing.B) {
 	for _, containers := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(containers, " containers"), func(b *testing.B) { benchmarkPass(b, containers, 0) })
 	}
-	// Each pass meets a step that the one before did not know.
+	// Each pass finds a sample that the pass before did not have.
 	b.Run("10000 containers with new data", func(b *testing.B) { benchmarkPass(b, 10_000, 5*time.Minute) })
 	for _, containers := range []int{1_000, 10_000} {
 		b.Run(fmt.Sprint(containers, " containers, 5 percent changed"), func(b *testing.B) { benchmarkSomeNews(b, containers, 20) })
 	}
 }
 
-// benchmarkSomeNews is a pass where one of so many workloads has changed.
+// benchmarkSomeNews is a pass in which one of so many workloads has changed.
 func benchmarkSomeNews(b *testing.B, containers, oneOf int) {
 	f := newFleet(b, containers)
 	f.most = containers
@@ -201,7 +201,7 @@ func benchmarkPass(b *testing.B, containers int, apart time.Duration) {
 	}
 }
 
-// processorTime is what this process has used of all cores, garbage collection included.
+// processorTime is the CPU time of this process on all cores, garbage collection included.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -209,7 +209,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkPolicyStatus is a policy's status, computed and written as the patch that the API server gets.
+// BenchmarkPolicyStatus is a policy's status, computed and written as the patch for the API server.
 func BenchmarkPolicyStatus(b *testing.B) {
 	f := newFleet(b, 1000)
 	f.pass(b)

@@ -26,26 +26,25 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Register adds the loop to a manager, and makes its figures visible as metrics. Each value
-// on newData names a namespace with new usage data or changed VerticalPodAutoscalers; "" stands for all
-// namespaces. The loop lists recommendations with the workload loop's index by policy, so that that loop has to be
-// registered too.
+// Register adds the loop to a manager, and registers its metrics. Each value on newData names a namespace with new
+// usage data or changed VerticalPodAutoscalers; "" stands for all namespaces. The loop lists recommendations with the
+// workload loop's index by policy, so the workload loop must be registered too.
 func (c *Controller) Register(mgr ctrl.Manager, newData <-chan event.TypedGenericEvent[string]) error {
 	loop.Show(&c.published)
 	told := source.TypedChannel(newData, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))
 	return loop.Add(mgr, "policy", c, c.Watches(), told, Options())
 }
 
-// Options returns the options of the loop's queue: 4 workers, and one at a time for a namespace. Two
-// policies of a namespace write the same recommendation when a workload changes hands, and one namespace
-// must not keep the others waiting.
+// Options returns the options of the loop's queue: 4 workers, and one at a time for a namespace. Two policies of a
+// namespace write the same recommendation when a workload moves from one to the other, and one namespace must not
+// delay the others.
 func Options() controller.Options {
 	const workers = 4
 	return controller.Options{MaxConcurrentReconciles: workers, NewQueue: loop.Fair(workers, 1)}
 }
 
-// Watches returns what wakes the loop. A workload wakes all policies of its namespace: which of them sizes
-// it may change with it.
+// Watches returns the loop's watches. A workload wakes all policies of its namespace, because another policy may size
+// it after the change.
 func (c *Controller) Watches() []loop.Watch {
 	spec := predicate.GenerationChangedPredicate{}
 	// Every policy of an object's namespace, or of the cluster.
@@ -70,8 +69,8 @@ func (c *Controller) Watches() []loop.Watch {
 			loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: c.everywhere, When: spec},
 			loop.Watch{Object: lookup.Namespace(), Map: c.selecting, When: predicate.LabelChangedPredicate{}})
 	}
-	// Recommendations depend on the spec (replicas, template), labels and annotations of a workload; not on the status,
-	// which moves with every pod.
+	// Recommendations depend on the spec (replicas, template), labels and annotations of a workload. They do not
+	// depend on the status, which changes with every pod.
 	changed := predicate.And(predicate.Or[client.Object](spec, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}), whole())
 	for _, kind := range c.Sized.Kinds() {
 		watches = append(watches, loop.Watch{Object: c.Sized.NewObject(kind), Map: policiesIn, When: changed, After: loop.Debounce})
@@ -79,8 +78,9 @@ func (c *Controller) Watches() []loop.Watch {
 	return watches
 }
 
-// InNamespace returns the policies of a namespace that are used, those of cluster policies among them, and those beyond
-// the bound whose status does not say so yet. "" stands for every namespace. On an error it returns none; resync makes that good.
+// InNamespace returns the used policies of a namespace, including instances of cluster policies, and those beyond the
+// limit whose status does not report that yet. "" stands for every namespace. After an error it returns nothing;
+// resync compensates for that.
 func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconcile.Request {
 	list := &v1alpha1.AttunePolicyList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -107,8 +107,8 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 	return out
 }
 
-// everywhere returns a cluster policy as a whole and in every namespace: which namespaces it selects may have changed.
-// The other cluster policies follow where they are, since what each of them sizes may change too.
+// everywhere returns a cluster policy as a whole and in every namespace, because it may now select other namespaces.
+// It also returns the other cluster policies, because the workloads that they size may change too.
 func (c *Controller) everywhere(ctx context.Context, o client.Object) []reconcile.Request {
 	out := []reconcile.Request{{NamespacedName: summaryOf(o.GetName())}}
 	namespaces, err := c.Settings.Namespaces(ctx)
@@ -124,7 +124,8 @@ func (c *Controller) everywhere(ctx context.Context, o client.Object) []reconcil
 	return append(out, loop.RequestsFor(slices.DeleteFunc(others, own))...)
 }
 
-// selecting returns every cluster policy in a namespace whose labels changed: each may select it now, or not any more.
+// selecting returns every cluster policy in a namespace whose labels changed: each may now select it, or not any
+// more.
 func (c *Controller) selecting(ctx context.Context, o client.Object) []reconcile.Request {
 	used, beyond, err := c.Settings.ClusterPolicies(ctx)
 	if err != nil {
@@ -139,7 +140,7 @@ func (c *Controller) selecting(ctx context.Context, o client.Object) []reconcile
 }
 
 // gone returns the policy that a recommendation names if that policy does not exist, or is a cluster policy that does
-// not select the namespace: it was deleted while the operator was not running, and its workloads have to be let go.
+// not select the namespace. It was deleted while attune was not running, and its workloads must be released.
 func (c *Controller) gone(ctx context.Context, o client.Object) []reconcile.Request {
 	p, err := c.Settings.Of(ctx, o.(*v1alpha1.AttuneRecommendation))
 	if apierrors.IsNotFound(err) || err == nil && policy.OfCluster(p) && p.DeletionTimestamp != nil {
@@ -154,8 +155,8 @@ func policyOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}}}
 }
 
-// statusChanged passes updates of what a policy reads of the workload loop's half, and deletions, after
-// which the recommendation is written again.
+// statusChanged passes updates of the status fields that a policy reads, and deletions, after which the
+// recommendation is written again.
 func statusChanged() predicate.Predicate {
 	p := loop.Updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
 		return !equality.Semantic.DeepEqual(readOf(before.Status), readOf(after.Status))
@@ -164,15 +165,15 @@ func statusChanged() predicate.Predicate {
 	return p
 }
 
-// first passes recommendations that the cache shows for the first time, unless they are released already.
+// first passes recommendations when the cache first shows them, unless they are already released.
 func first() predicate.Predicate {
 	p := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
 	p.CreateFunc = func(e event.CreateEvent) bool { return !released(e.Object.(*v1alpha1.AttuneRecommendation).Spec) }
 	return p
 }
 
-// readOf reduces a status to what a policy reads of it: of the records their number, of the phase whether
-// it cools down. The steps of each record move with every pod and would wake the policy each time.
+// readOf reduces a status to the fields that a policy reads: of the records their number, of the phase only Cooldown.
+// The details of records change with every pod and would wake the policy each time.
 func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommendationStatus {
 	status.Records = make([]v1alpha1.ResizeRecord, len(status.Records))
 	if status.Phase != v1alpha1.PhaseCooldown {
@@ -182,8 +183,7 @@ func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommend
 	return status
 }
 
-// whole leaves out workloads that are a part of another one, such as a CronJob's Job: no policy sizes
-// them.
+// whole passes no workloads that are a part of another one, such as a CronJob's Job: no policy sizes them.
 func whole() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		w, ok := workload.From(o)

@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/internal/loop"
 )
 
-// A rollout wakes nobody but by its Deployment.
+// A rollout wakes a policy only through its Deployment.
 func TestPartsOfAWorkloadWakeNoPolicy(t *testing.T) {
 	owned := func(apiVersion, kind string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: "web-1", OwnerReferences: []metav1.OwnerReference{{
@@ -41,7 +41,7 @@ func TestPartsOfAWorkloadWakeNoPolicy(t *testing.T) {
 	}
 }
 
-// Each event of a rollout would be a look at all of a policy's workloads.
+// Otherwise each event of a rollout would reconcile all of a policy's workloads.
 func TestEventsAreGathered(t *testing.T) {
 	atOnce := map[string]bool{"AttunePolicy": true, "AttuneDefaults": true, "AttuneNamespaceDefaults": true, "PartialObjectMetadata": true}
 	for _, w := range (&Controller{}).Watches() {
@@ -53,7 +53,7 @@ func TestEventsAreGathered(t *testing.T) {
 	}
 }
 
-// A policy looks again when something is new that it reads of a workload's status, and not for each step of a resize.
+// A policy is reconciled when a status field that it reads changes, and not for each phase of a resize.
 func TestStepsOfAResizeWakeNoPolicy(t *testing.T) {
 	before := &v1alpha1.AttuneRecommendation{}
 	before.Status.Phase = v1alpha1.PhaseResizing

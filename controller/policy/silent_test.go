@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// ended is a history that goes no further than a time.
+// ended is a history that ends at a time.
 type ended struct {
 	*past
 	at time.Time
@@ -27,7 +27,7 @@ func (x ended) Profile(key history.Key, now time.Time) (recommender.Profile, boo
 	return x.past.Profile(key, now)
 }
 
-// The loop learns from the cached pods whether any of them ran.
+// The loop finds in the cached pods whether any of them ran.
 func TestTheLoopTellsSilenceFromRest(t *testing.T) {
 	f := newFleet(t, 2)
 	f.History = ended{newPast(), today}
@@ -54,8 +54,8 @@ func TestTheLoopTellsSilenceFromRest(t *testing.T) {
 	assert.LessOrEqual(t, writes, 8, "in six days")
 }
 
-// A usage outage meets a workload whose pods are each gone after two minutes: they ran all the time, so that the source
-// is what is silent.
+// A usage outage affects a workload whose pods each end after two minutes: they ran all the time, so the source is
+// silent.
 func TestShortLivedPodsRanAllTheSame(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods   int

@@ -20,7 +20,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// Bounds of the status: it must not grow with the number of workloads.
+// Limits of the status: it must not grow with the number of workloads.
 const (
 	maxSummaries = 20
 	maxConflicts = 20
@@ -28,37 +28,36 @@ const (
 	maxRefused   = 3
 )
 
-// report is everything that a policy's status is computed from. It is only read.
+// report holds all inputs of a policy's status. Do not change it.
 type report struct {
-	// implausible is the first container of which samples were dropped, in words; empty: none was.
+	// implausible describes the first container with dropped samples; empty: none were dropped.
 	implausible string
 	policy      *v1alpha1.AttunePolicy
 	settings    policy.Settings
 	matched     matched
-	// recommendations are those of the won workloads, in the order of matched.won.
+	// recommendations are for the won workloads, in the order of matched.won.
 	recommendations []v1alpha1.AttuneRecommendation
-	// refused are the recommendations that the API server refused.
+	// refused are the recommendations that the API server rejected.
 	refused []refusal
 	// usage is the state of the policy's source and histories.
 	usage usageState
-	// sized are the kinds of workloads that the operator watches.
+	// sized are the kinds of workloads that the loop watches.
 	sized workload.Sized
 }
 
-// usageState is how the policy's source and histories are doing.
+// usageState is the state of the policy's source and histories.
 type usageState struct {
 	history.State
-	// lost is how many values of the newest answer found no room in the namespace's share of the history.
+	// lost is how many values of the newest answer did not fit into the namespace's share of the history.
 	lost int
-	// unanswered is why the source does not answer about the namespace while it answers about others; nil:
-	// it answers.
+	// unanswered is why the source does not answer for the namespace while it answers for others; nil: it answers.
 	unanswered error
-	// unfollowed reports that there is no room to follow the recent usage of some containers of the
-	// namespace.
+	// unfollowed reports that the recent usage of some containers of the namespace is not followed, because the limit
+	// is reached.
 	unfollowed bool
 }
 
-// status computes the policy's status. It is pure. In the mode Observe it has no sizes and no savings.
+// status computes the policy's status. It is pure. In the mode Observe it has no recommendations and no savings.
 func (r report) status() v1alpha1.AttunePolicyStatus {
 	s := v1alpha1.AttunePolicyStatus{
 		ObservedGeneration: r.policy.Generation,
@@ -73,7 +72,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 		s.RecommendationsOmitted = int32(max(0, len(r.recommendations)-len(s.Recommendations)))
 		s.Savings = savingsOf(saved(r), r.settings.Pricing)
 	}
-	// SetStatusCondition keeps the time of the last transition where a condition's status stays the same.
+	// SetStatusCondition keeps the time of the last transition if the status of a condition does not change.
 	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy), r.blocked()} {
 		c.ObservedGeneration = r.policy.Generation
 		meta.SetStatusCondition(&s.Conditions, c)
@@ -98,8 +97,8 @@ func (r report) counts() *v1alpha1.WorkloadCounts {
 	return counts
 }
 
-// wasResized reports whether a size of the workload is kept. The strategy Node keeps none, because each
-// pod has its own size: there it is a successful resize that was not undone since.
+// wasResized reports whether the workload has a verified size. The strategy Node has none, because each pod has its
+// own size: there it is a successful resize that was not undone since.
 func wasResized(rec v1alpha1.AttuneRecommendation) bool {
 	if rec.Spec.Strategy != v1alpha1.StrategyNode {
 		return len(rec.Status.Kept) > 0
@@ -132,8 +131,8 @@ func (r report) resizing() metav1.Condition {
 	return c
 }
 
-// blocked is the condition ResizeBlocked of the first workload that has it; without one, the first hold of
-// an autoscaler counts.
+// blocked is the condition ResizeBlocked of the first workload that has it. Without one, it is the first hold because
+// of an autoscaler.
 func (r report) blocked() metav1.Condition {
 	c := r.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked)
 	if c.Status == metav1.ConditionTrue {
@@ -145,8 +144,8 @@ func (r report) blocked() metav1.Condition {
 	return c
 }
 
-// autoscaled returns the first hold of another autoscaler and the container that it is about. A VPA goes
-// before any HPA, because it holds more.
+// autoscaled returns the first hold because of another autoscaler, and its container. A VPA takes precedence over
+// HPAs, because it controls more.
 func (r report) autoscaled() (about string, first *v1alpha1.Hold) {
 	for _, reason := range []string{resize.ReasonVPA, resize.ReasonHPA} {
 		for _, rec := range r.recommendations {
@@ -162,8 +161,7 @@ func (r report) autoscaled() (about string, first *v1alpha1.Hold) {
 	return "", nil
 }
 
-// first returns the first workload's own condition of a kind that is True; otherwise a False one with the
-// given reason.
+// first returns the first workload's condition of a type that is True; otherwise a False one with the given reason.
 func (r report) first(kind, otherwise string) metav1.Condition {
 	for _, rec := range r.recommendations {
 		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
@@ -178,8 +176,8 @@ func no(kind, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// history returns the newest entries of all workloads, the newest first, at most maxHistory; entries of
-// the same time stay in the order of the workloads.
+// history returns the newest entries of all workloads, newest first, at most maxHistory. Entries of the same time
+// keep the order of the workloads.
 func (r report) history() []v1alpha1.HistoryEntry {
 	var newest []v1alpha1.HistoryEntry
 	for i := range r.recommendations {
@@ -199,7 +197,7 @@ func (r report) history() []v1alpha1.HistoryEntry {
 	return newest
 }
 
-// summaries returns the sizes of the first maxSummaries workloads.
+// summaries returns the recommendations for the first maxSummaries workloads.
 func (r report) summaries() []v1alpha1.RecommendationSummary {
 	var out []v1alpha1.RecommendationSummary
 	for i, rec := range r.recommendations[:min(len(r.recommendations), maxSummaries)] {
@@ -217,21 +215,21 @@ func (r report) summaries() []v1alpha1.RecommendationSummary {
 	return out
 }
 
-// knowsItIsLeftOut reports that the status of a policy beyond the bound says so already for its newest
-// generation, so that it need not be looked at.
+// knowsItIsLeftOut reports that the status of a policy beyond the limit already reports that for its newest
+// generation, so that the policy need not be reconciled.
 func knowsItIsLeftOut(p *v1alpha1.AttunePolicy) bool {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Reason == v1alpha1.ReasonTooManyPolicies && p.Status.ObservedGeneration == p.Generation
 }
 
-// unready sets the condition Ready to False with a reason. It copies the conditions before it changes
-// them: Controller.write compares the result with p.Status to find out whether there is anything to write.
+// unready sets the condition Ready to False with a reason. It copies the conditions before it changes them, because
+// Controller.write compares the result with p.Status to find changes.
 func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, message string) v1alpha1.AttunePolicyStatus {
 	s.ObservedGeneration, s.Conditions = p.Generation, notReady(s.Conditions, p.Generation, reason, message)
 	return s
 }
 
-// notReady returns conditions with Ready false for a reason.
+// notReady returns conditions with Ready=False for a reason.
 func notReady(conditions []metav1.Condition, generation int64, reason, message string) []metav1.Condition {
 	conditions = slices.Clone(conditions)
 	ready := no(v1alpha1.ConditionReady, reason, message)
@@ -240,14 +238,14 @@ func notReady(conditions []metav1.Condition, generation int64, reason, message s
 	return conditions
 }
 
-// saysInvalid reports that conditions say already that the settings cannot be used, and why.
+// saysInvalid reports that the conditions already report invalid settings, with the same message.
 func saysInvalid(conditions []metav1.Condition, why string) bool {
 	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Reason == v1alpha1.ReasonInvalidConfig && ready.Message == why
 }
 
-// saved compares the requests of the templates with the targets, over all replicas. What is held saves nothing, nor do
-// Jobs: the rules are the plugin's.
+// saved compares the requests of the templates with the targets, over all replicas. Blocked resources and Jobs are
+// not counted: the rules are those of kubectl attune.
 func saved(r report) (sum answers.SavedAmounts) {
 	for i := range r.recommendations {
 		w := r.matched.won[i]
@@ -262,7 +260,7 @@ func saved(r report) (sum answers.SavedAmounts) {
 	return sum
 }
 
-// savingsOf writes what is saved, with its price where there is one.
+// savingsOf returns the savings, with their price if prices are set.
 func savingsOf(saved answers.SavedAmounts, pricing policy.Pricing) *v1alpha1.Savings {
 	out := &v1alpha1.Savings{
 		CPURequestReduction:    *resource.NewMilliQuantity(int64(saved[recommender.CPU]), resource.DecimalSI),
@@ -274,15 +272,13 @@ func savingsOf(saved answers.SavedAmounts, pricing policy.Pricing) *v1alpha1.Sav
 	return out
 }
 
-// skipped reports that an annotation keeps attune away from the workload, so that nothing is saved or
-// recommended.
+// skipped reports that an annotation excludes the workload, so that it has no savings and no recommendation.
 func skipped(w workload.Workload) bool {
 	_, skipped := w.Skipped()
 	return skipped
 }
 
-// current is what the workload's template asks for a container; zero where the container is gone or
-// excluded.
+// current returns the resources of a container in the workload's template; zero if the container is gone or excluded.
 func current(w workload.Workload, settings policy.Settings, container string) recommender.Size {
 	for _, c := range targets.Sized(w.Template, settings) {
 		if c.Name == container {

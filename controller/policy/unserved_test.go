@@ -40,7 +40,7 @@ func TestKindsThatAreNotSized(t *testing.T) {
 	}
 }
 
-// TestAKindThatIsTakenOutAgain: its workloads are let go, and what sized them says why.
+// TestAKindThatIsTakenOutAgain: its workloads are released, and their policy reports why.
 func TestAKindThatIsTakenOutAgain(t *testing.T) {
 	f := newFleet(t, 0)
 	p := f.policy()
@@ -68,7 +68,7 @@ func TestAKindThatIsTakenOutAgain(t *testing.T) {
 	assert.Equal(t, "no CloneSet.apps.kruise.io matches targetRef"+added, ready())
 }
 
-// TestAClusterPolicyOfAKindThatIsNotSized says so as a whole.
+// TestAClusterPolicyOfAKindThatIsNotSized reports that for the whole policy.
 func TestAClusterPolicyOfAKindThatIsNotSized(t *testing.T) {
 	r := newRealm(t, "shop")
 	r.change(func(p *v1alpha1.AttuneClusterPolicy) {

@@ -31,8 +31,8 @@ func (f *fleet) contain(i, containers int) {
 	f.memory.put(d)
 }
 
-// A workload of too many containers gets no recommendation and no series, and its policy says so; the others are sized. One
-// container less, and it is sized.
+// A workload with too many containers gets no recommendation and no series, and its policy reports that; the others
+// are sized. With one container less, it is sized.
 func TestAWorkloadOfTooManyContainersIsNotSized(t *testing.T) {
 	f := newFleet(t, 4)
 	f.contain(1, policy.MostContainers+1)
@@ -55,7 +55,7 @@ func TestAWorkloadOfTooManyContainersIsNotSized(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
 }
 
-// Containers that end before the others begin count, as do sidecars: all of them are in every pod.
+// Containers that end before the others start count, as do sidecars: all of them are in every pod.
 func TestInitContainersCount(t *testing.T) {
 	f := newFleet(t, 1)
 	f.contain(0, policy.MostContainers)
@@ -67,7 +67,7 @@ func TestInitContainersCount(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonTooManyContainers, f.ready().Reason, "it has no others")
 }
 
-// What a tenant of ten workloads of 2,000 containers has everybody keep: nothing.
+// A tenant with ten workloads of 2,000 containers costs other tenants nothing.
 func TestManyContainersCostNothing(t *testing.T) {
 	f := newFleet(t, 10)
 	for i := range 10 {
@@ -82,8 +82,8 @@ func TestManyContainersCostNothing(t *testing.T) {
 	assert.Less(t, len(status), 4<<10)
 }
 
-// One that is sized and then grows is let go as one that no policy selects any more: it is not seeded from then on, and what
-// is open is finished, for which its policy is kept.
+// A sized workload that grows beyond the limit is released like one that no policy selects any more: it gets no seed
+// from then on, and its open records are completed, for which its policy is kept.
 func TestAWorkloadThatGrowsTooLargeIsLetGo(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
@@ -121,8 +121,8 @@ func (f *fleet) age(i, seconds int) {
 	f.memory.put(d)
 }
 
-// Of a namespace's workloads the oldest are sized, whichever policies select them; the others' policy says how many are not.
-// One that comes into its own is sized.
+// The oldest workloads of a namespace are sized, whichever policies select them; the others' policy reports how many
+// are not. A workload that gets a place is sized.
 func TestWorkloadsBeyondTheBoundAreLeftOut(t *testing.T) {
 	f := newFleet(t, 5)
 	f.most = 3
@@ -140,7 +140,7 @@ func TestWorkloadsBeyondTheBoundAreLeftOut(t *testing.T) {
 	assert.Equal(t, "policies of namespace shop select more than 3 workloads, or 12 containers, of which the oldest are sized, and 2 of this policy's 5 are not: Deployment/app-000000 and 1 more", f.ready().Message)
 
 	delete(f.memory.objects["Deployment/shop"], fleetName(4))
-	f.age(0, -1) // made anew it would be younger; here it is the oldest
+	f.age(0, -1) // created again it would be younger; here it is the oldest
 	f.pass(t)
 	byName := map[string]*v1alpha1.AttuneRecommendation{}
 	for _, rec := range f.memory.recommendations("shop") {
@@ -162,7 +162,7 @@ func TestWorkloadsBeyondTheBoundAreLeftOut(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
 }
 
-// Their containers are counted as well: workloads of many are fewer.
+// Their containers count as well: workloads with many containers are fewer.
 func TestContainersOfANamespaceAreBounded(t *testing.T) {
 	f := newFleet(t, 5)
 	f.most = 5 // and 20 containers
@@ -175,8 +175,8 @@ func TestContainersOfANamespaceAreBounded(t *testing.T) {
 	assert.Contains(t, f.ready().Message, "and 3 of this policy's 5 are not: Deployment/app-000002 and 2 more")
 }
 
-// Who is left out does not depend on the order in which a cache lists workloads, nor on policies, and workloads that no
-// policy selects or that are too large take no place.
+// Which workloads are left out does not depend on the order in which a cache lists them, or on policies. Workloads
+// that no policy selects or that are too large take no place.
 func TestWhoIsLeftOutIsSettledByAgeAndName(t *testing.T) {
 	policies := []v1alpha1.AttunePolicy{
 		claiming("blue", 0, func(s *v1alpha1.AttunePolicySpec) {
@@ -210,7 +210,7 @@ func TestWhoIsLeftOutIsSettledByAgeAndName(t *testing.T) {
 	}
 }
 
-// The namespace's bound is a fixed one.
+// The namespace's limit is fixed.
 func TestANamespaceHasSoManyWorkloads(t *testing.T) {
 	f := newFleet(t, policy.MostWorkloads+2)
 	f.change(func(s *v1alpha1.AttunePolicySpec) { s.UpdateStrategy.Type = ptr.To(v1alpha1.UpdateObserve) })
@@ -219,7 +219,7 @@ func TestANamespaceHasSoManyWorkloads(t *testing.T) {
 	assert.Contains(t, f.ready().Message, "select more than 2000 workloads, or 8000 containers")
 }
 
-// Jobs that have ended make no more pods, and take no Deployment's place.
+// Finished Jobs create no more pods, and take no Deployment's place.
 func TestEndedJobsComeLast(t *testing.T) {
 	long := metav1.NewTime(today.Add(-30 * 24 * time.Hour))
 	var objects []workload.Object

@@ -1,5 +1,4 @@
-// Package usage is the tick that brings usage history from its source into the
-// store. It runs on the leader.
+// Package usage is the loop that reads usage from its source into the store, at an interval. It runs on the leader.
 package usage
 
 import (
@@ -15,13 +14,13 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// Store is what the loop keeps up to date.
+// Store is the history that the loop updates.
 type Store interface {
-	// Refresh reads what is new, and reports whether more of the past can be read at once.
+	// Refresh reads new usage, and reports whether more of the past can be read at once.
 	Refresh(ctx context.Context, now time.Time) (more bool)
 }
 
-// Loop refreshes the store every Interval, and without pause while the past is being read.
+// Loop refreshes the store every Interval, and continuously while the past is being read.
 type Loop struct {
 	Store    Store
 	Interval time.Duration
@@ -37,10 +36,10 @@ func (l *Loop) Start(ctx context.Context) error {
 	return nil
 }
 
-// Recent is what RecentLoop keeps up to date.
+// Recent is the recent usage that RecentLoop updates.
 type Recent interface {
 	Refresh(ctx context.Context, now time.Time) error
-	// Followed counts the containers that are followed, and by namespace those for which there is no room.
+	// Followed counts the followed containers, and by namespace the containers beyond the limit.
 	Followed() (containers int, refused map[string]int)
 }
 
@@ -55,7 +54,7 @@ var (
 
 func init() { metrics.Registry.MustRegister(followed, refusals) }
 
-// show counts in the metrics. A namespace of which nothing is refused has no series.
+// show updates the metrics. A namespace without refused containers has no series.
 func show(r Recent) {
 	containers, refused := r.Followed()
 	followed.Set(float64(containers))
@@ -65,15 +64,15 @@ func show(r Recent) {
 	}
 }
 
-// RecentLoop follows what pods use themselves, for the policies of the strategy Node.
+// RecentLoop reads the recent usage of single pods, for the policies of the strategy Node.
 type RecentLoop struct {
 	Recent   Recent
 	Interval time.Duration
 	Clock    clock.WithTicker
 }
 
-// Start refreshes until the context ends. A source that fails is asked again at the next tick; until then pods
-// keep what they hold.
+// Start refreshes until the context ends. After an error it tries again at the next tick; until then pods keep their
+// present resources.
 func (l *RecentLoop) Start(ctx context.Context) error {
 	for now := range loop.Every(ctx, l.Clock, l.Interval) {
 		if err := l.Recent.Refresh(ctx, now); err != nil && ctx.Err() == nil {
@@ -89,22 +88,21 @@ type Near interface {
 	Refresh(ctx context.Context, now time.Time) (prometheus.NearPods, error)
 }
 
-// NearLoop has the workloads looked at whose containers are close to their memory limits and hold ever more, by a server
-// that tells of them.
-// The embedded source tells by itself.
+// NearLoop wakes the workloads of containers that are close to their memory limits and still grow, as reported by a
+// Prometheus server. The embedded source reports such containers itself.
 type NearLoop struct {
 	Near Near
 	// Tell wakes the workload of a pod. It must not block.
 	Tell  func(ctx context.Context, pod prometheus.NearPod)
 	Clock clock.WithTicker
-	// saidLeft is when the log said last that there was no room for all pods.
+	// saidLeft is when the log last reported pods beyond the limit.
 	saidLeft time.Time
 }
 
 const (
-	// nearEvery is how often the server is asked: as often as it is likely to know anything new.
+	// nearEvery is the time between two queries: the server is unlikely to have new samples earlier.
 	nearEvery = 15 * time.Second
-	// leftEvery is how often the log says that there is no room for all pods.
+	// leftEvery is how often the log reports pods beyond the limit.
 	leftEvery = time.Hour
 )
 
@@ -114,7 +112,7 @@ var left = metric.NewGauge(metric.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(left) }
 
-// Start asks until the context ends. A server that fails is asked again at the next tick.
+// Start queries the server until the context ends. After an error it tries again at the next tick.
 func (l *NearLoop) Start(ctx context.Context) error {
 	for now := range loop.Every(ctx, l.Clock, nearEvery) {
 		bounded, cancel := context.WithTimeout(ctx, nearEvery)
@@ -133,7 +131,7 @@ func (l *NearLoop) Start(ctx context.Context) error {
 	return nil
 }
 
-// showLeft tells of the pods that there was no room for: always in the metrics, and from time to time in the log.
+// showLeft reports the pods beyond the limit: always in the metrics, and from time to time in the log.
 func (l *NearLoop) showLeft(ctx context.Context, pods int, now time.Time) {
 	left.Set(float64(pods))
 	if pods > 0 && now.Sub(l.saidLeft) >= leftEvery {

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// near answers with the pods of each look in turn, and then ends the loop.
+// near returns the pods of each refresh in turn, and then ends the loop.
 type near struct {
 	looks []prometheus.NearPods
 	clock *clocktesting.FakeClock
@@ -33,7 +33,7 @@ func (n *near) Refresh(context.Context, time.Time) (prometheus.NearPods, error) 
 	return pods, nil
 }
 
-// Only the workloads of pods that have grown are looked at, and that there is no room for all pods is said once.
+// Only the workloads of pods that have grown are woken, and the limit is reported once.
 func TestWhatHasGrownIsLookedAt(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	var lines []string

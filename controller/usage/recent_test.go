@@ -18,7 +18,7 @@ type counts struct {
 func (counts) Refresh(context.Context, time.Time) error { return nil }
 func (c counts) Followed() (int, map[string]int)        { return c.containers, c.refused }
 
-// What is not followed is shown by namespace, and no longer when there is room.
+// Containers that are not followed are shown by namespace, until there is room.
 func TestWhatIsNotFollowedIsShown(t *testing.T) {
 	shown := func() (containers float64, refused map[string]float64) {
 		registry := prometheus.NewPedanticRegistry()

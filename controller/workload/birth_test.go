@@ -15,7 +15,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// A pod that crashes since its birth holds the rollout up, so that no other one is created: it gets its template's size.
+// A pod that crashes from its creation on blocks the rollout, so that no other pod is created: it gets the resources
+// of its template.
 func TestAPodThatCrashesSinceItsBirthIsPutBack(t *testing.T) {
 	for name, change := range map[string]func(*tuning.View){
 		"in a rollout":                     func(w *tuning.View) { w.Workload.Rollout.InProgress = true },

@@ -16,8 +16,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// 39: what restarts containers is refused where a budget of the namespace allows no disruption, waits for that budget,
-// and goes on, one pod at a time, once it allows one.
+// 39: a resize that restarts containers is blocked while a PodDisruptionBudget allows no disruption. It waits for
+// that budget, and continues one pod at a time once it allows a disruption.
 func TestARestartWaitsForTheDisruptionBudget(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	budget.Spec.Selector = &metav1.LabelSelector{}
@@ -40,7 +40,7 @@ func TestARestartWaitsForTheDisruptionBudget(t *testing.T) {
 	assert.Equal(t, 1, l.patches, "one at a time")
 }
 
-// A budget's counts move with every pod; only what it covers and allows is news.
+// A budget's counts change with every pod; only its selector and whether it allows a disruption wake the loop.
 func TestWhatOfABudgetIsNews(t *testing.T) {
 	before := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	for name, tc := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// What this loop wrote wakes no pass of its own; whatever else is new about a recommendation does.
+// This loop's own writes wake no pass; any other change of a recommendation does.
 func TestOwnWritesWakeNoPass(t *testing.T) {
 	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	before := l.rec()
@@ -43,7 +43,7 @@ func TestOwnWritesWakeNoPass(t *testing.T) {
 	assert.True(t, recommendationChanged(&l.c.stored).Create(event.CreateEvent{Object: after}))
 }
 
-// A cache that does not show this loop's last write yet is not decided on, unless it never does.
+// No decision is based on a cache that does not show this loop's last write yet, unless it never does.
 func TestACacheBehindItsOwnWriteIsWaitedFor(t *testing.T) {
 	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.pass()
@@ -55,8 +55,8 @@ func TestACacheBehindItsOwnWriteIsWaitedFor(t *testing.T) {
 
 func wrote4(w wrote, version string) wrote { w.version = version; return w }
 
-// A write that was refused because the API server has a newer version is sent again once the cache shows that one, and after
-// a minute whatever it shows.
+// After a conflict, the write is sent again once the cache shows the newer version, and after a minute whatever it
+// shows.
 func TestAConflictWaitsForTheCache(t *testing.T) {
 	var x stored
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", ResourceVersion: "41"}}
@@ -71,7 +71,7 @@ func TestAConflictWaitsForTheCache(t *testing.T) {
 	assert.Zero(t, x.behind(rec, now.Add(time.Second).Add(echoFor)), "an own write is waited for for a shorter time")
 }
 
-// A workload whose status would change with each pass is written ever more rarely; a revert does not wait for that.
+// The writes of a workload whose status would change with each pass become rarer; a revert does not wait for that.
 func TestPassesThatWriteKeepADistance(t *testing.T) {
 	var x pace
 	at, waits := now, []time.Duration{}
@@ -94,7 +94,7 @@ func TestPassesThatWriteKeepADistance(t *testing.T) {
 	assert.Equal(t, 1, l.patches, "a revert does not wait")
 }
 
-// However fast a status would change, it is written a few times a minute.
+// However fast a status would change, it is written only a few times a minute.
 func TestAStatusThatNeverRestsIsWrittenRarely(t *testing.T) {
 	l := newLab(t, seen(t, small).Rec, deploymentOf(small, 1), running("web-0", small))
 	end := l.clock.Now().Add(2 * time.Minute)
@@ -108,7 +108,7 @@ func TestAStatusThatNeverRestsIsWrittenRarely(t *testing.T) {
 	assert.LessOrEqual(t, l.status, 6+2)
 }
 
-// Many workloads that begin at once take their turns; what answers harm takes none.
+// Many workloads that start at once take turns; responses to regressions take no turn.
 func TestResizesBeginAtALimitedRate(t *testing.T) {
 	var x limit
 	at, sent := now, 0
@@ -122,7 +122,7 @@ func TestResizesBeginAtALimitedRate(t *testing.T) {
 	assert.LessOrEqual(t, at.Sub(now), 15*time.Second)
 	assert.Zero(t, x.take(0, at), "nothing needs nothing")
 
-	// Thousands that find nothing left come back one after the other, and not all at once.
+	// Thousands of workloads that find no token come back one after the other, not all at once.
 	var many limit
 	many.take(mostAtOnce, now)
 	soonest := map[time.Duration]int{}
@@ -152,7 +152,7 @@ func TestResizesBeginAtALimitedRate(t *testing.T) {
 	assert.Equal(t, 1, h.patches, "a revert takes no turn")
 }
 
-// withBlocked has the condition that is not there before something was looked at.
+// withBlocked adds the condition that does not exist before a first pass.
 func withBlocked(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommendationStatus {
 	status.Conditions = append(status.Conditions, metav1.Condition{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionFalse})
 	return status
@@ -183,7 +183,7 @@ func TestPodsInTroubleGoFirst(t *testing.T) {
 	}
 }
 
-// Decided again at the same moment, with nothing changed, a decision writes nothing and comes to the same status.
+// Decided again at the same moment, without a change, a decision writes nothing and has the same status.
 func TestADecisionIsAFixedPoint(t *testing.T) {
 	worlds := map[string]func(t *testing.T) tuning.View{
 		"nothing to do": func(t *testing.T) tuning.View { return heading(seen(t, small, podsAt(3, small)...), small) },
@@ -218,7 +218,7 @@ func TestADecisionIsAFixedPoint(t *testing.T) {
 	for name, build := range worlds {
 		t.Run(name, func(t *testing.T) {
 			w := build(t)
-			if len(w.Rec.Status.Records) > 0 { // they are remembered before anything is resized
+			if len(w.Rec.Status.Records) > 0 { // the originals are stored before anything is resized
 				before := v1alpha1.ContainerResources{Name: "app", Resources: w.Rec.Status.Records[0].Prior[0].Resources}
 				w.Rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{before}}}
 			}

@@ -39,7 +39,7 @@ func (l *lab) clusterPolicy() *v1alpha1.AttuneClusterPolicy {
 	return p
 }
 
-// A cluster policy resizes as a policy does, and is guarded while a record is open.
+// A cluster policy resizes as a policy does, and has its finalizer while a record is open.
 func TestAClusterPolicyResizes(t *testing.T) {
 	l := underClusterPolicy(t, func(*v1alpha1.AttuneClusterPolicy) {})
 	l.pass()
@@ -47,7 +47,8 @@ func TestAClusterPolicyResizes(t *testing.T) {
 	assert.Equal(t, []string{v1alpha1.CleanupFinalizer}, l.clusterPolicy().Finalizers)
 }
 
-// Nothing begins in a namespace that it does not select, by pods that it spares, or without cluster policies.
+// Nothing starts in a namespace that it does not select, for pods that it must not lower, or without cluster
+// policies.
 func TestAClusterPolicyThatDoesNotAct(t *testing.T) {
 	for name, l := range map[string]*lab{
 		"not selected": underClusterPolicy(t, func(p *v1alpha1.AttuneClusterPolicy) { p.Spec.Namespaces = []v1alpha1.NamespaceName{"bank"} }),

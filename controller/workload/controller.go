@@ -1,20 +1,19 @@
-// Package workload is the loop keyed by AttuneRecommendation: it resizes the pods of one workload in
-// place, watches them, and takes back what does harm. It is the only writer of pods in the operator, and
-// the only writer of the status of AttuneRecommendations.
+// Package workload is the loop keyed by AttuneRecommendation: it resizes the pods of one workload in place, observes
+// them, and reverts resizes that cause a regression. It is the only component of attune that writes pods, and the
+// only writer of the status of AttuneRecommendations.
 //
 // One pass (Reconcile), in order:
 //  1. observer reads the policy, the workload, its pods and nodes, and the namespace from the cache into a
 //     tuning.View.
-//  2. first decides what does not wait (open records, OOM kills); if there is such a thing, the pass ends
-//     with it.
-//  3. measurer asks a usage source about pods whose watch has ended.
-//  4. decide calls tuning.Decide, and looker reads what the decision asks for, until nothing is unknown.
+//  2. first decides what cannot wait (open records, OOM kills). If there is anything, the pass ends after it.
+//  3. measurer queries a usage source for pods whose observation period has ended.
+//  4. decide calls tuning.Decide, and looker reads what the decision requests, until nothing is unknown.
 //  5. act stores the status, then sends the resizes and evictions, then stores the answers.
-//  6. rest says when to look again.
+//  6. rest returns when to reconcile again.
 //
-// The loop never decides: every rule about pods is in tuning and resize, which are pure. It never sends a
-// resize before its record is stored. All memory between passes (memory.go) may be lost: a new leader
-// continues from the stored records. Start reading with Reconcile, then act, then decide (look.go).
+// The loop has no rules of its own: every rule about pods is in tuning and resize, which are pure. It never sends a
+// resize before its record is stored. All state between passes (memory.go) may be lost: a new leader continues from
+// the stored records. Start reading with Reconcile, then act, then decide (look.go).
 package workload
 
 import (
@@ -47,72 +46,71 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Controller reconciles AttuneRecommendation objects. Its exported fields are set before Register and not
-// changed afterwards. Reconcile runs in several goroutines, but never twice at a time for one
-// recommendation.
+// Controller reconciles AttuneRecommendation objects. Its exported fields are set before Register and not changed
+// afterwards. Reconcile runs in several goroutines, but never twice at a time for one recommendation.
 type Controller struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
-	// Live reads from the API server, past the cache. It is used only before steps that cannot be
-	// corrected by reading again.
+	// Live reads from the API server, without the cache. It is used only before steps that a later read cannot
+	// correct.
 	Live client.Reader
 	// Clock is the source of Now; tests set a fake one.
 	Clock clock.PassiveClock
 	// Settings resolves a policy's settings over all levels.
 	Settings lookup.Reader
-	// Autoscalers are read anew for every decision, because the holds in the stored spec may be older than
-	// an HPA. While they cannot be listed, nothing new begins but answers to OOM kills. nil: the cluster has none.
+	// Autoscalers are read again for every decision, because the holds in the stored spec may be older than an HPA.
+	// While they cannot be listed, only responses to OOM kills start. nil: the cluster has none.
 	Autoscalers autoscale.Reader
 	// Events sends Kubernetes events; nil: none are sent.
 	Events *event.Recorder
-	// Gauges returns the gauge of a policy's usage source; nil: nothing is measured, and the verdict of a
-	// watch reports that.
+	// Gauges returns the gauge of a policy's usage source; nil: nothing is measured, and the verdict of an
+	// observation says so.
 	Gauges func(policy.Settings) (Gauge, error)
-	// Climbs returns what tells of the memory of pods lately, for a policy's usage source; nil: no container is raised before
+	// Climbs returns recent memory samples of pods from a policy's usage source; nil: no container is raised before
 	// an OOM kill.
 	Climbs func(policy.Settings) (Climbs, error)
-	// RecentCPU returns recent CPU usage that is in memory anyway; nil: none is, and the verdict of a watch
-	// reports that.
+	// RecentCPU returns recent CPU usage that is already in memory; nil: there is none, and the verdict of an
+	// observation says so.
 	RecentCPU RecentCPU
 	Access
 
-	// Grants are what nodes grant their pods (strategy Node).
+	// Grants are the grants of nodes to their pods (strategy Node).
 	Grants *board.Grants
-	// HeldChanged is called with a recommendation whose pods are held otherwise than before, and wakes the
-	// node loop; nil: no loop listens.
+	// HeldChanged is called with a recommendation whose pods became blocked or unblocked, and wakes the node loop;
+	// nil: no loop listens.
 	HeldChanged func(types.NamespacedName)
 
-	// Confirmed is until when stored targets are known to hold.
+	// Confirmed is until when stored targets are known to be valid.
 	Confirmed *board.Confirmed
 
 	memory
 }
 
-// Access is what the operator is and may at its API server.
+// Access describes attune's identity and permissions at its API server.
 type Access struct {
-	// ServerVersion is the version of the API server, such as v1.36.3. What a resize may change depends on
-	// it.
+	// ServerVersion is the version of the API server, such as v1.36.3. It decides which resources a resize may
+	// change.
 	ServerVersion string
-	// Operator is the namespace of this operator, which distinguishes it from a second one in the cluster;
+	// Operator is the namespace of this attune installation, which distinguishes it from others in the cluster;
 	// empty: not known.
 	Operator string
-	// Evictions reports that the operator was granted the right to evict pods.
+	// Evictions reports that attune has the permission to evict pods.
 	Evictions bool
-	// Rights are the operator's rights to resize pods; nil: they are assumed.
+	// Rights are attune's permissions to resize pods; nil: they are assumed.
 	Rights *Rights
-	// Sized are the kinds of workloads that are watched.
+	// Sized are the kinds of workloads that the loop watches.
 	Sized workload.Sized
-	// Served knows whether the API server serves pods/resize; nil: it does if its version may.
+	// Served knows whether the API server serves pods/resize; nil: it is assumed if the version permits it.
 	Served *Served
 }
 
-// Reconcile makes one pass over a workload's pods: it reads, decides, stores, acts and notes the answers.
-// The package comment has the steps.
+// Reconcile makes one pass over a workload's pods: it reads, decides, stores, acts and records the answers. The
+// package comment has the steps.
 //
-// The result says when to look again without an event. An error makes the queue try again with a growing
-// delay; a conflict with another writer is no error but a short wait (again). Three early returns: the
-// object is gone; the cache is behind this loop's own last write, so that a decision would repeat it; a
-// decision could wait with its write (early).
+// The result has the time of the next pass without an event. After an error the queue tries again with a growing
+// delay; a conflict with another writer is not an error but a short wait (again). There are three early returns: the
+// object is deleted; the cache does not show this loop's last write yet, so that a decision would repeat it; the
+// write of a decision can wait (early).
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	if err := c.Client.Get(ctx, req.NamespacedName, rec); err != nil {
@@ -127,8 +125,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	c.steps.recall(rec)
-	// The moment is taken before anything is read: a change that comes during the pass is then noticed at
-	// its end (waiting.wait).
+	// The counter is read before any object, so that the end of the pass notices a change during the pass
+	// (waiting.wait).
 	since := c.waiting.now()
 	w, err := observer{c}.observe(ctx, rec)
 	if err != nil {
@@ -151,7 +149,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return c.again(req.NamespacedName, err)
 	}
 	c.conflicts.Forget(req.NamespacedName)
-	// Only a complete pass knows what holds its pods and what they wait for.
+	// Only a complete pass knows why its pods are blocked and what they wait for.
 	if w.Begin.Closed == nil && w.Begin.Wait == 0 {
 		c.tellNodes(w, d.Decision)
 		c.queue.Put(req.NamespacedName, d.ByNode.WaitingSince)
@@ -167,10 +165,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	return c.rest(ctx, rec, w, d.Decision)
 }
 
-// early returns how long a pass waits with what it would write; 0: it does not. It waits where nothing is
-// due and the last write was too short ago. Pods that share a node do not wait at first: their node
-// changes several pods together, and each pod that lags makes it share anew. If that never settles, the
-// pace applies to them as well.
+// early returns how long a pass must wait before it writes; 0: it need not. It waits if nothing is due and the last
+// write is too recent. Pods that share a node do not wait at first: their node changes several pods together, and a
+// pod that is late makes the node share again. If that does not settle, the pace applies to them as well.
 func (c *Controller) early(w tuning.View, d tuning.Decision) time.Duration {
 	if d.Due || noNews(w.Rec.Status, d.Status) {
 		return 0
@@ -182,19 +179,18 @@ func (c *Controller) early(w tuning.View, d tuning.Decision) time.Duration {
 	return c.pace.left(client.ObjectKeyFromObject(w.Rec), free, w.Now)
 }
 
-// atOnce is when a pass follows one that did only what could not wait. It is not 0, which means "only
-// after an event".
+// atOnce is the time until the next pass after one that did only what could not wait. It is not 0, because 0 means
+// "only after an event".
 const atOnce = time.Millisecond
 
-// act carries out a decision. The order is what makes a crash safe:
-//  1. store the status with the records of what is about to be sent;
-//  2. remember lessons and send events, which are true now that the status is stored;
+// act carries out a decision. The order makes a crash safe:
+//  1. store the status with the records of the resizes to send;
+//  2. learn lessons and send events, which are correct once the status is stored;
 //  3. send the resizes and evictions;
-//  4. store what the API server answered.
+//  4. store the API server's answers.
 //
-// A crash after 1 leaves records without a patch, which the next pass recognises on the pod. Sending
-// before storing would leave a resized pod that no process knows how to restore. Turns of the rate limit
-// that were taken and not used are given back in any case.
+// A crash after 1 leaves records without a patch, which the next pass recognises on the pod. Sending before storing
+// could leave a resized pod that no process can restore. Unused tokens of the rate limit are returned in any case.
 func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d *decided) error {
 	begun := 0
 	defer func() { c.limit.giveBack(d.turns - begun) }()
@@ -202,7 +198,7 @@ func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 	if err := (storer{c}).store(ctx, rec, d.Status); err != nil {
 		return err
 	}
-	if news { // what was not stored is tried again soon: another writer was first
+	if news { // a write that failed is tried again soon: another writer was first
 		c.pace.wrote(client.ObjectKeyFromObject(rec), d.Status.Phase, w.Now)
 	}
 	c.nodes.learn(d.Lessons, w.Now)
@@ -210,24 +206,24 @@ func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 	answered, sent := sender{c}.send(ctx, rec, w, d.Decision)
 	begun = sent
 	if !samePhases(answered.Records, d.Status.Records) {
-		d.Wake(time.Second) // what was not taken is decided about anew
+		d.Wake(time.Second) // a resize that was not accepted is decided again
 	}
 	if slices.ContainsFunc(answered.Records, tuning.IsNew) {
-		d.Wake(lifecycle.SyncPeriod) // an answer that is lost wakes nothing
+		d.Wake(lifecycle.SyncPeriod) // no event follows a lost answer
 	}
 	return storer{c}.store(ctx, rec, answered)
 }
 
-// samePhases reports that the answers closed no record and turned none into a revert, so that nothing has
-// to be decided anew at once. An accepted resize is no reason: the pod's own event wakes the loop.
+// samePhases reports that the answers closed no record and turned none into a revert, so that no new decision is
+// needed at once. An accepted resize needs none: the pod's own event wakes the loop.
 func samePhases(answered, decided []v1alpha1.ResizeRecord) bool {
 	return slices.EqualFunc(answered, decided, func(a, b v1alpha1.ResizeRecord) bool {
 		return a.PodUID == b.PodUID && resize.PuttingBack(a) == resize.PuttingBack(b)
 	})
 }
 
-// again turns a conflict into a short wait: another writer changed the object, so that the pass has to
-// read and decide anew. Other errors pass through.
+// again turns a conflict into a short wait: another writer changed the object, so the pass must read and decide
+// again. Other errors are returned.
 func (c *Controller) again(name types.NamespacedName, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: c.conflicts.after(name, afterConflict)}, nil
@@ -235,9 +231,9 @@ func (c *Controller) again(name types.NamespacedName, err error) (reconcile.Resu
 	return reconcile.Result{}, err
 }
 
-// sendEvent sends an event on the pod that it is about, where a person looks first, with the
-// recommendation as the related object. An event about the workload is sent on the recommendation, and on the
-// workload (nil: it is gone) where people have to see it there.
+// sendEvent sends an event on its pod, where users look first, with the recommendation as the related object. An
+// event about the workload is sent on the recommendation, and also on the workload (nil: it is deleted) if users must
+// see it there.
 func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, of *workload.Workload, e tuning.Event) {
 	if e.OnWorkload && of != nil {
 		c.Events.Send(reference(*of), rec, e.Event)
@@ -250,7 +246,7 @@ func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, of *workload.
 	c.Events.Send(pod, rec, e.Event)
 }
 
-// reference is a workload as an event names it.
+// reference returns a workload as an event refers to it.
 func reference(of workload.Workload) *metav1.PartialObjectMetadata {
 	version := "v1"
 	if of.Kind == v1alpha1.KindRollout {
@@ -261,8 +257,8 @@ func reference(of workload.Workload) *metav1.PartialObjectMetadata {
 	return out
 }
 
-// tell sends the events of a decision and adds its increments to the metrics. It runs after the status is
-// stored, so that a pass that is repeated after a conflict does not count twice.
+// tell sends the events of a decision and adds its increments to the metrics. It runs after the status is stored, so
+// that a pass that is repeated after a conflict does not count twice.
 func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, of *workload.Workload, d tuning.Decision) {
 	for _, e := range d.Events {
 		c.sendEvent(rec, of, e)
@@ -280,20 +276,20 @@ func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, of *workload.Workl
 // is deleted and created again.
 const forgetAfter = 7 * 24 * time.Hour
 
-// openEvery is how often a workload with an open record is looked at when nothing else asks for it: no
-// record depends on an event, which may be lost.
+// openEvery is the time between two passes over a workload with an open record, without other reasons: no record
+// depends on an event, which may be lost.
 const openEvery = time.Minute
 
-// rest returns when to look again. It deletes a recommendation whose workload has been gone for
-// forgetAfter and that has no open record; the deletion names the uid and the version, so that an object
-// that changed meanwhile stays.
+// rest returns when to reconcile again. It deletes a recommendation without open records whose workload has been
+// deleted for forgetAfter. The deletion contains the UID and the version, so that an object that changed meanwhile is
+// not deleted.
 func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d tuning.Decision) (reconcile.Result, error) {
 	if len(rec.Status.Records) > 0 && d.After == 0 {
 		d.Wake(openEvery)
 	}
 	if w.Workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
-		// A workload that waits for its turn to begin resizes goes behind those that a new leader has not looked at yet,
-		// because these may have been harmed meanwhile.
+		// A workload that waits for its turn to start resizes has a lower priority than those that a new leader has
+		// not reconciled yet, because these may have had a regression meanwhile.
 		priority := 0
 		if w.Begin.Wait > 0 {
 			priority = handler.LowPriority

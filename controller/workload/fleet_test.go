@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// scrapedFleet is what the loop shows of all workloads.
+// scrapedFleet returns the metrics of the loop about all workloads.
 func scrapedFleet(t *testing.T, l *lab) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -34,7 +34,8 @@ func scrapedFleet(t *testing.T, l *lab) []string {
 	return lines
 }
 
-// What runs, what it saves and what blocks it are shown as they are now, and go with the recommendation.
+// The running pods, their savings and the reasons of blocked workloads are shown as they are now, and are removed
+// with the recommendation.
 func TestFiguresOfTheFleet(t *testing.T) {
 	template, has := sizeOf(500, 0, 512, 0), sizeOf(200, 0, 256, 0)
 	w := resized(t, v1alpha1.RecordWatching, has)
@@ -64,7 +65,8 @@ func TestFiguresOfTheFleet(t *testing.T) {
 	assert.Empty(t, scrapedFleet(t, l))
 }
 
-// Pods keep their sizes when their policy is no longer of use: what they save is counted on, as the page and the plugin do.
+// Pods keep their sizes when their policy becomes unusable: their savings still count, as on the page and in the
+// plugin.
 func TestPodsOfAnUnusablePolicyStillSave(t *testing.T) {
 	saved := []string{"attune_pods{shop} 0", "attune_savings_realised_cpu_cores{shop} 0.3", "attune_savings_realised_memory_bytes{shop} 2.68435456e+08"}
 	for name, spoil := range map[string]func(*lab){
@@ -100,7 +102,7 @@ func TestPodsOfAnUnusablePolicyStillSave(t *testing.T) {
 	}
 }
 
-// Each reason of the operator's own is a value of the label, and no word of others is.
+// Each reason of attune's own is a value of the label, and no other text is.
 func TestReasonsOfBlockedResizes(t *testing.T) {
 	source, err := os.ReadFile("../../resize/reasons.go")
 	require.NoError(t, err)

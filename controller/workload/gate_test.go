@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestAnEvictionNamesTheVeryPod: another pod of the name, or the same one once it has changed, is not evicted.
+// TestAnEvictionNamesTheVeryPod: another pod of the name, or the same pod after a change, is not evicted.
 func TestAnEvictionNamesTheVeryPod(t *testing.T) {
 	pod := running("web-1", small)
 	pod.UID, pod.ResourceVersion = types.UID("this one"), "17"

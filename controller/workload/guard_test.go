@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// The settings by which a watch is finished are kept before there is a first record of it.
+// The policy, whose settings an observation needs, gets its finalizer before the first record is stored.
 func TestAPolicyIsGuardedBeforeTheFirstRecord(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
 	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))

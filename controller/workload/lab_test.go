@@ -36,32 +36,32 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// lab runs Controller.Reconcile over a fake API server and counts what is written. Its clock moves only when it is
-// stepped. Build it with newLab, change c, resize or objects through api, then call pass, storm or live.
+// lab runs Controller.Reconcile over a fake API server and counts its writes. Its clock moves only with Step. Build
+// it with newLab, change c, resize or objects through api, then call pass, storm or live.
 type lab struct {
-	// refuse is how many of the next writes of the status meet a conflict; stuck: for a version that the cache
+	// refuse is how many of the next writes of the status meet a conflict; stuck: because of a version that the cache
 	// does not show.
 	refuse int
 	stuck  bool
 	t      *testing.T
 	c      *Controller
 	clock  *clocktesting.FakeClock
-	// api is the fake API server; what is written through it is not counted.
+	// api is the fake API server; writes through it are not counted.
 	api client.WithWatch
 	key types.NamespacedName
 
 	// status, patches, meta and events count the writes of the status, of pods/resize, of other metadata (finalizers)
 	// and of events.
 	status, patches, meta, events int
-	// told are the events, with the kinds and names of what they are about and related to.
+	// told are the events, with the kinds and names of their objects and related objects.
 	told []string
 	// resize answers a patch of pods/resize. nil: every one is accepted and written to the pod's spec, as an API
-	// server does it; no kubelet carries it out.
+	// server does; no kubelet carries it out.
 	resize func(pod client.Object) error
 }
 
-// newLab has the recommendation rec of a workload in namespace shop, under a policy in mode Auto, a roomy node-1
-// and the objects.
+// newLab has the recommendation rec of a workload in namespace shop, under a policy in mode Auto, node-1 with enough
+// room, and the objects.
 func newLab(t *testing.T, rec *v1alpha1.AttuneRecommendation, objects ...client.Object) *lab {
 	t.Helper()
 	l := &lab{t: t, clock: clocktesting.NewFakeClock(now), key: client.ObjectKeyFromObject(rec)}
@@ -110,7 +110,7 @@ func kindAndName(o runtime.Object) string {
 	return reflect.TypeOf(o).Elem().Name() + "/" + o.(client.Object).GetName()
 }
 
-// readLive is ahead of the cache while that is stuck.
+// readLive reads past the cache while the cache is stuck.
 func (l *lab) readLive(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	err := c.Get(ctx, key, o, opts...)
 	if _, is := o.(*v1alpha1.AttuneRecommendation); is && l.stuck && err == nil {
@@ -149,7 +149,7 @@ func (l *lab) patch(ctx context.Context, c client.Client, sub string, o client.O
 	return l.accept(ctx, o.(*corev1.Pod), patch)
 }
 
-// accept writes what a patch of pods/resize asks for to the pod's spec, under a new generation.
+// accept writes the resources of a patch of pods/resize to the pod's spec, under a new generation.
 func (l *lab) accept(ctx context.Context, pod *corev1.Pod, patch client.Patch) error {
 	body, err := patch.Data(pod)
 	require.NoError(l.t, err)
@@ -182,8 +182,8 @@ func (l *lab) pass() ctrl.Result {
 	return result
 }
 
-// storm reconciles 20 ms apart for as long as a pass writes the status, as the watch on the own object would have it;
-// at most n times. It returns how many passes wrote.
+// storm reconciles every 20 ms as long as a pass writes the status, as with a watch on the own object; at most n
+// times. It returns how many passes wrote.
 func (l *lab) storm(n int) int {
 	l.t.Helper()
 	for passes := range n {
@@ -197,7 +197,7 @@ func (l *lab) storm(n int) int {
 	return n
 }
 
-// wakeUps reconciles n times, 20 ms apart, whatever is written.
+// wakeUps reconciles n times, every 20 ms, whatever is written.
 func (l *lab) wakeUps(n int) {
 	l.t.Helper()
 	for range n {
@@ -206,8 +206,9 @@ func (l *lab) wakeUps(n int) {
 	}
 }
 
-// live reconciles for a while, as a manager would: when a pass asks for it, 20 ms after a pass that changed a pod, and
-// at the latest after every 10 minutes, when another event comes by. What the pass itself stores wakes nothing.
+// live reconciles for a while, as a manager would: when a pass requeues itself, 20 ms after a pass that changed a
+// pod, and at the latest after every 10 minutes, for another event. The status writes of the pass itself wake
+// nothing.
 func (l *lab) live(period time.Duration) {
 	l.t.Helper()
 	end := l.clock.Now().Add(period)
@@ -232,7 +233,7 @@ func (l *lab) rec() *v1alpha1.AttuneRecommendation {
 	return rec
 }
 
-// known is the recommendation as the loop knows it: with the steps that it has not stored.
+// known is the recommendation with the progress that the loop has not stored.
 func (l *lab) known() *v1alpha1.AttuneRecommendation {
 	rec := l.rec()
 	l.c.steps.recall(rec)
@@ -246,7 +247,7 @@ func (l *lab) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// change edits an object of namespace shop as a person or another controller would.
+// change edits an object of namespace shop as a user or another controller would.
 func change[T client.Object](l *lab, name string, object T, edit func(T)) {
 	l.t.Helper()
 	require.NoError(l.t, l.api.Get(l.t.Context(), types.NamespacedName{Namespace: "shop", Name: name}, object))

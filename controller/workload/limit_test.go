@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// wanting is a workload of n pods that are all to be resized at once.
+// wanting is a workload of n pods that must all be resized at once.
 func wanting(t *testing.T, n int) *lab {
 	t.Helper()
 	pods := podsAt(n, small)
@@ -29,7 +29,7 @@ func wanting(t *testing.T, n int) *lab {
 	return l
 }
 
-// However many passes send nothing, those that send something find the bucket as full as if there were no others.
+// However many passes send nothing, a pass that sends something finds as many tokens as without the others.
 func TestOnlyWhatIsSentCountsAgainstTheLimit(t *testing.T) {
 	t.Run("too soon after the last write", func(t *testing.T) {
 		l := wanting(t, 3)
@@ -76,7 +76,7 @@ func TestOnlyWhatIsSentCountsAgainstTheLimit(t *testing.T) {
 	})
 }
 
-// What is given back was taken: the bucket is never fuller than full.
+// Only tokens that were taken are returned: the bucket is never fuller than full.
 func TestTheLimitIsNeverMoreThanFull(t *testing.T) {
 	var x limit
 	require.Zero(t, x.take(5, now))
@@ -86,7 +86,7 @@ func TestTheLimitIsNeverMoreThanFull(t *testing.T) {
 	assert.InDelta(t, mostAtOnce, x.leftNow(), 0)
 }
 
-// leftNow is what is in the bucket now.
+// leftNow is the number of tokens in the bucket now.
 func (x *limit) leftNow() float64 {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()

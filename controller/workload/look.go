@@ -19,30 +19,30 @@ import (
 	"attune.io/attune/usage"
 )
 
-// mostLooks bounds how often one pass looks closer. Each look answers all unknowns of a decision, and what
-// it finds may raise a few new ones; without rivals for the same room a decision settles far sooner.
+// mostLooks limits how often one pass reads unknowns. Each read answers all unknowns of a decision, and its result
+// may cause a few new ones. Without other workloads that take the same room, a decision settles much sooner.
 const mostLooks = 5
 
-// decided is a decision together with the tokens that it took from the rate limit of new resizes. Tokens
-// of writes that are not sent are given back (act).
+// decided is a decision together with the tokens that it took from the rate limit of new resizes. Tokens of writes
+// that are not sent are returned (act).
 type decided struct {
 	tuning.Decision
 	// turns is the number of tokens; 0: none were taken.
 	turns int
 }
 
-// decide calls tuning.Decide again and again until the decision can be carried out. Each round ends in the
-// first case that applies:
-//  1. The decision has unknowns: they are read, and it is made again.
-//  2. It is of a whole pass and comes too soon to be written (early): it is returned without taking room or
+// decide calls tuning.Decide repeatedly until the decision can be carried out. Each round ends in the first case that
+// applies:
+//  1. The decision has unknowns: they are read, and it is computed again.
+//  2. It is of a whole pass and too soon to be written (early): it is returned without taking room or
 //     tokens from others.
-//  3. Another workload has reserved room meanwhile: the reservations are read anew, and it is made again.
-//  4. The rate limit is used up: it is made again with Begin.Wait, so that it contains only what may not
+//  3. Another workload has reserved room meanwhile: the reservations are read again, and it is computed again.
+//  4. The rate limit is used up: it is computed again with Begin.Wait, so that it contains only what cannot
 //     wait.
 //  5. Otherwise it is settled.
 //
-// After mostLooks rounds it begins nothing new and decides the rest. Two workers never reserve the same
-// room, because reservations.make compares versions under a mutex.
+// After mostLooks rounds it starts nothing new and decides the rest. Two workers never reserve the same room, because
+// reservations.make compares versions under a mutex.
 func (c *Controller) decide(ctx context.Context, w *tuning.View) decided {
 	key := client.ObjectKeyFromObject(w.Rec)
 	w.Begin.Reserved, w.Looked.Rooms = c.reservations.read(), nil
@@ -62,14 +62,14 @@ func (c *Controller) decide(ctx context.Context, w *tuning.View) decided {
 	return decided{Decision: c.decideWithoutNew(ctx, w)}
 }
 
-// full reports whether the rate limit of new resizes is used up, and notes in the view how long to wait.
+// full reports whether the rate limit of new resizes is used up, and stores in the view how long to wait.
 func (c *Controller) full(w *tuning.View, begins int) bool {
 	w.Begin.Wait = c.limit.take(begins, w.Now)
 	return w.Begin.Wait > 0
 }
 
-// decideWithoutNew decides what is open when the new part of a pass did not settle. One more look answers
-// the unknowns of that smaller decision.
+// decideWithoutNew decides about open records when the new part of a pass did not settle. One more read answers the
+// unknowns of that smaller decision.
 func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tuning.Decision {
 	incomplete.WithLabelValues("unsettled").Inc()
 	log.FromContext(ctx).Info("Nothing new is begun in this pass: other workloads kept taking the room that it counted on", "looks", mostLooks)
@@ -85,9 +85,8 @@ func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tunin
 // looker reads the answers to tuning.Unknowns.
 type looker struct{ *Controller }
 
-// answer reads what a decision asks for and adds it to the view; false: it asked for nothing. What cannot
-// be read becomes a refusal in View.Looked.Unread and is not asked for again in this pass, so that the
-// loop in decide ends.
+// answer reads the unknowns of a decision into the view; false: there are none. A failed read becomes a refusal in
+// View.Looked.Unread and is not tried again in this pass, so that the loop in decide ends.
 func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns) bool {
 	for _, node := range asks.Rooms {
 		if err := c.room(ctx, w, node); err != nil {
@@ -109,7 +108,7 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 	return !asks.None()
 }
 
-// room sums what the pods of a node take, together with the reservations of other workloads.
+// room sums the resources of a node's pods, and the reservations of other workloads.
 func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 	list := &corev1.PodList{}
 	if err := c.Client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
@@ -123,7 +122,7 @@ func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 	return nil
 }
 
-// allNodes lists the nodes of the cluster. The objects are the cache's own and only read.
+// allNodes lists the nodes of the cluster. The objects belong to the cache: do not change them.
 func (c looker) allNodes(ctx context.Context, w *tuning.View) error {
 	list := &corev1.NodeList{}
 	if err := c.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -136,8 +135,8 @@ func (c looker) allNodes(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// livePod replaces the cached pod in the view with the pod as the API server has it, or removes it where
-// it is gone. The slice is cloned first, because an earlier view may share it.
+// livePod replaces the cached pod in the view with the pod from the API server, or removes it if it is deleted. It
+// clones the slice first, because an earlier view may share it.
 func (c looker) livePod(ctx context.Context, w *tuning.View, uid types.UID) error {
 	i := slices.IndexFunc(w.Pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if i < 0 {
@@ -160,9 +159,8 @@ func (c looker) livePod(ctx context.Context, w *tuning.View, uid types.UID) erro
 	return nil
 }
 
-// askMemory asks what the containers of all given pods hold, in one request. Answers that are younger than
-// memoryLasts are not asked for again. A pod of which nothing is known gets an empty answer: its limit is
-// not lowered.
+// askMemory queries the memory of all given pods' containers, in one request. It reuses answers that are younger than
+// memoryLasts. A pod without data gets an empty answer: its limit is not lowered.
 func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID) {
 	if len(pods) == 0 {
 		return
@@ -184,12 +182,12 @@ func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID)
 	for _, uid := range unknown {
 		answer := heldNow{held[uid], soon && len(held[uid]) == 0}
 		w.SetMemory(uid, answer.of, answer.soon)
-		c.memoryHeld.note(uid, answer, memoryLasts, w.Now) // also that nothing is known: it would be asked for in each pass
+		c.memoryHeld.note(uid, answer, memoryLasts, w.Now) // empty answers too, or each pass would query again
 	}
 }
 
-// askGauge asks the policy's usage source for the memory of pods, in bytes. nil: the source did not
-// answer. soon: it will know more within seconds (usage.ErrSoon).
+// askGauge queries the policy's usage source for the memory of pods, in bytes. nil: the source did not answer. soon:
+// it will have more within seconds (usage.ErrSoon).
 func (c looker) askGauge(ctx context.Context, w *tuning.View, pods []types.UID) (held map[types.UID]map[string]recommender.Amount, soon bool) {
 	if c.Gauges == nil {
 		return nil, false
@@ -217,7 +215,7 @@ func (c looker) askGauge(ctx context.Context, w *tuning.View, pods []types.UID) 
 	return held, soon
 }
 
-// amounts converts measured values, and leaves out NaN and infinities.
+// amounts converts measured values, without NaN and infinities.
 func amounts(values map[string]float64) map[string]recommender.Amount {
 	out := map[string]recommender.Amount{}
 	for name, value := range values {
@@ -228,9 +226,8 @@ func amounts(values map[string]float64) map[string]recommender.Amount {
 	return out
 }
 
-// live reads a pod from the API server, past the cache. It is used before steps that cannot be corrected
-// by reading again, such as giving a record up. nil without an error: the pod is gone, or another pod has
-// its name.
+// live reads a pod from the API server, without the cache. It is used before steps that a later read cannot correct,
+// such as closing a record. nil without an error: the pod is deleted, or another pod has its name.
 func (c *Controller) live(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	now := &corev1.Pod{}
 	if err := c.Live.Get(ctx, client.ObjectKeyFromObject(pod), now); client.IgnoreNotFound(err) != nil {
@@ -242,14 +239,14 @@ func (c *Controller) live(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 	return now, nil
 }
 
-// first decides what does not wait for the rest of a pass; false: there is no such thing now. The pass
-// ends with that decision, and the next one follows at once.
+// first decides what cannot wait for the rest of a pass; false: there is nothing. The pass ends with that decision,
+// and the next one follows at once.
 //
-// A container that is about to be killed is answered as one that was.
+// A container that is about to be OOM-killed is treated like one that was.
 //
-// The order: first what is open, from the pods alone; then the autoscalers are read (up to 10 seconds);
-// then answers to OOM kills. If the autoscalers cannot be listed, the rest of the pass begins nothing new,
-// but kills are answered all the same.
+// The order: first open records, from the pods alone; then the autoscalers are read (up to 10 seconds); then
+// responses to OOM kills. If the autoscalers cannot be listed, the rest of the pass starts nothing new, but still
+// responds to kills.
 func (c *Controller) first(ctx context.Context, w *tuning.View) (decided, bool) {
 	kills := slices.ContainsFunc(w.Pods, tuning.Killed)
 	observer{c}.observeClimbs(ctx, w)

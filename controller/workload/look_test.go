@@ -24,8 +24,8 @@ import (
 	"attune.io/attune/usage"
 )
 
-// A memory limit goes down in one patch where the container is known to hold far less, in a second one where
-// nobody knows, and not at all where it holds about as much.
+// A memory limit is lowered in one patch if the container is known to use much less, in a second one if its memory is
+// not known, and not at all if it uses about as much.
 func TestMemoryIsKnownBeforeALimitIsLowered(t *testing.T) {
 	// Cases 34, 36.
 	from, to := sizeOf(500, 0, 512, 1024), sizeOf(250, 0, 256, 512)
@@ -59,7 +59,7 @@ func TestMemoryIsKnownBeforeALimitIsLowered(t *testing.T) {
 	}
 }
 
-// A source that was never asked about a pod before says that it will know: nothing is lowered blindly meanwhile.
+// A source without samples of a pod says that it will have some soon: nothing is lowered blindly meanwhile.
 func TestMemoryThatIsBeingMeasuredIsWaitedFor(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 1024), sizeOf(250, 0, 256, 512)
 	gauge := &source{err: usage.ErrSoon}
@@ -79,7 +79,7 @@ func TestMemoryThatIsBeingMeasuredIsWaitedFor(t *testing.T) {
 	assert.Len(t, decide(memoryLasts).Status.Records, 1)
 }
 
-// reader counts what is read.
+// reader counts its reads.
 type reader struct {
 	pods map[string][]corev1.Pod
 	live map[string]*corev1.Pod
@@ -107,7 +107,7 @@ func (r *reader) client() client.WithWatch {
 	})
 }
 
-// One list a node and pass, whatever the number of pods; none where nothing grows.
+// One list per node and pass, whatever the number of pods; none if no pod grows.
 func TestRoomIsReadOnceANode(t *testing.T) {
 	r := &reader{pods: map[string][]corev1.Pod{}}
 	var pods []*corev1.Pod
@@ -140,7 +140,7 @@ func TestRoomIsReadOnceANode(t *testing.T) {
 	assert.Equal(t, resize.ReasonNotKnown, blocked(blind.Decision))
 }
 
-// Others take the room while it is decided about: it is decided anew.
+// Other workloads take the room during a decision: the decision is made again.
 func TestRoomIsNotPromisedTwice(t *testing.T) {
 	pod := running("web-1", small)
 	r := &reader{pods: map[string][]corev1.Pod{"node-1": {*pod, *running("others", sizeOf(500, 0, 1, 0))}}}
@@ -161,7 +161,7 @@ func TestRoomIsNotPromisedTwice(t *testing.T) {
 	assert.Len(t, c.reservations.of, 1, "the rival's")
 }
 
-// The cache is behind: what cannot be taken back is decided by the pod as it is.
+// The cache lags: steps that cannot be undone are decided by the live pod.
 func TestWhatCannotBeTakenBackIsDecidedByTheLivePod(t *testing.T) {
 	// Cases 18, 24.
 	long := now.Add(-2 * resize.UnobservedFor)

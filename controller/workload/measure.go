@@ -22,46 +22,43 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Gauge asks a usage source what it measures of pods at a moment; the queries are the source's own. Each
-// question is about the containers of some pods of one namespace, and the answer is by pod and container.
-// What was not measured is missing from the answer. An error means that the source did not answer.
+// Gauge queries a usage source for measurements of pods at a moment; the queries belong to the source. Each query is
+// about the containers of some pods of one namespace, and the result is by pod and container. Values that were not
+// measured are missing. An error means that the source did not answer.
 type Gauge interface {
 	// Throttled is the fraction of periods in which each container was throttled over the window.
 	Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
 	// Waiting is the fraction of time in which each container waited for CPU.
 	Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
-	// Memory is the most that each container's cgroup held over the window, page cache included, in bytes.
+	// Memory is the highest memory of each container's cgroup over the window, page cache included, in bytes.
 	Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
-	// OOMKills is how many processes of each container the kernel killed within its pod's window.
+	// OOMKills is the number of processes of each container that the kernel killed within its pod's window.
 	OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error)
 	// Value returns the result of a guardrail's query, which a user has written in the policy.
 	Value(ctx context.Context, query string, at time.Time) (float64, error)
 }
 
-// RecentCPU returns what was measured of CPU a moment ago for other purposes: no source is asked. A
-// measurement that reaches back to before since is left out, because it would mix the time before a resize
-// with that after it.
+// RecentCPU returns recent CPU measurements that were made for other purposes, without a query. A measurement that
+// began before since is not used, because it would mix the time before a resize with the time after it.
 type RecentCPU interface {
-	// CPU returns what a container has needed on average since a time, in millicores; false: it was not
-	// measured.
+	// CPU returns the average CPU need of a container since a time, in millicores; false: it was not measured.
 	CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool)
 	// Busy returns the used fraction of a node's CPU since a time (1 = all of it); false: it was not
 	// measured.
 	Busy(ctx context.Context, node string, since, now time.Time) (float64, bool)
 }
 
-// lately is how far back measurements are used at most; samples are at hand for that long.
+// lately is the greatest age of the measurements to use; samples are stored for that long.
 const lately = 10 * time.Minute
 
-// measureFor bounds how long one pass waits for a usage source. After it, pods are judged by what they
-// show themselves.
+// measureFor limits how long one pass waits for a usage source. After it, pods are judged by their own status.
 const measureFor = 10 * time.Second
 
-// measurer adds measurements of pods whose watch has ended.
+// measurer adds measurements of pods whose observation period has ended.
 type measurer struct{ *Controller }
 
-// measure asks the source about the pods whose watch has ended, once for all of them. Pods whose watch
-// goes on are not measured: they are judged by what their status shows.
+// measure queries the source for the pods whose observation period has ended, once for all of them. Other pods are
+// not measured: they are judged by their status.
 func (c measurer) measure(ctx context.Context, w *tuning.View) {
 	w.Usage.Signals = map[string]harm.Signals{}
 	ended := map[*v1alpha1.ResizeRecord]*corev1.Pod{}
@@ -84,20 +81,20 @@ func (c measurer) measure(ctx context.Context, w *tuning.View) {
 	}
 }
 
-// heard is the answer of a source about all pods whose watch has ended. The zero value: no source is
-// there.
+// heard is the answer of a source about all pods whose observation period has ended. The zero value: there is no
+// source.
 type heard struct {
 	// killed are counts of OOM kills; throttled and waiting are fractions of time between 0 and 1.
 	killed, throttled, waiting usage.ByContainer
-	// slo are the results of the policy's guardrails, which are about the workload as a whole.
+	// slo are the results of the policy's guardrails, for the workload as a whole.
 	slo []harm.SLOResult
-	// unanswered is why the source did not answer at least one question; empty: it answered all.
+	// unanswered is why the source did not answer at least one query; empty: it answered all.
 	unanswered string
 }
 
-// askSource asks the source all questions and goes on after a failure: one answer is better than none. The
-// window of OOM kills is that of each record, from its write until now; throttling and waiting are
-// measured over the policy's rate window.
+// askSource sends the source all queries, and continues after an error, because one answer is better than none. The
+// window of OOM kills is that of each record, from its write until now; throttling and waiting are measured over the
+// policy's rate window.
 func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
 	if c.Gauges == nil {
 		return heard{}
@@ -133,7 +130,7 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 	return a
 }
 
-// of selects what was answered about one record's pod.
+// of selects the answers for one record's pod.
 func (a heard) of(pod string, record v1alpha1.ResizeRecord) harm.Signals {
 	return harm.Signals{
 		OOMEvents: measured(a.killed[pod], record), Throttle: measured(a.throttled[pod], record),
@@ -141,8 +138,8 @@ func (a heard) of(pod string, record v1alpha1.ResizeRecord) harm.Signals {
 	}
 }
 
-// measured selects the values of the record's containers that are numbers; nil: none was measured. The
-// judge reports what is missing.
+// measured selects the values of the record's containers that are numbers; nil: none were measured. The judge reports
+// missing values.
 func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[string]float64 {
 	var numbers map[string]float64
 	for _, container := range record.Desired {
@@ -155,8 +152,8 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 	return numbers
 }
 
-// addRecent adds CPU usage that is in memory anyway, from the time in which the pod has run with its new
-// size, but at most lately.
+// addRecent adds CPU usage that is already in memory, from the time in which the pod has run with its new size, but
+// at most lately.
 func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
 	if c.RecentCPU == nil || record.VerifiedOnce == nil {
 		return
@@ -176,12 +173,11 @@ func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *cor
 	}
 }
 
-// errNotANumber is the failure of a guardrail whose query returned NaN, for example a ratio without
-// requests.
+// errNotANumber is the error of a guardrail whose query returned NaN, for example a ratio without requests.
 var errNotANumber = errors.New("the answer is not a number")
 
-// guardrail compares a query's answer with its threshold. An error, a threshold that is no number and NaN
-// make the result failed, which is neither held nor broken: harm is never concluded from a missing answer.
+// guardrail compares a query's result with its threshold. With an error, an invalid threshold or NaN, the result is
+// failed, neither held nor broken: a missing answer is never a regression.
 func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) harm.SLOResult {
 	threshold, bad := strconv.ParseFloat(string(g.Threshold), 64)
 	err = cmp.Or(err, bad)
@@ -200,31 +196,31 @@ func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) harm.SLOResult
 	}
 }
 
-// memoryLasts is how long an answer is used again: a source knows nothing newer before its next scrape.
+// memoryLasts is how long an answer is reused: a source has nothing newer before its next scrape.
 const memoryLasts = 15 * time.Second
 
-// heldNow is one answer about a pod: what its containers hold, in bytes; none: nothing is known.
+// heldNow is one answer about a pod: the memory of its containers, in bytes; empty: it is not known.
 type heldNow struct {
 	of map[string]recommender.Amount
-	// soon: nothing is known, but will be within seconds.
+	// soon: the memory is not known yet, but will be within seconds.
 	soon bool
 }
 
-// Climbs tells what the containers of some pods of a namespace have held lately.
+// Climbs returns the recent memory of the containers of some pods of a namespace.
 type Climbs interface {
-	// Lately returns the newest samples of memory. What was not measured is missing.
+	// Lately returns the newest samples of memory. Values that were not measured are missing.
 	Lately(ctx context.Context, namespace string, pods []string, at time.Time) (usage.Traces, error)
 }
 
 const (
-	// climbsFor bounds how long a pass waits for these samples: what they are for is over soon.
+	// climbsFor limits how long a pass waits for these samples: a climb to the limit is over soon.
 	climbsFor = 3 * time.Second
-	// climbsLast is how long an answer is used again. A source has nothing newer before its next scrape.
+	// climbsLast is how long an answer is reused. A source has nothing newer before its next scrape.
 	climbsLast = 4 * time.Second
 )
 
-// observeClimbs adds what the containers with a memory limit have held lately, where the policy raises them before an OOM
-// kill. A source that does not answer leaves it out: nothing is raised then, and the kill is answered as ever.
+// observeClimbs adds the recent memory of containers with a memory limit, if the policy raises them before an OOM
+// kill. If the source does not answer, nothing is raised, and the response follows the kill as usual.
 func (c observer) observeClimbs(ctx context.Context, w *tuning.View) {
 	pods := w.Climbable()
 	if c.Climbs == nil || len(pods) == 0 {
@@ -255,7 +251,7 @@ func (c observer) observeClimbs(ctx context.Context, w *tuning.View) {
 	}
 }
 
-// samplesOf are samples as package climb reads them.
+// samplesOf converts samples for package climb.
 func samplesOf(of []usage.Sample) []climb.Sample {
 	out := make([]climb.Sample, 0, len(of))
 	for _, s := range of {
@@ -264,8 +260,8 @@ func samplesOf(of []usage.Sample) []climb.Sample {
 	return out
 }
 
-// Near reports whether a container that holds samples beneath a memory limit, in bytes, is on its way there, so that it is
-// to be looked at often.
+// Near reports whether the samples of a container climb towards its memory limit, in bytes, so that it must be
+// checked often.
 func Near(limit float64, of []usage.Sample, now time.Time) bool {
 	return climb.Look(climb.Container{Has: recommender.Allocation{Limit: recommender.Amount(limit)}, Samples: samplesOf(of)}, now).Near
 }

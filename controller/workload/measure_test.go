@@ -24,7 +24,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// source answers by a container's name, or fails.
+// source answers by container name, or fails.
 type source struct {
 	throttled map[string]float64
 	killed    map[string]float64
@@ -32,7 +32,7 @@ type source struct {
 	value     float64
 	err       error
 	asked     int
-	// weighed are how many pods each question about memory named.
+	// weighed is the number of pods in each query about memory.
 	weighed []int
 }
 
@@ -96,7 +96,7 @@ func TestPodsAreMeasuredWhenTheirWatchEnds(t *testing.T) {
 	}
 }
 
-// known is what was measured of one container and one node, from a time on.
+// known holds the measurements of one container and one node, from a time on.
 type known struct {
 	from  time.Time
 	used  recommender.Usage
@@ -113,8 +113,8 @@ func (k *known) Busy(_ context.Context, node string, since, _ time.Time) (float6
 	return k.busy, node == "node1" && !k.from.Before(since)
 }
 
-// What is known of CPU is judged without a question, as far as it was measured while the pod had its new size, and no
-// further back than samples are at hand.
+// Known CPU measurements are used without a query, if they were made while the pod had its new size, and no further
+// back than samples are stored.
 func TestWhatIsKnownIsRecalled(t *testing.T) {
 	tests := map[string]struct {
 		verified, measured time.Duration
@@ -138,7 +138,7 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 	}
 }
 
-// A source that cannot be asked does not hide what is known.
+// An unavailable source does not hide the known measurements.
 func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
 	w := watched(now, v1alpha1.RecordWatching)
 	w.Policy.Settings.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
@@ -154,7 +154,7 @@ func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
 	}, w.Usage.Signals["1"])
 }
 
-// A wave's end costs three questions and one for each guardrail, however many pods it had.
+// The end of a wave costs three queries and one for each guardrail, however many pods it had.
 func TestAWavesEndCostsAFewQuestions(t *testing.T) {
 	w := watched(now, v1alpha1.RecordWatching)
 	one, pod := w.Rec.Status.Records[0], w.Pods[0]

@@ -14,22 +14,20 @@ import (
 	"attune.io/attune/usage"
 )
 
-// memory is what the loop remembers between passes, of nodes, pods and workloads. All of it may be lost,
-// for example with a change of leader; the comment of each type says what happens then. Each is bounded by
-// what exists in the cluster, or by time. Every field has its own mutex: no two of them are ever held
-// together.
+// memory is the loop's state between passes, about nodes, pods and workloads. All of it may be lost, for example with
+// a change of leader; the comment of each type has the consequence. Each is limited by the objects in the cluster, or
+// by time. Every field has its own mutex: two of them are never held together.
 type memory struct {
 	nodes        nodeMemory
 	reservations reservations
 	waiting      waiting
-	// queue is since when the pods of each workload wait to be resized as their nodes grant (strategy Node). Only as many
-	// pods as there is room for records are resized at a time, and the longest wait goes first. It may be lost: then all pods
-	// have just come.
+	// queue is since when the pods of each workload wait to be resized to their nodes' grants (strategy Node). Only
+	// as many pods as the records have room for are resized at a time, the longest wait first. If it is lost, all
+	// pods count as just arrived.
 	queue board.Table[types.NamespacedName, map[types.UID]time.Time]
 	podAnswers
-	// lastAsked is when pods were last asked to be put back. Since when a revert is tried, and what is in the way, is stored
-	// in the tries of the status; the single moments are not worth a write each. They may be lost: then a pod is asked once
-	// more.
+	// lastAsked is when reverts were last sent to pods. The start of a revert and its obstacle are stored in the
+	// tries of the status; single times are not worth a write each. If they are lost, a revert is sent once more.
 	lastAsked       fresh[types.UID, time.Time]
 	seenGenerations seenGenerations
 	meters          meters
@@ -39,27 +37,26 @@ type memory struct {
 	steps           steps
 	pace            pace
 	limit           limit
-	// traced is what the pods of a workload held lately, by its recommendation.
+	// traced are the recent memory samples of a workload's pods, by its recommendation.
 	traced fresh[types.NamespacedName, usage.Traces]
 }
 
-// podAnswers are what others answered about pods.
+// podAnswers are answers of other components about pods.
 type podAnswers struct {
-	// memoryHeld is what the containers of pods held lately. It may be lost: then a source is asked once more.
+	// memoryHeld is the recent memory of pods' containers. If it is lost, the source is queried once more.
 	memoryHeld fresh[types.UID, heldNow]
 	rejections rejections
-	// stalled is what kubelets reported of pods that do not start. It may be lost: they are asked again.
+	// stalled are the kubelets' messages about pods that do not start. If they are lost, they are read again.
 	stalled fresh[types.UID, string]
 }
 
-// meters remembers what metrics are made of.
+// meters is the state behind the metrics.
 type meters struct {
 	counted counted
 	fleet   fleet
 }
 
-// forget drops what is remembered of a recommendation that is gone. What is keyed by pods or nodes is
-// dropped by time.
+// forget drops the state of a deleted recommendation. State that is keyed by pods or nodes expires.
 func (m *memory) forget(name types.NamespacedName) {
 	m.meters.counted.drop(name)
 	m.reservations.make(name, nil, tuning.Reservations{})
@@ -74,7 +71,7 @@ func (m *memory) forget(name types.NamespacedName) {
 	m.meters.fleet.Forget(name)
 }
 
-// put enters a value into a map that is made with its first entry.
+// put sets a value in a map, and creates the map for its first entry.
 func put[K comparable, V any](into *map[K]V, key K, value V) {
 	if *into == nil {
 		*into = map[K]V{}
@@ -82,32 +79,32 @@ func put[K comparable, V any](into *map[K]V, key K, value V) {
 	(*into)[key] = value
 }
 
-// fresh holds values that are of use for some time after they were noted, and then go.
+// fresh holds values that expire some time after they were recorded.
 type fresh[K comparable, V any] struct {
 	board.Table[K, noted[V]]
-	// swept is when old values were removed last, so that a note costs little.
+	// swept is when expired values were last removed, so that recording a value is cheap.
 	swept atomic.Pointer[time.Time]
 }
 
-// noted is a value and when it was noted.
+// noted is a value and when it was recorded.
 type noted[V any] struct {
 	value V
 	at    time.Time
 }
 
-// read returns the last value of a key; false: there is none, or it is too old.
+// read returns the last value of a key; false: there is none, or it has expired.
 func (x *fresh[K, V]) read(key K, lasts time.Duration, now time.Time) (V, bool) {
 	last, known := x.Find(key)
 	return last.value, known && now.Sub(last.at).Abs() < lasts
 }
 
-// note remembers a value. Old ones are removed.
+// note records a value and removes expired ones.
 func (x *fresh[K, V]) note(key K, value V, lasts time.Duration, now time.Time) {
 	x.sweep(lasts, now)
 	x.Put(key, noted[V]{value, now})
 }
 
-// sweep removes old values, once in the time that they last.
+// sweep removes expired values, at most once per lifetime.
 func (x *fresh[K, V]) sweep(lasts time.Duration, now time.Time) {
 	if swept := x.swept.Load(); swept == nil || now.Sub(*swept).Abs() >= lasts {
 		x.ForgetIf(func(_ K, last noted[V]) bool { return now.Sub(last.at).Abs() >= lasts })
@@ -115,25 +112,24 @@ func (x *fresh[K, V]) sweep(lasts time.Duration, now time.Time) {
 	}
 }
 
-// reservations are those of every workload of this process. They may be lost: each follows from a stored
-// record and is made again with the next look at it. mutex guards both fields; version changes whenever
-// room may have been taken.
+// reservations are those of every workload of this process. If they are lost, the next pass over each stored record
+// creates them again. mutex guards both fields; version changes whenever room may have been taken.
 type reservations struct {
 	mutex   sync.Mutex
 	of      map[types.NamespacedName][]tuning.Reservation
 	version int
 }
 
-// read returns a copy of all reservations with the version that it was read at.
+// read returns a copy of all reservations, with its version.
 func (p *reservations) read() tuning.Reservations {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return tuning.Reservations{Version: p.version, All: slices.Concat(slices.Collect(maps.Values(p.of))...)}
 }
 
-// make replaces the reservations of a workload, and reports whether it did. It refuses where one of them
-// is new and others were made since read: two passes that both saw the last free room would otherwise both
-// take it (optimistic locking). Reservations that only end, or stay, are always accepted.
+// make replaces the reservations of a workload, and reports whether it did. It fails if one of them is new and others
+// were made since read: otherwise two passes that both saw the last free room would both take it (optimistic
+// locking). Reservations that only end, or stay, always succeed.
 func (p *reservations) make(workload types.NamespacedName, made []tuning.Reservation, read tuning.Reservations) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -148,7 +144,7 @@ func (p *reservations) make(workload types.NamespacedName, made []tuning.Reserva
 	return true
 }
 
-// renew replaces the reservations of a workload that begins nothing new, without a check.
+// renew replaces the reservations of a workload that starts nothing new, without a check.
 func (p *reservations) renew(workload types.NamespacedName, made []tuning.Reservation) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

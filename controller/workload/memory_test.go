@@ -88,7 +88,7 @@ func TestNodesAreRemembered(t *testing.T) {
 	assert.Len(t, m.All(), 2, "a node that was never seen is not kept")
 }
 
-// What is remembered by the name of a recommendation goes with it, and what is remembered of others stays.
+// State by the name of a recommendation is dropped with it, and state of others stays.
 func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 	var m memory
 	for _, name := range []types.NamespacedName{named("gone"), named("stays")} {
@@ -118,7 +118,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// Nodes of a cluster that scales come and go: what is kept of them is bounded by those that are there.
+// Nodes of a cluster that scales come and go: the state is limited by the nodes that exist.
 func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	var m nodeMemory
 	changed := nodeChanged(m.Forget)
@@ -129,7 +129,7 @@ func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	}
 	assert.Empty(t, m.All(), "by their deletion")
 
-	// One that is looked at a moment after its deletion is noted once more.
+	// A node that is read just after its deletion is recorded once more.
 	for hour := range 1000 {
 		m.see(node(fmt.Sprintf("spot-%d", hour), "4", "8Gi"), now.Add(time.Duration(hour)*time.Hour))
 		require.LessOrEqual(t, len(m.All()), 48, "two days of an hour each")
@@ -178,7 +178,7 @@ func TestRightsAreAskedFor(t *testing.T) {
 	assert.Empty(t, none.lost(t.Context(), "shop"))
 }
 
-// What an authorizer refuses in one namespace, and a token that has just expired, stop no other namespace.
+// A rejection in one namespace, or a token that has just expired, stops no other namespace.
 func TestOneNamespaceStopsNoOther(t *testing.T) {
 	managed := resize.Classify(apierrors.NewForbidden(schema.GroupResource{Resource: "pods/resize"}, "x", errors.New(
 		`User "system:serviceaccount:attune-system:attune" cannot patch resource "pods/resize" in API group "" in the namespace "managed": GKE Warden authz [denied by managed-namespaces-limitation]`)))

@@ -34,33 +34,33 @@ var (
 		"Evictions of pods whose node refused a resize, by result: success (the pod went), denied (a PodDisruptionBudget or missing rights).", "result")
 )
 
-// counter makes a counter of workloads, with labels beside theirs.
+// counter creates a counter with the labels of a workload and further ones.
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"namespace", "kind", "workload"}, labels...))
 }
 
-// incomplete counts passes that went on without something new.
+// incomplete counts passes that continued without starting something new.
 var incomplete = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "attune_pass_incomplete_total",
 	Help: "What passes over workloads could not read (autoscalers, namespace, node, nodes, pod, room) or settle (unsettled: others kept taking the room); nothing new was begun that rests on it.",
 }, []string{"what"})
 
-// durations has the Took of verified resizes only: a failed resize takes as long as its deadline, which
-// says nothing about kubelets.
+// durations has the Took of verified resizes only: a failed resize takes as long as its deadline, which does not
+// depend on the kubelet.
 var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "attune_resize_duration_seconds",
 	Help:    "Time from the decision for a resize until the pod was seen to have it.",
-	Buckets: []float64{1, 3, 10, 30, 120, 300}, // few: each workload has them all
+	Buckets: []float64{1, 3, 10, 30, 120, 300}, // few, because each workload has all of them
 }, []string{"namespace", "kind", "workload"})
 
-// counted remembers which series of a workload there are, by its recommendation: once that is deleted, its name no longer
-// shows the workload's kind and name, and to look for its series among all would cost the more the more there are. It may be
-// lost with the process, as the series are.
+// counted records the series of a workload, by its recommendation. After the recommendation is deleted, its name no
+// longer shows the workload's kind and name, and a search among all series gets more expensive with their number. It
+// may be lost with the process, as the series are.
 type counted struct {
 	board.Table[types.NamespacedName, []series]
 }
 
-// series is one of a metric: the values of its first labels, as many as there are.
+// series is one series of a metric: the values of its first labels. many is their number.
 type series struct {
 	metric *prometheus.MetricVec
 	labels [5]string
@@ -69,8 +69,8 @@ type series struct {
 
 func (s series) values() []string { return s.labels[:s.many] }
 
-// note remembers a series of a recommendation's workload before it is written, and returns the values of its labels: those
-// of the workload, then the others.
+// note records a series of a recommendation's workload before it is written, and returns the values of its labels:
+// those of the workload, then the others.
 func (x *counted) note(rec *v1alpha1.AttuneRecommendation, metric *prometheus.MetricVec, others ...string) []string {
 	s := series{metric: metric, labels: [5]string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}}
 	s.many = 3 + copy(s.labels[3:], others)
@@ -83,7 +83,7 @@ func (x *counted) note(rec *v1alpha1.AttuneRecommendation, metric *prometheus.Me
 	return s.values()
 }
 
-// drop deletes the series of a recommendation's workload and forgets them.
+// drop deletes the series of a recommendation's workload.
 func (x *counted) drop(name types.NamespacedName) {
 	for _, s := range x.Of(name) {
 		s.metric.DeleteLabelValues(s.values()...)
@@ -91,8 +91,8 @@ func (x *counted) drop(name types.NamespacedName) {
 	x.Forget(name)
 }
 
-// pending sets the gauge of reverts that do not come about; with 0 the series is removed, so that only
-// workloads with a problem have one.
+// pending sets the gauge of pending reverts; with 0 the series is removed, so that only workloads with a problem have
+// one.
 func (x *counted) pending(rec *v1alpha1.AttuneRecommendation, n int) {
 	if n == 0 {
 		pendingReverts.DeleteLabelValues(rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name)
@@ -101,7 +101,7 @@ func (x *counted) pending(rec *v1alpha1.AttuneRecommendation, n int) {
 	pendingReverts.WithLabelValues(x.note(rec, pendingReverts.MetricVec)...).Set(float64(n))
 }
 
-// pendingReverts counts, for each workload, the pods that wait for their old size.
+// pendingReverts counts, for each workload, the pods that wait for their previous size.
 var pendingReverts = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "attune_reverts_pending",
 	Help: "Pods that are to have their old size back and do not get it: their node has no room, or something refuses it.",
@@ -116,7 +116,7 @@ func init() {
 	metrics.Registry.MustRegister(resizes, reverts, raises, evictions, pendingReverts, durations, incomplete)
 }
 
-// add applies one increment of a decision to the metric that it is about (see tuning.Count).
+// add adds one increment of a decision to its metric (see tuning.Count).
 func (x *counted) add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
 	switch {
 	case n.Took > 0:
@@ -141,13 +141,13 @@ var (
 		"Workloads with pods that are not resized, by the reason of the condition ResizeBlocked; Other: in the words of an API server or a policy engine.", []string{"reason"}, nil)
 )
 
-// fleet is what the newest pass over each workload came to, in figures. It may be lost: each workload is looked at anew
-// after the start. mutex guards of, which is bounded by the recommendations.
+// fleet has the figures of the newest pass over each workload. If it is lost, each workload is reconciled after the
+// start anyway. The number of recommendations limits its size.
 type fleet struct {
 	board.Table[types.NamespacedName, figures]
 }
 
-// figures are those of one workload.
+// figures are the figures of one workload.
 type figures struct {
 	// running counts pods; realised is what they save, in millicores and bytes.
 	running  int
@@ -156,8 +156,9 @@ type figures struct {
 	blocked string
 }
 
-// note replaces the figures of a workload by those of a pass that decided on this status. Of a workload that no usable
-// policy selects what is realised is counted alone: its pods keep their sizes. One that is gone has no figures.
+// note replaces the figures of a workload with those of a pass that decided on this status. If no usable policy
+// selects the workload, only its realised savings count, because its pods keep their sizes. A deleted workload has no
+// figures.
 func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus) {
 	key := client.ObjectKeyFromObject(v.Rec)
 	if v.Workload == nil {
@@ -194,7 +195,8 @@ func (*fleet) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It adds up at each scrape: sums that are kept beside what they sum drift.
+// Collect implements prometheus.Collector. It adds up the figures at each scrape, because separately stored sums
+// would drift.
 func (x *fleet) Collect(to chan<- prometheus.Metric) {
 	namespaces, blocked := map[string]figures{}, map[string]int{}
 	for name, f := range x.All() {
@@ -217,10 +219,10 @@ func (x *fleet) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// blockedOther stands for every reason that is not the operator's own.
+// blockedOther stands for every reason that is not attune's own.
 const blockedOther = "Other"
 
-// blockedReasons are the reasons of refusals that become values of a label.
+// blockedReasons are the reasons of refusals that are values of a label.
 var blockedReasons = []string{
 	tuning.ReasonUndone, tuning.ReasonBadUndo, harm.ReasonBirthCrash, harm.ReasonBirthPending,
 	resize.ReasonInfeasible, resize.ReasonDeferred, resize.ReasonUnobserved, resize.ReasonTimeout,
@@ -247,8 +249,8 @@ var blockedReasons = []string{
 	resize.ReasonClimbRestarts, resize.ReasonClimbBound, resize.ReasonClimbLimits, resize.ReasonFollowsLimit, resize.ReasonBoost,
 }
 
-// blockedReason is the value of the label for a reason. The reason of a refused resize may be a word of whoever refused
-// it, and each new word would be a new series.
+// blockedReason is the value of the label for a reason. The API server or a policy engine may invent the reason of a
+// rejected resize, and each new reason would be a new series.
 func blockedReason(reason string) string {
 	if slices.Contains(blockedReasons, reason) {
 		return reason

@@ -23,8 +23,8 @@ import (
 
 var errQuota = errors.New("exceeded quota: all, requested: requests.cpu=1, used: requests.cpu=1, limited: requests.cpu=1")
 
-// What a workload's pods went through is counted, and its series go with its recommendation, whatever that was
-// deleted for.
+// The resizes of a workload's pods are counted, and its series are removed with its recommendation, whatever the
+// reason of the deletion.
 func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	rec.Namespace, rec.Name = "metrics", "deployment-web"
@@ -57,7 +57,7 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	}
 }
 
-// The series of a workload are found by what was noted, not by a look through those of all workloads.
+// The series of a workload are found by the recorded list, not by a search through the series of all workloads.
 func TestSeriesAreNotedBeforeTheyAreWritten(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	rec.Namespace, rec.Name = "noted", "deployment-web"
@@ -79,8 +79,8 @@ func TestSeriesAreNotedBeforeTheyAreWritten(t *testing.T) {
 	assert.Zero(t, reverts.DeletePartialMatch(prometheus.Labels{"namespace": "noted"}))
 }
 
-// scraped are the series of attune_resize_total and attune_reverts_total about Deployment web of namespace shop, as
-// the registry serves them, by their labels.
+// scraped are the series of attune_resize_total and attune_reverts_total for Deployment web of namespace shop, as the
+// registry serves them, by their labels.
 func scraped(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -103,7 +103,7 @@ func scraped(t *testing.T) map[string]float64 {
 	return out
 }
 
-// Whatever becomes of a resize is counted once: what failed too, which nothing was before.
+// Every result of a resize is counted once, including failures.
 func TestEveryEndOfAResizeIsCounted(t *testing.T) {
 	back := sizeOf(500, 0, 512, 0)
 	for name, tc := range map[string]struct {
@@ -130,7 +130,7 @@ func TestEveryEndOfAResizeIsCounted(t *testing.T) {
 	}
 }
 
-// What did harm counts as reverted when that begins; where the policy leaves it, as failed.
+// A resize with a regression counts as reverted when the revert starts; if the policy forbids the revert, as failed.
 func TestHarmIsCounted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		autoRevert bool
@@ -150,7 +150,7 @@ func TestHarmIsCounted(t *testing.T) {
 	}
 }
 
-// What the API server refuses is a failed resize; that the pod changed meanwhile, or that a server was busy, is none.
+// A resize that the API server rejects counts as failed; a conflict or a busy server does not.
 func TestRefusedResizesAreCounted(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for name, tc := range map[string]struct {

@@ -9,28 +9,27 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// nodesLast is how long a node is remembered on which no pod of a workload was seen: longer than any of
-// its facts holds. A deleted node is dropped at once; the limit removes what is noted of a node a moment
-// after its deletion.
+// nodesLast is how long a node without pods of a workload is remembered: longer than any of its facts is valid. A
+// deleted node is dropped at once; the limit removes facts that are recorded just after its deletion.
 const nodesLast = 24 * time.Hour
 
-// nodeMemory is what nodes have taught, by name. It may be lost: the nodes teach it again, at the price of
-// a few refused resizes.
+// nodeMemory holds what was learned from nodes, by name. It may be lost: it is learned again, with a few refused
+// resizes.
 type nodeMemory struct{ fresh[string, remembered] }
 
-// remembered is what is known of one node.
+// remembered is the state of one node.
 type remembered struct {
-	// facts are the lessons. then are the node's terms when it was seen last: facts that depend on a
-	// changed term are dropped.
+	// facts are the lessons. then are the node's terms when it was last seen: facts that depend on a changed term are
+	// dropped.
 	facts resize.NodeFacts
 	then  resize.NodeTerms
-	// boot is the id of the boot that was seen last; booted is when it was first seen, and zero for the
-	// first one: when that began is not known.
+	// boot is the ID of the last seen boot; booted is when it was first seen. It is zero for the first one, because
+	// its start is not known.
 	boot   string
 	booted time.Time
 }
 
-// see adds what is known to a node as the cache shows it now, and updates what is remembered.
+// see adds the remembered facts to a node from the cache, and updates them.
 func (m *nodeMemory) see(node *corev1.Node, now time.Time) tuning.Node {
 	m.sweep(nodesLast, now)
 	terms, boot := resize.TermsOf(node), node.Status.NodeInfo.BootID
@@ -49,8 +48,8 @@ func (m *nodeMemory) see(node *corev1.Node, now time.Time) tuning.Node {
 	return tuning.Node{Node: node, Facts: known.facts, Booted: known.booted}
 }
 
-// learn adds lessons. A lesson about a node that was never seen is dropped: records can name any node, and
-// the memory must not grow with them.
+// learn adds lessons. A lesson about a node that was never seen is dropped: records can name any node, and the memory
+// must not grow with them.
 func (m *nodeMemory) learn(lessons []tuning.Lesson, now time.Time) {
 	for _, l := range lessons {
 		if _, known := m.Find(l.Record.Node); known {

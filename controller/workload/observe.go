@@ -23,12 +23,12 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// observer reads what a pass looks at, from the cache. It writes nothing.
+// observer reads the inputs of a pass from the cache. It writes nothing.
 type observer struct{ *Controller }
 
-// observe reads everything that the first decision depends on. It fails if the policy, the workload or the
-// pods cannot be read: without them nothing can be decided, not even a revert. If the namespace or a node
-// cannot be read, open records go on, and nothing new begins.
+// observe reads all inputs of the first decision. It fails if the policy, the workload or the pods cannot be read:
+// without them no decision is possible, not even a revert. If the namespace or a node cannot be read, open records
+// continue, and nothing new starts.
 func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (tuning.View, error) {
 	w := tuning.View{
 		Now: c.Clock.Now(), Rec: rec, Nodes: map[string]tuning.Node{},
@@ -64,9 +64,9 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	return w, nil
 }
 
-// observePolicy reads the policy and its settings. A policy that is gone leaves the settings of the namespace's and the
-// cluster's defaults, by which open records are finished and originals restored; invalid settings leave the policy
-// unusable. Only another read error is returned.
+// observePolicy reads the policy and its settings. For a deleted policy it uses the settings of the namespace's and
+// the cluster's defaults, to complete open records and to restore originals. Invalid settings make the policy
+// unusable. Other read errors are returned.
 func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 	p, err := c.Settings.Of(ctx, w.Rec)
 	if apierrors.IsNotFound(err) {
@@ -91,8 +91,8 @@ func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// observeWorkload reads the workload; one that is gone, or of a kind that this version does not know or the
-// API server does not serve, stays nil.
+// observeWorkload reads the workload. It stays nil if the workload is deleted, or if this version does not know or
+// the API server does not serve its kind.
 func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id workload.Identity) error {
 	if !c.Access.Sized.Has(id.Kind) {
 		return nil
@@ -105,8 +105,8 @@ func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id worklo
 	return nil
 }
 
-// observeAutoscalers comes after what is open. If the autoscalers cannot be listed, it returns why nothing
-// new begins but answers to OOM kills.
+// observeAutoscalers runs after open records are handled. If the autoscalers cannot be listed, it returns why nothing
+// new starts except responses to OOM kills.
 func (c observer) observeAutoscalers(ctx context.Context, w *tuning.View) *resize.Refusal {
 	if w.Workload == nil || c.Autoscalers == nil {
 		return nil
@@ -118,8 +118,8 @@ func (c observer) observeAutoscalers(ctx context.Context, w *tuning.View) *resiz
 	return nil
 }
 
-// observePods lists the workload's pods, sorted by name so that every pass sees the same order, and reads
-// their nodes.
+// observePods lists the workload's pods, sorted by name so that every pass sees the same order, and reads their
+// nodes.
 func (c observer) observePods(ctx context.Context, w *tuning.View, id workload.Identity) error {
 	pods, err := lookup.Pods(ctx, c.Client, id)
 	if err != nil {
@@ -134,8 +134,8 @@ func (c observer) observePods(ctx context.Context, w *tuning.View, id workload.I
 	return nil
 }
 
-// observeNode reads a pod's node once in a pass. A node that is gone is dropped from memory and stays out
-// of the view; a node that cannot be read is noted as unread.
+// observeNode reads a pod's node once in a pass. A deleted node is dropped from memory and is not in the view; a node
+// that cannot be read is marked as unread.
 func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) {
 	if _, known := w.Nodes[name]; known || name == "" || w.Looked.Unread.Nodes[name] != nil {
 		return
@@ -152,8 +152,8 @@ func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) 
 	}
 }
 
-// observeNamespace reads the namespace, its LimitRanges, quotas and disruption budgets. The lists are the
-// cache's own objects: they are only read.
+// observeNamespace reads the namespace, its LimitRanges, quotas and disruption budgets. The lists belong to the
+// cache: do not change them.
 func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
 	namespace := lookup.Namespace()
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: w.Rec.Namespace}, namespace, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
@@ -174,16 +174,15 @@ func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// notKnown counts and logs a failed read (what: a value of the metric's label), and returns it as the refusal of everything that depends on it.
-// It is transient: it is read again in the next pass.
+// notKnown counts and logs a failed read (what: a value of the metric's label), and returns it as the refusal of
+// everything that depends on it. It is transient: the next pass reads again.
 func notKnown(ctx context.Context, what string, err error) *resize.Refusal {
 	incomplete.WithLabelValues(what).Inc()
 	log.FromContext(ctx).Error(err, "A pass goes on without what it could not read; nothing new rests on that", "what", what)
 	return resize.RefuseForNow(resize.ReasonNotKnown, "what it rests on could not be read, and is asked for again: %v", err)
 }
 
-// observeGrants adds to the view what the nodes of the pods grant them, and since when pods wait for their
-// turn.
+// observeGrants adds the grants of the pods' nodes to the view, and since when pods wait for their turn.
 func (c observer) observeGrants(w *tuning.View) {
 	w.Grants, w.Past.WaitingSince = map[types.UID]board.Pod{}, c.queue.Of(client.ObjectKeyFromObject(w.Rec))
 	for _, pod := range w.Pods {
@@ -193,8 +192,8 @@ func (c observer) observeGrants(w *tuning.View) {
 	}
 }
 
-// tellNodes publishes which pods are held, and wakes the node loop if that is news. It runs only after a
-// complete pass: a pass that could not read the namespace does not know what holds its pods.
+// tellNodes publishes which pods are blocked, and wakes the node loop if that changed. It runs only after a complete
+// pass: a pass that could not read the namespace does not know why its pods are blocked.
 func (c *Controller) tellNodes(w tuning.View, d tuning.Decision) {
 	key, news := client.ObjectKeyFromObject(w.Rec), false
 	if w.ByNode() {

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/podview"
 )
 
-// Jobs of a CronJob come for ever, and some are kept: all of them have its template.
+// A CronJob creates Jobs forever, and some are kept: all of them have its template.
 func TestAllJobsOfACronJobHaveOneOriginal(t *testing.T) {
 	for name, phase := range map[string]corev1.PodPhase{"ended": corev1.PodSucceeded, "running": corev1.PodRunning} {
 		for _, jobs := range []int{1, 6, 20} {

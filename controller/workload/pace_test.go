@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Pods that share a node are written at once, but not for ever: a workload and its node that do not settle keep the
-// distance of all others.
+// Pods that share a node are written at once, but not forever: a workload and its node that do not settle keep the
+// same pace as all others.
 func TestPodsOfANodeAreFreeOfPaceForAWhile(t *testing.T) {
 	var x pace
 	web, at := types.NamespacedName{Namespace: "shop", Name: "web"}, now
@@ -34,7 +34,7 @@ func TestPodsOfANodeAreFreeOfPaceForAWhile(t *testing.T) {
 	assert.Positive(t, x.left(web, 0, at), "others are not")
 }
 
-// A clock that was ahead when a pass wrote holds the next one up no longer than their distance, and once.
+// A clock that was ahead when a pass wrote delays the next pass only by their least distance, and only once.
 func TestAClockThatWasAheadHoldsNothingUp(t *testing.T) {
 	var x pace
 	web, at := types.NamespacedName{Namespace: "shop", Name: "web"}, now

@@ -17,8 +17,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// abandoned is a lab in which the policy of two pods that were sized at admission is deleted: its
-// recommendation is released, as the policy loop does it. web-1 was OOM-killed since.
+// abandoned is a lab with a deleted policy of two pods that were sized at admission. Its recommendation is released,
+// as the policy loop does it. web-1 was OOM-killed since.
 func abandoned(t *testing.T, objects ...client.Object) *lab {
 	t.Helper()
 	lowered := func(name string) *corev1.Pod { return born(t, running(name, seedSize), "r1", template) }
@@ -45,7 +45,7 @@ func TestADeletedPolicyKeepsTheSafetyNet(t *testing.T) {
 	degraded := meta.FindStatusCondition(l.rec().Status.Conditions, v1alpha1.ConditionDegraded)
 	assert.Equal(t, v1alpha1.ReasonBelowOriginal, degraded.Reason)
 
-	// The kubelet carries it out, and nothing more follows in a day.
+	// The kubelet carries it out, and nothing else happens in a day.
 	pod := l.pod("web-1")
 	pod.Status.ObservedGeneration = pod.Generation
 	status, resources := &pod.Status.ContainerStatuses[0], pod.Spec.Containers[0].Resources
@@ -60,7 +60,7 @@ func TestADeletedPolicyKeepsTheSafetyNet(t *testing.T) {
 	assert.Less(t, l.status, 10, "a day of rest")
 }
 
-// Where the policy is gone, the defaults that are left decide about reverts.
+// If the policy is deleted, the remaining defaults decide about reverts.
 func TestDefaultsDecideAboutRevertsWithoutAPolicy(t *testing.T) {
 	defaults := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
 	defaults.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{AutoRevert: ptr.To(false)}

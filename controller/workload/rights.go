@@ -16,57 +16,54 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Rights knows whether the operator may resize pods (RBAC: patch on pods/resize). Without that right
-// nothing is sent for any workload: every resize would be refused. A refusal in one namespace, by an
-// authorizer that guards only some, blocks that namespace alone. mutex guards the fields below it; Ask
-// runs without it. A nil *Rights is never lost.
+// Rights knows whether attune may resize pods (RBAC: patch on pods/resize). Without that permission nothing is sent
+// for any workload, because every resize would be rejected. A rejection in one namespace only, by an authorizer that
+// guards some namespaces, blocks only that namespace. mutex guards the fields below it; Ask runs without it. A nil
+// *Rights is never lost.
 type Rights struct {
-	// Ask asks the API server whether pods may be resized (a SelfSubjectAccessReview). It may block on the
+	// Ask queries the API server whether pods may be resized (a SelfSubjectAccessReview). It may block on the
 	// network.
 	Ask func(context.Context) (bool, error)
 	// Clock gives the times and the ticks of Start.
 	Clock clock.WithTicker
 
 	mutex sync.Mutex
-	// why is the reason of a refusal while the rights are lost; empty: they are there. asked is when the
-	// API server was asked last.
+	// why is the reason of a rejection while the permissions are lost; empty: they are granted. asked is when the API
+	// server was last queried.
 	why   string
 	asked time.Time
-	// denied are namespaces in which resizes were refused although the operator has the rights. Old
-	// entries are removed with each new refusal.
+	// denied are namespaces in which resizes were rejected although attune has the permissions. Old entries are
+	// removed with each new rejection.
 	denied map[string]denial
 }
 
-// denial is what an authorizer answered about one namespace, and until when that is taken as valid.
+// denial is the answer of an authorizer for one namespace, and how long it is taken as valid.
 type denial struct {
 	why string
-	// wait is how long new resizes wait, and doubles; until is the end of that wait.
+	// wait is the backoff of new resizes, which doubles; until is its end.
 	wait  time.Duration
 	until time.Time
-	// urgent is until when even reverts and answers to OOM kills wait.
+	// urgent is until when even reverts and responses to OOM kills wait.
 	urgent time.Time
 }
 
-// rightsUsually is how often the API server is asked while the rights are there, rightsLost while they are
-// not.
+// rightsUsually is the time between two queries while the permissions are granted, rightsLost while they are lost.
 const rightsUsually, rightsLost = time.Minute, tuning.RightsEvery
 
-// deniedFirst is how long a namespace waits after the first refusal, deniedLast how long at most; the wait
-// doubles in between. If the API server did not answer whether the rights are there, the first wait is
-// rightsLost.
+// deniedFirst is the backoff of a namespace after the first rejection, deniedLast the longest; it doubles in between.
+// If the API server did not answer whether the permissions are granted, the first backoff is rightsLost.
 const deniedFirst, deniedLast = 10 * time.Minute, 30 * time.Minute
 
-// urgentDenied is how long a namespace waits at most with reverts, second patches and answers to OOM
-// kills. A refused patch now and then costs less than pods that crash for half an hour after the access is
-// back.
+// urgentDenied is the longest backoff of a namespace for reverts, second patches and responses to OOM kills. An
+// occasional rejected patch costs less than pods that crash for half an hour after the permission is back.
 const urgentDenied = 2 * time.Minute
 
 // errNoRights is the error of the readiness check.
 var errNoRights = errors.New("the operator may not patch pods/resize")
 
-// refused notes that a resize was refused for want of rights, and asks the API server. If it answers that
-// the right is missing, the rights are lost for all. Otherwise the refusal is about this namespace only,
-// or about that one request.
+// refused records that a resize was rejected because of missing permissions, and queries the API server. If the
+// permission is missing, it is lost for all namespaces. Otherwise the rejection is about this namespace only, or
+// about that one request.
 func (r *Rights) refused(ctx context.Context, namespace, why string) {
 	if r == nil {
 		return
@@ -92,7 +89,7 @@ func (r *Rights) refused(ctx context.Context, namespace, why string) {
 	put(&r.denied, namespace, d)
 }
 
-// taken notes that a resize was accepted in a namespace, which ends its denial.
+// taken records that a resize was accepted in a namespace, which ends its denial.
 func (r *Rights) taken(namespace string) {
 	if r == nil {
 		return
@@ -102,20 +99,18 @@ func (r *Rights) taken(namespace string) {
 	delete(r.denied, namespace)
 }
 
-// lost returns why no new resize may begin in a namespace, in the API server's words; empty: it may.
+// lost returns why no new resize may start in a namespace, in the API server's words; empty: it may.
 func (r *Rights) lost(ctx context.Context, namespace string) string {
 	return r.lostUntil(ctx, namespace, func(d denial) time.Time { return d.until })
 }
 
-// lostUrgent returns why not even a revert or an answer to an OOM kill may be sent in a namespace; empty:
-// it may.
+// lostUrgent returns why not even a revert or a response to an OOM kill may be sent in a namespace; empty: it may.
 func (r *Rights) lostUrgent(ctx context.Context, namespace string) string {
 	return r.lostUntil(ctx, namespace, func(d denial) time.Time { return d.urgent })
 }
 
-// lostUntil returns the reason that holds now: lost rights first, then the namespace's denial. While the
-// rights are lost it asks the API server again, at most every rightsLost. The mutex is not held during
-// that request.
+// lostUntil returns the present reason: lost permissions first, then the namespace's denial. While the permissions
+// are lost it queries the API server again, at most every rightsLost. It does not hold the mutex during that request.
 func (r *Rights) lostUntil(ctx context.Context, namespace string, until func(denial) time.Time) string {
 	if r == nil {
 		return ""
@@ -132,8 +127,7 @@ func (r *Rights) lostUntil(ctx context.Context, namespace string, until func(den
 	return why
 }
 
-// look asks the API server and returns the reason that holds afterwards. Without an answer, what was known
-// stays.
+// look queries the API server and returns the reason afterwards. Without an answer, the previous result stays.
 func (r *Rights) look(ctx context.Context) string {
 	r.mutex.Lock()
 	r.asked = r.Clock.Now()
@@ -152,8 +146,8 @@ func (r *Rights) look(ctx context.Context) string {
 	return r.why
 }
 
-// Start asks the API server every rightsUsually until the context ends. It implements manager.Runnable and
-// always returns nil.
+// Start queries the API server every rightsUsually until the context ends. It implements manager.Runnable and always
+// returns nil.
 func (r *Rights) Start(ctx context.Context) error {
 	for range loop.Every(ctx, r.Clock, rightsUsually) {
 		r.look(ctx)
@@ -161,8 +155,8 @@ func (r *Rights) Start(ctx context.Context) error {
 	return nil
 }
 
-// Ready is a readiness check of the process (healthz.Checker): it fails while the rights are lost, so that
-// a rollout of the operator with missing rights does not complete.
+// Ready is a readiness check of the process (healthz.Checker): it fails while the permissions are lost, so that a
+// rollout of attune with missing permissions does not complete.
 func (r *Rights) Ready(*http.Request) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -172,11 +166,11 @@ func (r *Rights) Ready(*http.Request) error {
 	return errNoRights
 }
 
-// Served knows whether the API server serves pods/resize: an API server 1.33 or 1.34 may have the feature
-// switched off (feature gate InPlacePodVerticalScaling). Before the first answer, and on a nil *Served, it
-// is assumed to be served. It is safe for concurrent use.
+// Served knows whether the API server serves pods/resize: in API servers 1.33 and 1.34 the feature may be disabled
+// (feature gate InPlacePodVerticalScaling). Before the first answer, and for a nil *Served, it is assumed to be
+// served. It is safe for concurrent use.
 type Served struct {
-	// Ask asks the API server what it serves (discovery). It may block on the network.
+	// Ask queries the API server for the resources that it serves (discovery). It may block on the network.
 	Ask func(context.Context) (bool, error)
 	// Clock gives the ticks of Start.
 	Clock clock.WithTicker
@@ -184,12 +178,11 @@ type Served struct {
 	missing atomic.Bool
 }
 
-// servedEvery is how often the API server is asked what it serves: it may be restarted with other
-// features.
+// servedEvery is the time between two queries: the API server may be restarted with other feature gates.
 const servedEvery = tuning.ServedEvery
 
-// Start asks at once and then every servedEvery, until the context ends. It implements manager.Runnable
-// and always returns nil.
+// Start queries at once and then every servedEvery, until the context ends. It implements manager.Runnable and always
+// returns nil.
 func (s *Served) Start(ctx context.Context) error {
 	for range loop.Every(ctx, s.Clock, servedEvery) {
 		s.look(ctx)
@@ -197,7 +190,7 @@ func (s *Served) Start(ctx context.Context) error {
 	return nil
 }
 
-// look asks the API server. Without an answer, what was known stays. Only a change is logged.
+// look queries the API server. Without an answer, the previous result stays. Only a change is logged.
 func (s *Served) look(ctx context.Context) {
 	served, err := s.Ask(ctx)
 	switch {

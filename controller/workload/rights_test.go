@@ -15,8 +15,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// What harm asks for comes about within two minutes of a namespace's opening, however long it was closed; until then
-// it is asked for no more often than that.
+// Responses to regressions are sent within two minutes after a namespace permits resizes again, however long it
+// denied them. Until then they are not tried more often than that.
 func TestADeniedNamespaceHoldsNothingUrgentForLong(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T) *lab{
 		"a revert": func(t *testing.T) *lab {
@@ -55,7 +55,7 @@ func TestADeniedNamespaceHoldsNothingUrgentForLong(t *testing.T) {
 	}
 }
 
-// What is new waits out its back-off, which urgent asks neither shorten nor lengthen.
+// New resizes wait out their backoff, which urgent attempts neither shorten nor lengthen.
 func TestUrgentAsksLeaveTheBackoffOfANamespaceAlone(t *testing.T) {
 	l := newLab(t, seen(t, small).Rec)
 	r := granted(l)

@@ -19,12 +19,12 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// sender sends what was decided and stored. It is called by act only.
+// sender sends what was decided and stored. Only act calls it.
 type sender struct{ *Controller }
 
-// send sends each resize and notes the API server's answer in its record. It returns the status with the
-// answers, which the caller stores, and how many resizes went out that count against the rate limit. A pod
-// that changed meanwhile (conflict) causes no event: the next pass decides on the newer pod.
+// send sends each resize and stores the API server's answer in its record. It returns the status with the answers,
+// which the caller stores, and how many of the sent resizes count against the rate limit. A pod that changed
+// meanwhile (conflict) causes no event: the next pass decides on the newer pod.
 func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d tuning.Decision) (status v1alpha1.AttuneRecommendationStatus, begun int) {
 	status = *rec.Status.DeepCopy()
 	for _, sent := range d.Writes {
@@ -49,10 +49,9 @@ func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w 
 	return status, begun
 }
 
-// resize patches the pod's subresource resize (KEP-1287). The patch names the pod's uid, and its version
-// where anything is lowered: what a person has raised since the pod was read is never lowered again. After
-// a conflict the patch is sent again at once if only the pod's status has changed. Without rights nothing
-// is sent.
+// resize patches the pod's subresource resize (KEP-1287). The patch contains the pod's UID, and its version if it
+// lowers anything: it must never lower a value that a user has raised since the pod was read. After a conflict the
+// patch is sent again at once if only the pod's status has changed. Without permissions nothing is sent.
 func (c sender) resize(ctx context.Context, w tuning.Write) (*corev1.Pod, resize.Outcome) {
 	lost := c.Rights.lostUrgent
 	if w.Begins {
@@ -72,10 +71,10 @@ func (c sender) resize(ctx context.Context, w tuning.Write) (*corev1.Pod, resize
 		}
 		now, err := c.live(ctx, w.Pod)
 		if err != nil || now == nil || now.Generation != w.Pod.Generation {
-			break // its spec is another one: the next pass decides about that
+			break // its spec changed: the next pass decides about it
 		}
 		if now.ResourceVersion == plan.Version {
-			break // the same would meet the same
+			break // the same patch would have the same conflict
 		}
 		plan.Version = now.ResourceVersion
 		returned, outcome = c.patch(ctx, w.Pod, plan)
@@ -83,20 +82,19 @@ func (c sender) resize(ctx context.Context, w tuning.Write) (*corev1.Pod, resize
 	return returned, outcome
 }
 
-// mostCatchUps is how often a patch is sent again at once because the pod's status moved on, but not its
-// spec.
+// mostCatchUps is how often a patch is sent again at once because the pod's status changed, but not its spec.
 const mostCatchUps = 3
 
-// patch sends one strategic merge patch and classifies the error. It patches a copy: the API server's
-// answer is decoded into the object, and the cached pod must not change.
+// patch sends one strategic merge patch and classifies the error. It patches a copy: the client decodes the API
+// server's answer into the object, and the cached pod must not change.
 func (c sender) patch(ctx context.Context, of *corev1.Pod, plan resize.Plan) (*corev1.Pod, resize.Outcome) {
 	pod := of.DeepCopy()
 	err := c.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, plan.Patch()), client.FieldOwner(podview.FieldManager))
 	return pod, resize.Classify(err)
 }
 
-// recordOutcome remembers what an answer shows beyond its record: about the rights, about the node, and
-// when a pod was asked to be put back. A node is blamed only if the pod really is on it.
+// recordOutcome stores what an answer shows apart from its record: about the permissions, about the node, and when a
+// pod was last sent a revert. A lesson about a node is learned only if the pod really runs on it.
 func (c sender) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.View, sent tuning.Write, returned *corev1.Pod, outcome resize.Outcome) {
 	switch {
 	case outcome.Kind == resize.OutcomeAccepted:
@@ -114,9 +112,9 @@ func (c sender) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.
 	}
 }
 
-// sendEvictions asks the Eviction API for the pods of a decision, whose records are stored as "evicting",
-// and notes denials in status. A granted eviction is not noted: the pod shows it. A PodDisruptionBudget is
-// checked by the API server, not here.
+// sendEvictions calls the Eviction API for the pods of a decision, whose records are stored as "evicting", and
+// records denials in status. A granted eviction is not recorded: the pod shows it. The API server checks
+// PodDisruptionBudgets.
 func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommendation, d tuning.Decision, status *v1alpha1.AttuneRecommendationStatus) {
 	for _, pod := range d.Evictions {
 		err := c.Client.SubResource("eviction").Create(ctx, pod, evictionOf(pod))
@@ -133,8 +131,8 @@ func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommend
 	}
 }
 
-// evictionOf asks for the very pod that was looked at, in the version that was looked at: a pod that
-// changed meanwhile is not evicted but decided about anew.
+// evictionOf evicts only the pod that was read, in the version that was read: a pod that changed meanwhile is not
+// evicted but decided about again.
 func evictionOf(pod *corev1.Pod) *policyv1.Eviction {
 	return &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -144,10 +142,10 @@ func evictionOf(pod *corev1.Pod) *policyv1.Eviction {
 	}
 }
 
-// askedLasts is how long a moment is kept: longer than the longest pause between two requests.
+// askedLasts is how long the time of a request is kept: longer than the longest backoff between two requests.
 const askedLasts = 2 * time.Minute
 
-// askedAt returns when the pods that are being put back were last asked for.
+// askedAt returns when reverts were last sent to the pods that are being restored.
 func (c *Controller) askedAt(records []v1alpha1.ResizeRecord, now time.Time) map[types.UID]time.Time {
 	asked := map[types.UID]time.Time{}
 	for _, record := range records {

@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// An API server that serves no pods/resize, whatever its version, is sent none, and that is told. Once it does,
-// resizes begin; where it does not say, what was known stands.
+// An API server that does not serve pods/resize, whatever its version, gets none, and that is reported. Once it
+// serves them, resizes start. Without an answer, the previous result stays.
 func TestAnAPIServerWithoutResizeIsSentNone(t *testing.T) {
 	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	var served bool

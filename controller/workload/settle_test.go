@@ -43,7 +43,7 @@ func objects(first client.Object, pods []*corev1.Pod) []client.Object {
 	return all
 }
 
-// A decision settles whatever the number of pods whose memory limit is to be lowered, and asks about all of them at once.
+// A decision settles whatever the number of pods whose memory limit must be lowered, and queries all of them at once.
 func TestADecisionSettlesWithoutARival(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from, to recommender.Size
@@ -71,7 +71,7 @@ func TestADecisionSettlesWithoutARival(t *testing.T) {
 	}
 }
 
-// Where some pods' limits cannot be lowered, others go in their place.
+// If some pods' limits cannot be lowered, others are resized in their place.
 func TestOthersGoInThePlaceOfThoseWhoseMemoryIsInUse(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 512), sizeOf(500, 0, 256, 256)
 	pods := podsAt(60, from)
@@ -88,7 +88,7 @@ func TestOthersGoInThePlaceOfThoseWhoseMemoryIsInUse(t *testing.T) {
 	assert.ElementsMatch(t, []string{"web-055", "web-056", "web-057", "web-058", "web-059"}, begun(d.Decision))
 }
 
-// Rivals that take the room look after look keep a pass from beginning anything; what is open goes on.
+// Other workloads that take the room again and again keep a pass from starting anything; open records continue.
 func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 	pods := podsAt(2, small)
 	endedBefore(pods[0], "OOMKilled", 1, 20*time.Minute)
@@ -122,8 +122,8 @@ func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 	assert.Equal(t, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, waits, "it is tried again ever more rarely")
 }
 
-// A common policy over a workload whose limits are kept up by page cache: the pass ends, learns and rests. The kill was so
-// long ago that its floor is below the limit that the policy wants.
+// A common policy over a workload whose limits are held up by page cache: the pass ends, learns and waits. The kill
+// was so long ago that its floor is below the limit that the policy wants.
 func TestPageCacheStopsNothing(t *testing.T) {
 	original, live := sizeOf(200, 0, 512, 1024), sizeOf(200, 0, 256, 1024)
 	for _, n := range []int{4, 5, 60} {
@@ -163,7 +163,7 @@ func hurt(t *testing.T) *lab {
 	return l
 }
 
-// What does harm is taken back although something that only a new resize needs cannot be read.
+// A regression is reverted even if an input that only new resizes need cannot be read.
 func TestRevertsNeedNothingThatOnlyNewResizesNeed(t *testing.T) {
 	down := errors.New("down")
 	failing := func(kind client.ObjectList) func(*lab) {
@@ -209,7 +209,8 @@ func TestRevertsNeedNothingThatOnlyNewResizesNeed(t *testing.T) {
 	}
 }
 
-// What cannot be read is a reason why nothing new is begun, which is stored and asked for again, ever more rarely.
+// A failed read is a reason to start nothing new. The reason is stored, and the read is tried again with a growing
+// backoff.
 func TestWhatCannotBeReadIsAReason(t *testing.T) {
 	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.c.Autoscalers = deaf{errors.New("Timeout: failed waiting for Informer to sync")}
@@ -228,7 +229,7 @@ func TestWhatCannotBeReadIsAReason(t *testing.T) {
 	assert.Equal(t, 1, l.patches, "and goes on once it can be read")
 }
 
-// hung answers nothing before it is let go.
+// hung does not answer until it is released.
 type hung struct {
 	source
 	asked chan struct{}
@@ -244,7 +245,8 @@ func (h *hung) OOMKills(context.Context, string, map[string]time.Duration, time.
 	return nil, nil
 }
 
-// A source that hangs while another pod's watch ends delays neither a revert nor the answer to an OOM kill.
+// A source that hangs while another pod's observation period ends delays neither a revert nor the response to an OOM
+// kill.
 func TestAHungSourceDelaysNothingUrgent(t *testing.T) {
 	for name, tc := range map[string]func(w *tuning.View){
 		"a revert": func(w *tuning.View) { harms[resize.HarmOOM](w) },
@@ -271,7 +273,7 @@ func TestAHungSourceDelaysNothingUrgent(t *testing.T) {
 			l.resize = func(client.Object) error { sent <- struct{}{}; return nil }
 
 			done := make(chan error, 1)
-			go func() { // passes as a manager would make them
+			go func() { // passes as in a manager
 				for {
 					result, err := l.c.Reconcile(t.Context(), ctrl.Request{NamespacedName: l.key})
 					if err != nil || result.RequeueAfter > time.Second {
@@ -291,7 +293,7 @@ func TestAHungSourceDelaysNothingUrgent(t *testing.T) {
 	}
 }
 
-// An answer to an OOM kill does not wait for what only new resizes need.
+// A response to an OOM kill does not wait for inputs that only new resizes need.
 func TestAnOOMKillIsAnsweredWhileAutoscalersCannotBeListed(t *testing.T) {
 	pod := endedBefore(running("web-1", small), "OOMKilled", 1, time.Minute)
 	rec := heading(seen(t, small), sizeOf(500, 0, 1024, 0)).Rec

@@ -34,13 +34,13 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// retryFirst and retryLast bound the delay after a look that failed. The bound is short: an outage of the
-// API server should not be followed by a long silence.
+// retryFirst and retryLast limit the delay after a failed pass. The limit is short, so that the loop continues soon
+// after an outage of the API server.
 const retryFirst, retryLast = 50 * time.Millisecond, 30 * time.Second
 
-// Register adds the loop and its indexes to a manager, and makes its figures visible as metrics. Each value on told names a recommendation that
-// another loop has news of: the grants of its pods changed, or its targets hold again. It returns an error
-// if an index or the controller cannot be added.
+// Register adds the loop and its indexes to a manager, and registers its metrics. Each value on told names a
+// recommendation about which another loop has news: the grants of its pods changed, or its targets are valid again.
+// It returns an error if an index or the controller cannot be added.
 func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEvent[types.NamespacedName]) error {
 	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
@@ -53,9 +53,8 @@ func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEv
 	return loop.Add(mgr, "workload", c, c.Watches(), news, Options())
 }
 
-// Options returns the options of the loop's queue: 8 workers, of which one namespace has at most half. A
-// pass may wait for a server that the namespace's policies name; the other half stays for the other
-// namespaces.
+// Options returns the options of the loop's queue: 8 workers, of which one namespace uses at most half. A pass may
+// wait for a server that the namespace's policies name; the other half remains for other namespaces.
 func Options() controller.Options {
 	const workers = 8
 	return controller.Options{
@@ -65,7 +64,7 @@ func Options() controller.Options {
 	}
 }
 
-// Watches returns what wakes the loop. A test uses the same list to play a manager.
+// Watches returns the loop's watches. Tests use the same list to play a manager.
 func (c *Controller) Watches() []loop.Watch {
 	spec, wake := predicate.GenerationChangedPredicate{}, wakers{c}
 	watches := []loop.Watch{
@@ -105,12 +104,12 @@ func Indexes() []loop.Index {
 	}
 }
 
-// wakers map a changed object to the recommendations that it concerns.
+// wakers map a changed object to the recommendations that depend on it.
 type wakers struct{ *Controller }
 
-// recommendationOf returns the recommendation of a pod's workload; nil: the pod has none. Pods may have owners of any kind,
-// and of those that are not sized only what has a recommendation is looked at: it may have open resizes from when its
-// kind was sized, and harm by them is taken back at once too.
+// recommendationOf returns the recommendation of a pod's workload; nil: the pod has none. Pods may have owners of any
+// kind. For kinds that are not sized, it returns only existing recommendations: they may have open resizes from the
+// time when the kind was sized, and regressions from these are reverted at once too.
 func (c wakers) recommendationOf(ctx context.Context, o client.Object) []reconcile.Request {
 	id, ok := workload.OwnerOf(o, o.GetNamespace(), lookup.Jobs{Reader: c.Client})
 	if !ok {
@@ -149,15 +148,15 @@ func scaled(_ context.Context, o client.Object) []reconcile.Request {
 	return requestFor(workload.Identity{Kind: kind, Namespace: o.GetNamespace(), Name: of.Name})
 }
 
-// waitingFor wakes the workloads that wait for something about the node, or the namespace, of an object.
+// waitingFor wakes the workloads that wait for a change of the node, or the namespace, of an object.
 func (c wakers) waitingFor(about func(string) tuning.Topic, of func(client.Object) string) handler.MapFunc {
 	return func(_ context.Context, o client.Object) []reconcile.Request { return c.waiting.wake(about(of(o))) }
 }
 
 func nodeOf(pod client.Object) string { return pod.(*corev1.Pod).Spec.NodeName }
 
-// listed returns, from the cache, the recommendations in the namespace that an object stands for (empty: in all), of the
-// policy of a name (nil: of any). On an error it wakes none: the next regular look finds the change.
+// listed returns, from the cache, the recommendations in the namespace of an object (empty: in all), of the policy
+// with a name (nil: of any). After an error it wakes none: the next regular pass finds the change.
 func (c wakers) listed(in, of func(client.Object) string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		which := []client.ListOption{client.InNamespace(in(o)), client.UnsafeDisableDeepCopy}
@@ -172,8 +171,8 @@ func (c wakers) listed(in, of func(client.Object) string) handler.MapFunc {
 	}
 }
 
-// podChanged passes changes of what an assessment reads: the spec, annotations, conditions, container
-// states and resources. Kubelets touch pods for other reasons too.
+// podChanged passes changes of the fields that an assessment reads: the spec, annotations, conditions, container
+// states and resources. Kubelets update pods for other reasons too.
 func podChanged() predicate.Predicate {
 	return loop.Updated(func(before, after *corev1.Pod) bool {
 		return before.Generation != after.Generation ||
@@ -183,9 +182,9 @@ func podChanged() predicate.Predicate {
 	})
 }
 
-// recommendationChanged passes what the policy loop writes, deletions, and statuses that another writer
-// changed. A status that this loop wrote itself is left out: a pass that has to go on asks for the next
-// one, and an event for each own write would double the passes.
+// recommendationChanged passes writes of the policy loop, deletions, and statuses that another writer changed. It
+// does not pass a status that this loop wrote: a pass that must continue requeues itself, and an event for each own
+// write would double the passes.
 func recommendationChanged(by *stored) predicate.Predicate {
 	return loop.Updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
 		return before.Generation != after.Generation || before.UID != after.UID ||
@@ -194,9 +193,8 @@ func recommendationChanged(by *stored) predicate.Predicate {
 	})
 }
 
-// podInTrouble reports that a container of the pod has ended or is no longer ready, or that its kubelet
-// does not carry out a resize. Such pods are looked at before others, because harm may have to be taken
-// back.
+// podInTrouble reports that a container of the pod has ended or is no longer ready, or that its kubelet does not
+// carry out a resize. Such pods take precedence, because a regression may have to be reverted.
 func podInTrouble(old, new client.Object) bool {
 	before, after := old.(*corev1.Pod), new.(*corev1.Pod)
 	for _, condition := range []corev1.PodConditionType{corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress} {
@@ -207,7 +205,7 @@ func podInTrouble(old, new client.Object) bool {
 	return !maps.Equal(endsOf(before), endsOf(after))
 }
 
-// reasonOf returns why a condition shows that something is wrong with a pod; empty: it does not.
+// reasonOf returns why a condition shows a problem of a pod; empty: it shows none.
 func reasonOf(pod *corev1.Pod, of corev1.PodConditionType) string {
 	for _, c := range pod.Status.Conditions {
 		switch {
@@ -221,8 +219,8 @@ func reasonOf(pod *corev1.Pod, of corev1.PodConditionType) string {
 	return ""
 }
 
-// endsOf returns, for each container, a text that changes whenever the container ends. It is made of
-// container ids and end times, so that the end of a container that is not restarted counts too.
+// endsOf returns, for each container, a text that changes whenever the container ends. It consists of container IDs
+// and end times, so that it covers containers that are not restarted.
 func endsOf(pod *corev1.Pod) map[string]string {
 	ends := map[string]string{}
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -235,8 +233,8 @@ func endsOf(pod *corev1.Pod) map[string]string {
 	return ends
 }
 
-// roomFreed passes pods that leave room on their node: gone, ended, smaller, or no longer waiting for
-// room. New pods take room and are left out.
+// roomFreed passes pods that free room on their node: deleted, ended, smaller, or no longer deferred. New pods take
+// room and are not passed.
 func roomFreed() predicate.Predicate {
 	p := loop.Updated(func(before, after *corev1.Pod) bool {
 		if helpers.IsPodResizeDeferred(before) && !helpers.IsPodResizeDeferred(after) {
@@ -249,8 +247,8 @@ func roomFreed() predicate.Predicate {
 	return p
 }
 
-// nodeChanged passes nodes that may answer resizes otherwise than before, but not their heartbeats. A
-// deleted node is first dropped from the loop's memory (forget): a new node may get its name.
+// nodeChanged passes nodes that may answer resizes differently now, but not their heartbeats. A deleted node is first
+// dropped from the loop's memory (forget), because a new node may get its name.
 func nodeChanged(forget func(node string)) predicate.Predicate {
 	p := loop.Updated(func(before, after *corev1.Node) bool { return resize.TermsOf(before) != resize.TermsOf(after) })
 	p.DeleteFunc = func(e event.DeleteEvent) bool {
@@ -260,15 +258,15 @@ func nodeChanged(forget func(node string)) predicate.Predicate {
 	return p
 }
 
-// quotaChanged passes changes of what a quota allows and of what is used of it.
+// quotaChanged passes changes of a quota's limits and of its usage.
 func quotaChanged() predicate.Predicate {
 	return loop.Updated(func(before, after *corev1.ResourceQuota) bool {
 		return !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status, after.Status)
 	})
 }
 
-// budgetChanged passes changes of what a PodDisruptionBudget covers and of whether it allows a disruption.
-// Its other counts move with every pod.
+// budgetChanged passes changes of the pods that a PodDisruptionBudget selects and of whether it allows a disruption.
+// Its other counts change with every pod.
 func budgetChanged() predicate.Predicate {
 	return loop.Updated(func(before, after *policyv1.PodDisruptionBudget) bool {
 		return before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
@@ -276,8 +274,8 @@ func budgetChanged() predicate.Predicate {
 	})
 }
 
-// workloadChanged passes what a decision reads of a workload: its spec, its annotations and how its rollout is
-// going. The rest of its status moves with every pod.
+// workloadChanged passes changes of the fields that a decision reads: the spec, the annotations and the state of the
+// rollout. The rest of the status changes with every pod.
 func workloadChanged() predicate.Predicate {
 	return loop.Updated(func(before, after client.Object) bool {
 		then, _ := workload.From(before)

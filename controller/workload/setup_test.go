@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestWorkersAreLeftForOtherNamespaces: passes over the workloads of one namespace, or of two, may all wait for servers
-// that these named.
+// TestWorkersAreLeftForOtherNamespaces: all passes over the workloads of one namespace, or of two, may wait for the
+// servers that these namespaces configured.
 func TestWorkersAreLeftForOtherNamespaces(t *testing.T) {
 	for crowds, most := range map[int]int{1: 4, 2: 6} {
 		options := Options()
@@ -26,7 +26,7 @@ func TestWorkersAreLeftForOtherNamespaces(t *testing.T) {
 		queue.Add(shop)
 		var seen []reconcile.Request
 		for len(seen) <= most && !slices.Contains(seen, shop) {
-			next, _ := queue.Get() // and it is not done
+			next, _ := queue.Get() // and it is not finished
 			seen = append(seen, next)
 		}
 		assert.Contains(t, seen, shop)

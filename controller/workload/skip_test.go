@@ -21,8 +21,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// What happens to a pod is told on the pod, which is what a person describes; what concerns its workload, on the
-// recommendation.
+// Events about a pod are sent on the pod, which users describe; events about its workload, on the recommendation.
 func TestEventsAreAboutThePod(t *testing.T) {
 	const onPod = "Pod/web-1 of AttuneRecommendation/deployment-web: "
 	l := hurt(t)
@@ -45,14 +44,14 @@ func TestEventsAreAboutThePod(t *testing.T) {
 	assert.True(t, strings.HasPrefix(l.told[0], "AttuneRecommendation/deployment-web: Warning ResizeSkipped the pod would take "), l.told)
 }
 
-// quotaUsed is a quota of the namespace of which nothing is left.
+// quotaUsed is an exhausted quota of the namespace.
 func quotaUsed() *corev1.ResourceQuota {
 	q := quotaOf("all", "1", "1")
 	q.Namespace = "shop"
 	return &q
 }
 
-// What stands in the way until a person does something is told, once: again only when it is something else.
+// A block that only a user can lift is reported once, and again only if the block changes.
 func TestWhatIsSkippedIsToldOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lab  func(t *testing.T) *lab
@@ -94,7 +93,7 @@ func TestWhatIsSkippedIsToldOnce(t *testing.T) {
 	}
 }
 
-// smallest is a LimitRange that allows no container more than it has.
+// smallest is a LimitRange that allows no container more than its present resources.
 func smallest() *corev1.LimitRange {
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small"}}
 	limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: podview.ToRequirements(small).Requests}}

@@ -24,8 +24,8 @@ import (
 )
 
 // rejections are the newest answers of the API server to controllers that could not create a pod, by recommendation.
-// They may be lost: events last an hour and are listed again after a restart, and a controller that goes on failing
-// writes new ones. Their number is bounded by that of recommendations.
+// They may be lost: events last an hour and are listed again after a restart, and a controller that still fails
+// writes new ones. The number of recommendations limits theirs.
 type rejections struct {
 	board.Table[types.NamespacedName, withdraw.Rejection]
 }
@@ -39,9 +39,8 @@ func (x *rejections) note(name types.NamespacedName, r withdraw.Rejection) {
 	})
 }
 
-// rejected notes an event of a controller that could not create a pod, and returns the recommendation that it
-// concerns; nil: none. The ReplicaSet of a Deployment or of an Argo Rollout is not cached: its name is the owner's
-// with a hash.
+// rejected records an event of a controller that could not create a pod, and returns its recommendation; nil: it has
+// none. The ReplicaSet of a Deployment or of an Argo Rollout is not cached: its name is the owner's with a hash.
 func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Request {
 	e := o.(*corev1.Event)
 	if e.Reason != workload.FailedCreate || e.InvolvedObject.Namespace != e.Namespace {
@@ -54,7 +53,7 @@ func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Reque
 			continue
 		}
 		at := timeOf(e)
-		if now := c.Clock.Now(); at.After(now) { // anybody who may write events chooses their times
+		if now := c.Clock.Now(); at.After(now) { // users who may write events choose their times
 			at = now
 		}
 		c.rejections.note(name, withdraw.Rejection{At: at, Message: withdraw.Words(e.Message)})
@@ -63,7 +62,7 @@ func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Reque
 	return nil
 }
 
-// rejectedOwners returns the workloads that an event may be about, the likeliest first.
+// rejectedOwners returns the workloads that an event may be about, the most likely first.
 func (c wakers) rejectedOwners(e *corev1.Event) (ids []workload.Identity) {
 	of := e.InvolvedObject
 	reference := func(labels map[string]string) {
@@ -81,7 +80,7 @@ func (c wakers) rejectedOwners(e *corev1.Event) (ids []workload.Identity) {
 	return ids
 }
 
-// timeOf is when an event happened last.
+// timeOf returns when an event last happened.
 func timeOf(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:
@@ -94,8 +93,8 @@ func timeOf(e *corev1.Event) time.Time {
 	return e.CreationTimestamp.Time
 }
 
-// observeRejections adds the newest rejection of a pod: the condition of the workload says that it lasts, an event
-// when it was last repeated.
+// observeRejections adds the newest rejection of a pod: the condition of the workload shows that it continues, an
+// event when it was last repeated.
 func (c observer) observeRejections(w *tuning.View) {
 	if last, known := c.rejections.Find(client.ObjectKeyFromObject(w.Rec)); known {
 		w.Past.Rejected = &last
@@ -117,11 +116,11 @@ const (
 	mostEvents = 50
 )
 
-// startReasons are the reasons of the kubelet's events that a memory limit can explain.
+// startReasons are the reasons of kubelet events that a memory limit can explain.
 var startReasons = map[string]bool{"FailedMount": true, "FailedCreatePodSandBox": true, "Failed": true}
 
-// askKubelets reads the events of pods that do not start. What cannot be read is reported as nothing, and asked for
-// again in a later pass.
+// askKubelets reads the events of pods that do not start. A failed read counts as no event, and a later pass reads
+// again.
 func (c looker) askKubelets(ctx context.Context, w *tuning.View, pods []types.UID) {
 	for _, uid := range pods {
 		words, known := c.stalled.read(uid, reportLasts, w.Now)
@@ -133,7 +132,7 @@ func (c looker) askKubelets(ctx context.Context, w *tuning.View, pods []types.UI
 	}
 }
 
-// readStalled returns the newest of the kubelet's words about a pod that resources may explain; empty: there are none.
+// readStalled returns the newest kubelet message about a pod that resources may explain; empty: there is none.
 func (c looker) readStalled(ctx context.Context, w *tuning.View, uid types.UID) (words string) {
 	pod := w.Pod(uid)
 	if pod == nil {

@@ -24,7 +24,7 @@ import (
 
 const denied = `pods "web-abc-x" is forbidden: ValidatingAdmissionPolicy 'small-containers' denied request: containers may have at most 200m CPU as limit`
 
-// seeding is the recommendation of Deployment web with a seed of 800m, where the template has 500m.
+// seeding is the recommendation of Deployment web with a seed of 800m; the template has 500m.
 func seeding(w tuning.View) *v1alpha1.AttuneRecommendation {
 	cpu := podview.Quantity(recommender.CPU, 800)
 	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r1", ValidUntil: metav1.NewTime(now.Add(24 * time.Hour)), Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &cpu}}}
@@ -38,7 +38,8 @@ func failedCreate(api, kind, name string, at time.Time) *corev1.Event {
 	}
 }
 
-// A Deployment says by a condition that its pods are rejected, and within how long it is told does not depend on its ReplicaSet.
+// A Deployment reports by a condition that its pods are rejected. How fast it is reported does not depend on its
+// ReplicaSet.
 func TestARejectedDeploymentLosesItsAdmissionResources(t *testing.T) {
 	d := deploymentOf(template, 1)
 	d.UID = "web"
@@ -67,7 +68,8 @@ func TestTheConditionOfADeploymentWakesItsWorkload(t *testing.T) {
 	assert.False(t, workloadChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
 }
 
-// Other kinds have no condition: their controllers write events. The name of a ReplicaSet is its Deployment's with a hash.
+// Other kinds have no condition: their controllers write events. The name of a ReplicaSet is its Deployment's with a
+// hash.
 func TestEventsOfRejectedPodsFindTheirWorkload(t *testing.T) {
 	for _, of := range []struct {
 		api, kind, name string
@@ -135,7 +137,7 @@ func TestARejectedStatefulSetLosesItsAdmissionResources(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, l.rec().Status.AdmissionWithdrawn.Reason)
 }
 
-// A pod whose token does not fit into its memory limit waits for ever; only its events say why.
+// A pod whose token does not fit into its memory limit waits forever; only its events have the reason.
 func TestEventsOfAPodThatDoesNotStartAreRead(t *testing.T) {
 	pod := born(t, running("web-1", sizeOf(12, 0, 1, 2)), "r1", template)
 	pod.CreationTimestamp = metav1.NewTime(now.Add(-2 * time.Minute))

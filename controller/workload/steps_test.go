@@ -23,8 +23,8 @@ func carriedOut(l *lab, name string) {
 	require.NoError(l.t, l.api.Status().Update(l.t.Context(), pod))
 }
 
-// A resize is stored before it is sent, and when its watch begins. What lies between is known without a write, is
-// learned again by a loop that has just started, and is not mixed up with what another replica has stored since.
+// A resize is stored before it is sent, and when its observation starts. The progress in between is known without a
+// write, is learned again after a restart, and is not mixed up with the writes of another replica.
 func TestStepsThatPodsTellAgainAreNotStored(t *testing.T) {
 	for name, restarted := range map[string]bool{"no restart": false, "restarted before the second read": true} {
 		t.Run(name, func(t *testing.T) {

@@ -21,42 +21,41 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// stored is what this loop last wrote of each recommendation. It serves two purposes: an own write wakes
-// no pass, and a cache that does not show the write yet is not decided on. It may be lost: then a pass is
-// made for nothing.
+// stored is the last write of this loop to each recommendation. It has two purposes: an own write wakes no pass, and
+// no decision is based on a cache that does not show the write yet. If it is lost, one pass is made needlessly.
 type stored struct {
 	board.Table[types.NamespacedName, wrote]
 }
 
-// mostEchoes is how many own writes of one object are recognised: a pass writes at most twice, and their
-// events may come after those of the next pass.
+// mostEchoes is how many own writes of one object are recognised: a pass writes at most twice, and their events may
+// arrive after those of the next pass.
 const mostEchoes = 4
 
-// echoFor is how long the loop waits for a cache that does not show a write; after that the cache is
-// believed, so that a broken watch does not stop the loop.
+// echoFor is how long the loop waits for the cache to show a write. After that it uses the cache, so that a broken
+// watch does not stop the loop.
 const echoFor = 5 * time.Second
 
-// refusedFor is how long a write is not tried again that the API server refused for its version, while the
-// cache does not show the newer one. After that the cache is believed here too.
+// refusedFor is how long the loop waits for the cache after a conflict, while the cache does not show the newer
+// version. After that it uses the cache here too.
 const refusedFor = time.Minute
 
-// echoEvery is how soon the loop first checks whether the cache shows the write; later checks come less
-// and less often.
+// echoEvery is the time until the loop first checks whether the cache shows the write; the time between later checks
+// grows.
 const echoEvery = 20 * time.Millisecond
 
-// wrote is what is known of the last writes of one object.
+// wrote holds the last writes of one object.
 type wrote struct {
 	// statuses are digests of the written statuses, the newest last, at most mostEchoes.
 	statuses []string
-	// version is the lowest resourceVersion that the object can have: after the last write, or as read
-	// after a conflict. It was learned at the time at, and the loop waits for it for within.
+	// version is the lowest resourceVersion that the object can have: after the last write, or as read after a
+	// conflict. It was learned at the time at, and the loop waits for it for within.
 	version string
 	at      time.Time
 	within  time.Duration
 }
 
-// write notes a status that is about to be written. It runs before the write, since the event may come
-// before the answer.
+// write records a status that is about to be written. It runs before the write, because the event may arrive before
+// the answer.
 func (x *stored) write(rec *v1alpha1.AttuneRecommendation, status v1alpha1.AttuneRecommendationStatus) {
 	digest := digestOf(status)
 	x.Change(client.ObjectKeyFromObject(rec), func(w wrote) wrote {
@@ -66,8 +65,8 @@ func (x *stored) write(rec *v1alpha1.AttuneRecommendation, status v1alpha1.Attun
 	})
 }
 
-// reached notes the version that the object can no longer be below: one that a write has made (for echoFor),
-// or one that the API server has where it refused a write for the cache's (for refusedFor).
+// reached records the lowest version that the object can have: after a write (for echoFor), or as read from the API
+// server after a conflict (for refusedFor).
 func (x *stored) reached(newest *v1alpha1.AttuneRecommendation, within time.Duration, now time.Time) {
 	x.Change(client.ObjectKeyFromObject(newest), func(w wrote) wrote {
 		w.version, w.at, w.within = newest.ResourceVersion, now, within
@@ -81,9 +80,9 @@ func (x *stored) own(rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.Contains(x.Of(client.ObjectKeyFromObject(rec)).statuses, digest)
 }
 
-// behind returns when to look again at a recommendation that is older than this loop knows it to be, by
-// its own write or by a conflict; 0: it is not older. Versions that are no numbers are not compared, and
-// after a clock that jumped back nothing is waited for.
+// behind returns when to reconcile a recommendation again if the cached version is older than an own write, or than a
+// version read after a conflict; 0: it is not older. Versions that are not numbers are not compared, and there is no
+// wait after a clock was set back.
 func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.Duration {
 	last := x.Of(client.ObjectKeyFromObject(rec))
 	has, bad := strconv.ParseUint(rec.ResourceVersion, 10, 64)
@@ -95,37 +94,36 @@ func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.
 	return max(echoEvery, age/4)
 }
 
-// digestOf is a digest of a status as the API server stores it. Digests are kept instead of statuses, so that the memory does
-// not grow with the size of the objects.
+// digestOf returns a digest of a status as the API server stores it. Digests are kept instead of statuses, so that
+// the memory does not grow with the size of the objects.
 func digestOf(status v1alpha1.AttuneRecommendationStatus) string { return clip.Digest(status, 8) }
 
-// generationsLast is how long a generation is remembered: far longer than a working cache is behind.
+// generationsLast is how long a generation is remembered: much longer than the lag of a working cache.
 const generationsLast = 10 * time.Minute
 
-// seenGenerations are the generations of pods as the API server last returned them. The cache may show an
-// older one for a moment; a decision on that pod would repeat its last resize. It may be lost: then a
-// cache that is behind is believed once.
+// seenGenerations are the generations of pods as the API server last returned them. The cache may briefly show an
+// older one; a decision on that pod would repeat its last resize. If they are lost, a stale cache is used once.
 type seenGenerations struct{ fresh[types.UID, int64] }
 
-// note remembers a pod as the API server has it. A generation lower than the known one is ignored.
+// note records a pod from the API server. A generation lower than the known one is ignored.
 func (x *seenGenerations) note(pod *corev1.Pod, now time.Time) {
 	if !x.behind(pod) {
 		x.fresh.note(pod.UID, pod.Generation, generationsLast, now)
 	}
 }
 
-// behind reports whether the cached pod is older than what the API server has already returned; false
-// where nothing is known of it.
+// behind reports whether the cached pod is older than the pod that the API server last returned; false if none is
+// recorded.
 func (x *seenGenerations) behind(pod *corev1.Pod) bool { return pod.Generation < x.Of(pod.UID).value }
 
-// steps are the records with progress that is not worth a write of its own, since each look at a pod shows
-// it again (lifecycle.Retold): that a resize was accepted and since when it is applied. The progress is
-// stored with the next write. It may be lost: then a resize is verified anew.
+// steps are records with progress that is not worth a write of its own, because the pod shows it again
+// (lifecycle.Retold): that a resize was accepted and since when it is applied. The progress is stored with the next
+// write. If it is lost, the resize is verified again.
 type steps struct {
 	board.Table[types.NamespacedName, []v1alpha1.ResizeRecord]
 }
 
-// note keeps the records of a recommendation as they are now; none: the recommendation is removed.
+// note stores the records of a recommendation; without records, it drops the recommendation.
 func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord) {
 	if len(records) == 0 {
 		x.Forget(name)
@@ -134,8 +132,8 @@ func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord)
 	x.Put(name, slices.Clone(records))
 }
 
-// recall puts the remembered progress into the records of a recommendation that was just read. A record
-// that another replica has changed since is left as it is.
+// recall applies the remembered progress to the records of a recommendation that was just read. It does not change a
+// record that another replica has changed since.
 func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
 	for _, known := range x.Of(client.ObjectKeyFromObject(rec)) {
 		for i, stored := range rec.Status.Records {
@@ -146,7 +144,7 @@ func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
 	}
 }
 
-// noNews reports that nothing has changed between two statuses that has to be stored.
+// noNews reports that no change between two statuses must be stored.
 func noNews(before, after v1alpha1.AttuneRecommendationStatus) bool {
 	if !slices.EqualFunc(before.Records, after.Records, lifecycle.Retold) {
 		return false
@@ -155,13 +153,13 @@ func noNews(before, after v1alpha1.AttuneRecommendationStatus) bool {
 	return equality.Semantic.DeepEqual(before, after)
 }
 
-// storer writes the status of a recommendation, and guards with finalizers what an open record depends on.
+// storer writes the status of a recommendation, and adds finalizers to the objects that an open record depends on.
 type storer struct{ *Controller }
 
-// store writes the status under the resourceVersion that the decision was made on, and only if it has
-// news. A conflict is returned as an error. The finalizer exists exactly while a record is open, and is
-// added before the first record is written: otherwise the object could be deleted between the two, and no
-// process would know how to restore its pods.
+// store writes the status with the resourceVersion that the decision is based on, and only if there are changes to
+// store. A conflict is returned as an error. The finalizer exists exactly while a record is open, and is added before
+// the first record is written: otherwise the object could be deleted between the two, and no process could restore
+// its pods.
 func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, status v1alpha1.AttuneRecommendationStatus) error {
 	if err := c.guard(ctx, rec, len(status.Records) > 0); err != nil {
 		return err
@@ -183,9 +181,9 @@ func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, s
 	return nil
 }
 
-// refused finds out whether a write was refused because the cache is behind another writer: every write at
-// that version would be refused too, so that the loop waits for the cache. A conflict for another reason
-// is over with the next try.
+// refused finds out whether a write was rejected because another writer was first and the cache does not show it yet.
+// Every write at that version would be rejected too, so the loop waits for the cache. A conflict for another reason
+// ends with the next attempt.
 func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation, err error) {
 	if !apierrors.IsConflict(err) {
 		return
@@ -196,9 +194,9 @@ func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation,
 	}
 }
 
-// guard adds the finalizer before a record is stored, and removes it after the last one is closed. In a
-// namespace that is being deleted it is removed at once: the pods go too, and the right to write there may
-// go first, so that a finalizer would block the deletion for ever.
+// guard adds the finalizer before a record is stored, and removes it after the last one is closed. In a terminating
+// namespace it removes it at once: the pods are deleted too, and the permission to write there may be deleted first,
+// so that a finalizer would block the deletion forever.
 func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, open bool) error {
 	terminating, err := lookup.Terminating(ctx, c.Client, rec.Namespace)
 	if err != nil {
@@ -226,9 +224,9 @@ func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, o
 	return nil
 }
 
-// guardPolicy adds a finalizer to the policy before a first record is stored, because the record's watch
-// is finished by its settings. The policy loop removes it after the last record. A policy that is being
-// deleted gets none, as it begins nothing.
+// guardPolicy adds a finalizer to the policy before a first record is stored, because the record's observation needs
+// its settings. The policy loop removes it after the last record. A policy that is being deleted gets none, because
+// it starts nothing.
 func (c storer) guardPolicy(ctx context.Context, rec *v1alpha1.AttuneRecommendation) error {
 	var p client.Object = &v1alpha1.AttunePolicy{}
 	key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}

@@ -17,8 +17,8 @@ import (
 	"attune.io/attune/internal/board"
 )
 
-// TestNoFinalizerHoldsUpANamespace: where the operator has Roles in namespaces, the right to take a finalizer off goes with the
-// namespace, and what is still watched there goes too.
+// TestNoFinalizerHoldsUpANamespace: if attune has Roles in namespaces, the permission to remove a finalizer is
+// deleted with the namespace, and so are the pods under observation.
 func TestNoFinalizerHoldsUpANamespace(t *testing.T) {
 	for name, terminating := range map[string]bool{"stays": false, "goes": true} {
 		t.Run(name, func(t *testing.T) {

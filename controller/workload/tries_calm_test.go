@@ -24,19 +24,19 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// granted are the operator's rights, which it has.
+// granted are attune's permissions, all granted.
 func granted(l *lab) *Rights {
 	return &Rights{Ask: func(context.Context) (bool, error) { return true, nil }, Clock: l.clock}
 }
 
-// fullQuota has nothing left.
+// fullQuota is an exhausted quota.
 func fullQuota(hard corev1.ResourceList) *corev1.ResourceQuota {
 	full := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team", Namespace: "shop"}}
 	full.Status.Hard, full.Status.Used = hard, hard
 	return full
 }
 
-// outOfReach are pods whose old size cannot be had.
+// outOfReach are pods whose previous resources cannot be restored.
 var outOfReach = map[string]func(t *testing.T) *lab{
 	"the quota is used up": func(t *testing.T) *lab {
 		w := judged(t)
@@ -65,7 +65,7 @@ var outOfReach = map[string]func(t *testing.T) *lab{
 	},
 }
 
-// A revert of which something is out of reach is told, and then nothing is written before something changes.
+// A revert that is partly impossible is reported, and then nothing is written until something changes.
 func TestARevertOutOfReachIsCalm(t *testing.T) {
 	for name, world := range outOfReach {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestARevertOutOfReachIsCalm(t *testing.T) {
 	}
 }
 
-// As soon as the quota has room, the pod is put back.
+// As soon as the quota has room, the pod is restored.
 func TestARevertOutOfReachIsWokenByWhatIsInTheWay(t *testing.T) {
 	l := outOfReach["the quota is used up"](t)
 	l.wakeUps(5)
@@ -100,8 +100,8 @@ func TestARevertOutOfReachIsWokenByWhatIsInTheWay(t *testing.T) {
 	assert.Equal(t, int64(512*mi), l.pod("web-1").Spec.Containers[0].Resources.Requests.Memory().Value())
 }
 
-// A revert that never comes about ends: after a day, or soon after the policy went. The floor stays, and a
-// person is told what to do.
+// A revert that never succeeds ends: after a day, or soon after the policy was deleted. The floor stays, and an event
+// says what to do.
 func TestARevertInVainEnds(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -144,7 +144,7 @@ func TestARevertInVainEnds(t *testing.T) {
 	}
 }
 
-// An operator that was away for longer than a revert is asked for asks for it once, when nothing is in the way any more.
+// If attune was away for longer than a revert is tried, it tries once when nothing blocks the revert any more.
 func TestARevertIsAskedForOnceBeforeItIsGivenUp(t *testing.T) {
 	l := outOfReach["the quota is used up"](t)
 	l.pass()
@@ -161,7 +161,7 @@ func TestARevertIsAskedForOnceBeforeItIsGivenUp(t *testing.T) {
 	assert.Equal(t, 1, l.patches)
 }
 
-// patchAnswers are all that an API server can say to a resize, and that it says to every one.
+// patchAnswers are all answers that an API server can give to a resize, each of them given to every one.
 var patchAnswers = map[string]error{
 	"404, not served": apierrors.NewGenericServerResponse(404, "patch", pods, "web-1", "the server could not find the requested resource", 0, true),
 	"404, no pod":     apierrors.NewNotFound(pods, "web-1"),
@@ -184,7 +184,8 @@ var patchAnswers = map[string]error{
 	"cut off":         errors.New("connection reset"),
 }
 
-// Whatever the API server says, the same is not asked again before its time, however many pods a workload has.
+// Whatever the API server answers, the same request is not sent again before its time, however many pods a workload
+// has.
 func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
 	for name, answer := range patchAnswers {
 		for _, n := range []int{2, 60} {
@@ -197,7 +198,7 @@ func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
 				l.resize = func(client.Object) error { return answer }
 				l.c.Rights = granted(l)
 				l.wakeUps(map[int]int{2: 30, 60: 10}[n]) // less than a second
-				burst := 10                              // of a conflict as well, as long as the pod's version has not changed
+				burst := 10                              // also of a conflict, as long as the pod's version has not changed
 				assert.LessOrEqual(t, l.patches, burst, "patches within a second")
 				assert.LessOrEqual(t, l.status, 14, "writes within a second")
 				if n == 2 {
@@ -210,8 +211,8 @@ func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// A pod that is to be put back is asked for as often as it takes: at once, then at most every 15 seconds, after an hour
-// every minute; and the status is not written each time.
+// A revert is sent as often as needed: at once, then at most every 15 seconds, after an hour every minute; and the
+// status is not written each time.
 func TestARevertThatIsRefusedIsAskedForCalmly(t *testing.T) {
 	for name, answer := range patchAnswers {
 		t.Run(name, func(t *testing.T) {
@@ -236,8 +237,8 @@ func TestARevertThatIsRefusedIsAskedForCalmly(t *testing.T) {
 	}
 }
 
-// Memory that is given up, and that something does not let be raised again: the pod is to be put back, and what is in the
-// way is told.
+// Lowering a memory limit is given up, and something blocks raising it again: the pod must be restored, and the reason
+// is reported.
 func TestGivingUpAMemoryLimitThatIsRefusedIsARevert(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 1024), sizeOf(250, 0, 256, 512)
 	pod := running("web-1", from)
@@ -267,7 +268,7 @@ func TestGivingUpAMemoryLimitThatIsRefusedIsARevert(t *testing.T) {
 	assert.Equal(t, int64(1024*mi), l.pod("web-1").Spec.Containers[0].Resources.Limits.Memory().Value(), "the limit is back")
 }
 
-// A second patch that never arrives is not sent for ever: the pod is put back.
+// A second patch that never arrives is not sent forever: the pod is restored.
 func TestASecondPatchThatNeverArrivesEnds(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 1024), sizeOf(250, 0, 256, 512)
 	half := sizeOf(250, 0, 512, 1024)

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// meanwhile has something happen to a pod after it was listed for a pass, once.
+// meanwhile changes a pod after it was listed for a pass, once.
 func (l *lab) meanwhile(name string, edit func(*corev1.Pod)) {
 	done := false
 	l.c.Client = interceptor.NewClient(l.c.Client.(client.WithWatch), interceptor.Funcs{
@@ -33,7 +33,7 @@ func (l *lab) meanwhile(name string, edit func(*corev1.Pod)) {
 	})
 }
 
-// What a person gives a pod while a pass decides to lower it stays; that its kubelet reports something does not matter.
+// A value that a user raises while a pass decides to lower it stays; a status update of the kubelet does not matter.
 func TestWhatLowersNamesThePodsVersion(t *testing.T) {
 	rescue := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("4Gi")
@@ -64,7 +64,7 @@ func TestWhatLowersNamesThePodsVersion(t *testing.T) {
 	}
 }
 
-// A second patch is made of the pod as the API server has it, and goes out although the kubelet reports meanwhile.
+// A second patch is computed from the live pod, and is sent although the kubelet updates the status meanwhile.
 func TestASecondPatchIsOfTheLivePod(t *testing.T) {
 	from, half, to := sizeOf(500, 0, 512, 1024), sizeOf(250, 0, 256, 1024), sizeOf(250, 0, 256, 512)
 	pod := running("web-1", half)

@@ -11,33 +11,32 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// mostRecent is how many changes are remembered, for passes that were under way when they happened. A pass
-// that missed more is treated as if its topic had changed.
+// mostRecent is how many changes are remembered, for passes that were running when they happened. A pass that missed
+// more is treated as if its topic had changed.
 const mostRecent = 1024
 
-// waiting is which workloads wait for which topics, in both directions: on by topic, by by workload. It
-// may be lost: after a restart every workload is looked at. mutex guards all fields; an entry exists only
-// while its workload waits.
+// waiting records which workloads wait for which topics, in both directions: on by topic, by by workload. If it is
+// lost after a restart, every workload is reconciled anyway. mutex guards all fields; an entry exists only while its
+// workload waits.
 type waiting struct {
 	mutex sync.Mutex
 	on    map[tuning.Topic]map[types.NamespacedName]bool
 	by    map[types.NamespacedName][]tuning.Topic
-	// recent are the last changes, and changes counts all there ever were.
+	// recent are the last changes, and changes counts all changes so far.
 	recent  []tuning.Topic
 	changes int
 }
 
-// now returns the number of changes so far, to be compared later: a pass takes it before it reads
-// anything.
+// now returns the number of changes so far. A pass calls it before its first read, to compare it later.
 func (x *waiting) now() int {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	return x.changes
 }
 
-// wait replaces what a workload waits for. It reports whether one of these topics has changed since a
-// moment (now): the pass may then have read the old state, and the event that would wake the workload is
-// already gone.
+// wait replaces the topics that a workload waits for. It reports whether one of these topics has changed since a
+// count (now): the pass may then have read the old state, and the event that would wake the workload has already
+// passed.
 func (x *waiting) wait(workload types.NamespacedName, topics []tuning.Topic, since int) (changed bool) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -63,7 +62,7 @@ func (x *waiting) wait(workload types.NamespacedName, topics []tuning.Topic, sin
 	return x.anyOf(topics, since)
 }
 
-// anyOf reports whether one of the topics changed since a moment; the caller holds the mutex.
+// anyOf reports whether one of the topics changed since a count; the caller holds the mutex.
 func (x *waiting) anyOf(topics []tuning.Topic, since int) bool {
 	missed := x.changes - since
 	if missed > len(x.recent) {
@@ -72,7 +71,7 @@ func (x *waiting) anyOf(topics []tuning.Topic, since int) bool {
 	return slices.ContainsFunc(x.recent[len(x.recent)-missed:], func(t tuning.Topic) bool { return slices.Contains(topics, t) })
 }
 
-// wake notes a change and returns the workloads that wait for it, in the same order each time.
+// wake records a change and returns the workloads that wait for it, in the same order each time.
 func (x *waiting) wake(t tuning.Topic) []reconcile.Request {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()

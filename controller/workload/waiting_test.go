@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Who waits is woken in the same order each time, so that the same history is answered the same way.
+// Waiting workloads are woken in the same order each time, so that the same history has the same result.
 func TestWhoWaitsIsWokenByName(t *testing.T) {
 	var x waiting
 	var want []reconcile.Request

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// A resize whose answer is lost, and which never arrived, is decided anew although no event comes.
+// A resize whose answer is lost, and which never arrived, is decided again although no event follows.
 func TestALostAnswerIsLookedAfter(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
 	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
@@ -36,8 +36,8 @@ func TestALostAnswerIsLookedAfter(t *testing.T) {
 	}
 }
 
-// A pod of a kind that is not sized any more wakes what was recommended to its workload: a resize of it may be open, whose
-// harm is taken back at once. Pods of all other kinds wake nothing.
+// A pod of a kind that is not sized any more wakes its workload's recommendation: it may have an open resize, whose
+// regression is reverted at once. Pods of all other kinds wake nothing.
 func TestPodsOfKindsThatAreNotSizedAnyMore(t *testing.T) {
 	from := sizeOf(500, 0, 512, 0)
 	for _, of := range []struct {
@@ -61,7 +61,7 @@ func TestPodsOfKindsThatAreNotSizedAnyMore(t *testing.T) {
 	}
 }
 
-// A pod that is to be evicted, since its node says that it can never hold the size, does not wait for an event.
+// A pod to be evicted, because its node can never hold the size, does not wait for an event.
 func TestAPodThatIsToGoIsLookedAfter(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(1000, 0, 512, 0)
 	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 2), running("web-1", from), running("web-2", from))
@@ -80,7 +80,7 @@ func TestAPodThatIsToGoIsLookedAfter(t *testing.T) {
 	assert.LessOrEqual(t, after, time.Second)
 }
 
-// Writes that met a conflict were none: the distance between passes that write does not grow by them.
+// Writes with a conflict do not count: they do not lengthen the time between passes that write.
 func TestConflictsPutNothingOff(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
 	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
@@ -93,8 +93,8 @@ func TestConflictsPutNothingOff(t *testing.T) {
 	assert.Zero(t, l.refuse)
 }
 
-// A watch that is behind for minutes shows another writer's change late: until then each write is a conflict, and one
-// comes in a minute.
+// A watch that lags for minutes shows another writer's change late: until then each write is a conflict, and at most
+// one is sent per minute.
 func TestConflictsThatStayAreRare(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
 	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
@@ -109,8 +109,8 @@ func TestConflictsThatStayAreRare(t *testing.T) {
 	assert.Positive(t, l.patches)
 }
 
-// A cache that does not show this loop's last write is waited for, ever less often and not for long, whatever the clock
-// does.
+// The loop waits for a cache that does not show its last write, with a growing backoff and not for long, whatever the
+// clock does.
 func TestACacheThatIsBehindIsWaitedFor(t *testing.T) {
 	var x stored
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", ResourceVersion: "8"}}

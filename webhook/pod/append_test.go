@@ -33,7 +33,7 @@ func FuzzAppendString(f *testing.F) {
 	f.Add("plain")
 	f.Add("quote \" backslash \\ newline \n nul \x00 umlaut ü")
 	f.Fuzz(func(t *testing.T, s string) {
-		var valid, back string // only valid UTF-8 comes in, as everything was decoded from JSON
+		var valid, back string // the input is always valid UTF-8, because it was decoded from JSON
 		raw, err := json.Marshal(s)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(raw, &valid))

@@ -20,7 +20,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// typicalPod is of three containers, as bulky as a Deployment's pod is in production.
+// typicalPod has three containers, and the size of a Deployment's pod in production.
 func typicalPod(t testing.TB) *corev1.Pod {
 	t.Helper()
 	pod := podOf(
@@ -77,7 +77,7 @@ func managedFields() string {
 	return `{"f:spec":{"f:containers":{` + containers + `".":{}}}}`
 }
 
-// reviewOf is what the API server sends for a pod.
+// reviewOf is the API server's review of a pod.
 func reviewOf(t testing.TB, pod *corev1.Pod) []byte {
 	t.Helper()
 	raw, err := json.Marshal(pod)
@@ -146,7 +146,7 @@ func BenchmarkSeed(b *testing.B) {
 	}
 }
 
-// fixed is a clock that stands.
+// fixed is a clock that does not move.
 type fixed time.Time
 
 func (f fixed) Now() time.Time                  { return time.Time(f) }

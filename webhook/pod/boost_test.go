@@ -85,7 +85,7 @@ func TestABoostAtBirth(t *testing.T) {
 	}
 }
 
-// A boost that is taken back with a restart would start the container anew, without it.
+// If the end of a boost requires a restart, the container would start again without it: it gets no boost.
 func TestNoBoostWhereTakingItBackRestarts(t *testing.T) {
 	app := container(t, "app", "cpu=1 memory=256Mi")
 	app.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
@@ -100,7 +100,7 @@ func TestNoBoostWhereTakingItBackRestarts(t *testing.T) {
 	assert.Equal(t, []string{"cpu=400m memory=256Mi"}, resources(after))
 }
 
-// A quota that has no room for the boost has room for the seed.
+// A quota without room for the boost has room for the seed.
 func TestABoostGivesWayToAQuota(t *testing.T) {
 	rec := Read(recommendation(boostedSeed(t, "800m", "2", "")))
 	for name, c := range map[string]struct{ hard, want string }{
@@ -119,7 +119,7 @@ func TestABoostGivesWayToAQuota(t *testing.T) {
 	}
 }
 
-// Another webhook changes what was boosted: the boost is of the seed, and not of what was boosted already.
+// Another webhook changes a boosted container: the boost is computed from the seed, not from the boosted size.
 func TestABoostIsOfTheSeed(t *testing.T) {
 	rec := Read(recommendation(boostedSeed(t, "200m", "2", "")))
 	pod := podOf(container(t, "app", "cpu=1 memory=256Mi"))
@@ -132,8 +132,8 @@ func TestABoostIsOfTheSeed(t *testing.T) {
 	assertStable(t, twice, rec, &Namespace{})
 }
 
-// A boost up to the limit would make this pod Guaranteed, which it is not: it is left out. Whether the size without it
-// is admitted is another question.
+// A boost up to the limit would make this pod Guaranteed, which would change its class: the boost is removed. The
+// size without it must still be admitted.
 func TestTheSizeWithoutABoostHasToBeAdmitted(t *testing.T) {
 	seed := boostedSeed(t, "300m", "4", "")
 	seed.MemoryRequest = amountOf(t, "512Mi")

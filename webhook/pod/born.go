@@ -18,15 +18,17 @@ type Born struct {
 	Name string
 	// Requests in millicores and bytes, without a boost; 0: the container has none.
 	Requests [2]recommender.Amount
-	// Boost is what its CPU request has more than that until it has started, in millicores.
+	// Boost is the extra CPU request until the container has started, in millicores.
 	Boost recommender.Amount
-	// Seeded are the resources whose request the seed is about, or moves with its limit. Others stay as the template has them.
+	// Seeded are the resources whose request the seed sets, or changes with its limit. Others stay as in the
+	// template.
 	Seeded [2]bool
 }
 
-// Foretell returns with which requests the next pod of a template will be created in a namespace with these LimitRanges, by
-// the same steps as SeedPod. It returns none where the pod would stay as it is. Whether a quota has room for the pod is not
-// foretold: it depends on the moment. An error: the template cannot be read as a pod.
+// Foretell returns the requests with which the next pod of a template will be created in a namespace with these
+// LimitRanges, by the same steps as SeedPod. It returns none if the pod would not be changed. It does not predict
+// whether a quota has room for the pod, because that changes all the time. An error means that the template cannot be
+// read as a pod.
 func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*corev1.LimitRange, now time.Time) ([]Born, error) {
 	text, err := json.Marshal(arriving(template, limits))
 	if err != nil {
@@ -54,8 +56,8 @@ func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*c
 	return born, nil
 }
 
-// arriving returns a template as a pod of it comes to admission: the API server has given its containers the requests that
-// follow from their limits, and then LimitRanger what they do not say. The template itself is only read.
+// arriving returns a template in the form in which its pods reach admission: the API server has set missing requests
+// from limits, and then LimitRanger has set its defaults. The template itself is not changed.
 func arriving(template *corev1.PodTemplateSpec, limits []*corev1.LimitRange) *corev1.PodTemplateSpec {
 	var items []corev1.LimitRangeItem
 	for _, of := range limits {

@@ -14,8 +14,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// What is foretold of a template is what the webhook gives the pod that the API server makes of it: with the requests that
-// follow from limits, and with what a LimitRange gives containers that say nothing.
+// The prediction for a template equals what the webhook gives the pod after the API server's defaults: requests from
+// limits, and the defaults of a LimitRange.
 func TestForetoldAsThePodArrives(t *testing.T) {
 	defaults := func(limits, requests string) []*corev1.LimitRange {
 		return []*corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
@@ -48,7 +48,7 @@ func TestForetoldAsThePodArrives(t *testing.T) {
 				arrives := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: res(t, tc.arrives)}}}}
 				said, err := Foretell(template, Read(rec), tc.limits, now)
 				require.NoError(t, err)
-				// Of a pod that has all of it nothing is left to default.
+				// A pod that has all of it needs no defaults.
 				want, err := Foretell(arrives, Read(rec), tc.limits, now)
 				require.NoError(t, err)
 				assert.Equal(t, want, said, "lowered: %v", lowered)
@@ -59,7 +59,7 @@ func TestForetoldAsThePodArrives(t *testing.T) {
 	}
 }
 
-// A seed that has a memory limit's floor and no request decides about the request of a Guaranteed pod, and of no other.
+// A seed with a floor for the memory limit and no request changes the request of a Guaranteed pod, and of no other.
 func TestForetoldWhereALimitIsRaised(t *testing.T) {
 	for name, c := range map[string]struct {
 		template string

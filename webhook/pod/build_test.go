@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// res reads "cpu=100m/200m memory=1Gi/2Gi": request/limit, either of which may be left out.
+// res parses "cpu=100m/200m memory=1Gi/2Gi": request/limit, either of which may be missing.
 func res(t testing.TB, text string) corev1.ResourceRequirements {
 	t.Helper()
 	out := corev1.ResourceRequirements{}
@@ -76,7 +76,7 @@ func sidecar(t testing.TB, name, resources string) corev1.Container {
 	return c
 }
 
-// podOf is a pod of Deployment web as the API server shows it to a webhook.
+// podOf is a pod of Deployment web as the API server sends it to a webhook.
 func podOf(containers ...corev1.Container) *corev1.Pod {
 	controller := true
 	return &corev1.Pod{
@@ -102,7 +102,7 @@ func amountOf(t testing.TB, amount string) *resource.Quantity {
 	return &q
 }
 
-// seedFor is a seed of requests "cpu memory" (a dash: none) whose limits follow and that may lower.
+// seedFor is a seed of requests "cpu memory" (a dash: none), with limits that follow, which may lower.
 func seedFor(t testing.TB, name, cpu, memory string) v1alpha1.ContainerSeed {
 	t.Helper()
 	return v1alpha1.ContainerSeed{
@@ -133,7 +133,7 @@ func view(t testing.TB, pod *corev1.Pod) *Pod {
 	return &p
 }
 
-// applied is the pod after a decision's patch, as the API server would make it.
+// applied is the pod after a decision's patch, as the API server would apply it.
 func applied(t testing.TB, pod *corev1.Pod, d Decision) *corev1.Pod {
 	t.Helper()
 	raw, err := json.Marshal(pod)
@@ -141,7 +141,7 @@ func applied(t testing.TB, pod *corev1.Pod, d Decision) *corev1.Pod {
 	return patched(t, raw, d.Patch)
 }
 
-// resources are all containers' in the order in which the pod lists them, init containers first.
+// resources are all containers' resources in the order of the pod, init containers first.
 func resources(pod *corev1.Pod) []string {
 	var out []string
 	for _, c := range pod.Spec.InitContainers {

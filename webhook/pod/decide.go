@@ -14,50 +14,50 @@ import (
 	"attune.io/attune/resize/withdraw"
 )
 
-// Namespace holds the bounds for every pod of a namespace. The zero value bounds nothing. The index makes it from
+// Namespace holds the limits for every pod of a namespace. The zero value has none. The index computes it from
 // LimitRanges and ResourceQuotas; it is never changed afterwards.
 type Namespace struct {
-	// Bounds are the demands of all LimitRanges together.
+	// Bounds are the constraints of all LimitRanges together.
 	Bounds constraint.Bounds
 	// Quotas are the rests of the ResourceQuotas; each of them must admit the pod.
 	Quotas []constraint.QuotaLeft
 }
 
-// Decision is what admission does with a pod. It never refuses one.
+// Decision is the result of admission for a pod. It never rejects a pod.
 type Decision struct {
-	// Reason is the result in one word: Seeded, or why the pod stays as it is.
+	// Reason is the result in one word: Seeded, or why the pod is not changed.
 	Reason Reason
-	// Message adds to the reason where there is more to report; empty: nothing.
+	// Message adds details to the reason; empty: there are none.
 	Message string
 	// Patch is a JSON patch; empty: nothing changes.
 	Patch []byte
-	// Held lists the resources that a seed exists for and that stay as they were.
+	// Held lists the resources that a seed exists for and that are not changed.
 	Held []Held
 }
 
-// Held is one resource that stays as it was, and why.
+// Held is one resource that is not changed, and why.
 type Held struct {
 	// Container is its name; empty: all containers of the pod.
 	Container string
-	// Resource that stays.
+	// Resource that is not changed.
 	Resource recommender.Resource
-	// Reason why it stays.
+	// Reason why it is not changed.
 	Reason Reason
-	// Message adds the amounts to the reason where there are any to report; empty: nothing.
+	// Message adds amounts to the reason; empty: there are none.
 	Message string
 }
 
-// SeedPod fits the seed of a recommendation (nil: none) to a new pod. It is a pure function of its arguments, and
-// a second call on its own result changes nothing; the API server may call a mutating webhook again after others
+// SeedPod fits the seed of a recommendation (nil: none) to a new pod. It is a pure function of its arguments, and a
+// second call on its own result changes nothing: the API server may call a mutating webhook again after others
 // changed the pod (reinvocation).
 //
 // The order of the steps matters:
 //  1. leave ends with pods that are not sized at all.
-//  2. recall finds the sizes before an earlier call, on which all else is computed.
+//  2. recall finds the sizes before an earlier call, from which the later steps compute.
 //  3. seedUnits fits each container by itself.
-//  4. fitNode gives a resource back where the pod as a whole would fit no node, keepRoom where the namespace would
-//     refuse it. Both need the sizes of all containers.
-//  5. keepClass comes last: what the two give back can change the class.
+//  4. fitNode restores a resource if the pod as a whole would fit no node, keepRoom if the namespace would
+//     reject it. Both need the sizes of all containers.
+//  5. keepClass comes last, because the two restores can change the class.
 func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision {
 	d := Decision{}
 	units := sized(p, rec, ns, now, &d)
@@ -70,14 +70,14 @@ func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision
 	return d
 }
 
-// sized returns the containers with the sizes that they are to have. It returns nil where the pod is not sized at all, with
-// the reason in the decision.
+// sized returns the containers with the sizes that they are to have. It returns nil if the pod is not sized at all,
+// with the reason in the decision.
 func sized(p *Pod, rec *Recommendation, ns *Namespace, now time.Time, d *Decision) []unit {
 	if *d = leave(p, rec, now); d.Reason != "" {
 		return nil
 	}
 	units := unitsOf(p)
-	// Sums of absurd amounts would overflow; the API server will refuse the pod itself, or no node will take it.
+	// Sums of absurd amounts would overflow. The API server will reject the pod anyway, or no node will fit it.
 	if !sane(units) {
 		*d = Decision{Reason: Unreadable, Message: "an amount is beyond any machine"}
 		return nil
@@ -91,8 +91,8 @@ func sized(p *Pod, rec *Recommendation, ns *Namespace, now time.Time, d *Decisio
 	return units
 }
 
-// outcome is Seeded for a pod that was changed. For any other it is the reason of the last hold, which is the one
-// that concerns most of the pod.
+// outcome is Seeded for a pod that was changed. Otherwise it is the reason of the last held resource, which concerns
+// most of the pod.
 func outcome(note string, d *Decision) Reason {
 	switch {
 	case note != "":
@@ -104,13 +104,13 @@ func outcome(note string, d *Decision) Reason {
 	}
 }
 
-// mirrorAnnotation marks the API server's copy of a static pod; the kubelet ignores changes of it.
+// mirrorAnnotation marks the API server's copy of a static pod; the kubelet ignores changes of the copy.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
-// windows is the name of the system, of pods and in the label of nodes.
+// windows is the name of the operating system, in pods and in the label of nodes.
 const windows = string(corev1.Windows)
 
-// leave returns a decision with a reason where the pod is not to be sized at all, else the zero value.
+// leave returns a decision with a reason if the pod must not be sized at all, otherwise the zero value.
 func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 	_, mirror := p.Metadata.Annotations[mirrorAnnotation]
 	switch {
@@ -134,8 +134,8 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 	return Decision{}
 }
 
-// seedUnits fits the seed to each container that runs as long as the pod, and notes what is held. Init containers
-// that end are never sized.
+// seedUnits fits the seed to each container that runs as long as the pod, and records the held resources. Init
+// containers that end are never sized.
 func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *Decision) {
 	f := frame{class: classOf(units, was), bounds: &ns.Bounds, largest: seed.Largest}
 	podSizes := podSizesVolume(units)
@@ -188,13 +188,13 @@ func podSizesVolume(units []unit) bool {
 	return volumes.Unbounded || volumes.Size > 0 && volumes.Size >= limits
 }
 
-// boostUnit gives a container its boost, as far as the bounds of the namespace and the class allow. plain keeps
-// the size without it.
+// boostUnit gives a container its boost, within the limits of the namespace and the class. plain keeps the size
+// without it.
 func (f frame) boostUnit(u *unit, s *ContainerSeed) {
 	if s.Of[recommender.CPU].request == 0 || u.tight[recommender.CPU] {
 		return
 	}
-	// The frame is a copy (value receiver), so the boost applies to this container alone.
+	// The frame is a copy (value receiver), so the boost applies only to this container.
 	f.boost = s.boost
 	boosted, _ := f.fit(recommender.CPU, s, u.was[recommender.CPU], podview.MemoryVolumes{})
 	if plain := u.will[recommender.CPU]; boosted.Request > plain.Request {
@@ -202,9 +202,10 @@ func (f frame) boostUnit(u *unit, s *ContainerSeed) {
 	}
 }
 
-// fitNode gives a resource back in all containers where the pod would request more of it than the largest node has, and more
-// than its template; of CPU first only the boosts. Without that the pod would stay Pending. The containers get what the pod had
-// before attune, also what an earlier call gave them: another webhook may have added a container since.
+// fitNode restores a resource in all containers if the pod would request more of it than the largest node has, and
+// more than its template. For CPU it first removes only the boosts. Without that the pod would stay Pending. The
+// containers get the sizes before attune, even if an earlier call changed them: another webhook may have added a
+// container since.
 func fitNode(p *Pod, units []unit, largest *recommender.Size, d *Decision) {
 	for _, r := range recommender.Resources {
 		most := largest[r].Request
@@ -219,7 +220,7 @@ func fitNode(p *Pod, units []unit, largest *recommender.Size, d *Decision) {
 	}
 }
 
-// giveBack gives all containers what they had of a resource before attune, without boosts.
+// giveBack restores a resource of all containers to its amount before attune, without boosts.
 func giveBack(units []unit, r recommender.Resource) {
 	for i := range units {
 		units[i].will[r] = units[i].was[r]
@@ -229,8 +230,8 @@ func giveBack(units []unit, r recommender.Resource) {
 	}
 }
 
-// keepRoom gives a resource back in all containers where the namespace would refuse the pod as a whole; of CPU
-// first only the boosts.
+// keepRoom restores a resource in all containers if the namespace would reject the pod as a whole. For CPU it first
+// removes only the boosts.
 func keepRoom(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	for _, r := range recommender.Resources {
 		reason := ns.refuses(p, units, r)
@@ -244,9 +245,8 @@ func keepRoom(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	}
 }
 
-// refuses is the reason why the namespace would not admit the pod with its new amounts of a resource, or empty.
-// Only what differs from the pod as it came is judged: attune must not be the cause of a refusal, but cannot
-// prevent one either.
+// refuses is the reason why the namespace would not admit the pod with its new amounts of a resource, or empty. It
+// judges only changes from the received pod: attune must not cause a rejection, but cannot prevent another one.
 func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reason {
 	from, to := effective(units, r, is), effective(units, r, will)
 	if from == to {
@@ -268,7 +268,8 @@ func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reaso
 	return ""
 }
 
-// withOverhead adds the overhead of the runtime class, which quotas count; to a limit only where there is one.
+// withOverhead adds the overhead of the runtime class, which quotas count. It adds it to a limit only if there is
+// one.
 func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) recommender.Allocation {
 	overhead := podview.AmountOf(r, *p.Spec.Overhead.of(r))
 	a.Request += overhead
@@ -278,9 +279,9 @@ func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) rec
 	return a
 }
 
-// keepClass leaves the whole pod alone where its class of quality of service would change. One change is allowed:
-// a pod without any requests gets some, because a BestEffort pod can never be resized later. Without the boosts
-// the pod has another size, which has to be admitted too, so keepRoom runs again.
+// keepClass does not change the pod at all if its QoS class would change. One change is allowed: a pod without any
+// requests gets some, because a BestEffort pod can never be resized later. Without the boosts the pod has another
+// size, which must be admitted too, so keepRoom runs again.
 func keepClass(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	if keepsClass(units) {
 		return
@@ -303,8 +304,8 @@ func keepsClass(units []unit) bool {
 	return from == to || from == corev1.PodQOSBestEffort && to == corev1.PodQOSBurstable
 }
 
-// restore gives a resource back in all containers: they keep what the pod came with, including a boost from an
-// earlier call.
+// restore resets a resource of all containers to the amount in the received pod, including a boost from an earlier
+// call.
 func restore(units []unit, r recommender.Resource) {
 	for i := range units {
 		units[i].will[r] = units[i].is[r]
@@ -319,34 +320,34 @@ func (p *Pod) object() *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Labels: p.Metadata.Labels, OwnerReferences: p.Metadata.OwnerReferences}
 }
 
-// Reason is the decision on a pod, or on one of its resources, in one word. The words label
-// attune_admission_total, so their number is small and fixed.
+// Reason is the decision on a pod, or on one of its resources, in one word. It is a label of attune_admission_total,
+// so the number of reasons is small and fixed.
 type Reason string
 
 const (
 	// Seeded: the pod was changed, or has its seed already.
 	Seeded Reason = "Seeded"
 
-	// The other reasons leave the pod, or one of its resources, as it is.
+	// The other reasons do not change the pod, or one of its resources.
 
 	NotAPod           Reason = "NotAPod"                 // not the creation of a pod
 	Unreadable        Reason = "Unreadable"              // not decodable, or with absurd amounts
 	Failed            Reason = "Failed"                  // a defect of ours, recovered
 	NoOwner           Reason = "NoOwner"                 // no workload that attune sizes
-	NoRecommendation  Reason = "NoRecommendation"        // nothing is known of the workload
-	NoSeed            Reason = "NoSeed"                  // the recommendation has none, or a bad one
+	NoRecommendation  Reason = "NoRecommendation"        // there is no recommendation for the workload
+	NoSeed            Reason = "NoSeed"                  // the recommendation has no seed, or a bad one
 	Withdrawn         Reason = "AdmissionWithdrawn"      // pods were rejected or did not start with the seed
-	SeedExpired       Reason = "SeedExpired"             // no fresh data since
+	SeedExpired       Reason = "SeedExpired"             // no fresh data since then
 	Skipped           Reason = "Skipped"                 // the pod opts out
 	Windows           Reason = "Windows"                 // cannot be resized later
-	MirrorPod         Reason = "MirrorPod"               // a static pod's shadow: changing it changes nothing
+	MirrorPod         Reason = "MirrorPod"               // a static pod's mirror: changes have no effect
 	PodLevelResources Reason = "PodLevelResources"       // sized as a whole by its author
-	AsSeeded          Reason = "AsSeeded"                // has these values by itself
+	AsSeeded          Reason = "AsSeeded"                // already has these values
 	LimitRange        Reason = "LimitRange"              // the seed does not fit the namespace's limit ranges
-	Quota             Reason = "Quota"                   // room in the namespace's quotas is not known to suffice
-	TemplateChanged   Reason = "TemplateChanged"         // its author asks for more than the seed was made for
+	Quota             Reason = "Quota"                   // the namespace's quotas may not have enough room
+	TemplateChanged   Reason = "TemplateChanged"         // its author requests more than the seed was computed for
 	QoSClass          Reason = "QoSClass"                // the seed would change the pod's quality of service
-	FixedLimit        Reason = "FixedLimit"              // a Guaranteed pod whose limits the policy leaves alone, or a limit of zero
+	FixedLimit        Reason = "FixedLimit"              // a Guaranteed pod with RequestsOnly, or a limit of zero
 	MemoryVolume      Reason = resize.ReasonMemoryVolume // the memory limit stays: a memory-backed volume may fill up to it
 	NodeCapacity      Reason = resize.ReasonNodeCapacity // the pod would fit no node on which it may run
 )

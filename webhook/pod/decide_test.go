@@ -161,8 +161,8 @@ func TestSeedPod(t *testing.T) {
 	}
 }
 
-// Under the strategy Node a Guaranteed pod is given the peaks that are known, also where nothing is said of its memory:
-// an HPA holds it, or it was not measured.
+// Under the strategy Node a Guaranteed pod gets the known peaks, even if the seed has none for memory: an HPA
+// controls it, or it was not measured.
 func TestAGuaranteedPodIsGivenThePeaksThatAreKnown(t *testing.T) {
 	for _, tc := range []struct{ cpu, memory, want string }{
 		{"300m", "", "cpu=300m/300m memory=64Mi/64Mi"},
@@ -183,7 +183,7 @@ func TestAGuaranteedPodIsGivenThePeaksThatAreKnown(t *testing.T) {
 	}
 }
 
-// A container whose size is kept is lowered; what is only a target is not, whatever its siblings have.
+// A container with a verified size may be lowered; a container with only a target is not, whatever the others have.
 func TestAContainerIsRaisedOnlyByItself(t *testing.T) {
 	kept, untried := seedFor(t, "app", "250m", "256Mi"), seedFor(t, "side", "250m", "2Gi")
 	untried.RaiseOnly = true
@@ -196,7 +196,8 @@ func TestAContainerIsRaisedOnlyByItself(t *testing.T) {
 	assertStable(t, after, Read(recommendation(kept, untried)), &Namespace{})
 }
 
-// Pods of a template generation whose newborns crashed are raised and never lowered, in the containers that were lowered.
+// New pods of a template generation whose new pods crashed are raised and never lowered, in the containers that were
+// lowered.
 func TestAGenerationThatCrashedAtBirthIsNotLowered(t *testing.T) {
 	pod := podOf(container(t, "app", "cpu=1/2 memory=128Mi/256Mi"), container(t, "side", "cpu=1/2 memory=1Gi/2Gi"))
 	rec := recommendation(seedFor(t, "app", "250m", "256Mi"), seedFor(t, "side", "250m", "256Mi"))
@@ -227,7 +228,7 @@ func withdrawn(t *testing.T, w v1alpha1.AdmissionWithdrawn) *Recommendation {
 	return Read(rec)
 }
 
-// After its time, a withdrawal lets one pod be tried.
+// After its time, a withdrawal permits one trial pod.
 func TestAWithdrawalEnds(t *testing.T) {
 	rec := withdrawn(t, v1alpha1.AdmissionWithdrawn{Until: metav1.NewTime(now)})
 	assert.Equal(t, Seeded, SeedPod(view(t, podOf(container(t, "app", "cpu=1/2 memory=1Gi/2Gi"))), rec, &Namespace{}, now).Reason)
@@ -306,8 +307,8 @@ func TestLeavesPodsAlone(t *testing.T) {
 	})
 }
 
-// A person has just raised a request in the template; the pods of the new generation come before any
-// loop has seen it.
+// A user has just raised a request in the template; the pods of the new generation are created before any loop has
+// read it.
 func TestAChangedTemplateIsNotUndercut(t *testing.T) {
 	rec := recommendation(seedFor(t, "app", "250m", "256Mi"))
 	generation := func(hash, container string, original v1alpha1.Resources) v1alpha1.Originals {
@@ -472,7 +473,7 @@ func TestAnnotationIsAHint(t *testing.T) {
 	}
 }
 
-// originalOf is what the annotation tells of the first container, as requests; empty without one.
+// originalOf is the original of the first container in the annotation, as requests; empty without one.
 func originalOf(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	note := pod.Annotations[v1alpha1.SeededAnnotation]
@@ -510,7 +511,7 @@ func TestReinvocationWithAnInjectedContainer(t *testing.T) {
 	assertStable(t, second, rec, &Namespace{})
 }
 
-// The quota may have filled between two calls: the second leaves the pod as the first has made it.
+// The quota may fill between two calls: the second call does not change the result of the first.
 func TestReinvocationUnderAQuotaThatFilled(t *testing.T) {
 	rec := Read(recommendation(seedFor(t, "app", "2", "256Mi")))
 	roomy := &Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(quota("requests.cpu", "10", "1"))}}
@@ -523,7 +524,7 @@ func TestReinvocationUnderAQuotaThatFilled(t *testing.T) {
 	assertStable(t, first, rec, full)
 }
 
-// Whatever a note that nobody of ours wrote tells of a pod, the pod loses nothing that it was posted with.
+// Whatever a forged annotation claims about a pod, the pod keeps at least the resources that it was created with.
 func TestForgedNotes(t *testing.T) {
 	tight := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 		Type: corev1.LimitTypePod, MaxLimitRequestRatio: corev1.ResourceList{"memory": resource.MustParse("1500m")},
@@ -567,7 +568,7 @@ func TestForgedNotes(t *testing.T) {
 	}
 }
 
-// The API server compares quantities, not whole bytes, and a limit of zero counts when it is written.
+// The API server compares quantities, not whole bytes, and an explicit limit of zero counts.
 func TestRequestsUnderOddLimits(t *testing.T) {
 	cases := []struct{ name, memory, has, want string }{
 		{"part of a byte over", "3Gi", "cpu=1 memory=1Gi/2.2Gi", "cpu=500m memory=2252Mi/2362232012"},
@@ -594,7 +595,7 @@ func TestRequestsUnderOddLimits(t *testing.T) {
 	}
 }
 
-// One claim is believed only while another makes the pod Burstable. When that falls, so does the first.
+// One claim is accepted only while another makes the pod Burstable. When that is dropped, the first is dropped too.
 func TestForgedNotesThatLeanOnEachOther(t *testing.T) {
 	rec := Read(recommendation(
 		v1alpha1.ContainerSeed{Name: "app", MemoryRequest: amountOf(t, "256Mi"), MemoryLimit: amountOf(t, "512Mi")},
@@ -609,7 +610,7 @@ func TestForgedNotesThatLeanOnEachOther(t *testing.T) {
 	assertStable(t, after, rec, &Namespace{})
 }
 
-// What a namespace allows may end in a part of a byte too: the seed stays below it.
+// The limits of a namespace may end in a fraction of a byte too: the seed stays below them.
 func TestNamespacesWithPartsOfBytes(t *testing.T) {
 	rec := Read(recommendation(seedFor(t, "app", "1", "2362232013")))
 	most := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{

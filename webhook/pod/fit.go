@@ -15,25 +15,26 @@ import (
 
 // frame holds the conditions that apply to all containers of a pod.
 type frame struct {
-	// class is that of the pod as it was created; bounds are those of its namespace.
+	// class is the class of the pod as it was created; bounds are the limits of its namespace.
 	class  corev1.PodQOSClass
 	bounds *constraint.Bounds
-	// largest is what the pod may request at most (requests), and what limits are raised to at most (limits); 0: not known.
+	// largest is the most that the pod may request (requests), and the most that limits are raised to (limits); 0:
+	// not known.
 	largest recommender.Size
-	// boost of the CPU that is fitted; the zero value is none.
+	// boost of the CPU; the zero value is none.
 	boost boost
 }
 
-// fit returns the seed of one resource, fitted to a container that was created with was. Its result depends on
-// nothing else, so the same pod gets the same answer however often it is reviewed. Where the seed cannot be
-// applied, the container keeps what it was created with and the reason is not empty.
+// fit returns the seed of one resource, fitted to a container that was created with was. The result depends on
+// nothing but the arguments, so each review of a pod has the same result. If the seed cannot be applied, the
+// container keeps the size that it was created with, and the reason is not empty.
 //
-// The result always keeps these rules: a request is at most its limit; nothing that was set becomes unset; request
-// and limit stay equal in a Guaranteed pod; where lowering is not allowed, neither falls below what it was; what moves is
+// The result always keeps these rules: a request is at most its limit; no value that was set becomes unset; request
+// and limit stay equal in a Guaranteed pod; if lowering is not allowed, neither falls below was; a changed amount is
 // at least podview.RaiseToLeast. A memory limit that leaves no room for the container's memory-backed volumes is not
-// lowered, with the reason MemoryVolume; the request may still move.
-// Where the template asks for more than the seed was made for, its author just changed it, and the pod is not
-// lowered. In a Guaranteed pod the resource moves only if request and limit both may move.
+// lowered, with the reason MemoryVolume; the request may still change. If the template requests more than the seed
+// was computed for, its author just changed it, and the pod is not lowered. In a Guaranteed pod the resource changes
+// only if request and limit may both change.
 func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation, volumes podview.MemoryVolumes) (recommender.Allocation, Reason) {
 	s := &c.Of[r]
 	switch {
@@ -44,7 +45,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	}
 	bound := &f.bounds.Container[r]
 	if bound.ViolatedBy(was) {
-		return was, LimitRange // the pod will be refused as it is, and by another
+		return was, LimitRange // the API server will reject the pod anyway, for its own amounts
 	}
 	if f.class == corev1.PodQOSGuaranteed && !s.bothMove {
 		return was, FixedLimit
@@ -62,8 +63,9 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	return fitted, held
 }
 
-// keepLimit keeps the memory limit where it would fall and leave no room for the container's memory-backed volumes. What the
-// container needs beside them is not known before it runs: the limit's floor stands for it, or the request where that is more.
+// keepLimit keeps the memory limit if lowering it would leave no room for the container's memory-backed volumes. The
+// container's need in addition to them is not known before it runs: it counts as the limit's floor, or the request if
+// that is more.
 func keepLimit(r recommender.Resource, was, wanted recommender.Allocation, floor recommender.Amount, volumes podview.MemoryVolumes) (recommender.Allocation, Reason) {
 	m := resize.Move{}
 	m.From[r], m.To[r] = was, wanted
@@ -73,7 +75,7 @@ func keepLimit(r recommender.Resource, was, wanted recommender.Allocation, floor
 	return resize.WithoutMemoryLimitDecrease(m)[r], MemoryVolume
 }
 
-// wanted is the seed before the bounds of the namespace are applied.
+// wanted is the seed before the limits of the namespace are applied.
 func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocation) (wanted recommender.Allocation) {
 	wanted.Request = s.request
 	if !s.mayLower {
@@ -83,7 +85,7 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 		wanted.Request = f.boost.of(wanted.Request)
 	}
 	switch f.class {
-	case corev1.PodQOSBestEffort: // requests only: a limit is more than the pod's author ever accepted
+	case corev1.PodQOSBestEffort: // requests only: the pod's author never accepted a limit
 		return podview.RaiseToLeast(r, was, wanted)
 	case corev1.PodQOSGuaranteed:
 		wanted.Request = max(wanted.Request, s.limitFloor)
@@ -100,8 +102,8 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	return podview.CapLimit(was, podview.RaiseToLeast(r, was, wanted), f.largest[r].Limit)
 }
 
-// raisedLimit raises a limit to its floor where the seed has no request: an OOM kill taught it, and the request is held. In
-// a Guaranteed pod the request goes with it.
+// raisedLimit raises a limit to its floor if the seed has no request: the floor comes from an OOM kill, and the
+// request is blocked. In a Guaranteed pod the request follows the limit.
 func (f *frame) raisedLimit(r recommender.Resource, s *ask, was recommender.Allocation) recommender.Allocation {
 	bound := &f.bounds.Container[r]
 	if !s.bothMove || was.Limit == 0 || s.limitFloor <= was.Limit || bound.ViolatedBy(was) {
@@ -114,14 +116,14 @@ func (f *frame) raisedLimit(r recommender.Resource, s *ask, was recommender.Allo
 	return bound.Clamp(r, raised, was)
 }
 
-// limitFor is the limit that goes with a request; 0: none.
+// limitFor is the limit for a request; 0: none.
 func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, request recommender.Amount) recommender.Amount {
 	switch {
 	case s.limit > 0:
 		return max(s.limit, s.limitFloor, request)
 	case s.limitFollows && was.Limit > 0 && was.Request > 0:
 		limit := recommender.LimitFor(r, was, request, s.limitFloor)
-		if r == recommender.Memory { // request and floor are within the ceiling already, the ratio is not
+		if r == recommender.Memory { // request and floor are already within the ceiling, the ratio is not
 			limit = recommender.Brake(limit, max(recommender.MemoryCeiling(was, recommender.Floor{}, 0), s.limitFloor, request))
 		}
 		return limit
@@ -130,7 +132,7 @@ func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, reque
 	}
 }
 
-// granularity is the unit in which a Guaranteed container's amount may change. Whole cores stay whole, since the
+// granularity is the unit in which a Guaranteed container's amount may change. Whole cores stay whole, because the
 // static CPU manager gives exclusive cores only to containers that request whole ones.
 func granularity(r recommender.Resource, was recommender.Allocation) recommender.Amount {
 	const core = 1000
@@ -140,15 +142,15 @@ func granularity(r recommender.Resource, was recommender.Allocation) recommender
 	return 1
 }
 
-// boost is the additional CPU of a starting container. The zero value gives none.
+// boost is the additional CPU of a starting container. The zero value is none.
 type boost struct {
 	// thousandths is the factor for the request, times 1000; 0: no boost.
 	thousandths recommender.Amount
-	// most is the greatest request that the boost makes, in millicores; 0: no bound.
+	// most is the highest request that the boost may set, in millicores; 0: no limit.
 	most recommender.Amount
 }
 
-// readBoost reads a seed's boost. A multiplier that cannot be read, raises nothing, or is above v1alpha1.MaxBoost
+// readBoost reads a seed's boost. A multiplier that cannot be parsed, raises nothing, or is above v1alpha1.MaxBoost
 // counts as no boost.
 func readBoost(b *v1alpha1.CPUBoost) boost {
 	if b == nil {
@@ -174,8 +176,8 @@ func (b boost) of(request recommender.Amount) recommender.Amount {
 	return max(request, raised)
 }
 
-// mayBoost reports whether the boost can be taken back without a restart. With resizePolicy RestartContainer for
-// CPU: the boost is taken back -> the container restarts -> it needs the boost again.
+// mayBoost reports whether the boost can end without a restart. With resizePolicy RestartContainer for CPU, the end
+// of the boost restarts the container, which then needs the boost again.
 func (u *unit) mayBoost() bool {
 	for _, p := range u.ResizePolicy {
 		if p.ResourceName == string(corev1.ResourceCPU) && p.RestartPolicy == string(corev1.RestartContainer) {
@@ -185,12 +187,12 @@ func (u *unit) mayBoost() bool {
 	return true
 }
 
-// boosted reports whether the container gets more CPU than it would have without its boost.
+// boosted reports whether the container gets more CPU than without its boost.
 func (u *unit) boosted() bool {
 	return u.boost && u.plain.Request > 0 && u.will[recommender.CPU].Request > u.plain.Request
 }
 
-// unboost takes the boosts of all containers back and reports whether there were any.
+// unboost removes the boosts of all containers and reports whether there were any.
 func unboost(units []unit) (any bool) {
 	for i := range units {
 		u := &units[i]

@@ -18,25 +18,25 @@ import (
 // Path is the URL path under which the API server calls the handler.
 const Path = "/mutate-pod"
 
-// maxBody bounds the body of a review, in bytes; the bound of webhook/server applies first.
+// maxBody limits the body of a review, in bytes; the limit of webhook/server applies first.
 const maxBody = 4 << 20
 
-// Handler answers admission reviews of pods. It never refuses a pod and never calls the API server. A review that
-// it cannot read gets an HTTP error, which the webhook's failurePolicy (Ignore) turns into an unchanged pod; every
-// other one is allowed, changed or not. It is safe for concurrent use as long as its fields are not changed.
+// Handler answers admission reviews of pods. It never rejects a pod and never calls the API server. A review that it
+// cannot read gets an HTTP error, which the webhook's failurePolicy (Ignore) turns into an unchanged pod. Every other
+// review is allowed, with or without a patch. It is safe for concurrent use as long as its fields are not changed.
 type Handler struct {
-	// Known answers questions about workloads and namespaces from memory.
+	// Known returns facts about workloads and namespaces from memory.
 	Known Known
 	// Metrics count the decisions; not nil.
 	Metrics *Metrics
-	// Clock gives the time by which a seed expires.
+	// Clock gives the time that a seed's expiry is compared with.
 	Clock clock.PassiveClock
 	// Log gets each decision at level 1, and failures at level 0.
 	Log logr.Logger
 }
 
-// ServeHTTP answers one review. A body that cannot be read is answered with status 400, one beyond maxBody with
-// 413.
+// ServeHTTP answers one review. It answers status 400 if the body cannot be read, and 413 if it is larger than
+// maxBody.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.Clock.Now()
 	body, err := ports.Body(w, r, maxBody)
@@ -55,7 +55,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Metrics.duration.Observe(h.Clock.Since(start).Seconds())
 }
 
-// refuse answers a body that is no review. The API server then applies failurePolicy Ignore.
+// refuse answers a body that is not a review. The API server then applies failurePolicy Ignore.
 func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
 	var large *http.MaxBytesError
@@ -64,14 +64,15 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	}
 	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()
 	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", err)
-	http.Error(w, clip.Marked(err.Error(), 1<<10), status) // a decoder's error quotes what it could not read
+	http.Error(w, clip.Marked(err.Error(), 1<<10), status) // a decoder's error quotes the input
 }
 
-// errNoReview is returned for a body without a request or its uid, or whose names, which an answer repeats, are too long.
+// errNoReview is returned for a body without a request or its UID, or with too long names, which an answer would
+// repeat.
 var errNoReview = errors.New("the body is not an AdmissionReview with a request")
 
-// Answer returns the answer to a review, both as JSON. An error means that the body is no review with a uid that
-// could be answered. A review whose pod cannot be read is answered, and leaves the pod unchanged.
+// Answer returns the answer to a review, both as JSON. An error means that the body is not a review with a UID, so
+// that there is no answer. A review whose pod cannot be read gets an answer that leaves the pod unchanged.
 func (h *Handler) Answer(body []byte) ([]byte, error) {
 	var in review
 	err := json.Unmarshal(body, &in)
@@ -118,15 +119,15 @@ func (h *Handler) report(r *request, d *Decision) {
 	}
 }
 
-// Metrics are the counters of admission, labelled by Reason, and the time to answer. NewMetrics makes them.
+// Metrics are the counters of admission, labelled by Reason, and the time to answer. NewMetrics creates them.
 type Metrics struct {
 	// total counts decisions by reason, duration measures the answers in seconds.
 	total    *prometheus.CounterVec
 	duration prometheus.Histogram
 }
 
-// NewMetrics registers attune_admission_total and attune_admission_duration_seconds. It panics where
-// they are registered already.
+// NewMetrics registers attune_admission_total and attune_admission_duration_seconds. It panics if they are already
+// registered.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -22,7 +22,7 @@ import (
 
 func deleted(object any) any { return cache.DeletedFinalStateUnknown{Key: "x", Obj: object} }
 
-// ask sends a review to a handler over HTTP and reads the answer strictly.
+// answerOf sends a review to a handler over HTTP and reads the answer strictly.
 func answerOf(t *testing.T, h http.Handler, body []byte) *admissionv1.AdmissionReview {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -112,7 +112,7 @@ func TestHandlerAllowsWhateverComes(t *testing.T) {
 	}
 }
 
-// broken panics on every question.
+// broken panics on every call.
 type broken struct{}
 
 func (broken) Recommendation(workload.Identity) *Recommendation { panic("broken") }

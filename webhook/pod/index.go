@@ -19,24 +19,24 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Known answers what admission needs to know, from memory and without waiting. Implementations are safe for
+// Known returns the facts that admission needs, from memory and without waiting. Implementations are safe for
 // concurrent use.
 type Known interface {
-	// Recommendation of a workload; nil where there is none. It must not be changed.
+	// Recommendation of a workload; nil if there is none. It must not be changed.
 	Recommendation(of workload.Identity) *Recommendation
-	// Namespace returns the bounds for the pods of a namespace; never nil. It must not be changed.
+	// Namespace returns the limits for the pods of a namespace; never nil. It must not be changed.
 	Namespace(name string) *Namespace
 }
 
-// Index knows every workload's seed and every namespace's bounds, from informer events. Values that it hands out
-// are never changed, only replaced, so that reading copies nothing. Its size is bounded by the cluster's objects:
-// one entry for each recommendation, and for each namespace with LimitRanges or quotas.
+// Index holds every workload's seed and every namespace's limits, from informer events. Returned values are never
+// changed, only replaced, so that readers copy nothing. The cluster's objects limit its size: one entry for each
+// recommendation, and for each namespace with LimitRanges or quotas.
 type Index struct {
 	// mu guards all maps.
 	mu              sync.RWMutex
 	recommendations map[types.NamespacedName]*Recommendation
 	namespaces      map[string]*Namespace
-	// ranges and quotas are what namespaces is computed from.
+	// ranges and quotas are the inputs of namespaces.
 	ranges map[string][]*corev1.LimitRange
 	quotas map[string][]*corev1.ResourceQuota
 }
@@ -51,8 +51,8 @@ func NewIndex() *Index {
 	}
 }
 
-// Recommendation returns the seed of a workload, or nil. Two workloads may share the name of a recommendation, as
-// long names are cut and end in a short hash, so the full identity is compared.
+// Recommendation returns the seed of a workload, or nil. Two workloads may share the name of a recommendation,
+// because long names are cut and end in a short hash. So the full identity is compared.
 func (x *Index) Recommendation(of workload.Identity) *Recommendation {
 	key := types.NamespacedName{Namespace: of.Namespace, Name: of.RecommendationName()}
 	x.mu.RLock()
@@ -63,10 +63,10 @@ func (x *Index) Recommendation(of workload.Identity) *Recommendation {
 	return nil
 }
 
-// unbound is the result for namespaces without bounds.
+// unbound is the result for namespaces without limits.
 var unbound Namespace
 
-// Namespace returns the bounds for the pods of a namespace; never nil.
+// Namespace returns the limits for the pods of a namespace; never nil.
 func (x *Index) Namespace(name string) *Namespace {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -79,7 +79,7 @@ func (x *Index) Namespace(name string) *Namespace {
 // Set stores a recommendation, LimitRange or ResourceQuota. It panics on any other type.
 func (x *Index) Set(object any) { x.change(object, true) }
 
-// Delete removes an object. It panics on the types on which Set does.
+// Delete removes an object. It panics on the same types as Set.
 func (x *Index) Delete(object any) { x.change(object, false) }
 
 func (x *Index) change(object any, there bool) {
@@ -102,7 +102,7 @@ func (x *Index) change(object any, there bool) {
 	}
 }
 
-// bind computes the bounds of a namespace again. The caller holds mu.
+// bind computes the limits of a namespace again. The caller holds mu.
 func (x *Index) bind(name string) {
 	ranges, quotas := x.ranges[name], x.quotas[name]
 	if len(ranges) == 0 && len(quotas) == 0 {
@@ -118,8 +118,8 @@ func (x *Index) bind(name string) {
 	x.namespaces[name] = ns
 }
 
-// changed returns the list with the object in place of the one with its name, or without it. It may reuse the array: lists
-// are only read under mu.
+// changed returns the list with the object in place of the one with its name, or without it. It may reuse the array,
+// because lists are only read under mu.
 func changed[T interface{ GetName() string }](list []T, object T, there bool) []T {
 	list = slices.DeleteFunc(list, func(o T) bool { return o.GetName() == object.GetName() })
 	if there {
@@ -143,10 +143,10 @@ func (x *Index) Handler() toolscache.ResourceEventHandler {
 	}
 }
 
-// Feed connects the index to a cache's informers, without waiting for them. An error means that an informer could
-// not be made. The returned check is for readiness: it succeeds once the index holds everything that existed at
-// the start. A pod that is created before that is admitted unsized.
-// BlockUntilSynced(false) returns at once; HasSynced of the registration tells when the index has all objects.
+// Feed connects the index to a cache's informers, without waiting for them. An error means that an informer could not
+// be created. The returned check is for readiness: it succeeds once the index holds all objects that existed at the
+// start. Pods that are created before that are admitted unsized. BlockUntilSynced(false) returns at once; HasSynced
+// of the registration reports when the index has all objects.
 func (x *Index) Feed(ctx context.Context, informers cache.Informers) (func(*http.Request) error, error) {
 	var synced []func() bool
 	for _, object := range []client.Object{&v1alpha1.AttuneRecommendation{}, &corev1.LimitRange{}, &corev1.ResourceQuota{}} {

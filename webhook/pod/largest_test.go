@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// upTo bounds the pods of a recommendation: "cpu=2 memory=4Gi" of requests and limits.
+// upTo limits the pods of a recommendation: "cpu=2 memory=4Gi" of requests and limits.
 func upTo(t *testing.T, rec *v1alpha1.AttuneRecommendation, bounds string) *Recommendation {
 	t.Helper()
 	size := podview.ReadSpec(res(t, bounds))
@@ -24,7 +24,7 @@ func upTo(t *testing.T, rec *v1alpha1.AttuneRecommendation, bounds string) *Reco
 	return Read(rec)
 }
 
-// A created pod requests no more than the largest node on which it may run has, or what its template asks for.
+// A created pod requests no more than the largest node on which it may run has, or its template requests.
 func TestSeedKeepsWithinTheLargestNode(t *testing.T) {
 	boost := func(s *v1alpha1.ContainerSeed) { s.CPUBoost = &v1alpha1.CPUBoost{Multiplier: "3"} }
 	raises := func(s *v1alpha1.ContainerSeed) { s.RaiseOnly = true }
@@ -84,7 +84,7 @@ func TestSeedKeepsWithinTheLargestNode(t *testing.T) {
 	}
 }
 
-// The sum counts, as the scheduler counts it: sidecars with what follows them, init containers where they are more.
+// The sum counts as in the scheduler: sidecars with the containers after them, init containers if they are more.
 func TestLargestNodeBoundsThePodAsAWhole(t *testing.T) {
 	rec := upTo(t, recommendation(seedFor(t, "app", "1500m", ""), seedFor(t, "mesh", "600m", "")), "cpu=2")
 	pod := podOf(container(t, "app", "cpu=100m"))
@@ -94,13 +94,14 @@ func TestLargestNodeBoundsThePodAsAWhole(t *testing.T) {
 	assert.Equal(t, NodeCapacity, d.Reason)
 	assert.Empty(t, d.Patch)
 
-	// An init container that needs more than all others together does not grow by attune.
+	// attune does not raise an init container that needs more than all others together.
 	pod.Spec.InitContainers[1].Resources = res(t, "cpu=3")
 	d = SeedPod(view(t, pod), rec, &Namespace{}, now)
 	assert.Equal(t, []string{"cpu=100m", "cpu=3", "cpu=100m"}, resources(applied(t, pod, d)), "the sidecar would add to the step of the init container")
 }
 
-// Another webhook adds a container after the first call, and the pod fits no node any more: it gets back what it came with.
+// Another webhook adds a container after the first call, and the pod fits no node any more: it gets the resources
+// that it was created with.
 func TestReinvocationBeyondTheLargestNode(t *testing.T) {
 	rec := upTo(t, recommendation(seedFor(t, "app", "3", "256Mi")), "cpu=4")
 	pod := podOf(container(t, "app", "cpu=1 memory=1Gi"))
@@ -115,7 +116,7 @@ func TestReinvocationBeyondTheLargestNode(t *testing.T) {
 	assertStable(t, second, rec, &Namespace{})
 }
 
-// What is foretold of the next pod is within the largest node too.
+// The prediction of the next pod is within the largest node too.
 func TestForetoldWithinTheLargestNode(t *testing.T) {
 	rec := upTo(t, recommendation(seedFor(t, "app", "3", "1Ki")), "cpu=2")
 	born, err := Foretell(&corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container(t, "app", "cpu=1 memory=1Gi")}}}, rec, nil, now)

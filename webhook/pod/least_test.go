@@ -11,7 +11,8 @@ import (
 	"attune.io/attune/internal/constraint"
 )
 
-// A created pod never gets less than a container needs to start, whatever was measured or configured, or what its template has.
+// A created pod never gets less than a container needs to start, whatever was measured or configured, or its template
+// has.
 func TestSeedKeepsLeastSizes(t *testing.T) {
 	stays := func(s *v1alpha1.ContainerSeed) { s.CPULimitFollows, s.MemoryLimitFollows = false, false }
 	node := func(limit string) func(*v1alpha1.ContainerSeed) {

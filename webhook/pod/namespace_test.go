@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/internal/constraint"
 )
 
-// list reads "cpu=1 memory=1Gi".
+// list parses "cpu=1 memory=1Gi".
 func list(t testing.TB, text string) corev1.ResourceList { return res(t, text).Requests }
 
 func ranges(items ...corev1.LimitRangeItem) []*corev1.LimitRange {
@@ -165,7 +165,7 @@ func twoNames(used string) *corev1.ResourceQuota {
 	return q
 }
 
-// resized is a quota on CPU, 8 of which are used, that its status does not follow yet.
+// resized is a quota on CPU, 8 of which are used, whose status is not updated yet.
 func resized(spec, status string) *corev1.ResourceQuota {
 	q := quota("cpu", spec, "8")
 	q.Status.Hard = corev1.ResourceList{"cpu": resource.MustParse(status)}

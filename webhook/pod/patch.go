@@ -8,8 +8,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// patch returns the JSON patch (RFC 6902) from what the object has to what it is to have: the amounts that differ
-// and the annotation, nothing else. It is nil where nothing differs.
+// patch returns the JSON patch (RFC 6902) from the received object to the wanted one: only the amounts that differ
+// and the annotation. It is nil if nothing differs.
 func patch(p *Pod, units []unit, note string) []byte {
 	w := writer{}
 	for i := range units {
@@ -19,8 +19,8 @@ func patch(p *Pod, units []unit, note string) []byte {
 	return w.bytes()
 }
 
-// writer appends operations of a JSON patch. Amounts are always written with add, which also replaces a member
-// that exists. Each operation ends with a comma; bytes replaces the last one by the closing bracket.
+// writer appends operations of a JSON patch. Amounts are always written with add, which also replaces an existing
+// member. Each operation ends with a comma; bytes replaces the last comma with the closing bracket.
 type writer struct{ b []byte }
 
 func (w *writer) bytes() []byte {
@@ -31,7 +31,7 @@ func (w *writer) bytes() []byte {
 	return w.b
 }
 
-// open begins an operation, up to the beginning of its path.
+// open starts an operation, up to the start of its path.
 func (w *writer) open(op string) {
 	if w.b == nil {
 		w.b = append(make([]byte, 0, 1024), '[')
@@ -43,8 +43,8 @@ func (w *writer) open(op string) {
 
 func (w *writer) close() { w.b = append(w.b, "},"...) }
 
-// unit writes what differs of one container. resources is added first where the container has none, since add
-// needs an existing parent.
+// unit writes the differences of one container. It first adds resources if the container has none, because add needs
+// an existing parent.
 func (w *writer) unit(u *unit) {
 	if u.will == u.is {
 		return
@@ -62,9 +62,9 @@ func (w *writer) unit(u *unit) {
 func requestOf(a recommender.Allocation) recommender.Amount { return a.Request }
 func limitOf(a recommender.Allocation) recommender.Amount   { return a.Limit }
 
-// list writes what differs of a container's requests or limits. A list that does not exist yet is added as a
-// whole. For a resource that changes, both amounts are written as whole ones: with a part of a byte left in one of
-// them, the next call would read another pair of request and limit.
+// list writes the differences of a container's requests or limits. A missing list is added as a whole. For a resource
+// that changes, both amounts are written as whole numbers: with a fraction of a byte left in one of them, the next
+// call would read another pair of request and limit.
 func (w *writer) list(u *unit, name string, have *Quantities, of func(recommender.Allocation) recommender.Amount) {
 	there := have != nil
 	for _, r := range recommender.Resources {
@@ -77,7 +77,8 @@ func (w *writer) list(u *unit, name string, have *Quantities, of func(recommende
 	}
 }
 
-// amount writes one amount. there reports whether its list exists; else the list is added with this amount in it.
+// amount writes one amount. there reports whether its list exists; otherwise the list is added with this amount in
+// it.
 func (w *writer) amount(u *unit, list string, there bool, r recommender.Resource, a recommender.Amount) {
 	w.open("add")
 	w.path(u)
@@ -106,7 +107,7 @@ func (w *writer) path(u *unit) {
 // annotationPath is the JSON pointer of the annotation; "/" in a name is written as "~1" (RFC 6901).
 var annotationPath = "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.SeededAnnotation, "/", "~1")
 
-// annotation adds, replaces or removes the note about what was changed.
+// annotation adds, replaces or removes the annotation about the changes.
 func (w *writer) annotation(have map[string]string, note string) {
 	old, there := have[v1alpha1.SeededAnnotation]
 	switch {
@@ -130,8 +131,8 @@ func (w *writer) annotation(have map[string]string, note string) {
 // binarySuffixes are the suffixes of powers of 1024 in Kubernetes quantities.
 var binarySuffixes = [...]string{"", "Ki", "Mi", "Gi", "Ti"}
 
-// appendAmount appends an amount as a quoted quantity, such as "250m" or "256Mi". The result equals that of
-// podview.Quantity, without its three allocations for each amount: a review writes a dozen of them.
+// appendAmount appends an amount as a quoted quantity, such as "250m" or "256Mi". The result equals podview.Quantity,
+// without its three allocations for each amount: a review writes a dozen amounts.
 func appendAmount(b []byte, r recommender.Resource, a recommender.Amount) []byte {
 	suffix := ""
 	if r == recommender.Memory {

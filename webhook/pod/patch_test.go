@@ -18,8 +18,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// TestPatchMakesWhatIsMeant: a patch that is written by hand makes of a pod what it is meant to be, as one does that a
-// library makes of the two.
+// TestPatchMakesWhatIsMeant: the patch that this package writes changes a pod as intended, like a patch that a
+// library computes from the two pods.
 func TestPatchMakesWhatIsMeant(t *testing.T) {
 	for n := range uint64(2000) {
 		checkPatch(t, n)
@@ -57,7 +57,7 @@ func checkPatch(t *testing.T, n uint64) {
 	assert.True(t, equality.Semantic.DeepEqual(patched(t, before, theirs), got), "%d: %s\nis not %s", n, ours, theirs)
 }
 
-// unusual amounts and annotations, which scenes are without.
+// unusual sets amounts and annotations that scenes do not have.
 func (d dice) unusual(pod *corev1.Pod) {
 	if d.chance(30) {
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("100000000500m"), "nvidia.com/gpu": resource.MustParse("1")}
@@ -70,7 +70,7 @@ func (d dice) unusual(pod *corev1.Pod) {
 	}
 }
 
-// annotate puts the note of an earlier call on a pod.
+// annotate sets the annotation of an earlier call on a pod.
 func annotate(pod *corev1.Pod, note string) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -78,7 +78,7 @@ func annotate(pod *corev1.Pod, note string) {
 	pod.Annotations[v1alpha1.SeededAnnotation] = note
 }
 
-// terse is the pod as JSON, of some of whose containers the resources are left out where they are empty.
+// terse is the pod as JSON; some containers with empty resources have none.
 func (d dice) terse(t *testing.T, pod *corev1.Pod) []byte {
 	t.Helper()
 	var plain map[string]any
@@ -95,7 +95,7 @@ func (d dice) terse(t *testing.T, pod *corev1.Pod) []byte {
 	return []byte(asJSON(t, plain))
 }
 
-// sizes are any that the containers may be meant to have. What there is of requests and limits stays there.
+// sizes sets any possible wanted sizes. Requests and limits that exist stay set.
 func (d dice) sizes(units []unit) {
 	for i := range units {
 		u := &units[i]
@@ -111,7 +111,7 @@ func (d dice) sizes(units []unit) {
 	}
 }
 
-// meant is the pod with the sizes and the note that a patch is to give it.
+// meant is the pod with the sizes and the annotation that a patch must set.
 func meant(pod *corev1.Pod, units []unit, note string) *corev1.Pod {
 	out := pod.DeepCopy()
 	for _, u := range units {
@@ -139,7 +139,7 @@ func meant(pod *corev1.Pod, units []unit, note string) *corev1.Pod {
 	return out
 }
 
-// patched is the pod that a patch makes of an object; an empty patch changes nothing.
+// patched is the pod after a patch of an object; an empty patch changes nothing.
 func patched(t testing.TB, object, patch []byte) *corev1.Pod {
 	t.Helper()
 	if len(patch) > 0 {

@@ -1,16 +1,16 @@
 // Package pod sizes new pods at admission (a mutating webhook).
 //
-// The way of a review:
-//  1. handler.go reads the AdmissionReview, of which review.go decodes only the parts that are needed.
-//  2. workload.OwnerOf finds the pod's workload; index.go has its recommendation (seed.go) and the bounds of its
+// The path of a review:
+//  1. handler.go reads the AdmissionReview; review.go decodes only the parts that are needed.
+//  2. workload.OwnerOf finds the pod's workload; index.go has its recommendation (seed.go) and the limits of its
 //     namespace, both kept in memory by informers.
-//  3. decide.go fits the seed to the pod: seeded.go recalls an earlier call, fit.go sizes each
-//     container, pod.go adds up what the scheduler, quotas and classes count.
-//  4. patch.go writes the JSON patch, review.go the answer, handler.go counts it.
+//  3. decide.go fits the seed to the pod: seeded.go reads the result of an earlier call, fit.go sizes each
+//     container, pod.go adds up what the scheduler, quotas and QoS classes count.
+//  4. patch.go writes the JSON patch, review.go the answer, and handler.go counts it.
 //
-// The decision is a pure function of the pod, the seed and the namespace's bounds. The package never refuses a pod
-// and never calls the API server, so that a new pod waits for no lookup and is created unsized if anything is
-// missing. Start reading with Handler.Answer and SeedPod.
+// The decision is a pure function of the pod, the seed and the namespace's limits. The package never rejects a pod
+// and never calls the API server: a new pod waits for no lookup, and is created unsized if anything is missing. Start
+// reading with Handler.Answer and SeedPod.
 package pod
 
 import (
@@ -24,20 +24,19 @@ import (
 // unit is one container of a pod, of either list, with its sizes. Sizes are in millicores and bytes.
 type unit struct {
 	*Container
-	// init is true for a container listed under initContainers; index is its place in its list.
+	// init is true for a container in initContainers; index is its position in its list.
 	init  bool // listed under initContainers
 	index int
-	// was is the size before attune, is the size in the object that came in, will the size that the object is to
-	// have.
+	// was is the size before attune, is the size in the received object, will the size that the object is to have.
 	was, is, will recommender.Size
-	// volumes are the memory-backed ones that it mounts. unkept is the memory that the seed gives where none of them keeps the
-	// limit; zero: none does.
+	// volumes are the memory-backed volumes that it mounts. unkept is the memory that the seed would give without
+	// volumes that keep the limit; zero: no volume does.
 	volumes podview.MemoryVolumes
 	unkept  recommender.Allocation
-	// tight is true for resources that stay as they are, because no whole amount fits below the limit.
+	// tight is true for resources that are not changed, because no whole amount fits below the limit.
 	tight [2]bool
-	// boost is true where the container may get a startup boost, and claimed where it already has one from an
-	// earlier call. plain is its CPU without the boost.
+	// boost is true if the container may get a startup boost, and claimed if it already has one from an earlier call.
+	// plain is its CPU without the boost.
 	boost, claimed bool
 	plain          recommender.Allocation
 }
@@ -48,7 +47,8 @@ func (u *unit) sidecar() bool { return u.init && podview.IsAlways(u.RestartPolic
 // runs reports whether the container runs as long as the pod, and so is sized.
 func (u *unit) runs() bool { return !u.init || u.sidecar() }
 
-// unitsOf returns init containers first and in their order, on which the effective request of the pod depends.
+// unitsOf returns init containers first and in their order, because the effective request of the pod depends on the
+// order.
 func unitsOf(p *Pod) []unit {
 	units := make([]unit, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
 	for i := range p.Spec.InitContainers {
@@ -76,9 +76,9 @@ func unitOf(c *Container, init bool, index int) unit {
 	return u
 }
 
-// allocationOf reads a request and its limit such that the two amounts are equal if and only if the quantities
-// are. It is tight where no whole amount fits below the limit. A limit of zero is tight too: it counts as no
-// limit, yet the API server accepts no request above it.
+// allocationOf reads a request and its limit so that the two amounts are equal if and only if the quantities are. It
+// is tight if no whole amount fits below the limit. A limit of zero is tight too: it counts as no limit, but the API
+// server accepts no request above it.
 func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a recommender.Allocation, tight bool) {
 	a = recommender.Allocation{Request: podview.AmountOf(r, *request), Limit: podview.AtMost(r, *limit)}
 	if limit.Format == "" { // absent
@@ -101,10 +101,10 @@ func whole(r recommender.Resource, q resource.Quantity) bool {
 	return podview.AtMost(r, q) == podview.AmountOf(r, q)
 }
 
-// absent stands for a quantity that the object does not have.
+// absent stands for a quantity that is not set.
 var absent resource.Quantity
 
-// of one resource; an absent quantity has no format.
+// of returns the quantity of one resource; a quantity that is not set has no format.
 func (q *Quantities) of(r recommender.Resource) *resource.Quantity {
 	switch {
 	case q == nil:
@@ -135,9 +135,9 @@ func was(u *unit) recommender.Size  { return u.was }
 func is(u *unit) recommender.Size   { return u.is }
 func will(u *unit) recommender.Size { return u.will }
 
-// effective is what the scheduler and quotas count for the pod: the sum of what runs together, or the greatest
-// step of the init containers where that is more. Init containers run one by one, beside the sidecars that started
-// before them.
+// effective is the amount that the scheduler and quotas count for the pod: the sum of the containers that run
+// together, or the largest init step if that is more. Init containers run one by one, together with the sidecars that
+// started before them.
 func effective(units []unit, r recommender.Resource, of version) (total recommender.Allocation) {
 	var step, sidecars recommender.Allocation
 	for i := range units {
@@ -164,7 +164,7 @@ func greater(a, b recommender.Allocation) recommender.Allocation {
 	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
 }
 
-// classOf is the class of quality of service that the units have together.
+// classOf is the QoS class of the units together.
 func classOf(units []unit, of version) corev1.PodQOSClass {
 	var q podview.QOS
 	for i := range units {

@@ -35,7 +35,7 @@ func (s *scene) namespace() *Namespace {
 	return ns
 }
 
-// dice makes scenes. Amounts are drawn from few values, so that equal ones and edges are met often.
+// dice creates scenes. Amounts are drawn from few values, so that equal ones and edge cases are frequent.
 type dice struct{ *rand.Rand }
 
 func (d dice) chance(percent int) bool { return d.IntN(100) < percent }
@@ -47,7 +47,7 @@ func (d dice) amount(r recommender.Resource) resource.Quantity {
 	return resource.MustParse([]string{"1", "16Mi", "64Mi", "100M", "128Mi", "333333333", "512Mi", "1Gi", "3Gi", "7Gi"}[d.IntN(10)])
 }
 
-// requirements of a style: 0 none, 1 guaranteed, 2 anything valid, 3 all there and burstable.
+// requirements of a style: 0 none, 1 guaranteed, 2 anything valid, 3 all set and burstable.
 func (d dice) requirements(style int) (out corev1.ResourceRequirements) {
 	for _, r := range recommender.Resources {
 		name := podview.NameOf(r)
@@ -197,7 +197,7 @@ func (d dice) quota() *corev1.ResourceQuota {
 	return q
 }
 
-// TestRandomPods holds every promise of this package on pods that nobody thought of.
+// TestRandomPods checks every promise of this package on random pods.
 func TestRandomPods(t *testing.T) {
 	reasons := map[Reason]int{}
 	for n := range uint64(4000) {
@@ -206,7 +206,7 @@ func TestRandomPods(t *testing.T) {
 			t.Fatalf("seed of the dice: %d", n)
 		}
 	}
-	// The dice are worth something only if they meet what there is to meet.
+	// The test is useful only if the dice cover all results.
 	for _, reason := range []Reason{Seeded, AsSeeded, LimitRange, Quota, QoSClass, FixedLimit, MemoryVolume, NodeCapacity} {
 		assert.Positive(t, reasons[reason], reason)
 	}
@@ -237,7 +237,7 @@ func checkScene(t *testing.T, n uint64) Reason {
 	return decision.Reason
 }
 
-// checkAlone: nothing but resources and the annotation has changed.
+// checkAlone: only resources and the annotation have changed.
 func checkAlone(t *testing.T, s *scene, after *corev1.Pod) {
 	t.Helper()
 	blank := after.DeepCopy()
@@ -297,7 +297,7 @@ func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
 	}
 }
 
-// checkSizes: what attune changes is neither too small to start with nor too large for a node, and leaves memory-backed
+// checkSizes: the changed sizes are neither too small to start with nor too large for a node, and leave memory-backed
 // volumes their room.
 func checkSizes(t *testing.T, s *scene, after *corev1.Pod) {
 	t.Helper()
@@ -338,7 +338,7 @@ func checkClass(t *testing.T, before, after *corev1.Pod) {
 	assert.Empty(t, helpers.PodLimits(after, helpers.PodResourcesOptions{ExcludeOverhead: true}))
 }
 
-// checkNamespace: what was admissible stays so, and what outgrows the template fits.
+// checkNamespace: an admissible pod stays admissible, and sizes above the template's fit.
 func checkNamespace(t *testing.T, s *scene, after *corev1.Pod) {
 	t.Helper()
 	for _, lr := range s.ranges {
@@ -374,7 +374,7 @@ func counted(pod *corev1.Pod, key corev1.ResourceName) resource.Quantity {
 	return helpers.PodRequests(pod, helpers.PodResourcesOptions{})[key]
 }
 
-// admissible is LimitRanger's rule said another way: exact, on quantities.
+// admissible is LimitRanger's rule in another form: exact, on quantities.
 func admissible(item corev1.LimitRangeItem, r recommender.Resource, pod *corev1.Pod) bool {
 	if item.Type == corev1.LimitTypePod {
 		options := helpers.PodResourcesOptions{ExcludeOverhead: true}
@@ -402,8 +402,8 @@ func obeys(item corev1.LimitRangeItem, r recommender.Resource, requests, limits 
 		podview.AmountOf(r, limit)*1000 <= podview.AmountOf(r, request)*recommender.Amount(ratio.MilliValue())
 }
 
-// checkNote: the annotation tells exactly what the moved containers had, and of those that were boosted, which
-// may have come to the same amount, what is left of it afterwards: less than they have now.
+// checkNote: the annotation has exactly the originals of the changed containers. For boosted containers, which may
+// have the same amount as before, it has the size after the boost, which is less than the present one.
 func checkNote(t *testing.T, before, after *corev1.Pod) {
 	t.Helper()
 	var seeded v1alpha1.Seeded
@@ -447,8 +447,8 @@ func told(t *testing.T, pod *corev1.Pod) map[string]recommender.Size {
 	return out
 }
 
-// checkTampered: another webhook changes a container after us, or a user writes an annotation of their
-// own. Whatever it is, one more call settles it, and the pod is still right.
+// checkTampered: another webhook changes a container after us, or a user writes an annotation. In each case, one more
+// call settles the pod, and it is still correct.
 func checkTampered(t *testing.T, d dice, s *scene, after *corev1.Pod) {
 	t.Helper()
 	tampered := after.DeepCopy()

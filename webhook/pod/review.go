@@ -14,15 +14,15 @@ import (
 )
 
 // review is the part of an AdmissionReview that is read. Decoding only that part takes a fraction of the time and
-// memory that a whole pod takes.
+// memory of a whole pod.
 type review struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Request    *request `json:"request"`
 }
 
-// request is the part of an admission request that is read. Namespace is the pod's: the object itself may not have
-// it yet.
+// request is the part of an admission request that is read. Namespace is the pod's: the object itself may not have it
+// yet.
 type request struct {
 	UID         string                      `json:"uid"`
 	Namespace   string                      `json:"namespace"`
@@ -33,7 +33,7 @@ type request struct {
 	Object      Pod                         `json:"object"`
 }
 
-// Pod is the part of a pod that sizing reads; the rest is skipped by the decoder.
+// Pod is the part of a pod that sizing reads; the decoder skips the rest.
 type Pod struct {
 	// Metadata has the labels, annotations and owners.
 	Metadata Metadata `json:"metadata"`
@@ -44,9 +44,9 @@ type Pod struct {
 // Metadata is the part of a pod's metadata that sizing reads. At admission a pod may have neither a name nor a
 // namespace.
 type Metadata struct {
-	// Labels name the template generation of the pod.
+	// Labels contain the template generation of the pod.
 	Labels map[string]string `json:"labels"`
-	// Annotations can opt the pod out, and hold the note of an earlier call.
+	// Annotations can opt the pod out, and hold the annotation of an earlier call.
 	Annotations map[string]string `json:"annotations"`
 	// OwnerReferences lead to the workload.
 	OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
@@ -57,17 +57,17 @@ type Spec struct {
 	// Containers are the regular ones, InitContainers also hold native sidecars.
 	Containers     []Container `json:"containers"`
 	InitContainers []Container `json:"initContainers"`
-	// Volumes are the memory-backed ones alone.
+	// Volumes are only the memory-backed ones.
 	Volumes memoryVolumes `json:"volumes"`
-	// Resources at pod level; nil where the pod has none. Only their presence matters: such pods are not sized.
+	// Resources at pod level; nil if the pod has none. Only their presence matters: such pods are not sized.
 	Resources *struct{} `json:"resources"`
 	// Overhead of the runtime class, which quotas count.
 	Overhead Quantities `json:"overhead"`
-	// PriorityClassName and Priority say whether the pod is one that a cluster policy never lowers; the API server fills
-	// the priority in before it asks a webhook.
+	// PriorityClassName and Priority decide whether a cluster policy may lower the pod; the API server sets the
+	// priority before it calls webhooks.
 	PriorityClassName string `json:"priorityClassName"`
 	Priority          *int32 `json:"priority"`
-	// OS is nil where the pod names none; Windows pods are not sized. Most name it in NodeSelector alone.
+	// OS is nil if the pod does not set it; Windows pods are not sized. Most pods set it only in NodeSelector.
 	OS *struct {
 		Name string `json:"name"`
 	} `json:"os"`
@@ -78,15 +78,15 @@ type Spec struct {
 
 // Container is the part of a container that sizing reads.
 type Container struct {
-	// Name by which the seed is found.
+	// Name that the seed is found by.
 	Name string `json:"name"`
 	// RestartPolicy of an init container; Always makes it a native sidecar.
 	RestartPolicy string `json:"restartPolicy"`
-	// Resources is nil where the container has none.
+	// Resources is nil if the container has none.
 	Resources *Requirements `json:"resources"`
 	// VolumeMounts are decoded only in a pod with memory-backed volumes (memoryVolumes.mountedBy).
 	VolumeMounts json.RawMessage `json:"volumeMounts"`
-	// ResizePolicy names the changes that restart the container.
+	// ResizePolicy lists the changes that restart the container.
 	ResizePolicy []struct {
 		ResourceName  string `json:"resourceName"`
 		RestartPolicy string `json:"restartPolicy"`
@@ -105,7 +105,7 @@ type volume struct {
 	} `json:"emptyDir"`
 }
 
-// UnmarshalJSON decodes nothing where no volume can be memory-backed, which spares most pods the allocations.
+// UnmarshalJSON decodes nothing if no volume can be memory-backed, which saves the allocations for most pods.
 func (v *memoryVolumes) UnmarshalJSON(text []byte) error {
 	if !bytes.Contains(text, []byte(corev1.StorageMediumMemory)) {
 		return nil
@@ -118,7 +118,7 @@ func (v *memoryVolumes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// mountedBy returns the volumes that a container mounts. Mounts that cannot be read count as one of a volume without a size
+// mountedBy returns the volumes that a container mounts. Mounts that cannot be read count as a volume without a size
 // limit, which keeps the container's memory limit.
 func (v memoryVolumes) mountedBy(c *Container) (mounted podview.MemoryVolumes) {
 	if len(c.VolumeMounts) == 0 {
@@ -146,12 +146,12 @@ func (v memoryVolumes) mountedBy(c *Container) (mounted podview.MemoryVolumes) {
 	return mounted
 }
 
-// Requirements are the requests and limits of a container. A nil list does not exist in the object, which a patch
-// has to respect.
+// Requirements are the requests and limits of a container. A nil list does not exist in the object, and a patch must
+// add it.
 type Requirements struct {
-	// Requests is nil where the object has no such list.
+	// Requests is nil if the object has no such list.
 	Requests *Quantities `json:"requests"`
-	// Limits is nil where the object has no such list.
+	// Limits is nil if the object has no such list.
 	Limits *Quantities `json:"limits"`
 }
 
@@ -170,7 +170,7 @@ func (r *Requirements) limits() *Quantities {
 	return r.Limits
 }
 
-// Quantities are those of the two resources that are sized. Zero ones count as absent. Bounded refuses numbers
+// Quantities hold the two resources that attune sizes. Zero ones count as absent. BoundedQuantity rejects numbers
 // that would take long to parse.
 type Quantities struct {
 	// CPU in cores, as Kubernetes writes it.

@@ -13,24 +13,24 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// Recommendation is the part of an AttuneRecommendation that admission needs, with its quantities parsed once. It
-// is immutable, so that any number of reviews share it.
+// Recommendation is the part of an AttuneRecommendation that admission needs, with its quantities parsed once. It is
+// immutable, so that any number of reviews share it.
 type Recommendation struct {
 	// Name of the object.
 	Name string
-	// Of is the workload for which it is.
+	// Of is the workload of the recommendation.
 	Of workload.Identity
-	// Seed is what new pods get; nil: they stay as they are, and Withheld is the reason where there is one.
+	// Seed holds the sizes of new pods; nil: they are not changed, and Withheld is the reason if there is one.
 	Seed     *Seed
 	Withheld string
 	// withdrawn is set while pods are rejected or do not start with the seed.
 	withdrawn *v1alpha1.AdmissionWithdrawn
-	// ofCluster is true where a cluster policy sizes the workload.
+	// ofCluster is true if a cluster policy sizes the workload.
 	ofCluster bool
 }
 
-// sparing returns what is used for a pod: where a cluster policy must not lower it, a copy that raises only. The
-// workload's template may have had no such priority when the seed was made. The receiver is not changed.
+// sparing returns the recommendation to use for a pod: a copy that only raises if a cluster policy must not lower the
+// pod. The workload's template may have had no such priority when the seed was computed. The receiver is not changed.
 func (r *Recommendation) sparing(p *Pod) *Recommendation {
 	if !r.ofCluster || !podview.Critical(p.Spec.PriorityClassName, p.Spec.Priority) {
 		return r
@@ -46,14 +46,13 @@ func (r *Recommendation) sparing(p *Pod) *Recommendation {
 
 // Seed is the size with which new pods of a workload are created.
 type Seed struct {
-	// Revision identifies the seed; a revision that harmed a pod is not used again.
+	// Revision identifies the seed; a revision that caused a regression is not used again.
 	Revision string
-	// ValidUntil is the time from which the seed is not used any more; the policy loop renews it while there is
-	// fresh data.
+	// ValidUntil is when the seed expires; the policy loop renews it while there is fresh data.
 	ValidUntil time.Time
-	// Containers are the seeds by container; others stay as they are.
+	// Containers are the seeds by container; other containers are not changed.
 	Containers []ContainerSeed
-	// Largest bounds the sum of a pod's requests (requests), and what limits are raised to (limits); 0: not known.
+	// Largest limits the sum of a pod's requests (requests), and how far limits are raised (limits); 0: not known.
 	Largest recommender.Size
 }
 
@@ -61,19 +60,18 @@ type Seed struct {
 type ContainerSeed struct {
 	// Name of the container.
 	Name string
-	// Of is what is asked for of each resource, indexed by Resource.
+	// Of holds the seed of each resource, indexed by Resource.
 	Of [2]ask
 	// boost of the CPU; the zero value: none.
 	boost boost
-	// originals are the sizes with which the container is known to have been created, over generations of the
-	// template.
+	// originals are the known sizes with which the container was created, over generations of the template.
 	originals []recommender.Size
 	// crashes are crash loops of new pods by template generation; pods of these generations are not lowered.
 	crashes []v1alpha1.BirthCrash
 }
 
-// forGeneration returns the seed for a template generation: without lowering where pods of that generation crashed
-// when they were created with less. The receiver is not changed; nil stays nil.
+// forGeneration returns the seed for a template generation: without lowering if pods of that generation crashed when
+// they were created with less. The receiver is not changed; nil stays nil.
 func (s *ContainerSeed) forGeneration(templateHash string) *ContainerSeed {
 	if s == nil || !harm.LoweringWithheld(s.crashes, s.Name, templateHash) {
 		return s
@@ -90,9 +88,9 @@ func (s *ContainerSeed) raising() *ContainerSeed {
 	return &raising
 }
 
-// made reports whether the seed was computed for a template with this request. Where it was not, the template was
-// just changed on purpose: no pod is lowered until the loops have seen the new pods. Without known originals every
-// request counts.
+// made reports whether the seed was computed for a template with this request. If not, a user just changed the
+// template, and no pod is lowered until the loops have read the new pods. Without known originals every request
+// matches.
 func (s *ContainerSeed) made(r recommender.Resource, request recommender.Amount) bool {
 	return len(s.originals) == 0 || slices.ContainsFunc(s.originals, func(known recommender.Size) bool {
 		return known[r].Request == request
@@ -101,21 +99,21 @@ func (s *ContainerSeed) made(r recommender.Resource, request recommender.Amount)
 
 // ask is the seed of one resource of one container, in millicores or bytes.
 type ask struct {
-	// request to give; 0 leaves the resource alone.
+	// request to set; 0: the resource is not changed.
 	request recommender.Amount
-	// limitFollows keeps the ratio of the original limit to the original request; otherwise the limit stays.
+	// limitFollows keeps the ratio of the original limit to the original request; otherwise the limit is not changed.
 	limitFollows bool
-	// limit is given as it is; 0: limitFollows decides.
+	// limit to set; 0: limitFollows decides.
 	limit recommender.Amount
 	// limitFloor is the least limit; 0: none.
 	limitFloor recommender.Amount
-	// mayLower allows amounts below those with which the pod was created.
+	// mayLower allows amounts below the size with which the pod was created.
 	mayLower bool
-	// bothMove moves the limit of a Guaranteed pod with its request, whatever limitFollows says.
+	// bothMove changes the limit of a Guaranteed pod with its request, whatever limitFollows is.
 	bothMove bool
 }
 
-// Read takes from a recommendation what admission needs. The seed is left out where its revision harmed a pod.
+// Read returns the part of a recommendation that admission needs. It has no seed if its revision caused a regression.
 func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	r := &Recommendation{
 		Name:     rec.Name,
@@ -145,8 +143,7 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	return r
 }
 
-// originals are the different sizes with which a container was created, over all generations that the status
-// remembers.
+// originals returns the distinct sizes with which a container was created, over all generations in the status.
 func originals(generations []v1alpha1.Originals, container string) (sizes []recommender.Size) {
 	for _, generation := range generations {
 		for _, c := range generation.Containers {
@@ -158,10 +155,11 @@ func originals(generations []v1alpha1.Originals, container string) (sizes []reco
 	return sizes
 }
 
-// readContainer reads the seed of one container. raiseOnly forbids lowering of both resources. Memory also needs
-// AllowMemoryDecrease to be lowered.
+// readContainer reads the seed of one container. raiseOnly forbids lowering of both resources. Lowering memory also
+// requires AllowMemoryDecrease.
 func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseOnly bool) ContainerSeed {
-	// A seed of the strategy Node may stand for a while after its policy has left it: no other sets a limit as it is.
+	// A seed of the strategy Node may remain for a while after its policy changed the strategy: only Node sets a
+	// limit directly.
 	node := strategy == v1alpha1.StrategyNode || s.MemoryLimit != nil
 	return ContainerSeed{Name: s.Name, boost: readBoost(s.CPUBoost), Of: [2]ask{
 		recommender.CPU: {
@@ -181,8 +179,8 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 	}}
 }
 
-// amountAt reads an optional quantity. What is absent, negative or beyond podview.Plausible is 0, which leaves the
-// resource alone.
+// amountAt reads an optional quantity. A quantity that is absent, negative or beyond podview.Plausible is 0: the
+// resource is not changed.
 func amountAt(r recommender.Resource, q *resource.Quantity) recommender.Amount {
 	if a := podview.FromPointer(r, q); a <= podview.Plausible {
 		return a

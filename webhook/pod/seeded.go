@@ -9,12 +9,12 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// recall finds out with what size a pod was created, where an earlier call has already seeded it. The annotation
-// is only a hint, since a user of the namespace may have written it: an original is believed only if this very
-// seed turns it into what the container has now. Otherwise the present size counts as the original.
-// Claims are taken over first, because the pod's class, which decides how every container is fitted, follows from
-// all of them together; they are weighed again until none falls. Where nothing of the annotation holds, the pod
-// counts as new, and may get its boosts.
+// recall finds the size with which a pod was created, if an earlier call has already seeded it. The annotation is
+// only a hint, because a user of the namespace may have written it: an original is accepted only if this seed turns
+// it into the container's present size. Otherwise the present size counts as the original. All claims are applied
+// first, because the pod's class, which decides how every container is fitted, depends on all of them together. They
+// are checked again until none is dropped. If no claim of the annotation remains, the pod counts as new and may get
+// its boosts.
 func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	written := p.Metadata.Annotations[v1alpha1.SeededAnnotation]
 	if written == "" {
@@ -37,16 +37,17 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	}
 }
 
-// believed reports whether something in the annotation explains what the container has.
+// believed reports whether a claim of the annotation explains the container's present size.
 func (u unit) believed() bool { return u.was != u.is || u.claimed }
 
 // dropClaims removes originals that do not explain the container's size, and reports whether there were any. Each
-// turn of recall's loop removes at least one, so the loop ends.
+// round of recall's loop removes at least one, so the loop ends.
 func dropClaims(units []unit) (fell bool) {
 	for i := range units {
 		u := &units[i]
 		for _, r := range recommender.Resources {
-			// Without the volume that keeps a limit, another webhook may have added that volume since.
+			// The size without a volume that keeps the limit is accepted too: another webhook may have added that
+			// volume since.
 			explained := u.will[r] == u.is[r] || r == recommender.Memory && u.unkept.Request > 0 && u.unkept == u.is[r]
 			if !explained && u.was[r] != u.is[r] {
 				u.was[r], fell = u.is[r], true
@@ -57,7 +58,7 @@ func dropClaims(units []unit) (fell bool) {
 	return fell
 }
 
-// claim takes over the originals and boosts of an annotation without checking them.
+// claim applies the originals and boosts of an annotation without checking them.
 func claim(units []unit, seeded *v1alpha1.Seeded) {
 	for i := range units {
 		u := &units[i]
@@ -71,8 +72,8 @@ func claim(units []unit, seeded *v1alpha1.Seeded) {
 	}
 }
 
-// annotation is the note for a pod (v1alpha1.Seeded): the originals of the containers that were changed; empty if
-// none was. Equal pods get equal bytes.
+// annotation is the value of the annotation for a pod (v1alpha1.Seeded): the originals of the containers that were
+// changed; empty if none was. Equal pods get equal bytes.
 func annotation(units []unit, rec *Recommendation) string {
 	if !slices.ContainsFunc(units, unit.moved) {
 		return ""
@@ -94,8 +95,8 @@ func annotation(units []unit, rec *Recommendation) string {
 	return string(append(b, '}'))
 }
 
-// appendBoosts adds what was given as a boost, and the size that is left after it. The workload loop takes the
-// boost back by this note (lifecycle.Boosted).
+// appendBoosts adds the boosts, and the sizes after them. The workload loop reads them to end the boosts
+// (lifecycle.Boosted).
 func appendBoosts(b []byte, units []unit) []byte {
 	first := true
 	for i := range units {
@@ -120,7 +121,7 @@ func appendBoosts(b []byte, units []unit) []byte {
 	return b
 }
 
-// moved reports whether the container has another size than it was created with, if only for the time of a boost.
+// moved reports whether the container's size differs from the one that it was created with, if only during a boost.
 func (u unit) moved() bool { return u.will != u.was || u.boosted() }
 
 // appendOriginal adds one container's original in the JSON form of v1alpha1.ContainerResources.
@@ -134,7 +135,7 @@ func appendOriginal(b []byte, u *unit) []byte {
 	return append(b, '}')
 }
 
-// appendField adds a member for an amount; 0 is left out.
+// appendField adds a member for an amount; it skips 0.
 func appendField(b []byte, name string, r recommender.Resource, a recommender.Amount) []byte {
 	if a == 0 {
 		return b

@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Under a cluster policy a new pod of system priority is raised at most, whatever its template said when the seed was
-// made; also where the webhook is called again for its own result.
+// Under a cluster policy a new pod of system priority is at most raised, whatever its template was when the seed was
+// computed; also if the webhook is called again with its own result.
 func TestNewCriticalPodsAreNotLowered(t *testing.T) {
 	critical := func(p *corev1.Pod) { p.Spec.Priority = ptr.To(int32(2_000_000_000)) }
 	classed := func(class string) func(*corev1.Pod) {

@@ -17,7 +17,7 @@ func shm(t *testing.T, sizeLimit string) corev1.VolumeSource {
 	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: amountOf(t, sizeLimit)}}
 }
 
-// mounting adds the volume v to the pod, and a mount to each of the containers named.
+// mounting adds the volume v to the pod, and a mount to each of the named containers.
 func mounting(pod *corev1.Pod, source corev1.VolumeSource, containers ...string) *corev1.Pod {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "config"}, corev1.Volume{Name: "v", VolumeSource: source})
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -32,7 +32,7 @@ func mounting(pod *corev1.Pod, source corev1.VolumeSource, containers ...string)
 	return pod
 }
 
-// The kubelet sizes a memory-backed volume by the memory limits of the pod. A smaller limit is a smaller volume.
+// The kubelet sizes a memory-backed volume by the memory limits of the pod. A smaller limit makes the volume smaller.
 func TestSeedKeepsLimitOfMemoryVolumes(t *testing.T) {
 	const burstable, guaranteed = "cpu=1 memory=1Gi/4Gi", "cpu=1/1 memory=4Gi/4Gi"
 	disk := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
@@ -72,7 +72,7 @@ func TestSeedKeepsLimitOfMemoryVolumes(t *testing.T) {
 				if tc.edit != nil {
 					tc.edit(&seed)
 				}
-				// The neighbour makes no pod of one container Burstable.
+				// The second container makes no pod of one container Burstable.
 				pod := podOf(container(t, "other", map[bool]string{true: guaranteed, false: "cpu=1"}[tc.has == guaranteed]))
 				if native {
 					pod.Spec.InitContainers = []corev1.Container{sidecar(t, "app", tc.has)}
@@ -97,8 +97,8 @@ func TestSeedKeepsLimitOfMemoryVolumes(t *testing.T) {
 	}
 }
 
-// A volume without a size limit below the sum of the pod's memory limits has that sum, whichever container mounts it. Where one
-// container has no limit, the volume has the size of the node.
+// A volume without a size limit below the sum of the pod's memory limits has that sum, whichever container mounts it.
+// If one container has no limit, the volume has the size of the node.
 func TestSeedKeepsLimitsThatSizeAVolume(t *testing.T) {
 	const kept, lowered = "cpu=1 memory=300Mi/4Gi", "cpu=1 memory=300Mi/1200Mi"
 	for name, tc := range map[string]struct {
@@ -136,8 +136,8 @@ func TestSeedKeepsLimitsThatSizeAVolume(t *testing.T) {
 	}
 }
 
-// Seeds come from Initial (the target) and from Canary and Auto (a kept size that the template, or another webhook, has given a
-// volume since). The pod is judged as it arrives.
+// Seeds come from Initial (the target) and from Canary and Auto (a verified size; the template or another webhook has
+// added a volume since). The received pod decides.
 func TestSeedKeepsLimitOfVolumesInjectedLater(t *testing.T) {
 	rec := Read(recommendation(seedFor(t, "app", "500m", "300Mi")))
 	pod := podOf(container(t, "app", "cpu=1 memory=1Gi/4Gi"))
@@ -153,7 +153,7 @@ func TestSeedKeepsLimitOfVolumesInjectedLater(t *testing.T) {
 	assertStable(t, second, rec, &Namespace{})
 }
 
-// A mount that cannot be read keeps the limit: in doubt nothing is lowered.
+// A mount that cannot be read keeps the limit: in case of doubt nothing is lowered.
 func TestUnreadableMountsKeepTheLimit(t *testing.T) {
 	p := view(t, mounting(podOf(container(t, "app", "cpu=1 memory=1Gi/4Gi")), shm(t, ""), "app"))
 	p.Spec.Containers[0].VolumeMounts = []byte(`{"name":1}`)
@@ -161,7 +161,7 @@ func TestUnreadableMountsKeepTheLimit(t *testing.T) {
 	assert.Equal(t, MemoryVolume, d.Held[0].Reason)
 }
 
-// What is foretold of the next pod knows its volumes too.
+// The prediction of the next pod covers its volumes too.
 func TestForetoldWithMemoryVolumes(t *testing.T) {
 	pod := mounting(podOf(container(t, "app", "cpu=1/1 memory=4Gi/4Gi")), shm(t, ""), "app")
 	born, err := Foretell(&corev1.PodTemplateSpec{Spec: pod.Spec}, Read(recommendation(seedFor(t, "app", "500m", "300Mi"))), nil, now)

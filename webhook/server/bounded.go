@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// maxBody bounds a review, in bytes: an object of the largest size that the API server stores (1.5 MiB),
-	// written as JSON, or an old and a new one.
+	// maxBody limits a review, in bytes: an object of the largest size that the API server stores (1.5 MiB), written
+	// as JSON, or an old and a new one.
 	maxBody = 4 << 20
 	// firstBuffer is the first buffer of a review, in bytes; most reviews fit into it.
 	firstBuffer = 32 << 10
 )
 
-// bounded reads reviews for the handlers. The memory that it reserves grows with what has arrived: a client that
-// announces much and sends nothing holds one firstBuffer.
+// bounded reads reviews for the handlers. The memory that it reserves grows with the bytes that have arrived: a
+// client that announces much and sends nothing holds one firstBuffer.
 type bounded struct {
 	next    http.Handler
 	room    *room
@@ -46,8 +46,8 @@ var (
 	errSlow  = &refusal{"the review did not arrive in time", "Slow", http.StatusRequestTimeout}
 )
 
-// ServeHTTP has a review answered by the next handler, or refuses it. drop sets a read deadline in the past, which
-// makes a blocked read of the body fail at once.
+// ServeHTTP passes a review to the next handler, or rejects it. drop sets a read deadline in the past, which makes a
+// blocked read of the body fail at once.
 func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	controller := http.NewResponseController(w)
 	stay := b.room.enter(func() { _ = controller.SetReadDeadline(time.Unix(1, 0)) })
@@ -60,12 +60,13 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body, r.ContentLength = ports.Whole{Buffer: bytes.NewBuffer(body)}, int64(len(body))
 	b.next.ServeHTTP(w, r)
 	if stay.held > b.room.all/8 {
-		// Garbage is not free memory. The garbage of a few large reviews would make the process half as large again.
+		// Garbage is not free memory. Without a collection, a few large reviews would make the process half as large
+		// again.
 		runtime.GC()
 	}
 }
 
-// refuse counts and answers an error, and closes the connection, since the rest of the body is not read.
+// refuse counts and answers an error. It closes the connection, because the rest of the body is not read.
 func (b *bounded) refuse(w http.ResponseWriter, err error) {
 	refused := &refusal{err.Error(), broken, http.StatusBadRequest}
 	_ = errors.As(err, &refused)
@@ -74,8 +75,8 @@ func (b *bounded) refuse(w http.ResponseWriter, err error) {
 	http.Error(w, refused.why, refused.status)
 }
 
-// read returns the whole body, with the memory for its decoding reserved. The order of the cases matters: a
-// dropped review also fails to read, so wasDropped is checked before the error.
+// read returns the whole body, with the memory for its decoding reserved. The order of the cases matters: a dropped
+// review also fails to read, so wasDropped is checked before the error.
 func (b *bounded) read(s *stay, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, errLarge
@@ -96,8 +97,8 @@ func (b *bounded) read(s *stay, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// receive reads a whole body into a buffer that doubles, and that has the announced size once a quarter has arrived; -1: the
-// size is not known. Both buffers count while one is copied into the other.
+// receive reads a whole body into a buffer that doubles. Once a quarter of the announced size has arrived, the buffer
+// gets that size; -1: the size is not known. Both buffers count while one is copied into the other.
 func receive(s *stay, from io.Reader, announced int64) ([]byte, error) {
 	var buffer []byte
 	for {
@@ -131,27 +132,27 @@ func receive(s *stay, from io.Reader, announced int64) ([]byte, error) {
 	}
 }
 
-// most is what the decoding of one review may take: half of the room, so that others fit beside it.
+// most is the memory for decoding one review: half of the room, so that other reviews fit too.
 func (b *bounded) most() int64 { return b.room.all / 2 }
 
-// decoding is an upper estimate of what the handlers allocate for a body besides the body itself, in bytes: some
-// copies of it, the objects, lists and values that it becomes, and the answer. Three bytes of JSON can become an object
-// of a hundred.
+// decoding is an upper estimate of the handlers' allocations for a body in addition to the body itself, in bytes:
+// some copies of it, its objects, lists and values, and the answer. Three bytes of JSON can become an object of a
+// hundred.
 func decoding(body []byte) int64 {
 	count := func(of string) int64 { return int64(bytes.Count(body, []byte(of))) }
 	return answering + 7*int64(len(body)) + 320*count("{") + 224*count(",") + 160*count("[")
 }
 
-// answering is more than what an answer takes, in bytes: its texts are bounded, and few.
+// answering is more than the size of an answer, in bytes: its texts are few and limited.
 const answering = 96 << 10
 
-// Values of the label reason that no refusal has: the body could not be read, and the connection was closed for others.
+// Values of the label reason without a refusal: the body could not be read, and the connection was closed for others.
 const broken, connections = "Broken", "Connections"
 
-// Metrics count, by reason, the requests that no handler saw and the connections closed for others.
+// Metrics count, by reason, the requests that reached no handler and the connections closed for others.
 type Metrics struct{ dropped *prometheus.CounterVec }
 
-// NewMetrics registers attune_webhook_dropped_total. It panics where that is registered already.
+// NewMetrics registers attune_webhook_dropped_total. It panics if that is already registered.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_webhook_dropped_total",
@@ -164,17 +165,18 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return &Metrics{dropped}
 }
 
-// room is the memory that reviews in flight share. Where it is used up, the review that has been arriving for the
-// longest time is dropped. An API server sends a review at once, so its reviews are the oldest only for a moment;
-// a client that sends slowly cannot keep others out.
+// room is the memory that reviews in flight share. If it is used up, the review that has been arriving for the
+// longest time is dropped. An API server sends a review at once, so its reviews are the oldest only for a moment. A
+// client that sends slowly cannot block others.
 //
-// mutex guards all fields but all, and those of every stay. At any time free plus what all stays hold equals all.
+// mutex guards all fields except all, and the fields of every stay. At any time, free plus the memory held by all
+// stays equals all.
 type room struct {
-	// all is the whole memory in bytes, free what is not reserved.
+	// all is the whole memory in bytes, free the part that is not reserved.
 	all   int64
 	mutex sync.Mutex
 	free  int64
-	// going is what dropped reviews still hold. It becomes free soon, as their reads have been made to fail.
+	// going is the memory that dropped reviews still hold. It becomes free soon, because their reads fail.
 	going int64
 	// arriving lists the stays whose review is not complete, the oldest first.
 	arriving list.List
@@ -194,12 +196,12 @@ type stay struct {
 	held int64
 	// drop makes the reading of the review fail at once. It is called with the room locked, and never after leave.
 	drop func()
-	// at is the place in arriving; nil: the review is complete, or was dropped.
+	// at is the position in arriving; nil: the review is complete, or was dropped.
 	at      *list.Element
 	dropped bool
 }
 
-// enter adds a review at the end of those arriving. It reserves nothing.
+// enter adds a review at the end of arriving. It reserves nothing.
 func (r *room) enter(drop func()) *stay {
 	s := &stay{room: r, drop: drop}
 	r.mutex.Lock()
@@ -208,9 +210,9 @@ func (r *room) enter(drop func()) *stay {
 	return s
 }
 
-// take reserves memory and returns true. It drops older reviews as long as too little is free, and waits only for
-// dropped ones, whose reads have failed by then. It returns false where the room is too small even so, and where
-// this review was dropped itself.
+// take reserves memory and returns true. It drops older reviews while too little is free, and waits only for dropped
+// ones, whose reads have already failed. It returns false if the room is still too small, or if this review was
+// dropped itself.
 func (s *stay) take(bytes int64) bool {
 	r := s.room
 	r.mutex.Lock()
@@ -240,10 +242,10 @@ func (s *stay) dropIt() {
 	s.at, s.dropped = nil, true
 	s.room.going += s.held
 	s.drop()
-	s.room.left.Broadcast() // it may be waiting itself
+	s.room.left.Broadcast() // the review may be waiting itself
 }
 
-// give returns a part of what was taken.
+// give returns a part of the reserved memory.
 func (s *stay) give(bytes int64) {
 	s.room.mutex.Lock()
 	defer s.room.mutex.Unlock()
@@ -260,8 +262,7 @@ func (s *stay) gives(bytes int64) {
 	s.room.left.Broadcast()
 }
 
-// arrived marks the review as complete: from then on it is not dropped. It returns false where it was dropped
-// before.
+// arrived marks the review as complete: from then on it is not dropped. It returns false if it was dropped before.
 func (s *stay) arrived() bool {
 	s.room.mutex.Lock()
 	defer s.room.mutex.Unlock()
@@ -269,7 +270,7 @@ func (s *stay) arrived() bool {
 	return !s.dropped
 }
 
-// leave returns everything that the review holds.
+// leave returns all memory of the review.
 func (s *stay) leave() {
 	s.room.mutex.Lock()
 	defer s.room.mutex.Unlock()
@@ -277,7 +278,7 @@ func (s *stay) leave() {
 	s.gives(s.held)
 }
 
-// stays takes the review off the list of those that can be dropped. The room is locked by the caller.
+// stays removes the review from the list of those that can be dropped. The caller has locked the room.
 func (s *stay) stays() {
 	if s.at != nil {
 		s.room.arriving.Remove(s.at)
@@ -285,7 +286,7 @@ func (s *stay) stays() {
 	}
 }
 
-// wasDropped reports whether the review was dropped because others needed the room.
+// wasDropped reports whether the review was dropped because other reviews needed the room.
 func (s *stay) wasDropped() bool {
 	s.room.mutex.Lock()
 	defer s.room.mutex.Unlock()

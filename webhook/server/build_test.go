@@ -59,7 +59,7 @@ func (a authority) issue(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// file has the authority's certificate.
+// file is a file with the authority's certificate.
 func (a authority) file(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ca.crt")
@@ -100,7 +100,7 @@ func start(t *testing.T, handler http.Handler, clients Clients, change ...func(*
 	return running{s, registry, listener.Addr().String()}
 }
 
-// dropped is what was counted for a reason.
+// dropped is the counter for a reason.
 func (r running) dropped(t *testing.T, reason string) float64 {
 	t.Helper()
 	families, err := r.registry.Gather()

@@ -15,8 +15,8 @@ import (
 	"attune.io/attune/internal/ports"
 )
 
-// TestLargeReviewsReturnNoGarbage: the room counts memory as free only after what a large review allocated was collected. A
-// small review costs no collection.
+// TestLargeReviewsReturnNoGarbage: the room counts memory as free only after the garbage of a large review was
+// collected. A small review causes no collection.
 func TestLargeReviewsReturnNoGarbage(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for name, size := range map[string]int{"small": 64 << 10, "large": 2 << 20} {

@@ -22,8 +22,7 @@ import (
 	"attune.io/attune/webhook/validation"
 )
 
-// TestDecodingIsReserved: all that the handlers ever allocate for a body is what was reserved for it, whatever its
-// shape.
+// TestDecodingIsReserved: the handlers allocate no more for a body than was reserved for it, whatever its shape.
 func TestDecodingIsReserved(t *testing.T) {
 	const n = 20000
 	repeat := func(open, element, end string) string {
@@ -61,7 +60,7 @@ func TestDecodingIsReserved(t *testing.T) {
 		if handled == "validation" {
 			kind, resource = `{"group":"attune.io","version":"v1alpha1","kind":"AttunePolicy"}`, `{"group":"attune.io","version":"v1alpha1","resource":"attunepolicies"}`
 		}
-		// What is made once in a process, at its first review, is not of any review.
+		// Allocations that happen once in a process, at its first review, do not count.
 		once := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","kind":%s,"resource":%s,"namespace":"a","operation":"CREATE","object":{}}}`, kind, resource)
 		first := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(once))
 		first.Header.Set("Content-Type", "application/json")
@@ -80,11 +79,11 @@ func TestDecodingIsReserved(t *testing.T) {
 	}
 }
 
-// mostAnswer is more than any answer to a review has, in bytes: 4 KiB of message and as much of causes and of
-// warnings, whose characters JSON may write with six bytes each.
+// mostAnswer is more than the size of any answer to a review, in bytes: 4 KiB of message and the same of causes and
+// of warnings, whose characters JSON may write with six bytes each.
 const mostAnswer = 80 << 10
 
-// TestAnswersAreBounded: no text of a review that is refused makes its answer long, or costs more than was reserved.
+// TestAnswersAreBounded: no text of a rejected review makes its answer long, or costs more than was reserved.
 func TestAnswersAreBounded(t *testing.T) {
 	const n = 20000
 	long := strings.Repeat("<", 1<<20)
@@ -118,7 +117,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		"a number":         `{"weight":` + strings.Repeat("9", 1<<20) + `}`,
 		"excluded":         `{"excludedContainers":[""` + strings.Repeat(`,""`, n) + `]}`,
 	}
-	// What is outside of the spec: at %s the long text.
+	// Parts outside the spec: %s stands for the long text.
 	parts := map[string]string{
 		"uid":       `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"%s",` + `@,"namespace":"a","operation":"CREATE","object":{}}}`,
 		"namespace": `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1",` + `@,"namespace":"%s","operation":"CREATE","object":{"spec":{"metricsSource":{"prometheus":{"address":"http://a"}}}}}}`,
@@ -153,7 +152,7 @@ func TestAnswersAreBounded(t *testing.T) {
 				return &counted{}, r
 			}
 			w, r := post()
-			of[a.handler].ServeHTTP(w, r) // what is made once in a process is of no review
+			of[a.handler].ServeHTTP(w, r) // allocations that happen once in a process do not count
 			assert.LessOrEqual(t, w.bytes, mostAnswer)
 			w, r = post()
 			took := allocated(func() { of[a.handler].ServeHTTP(w, r) })
@@ -162,7 +161,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// handlers are those of the webhook's port.
+// handlers are the handlers of the webhook's port.
 func handlers(t *testing.T) map[string]http.Handler {
 	t.Helper()
 	scheme := kruntime.NewScheme()
@@ -173,7 +172,7 @@ func handlers(t *testing.T) map[string]http.Handler {
 	}
 }
 
-// counted counts the bytes of an answer and keeps none of them.
+// counted counts the bytes of an answer and stores none of them.
 type counted struct {
 	header http.Header
 	bytes  int
@@ -191,7 +190,7 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 func (*counted) WriteHeader(int) {}
 
-// allocated by f, what is garbage by now included.
+// allocated returns the bytes that f allocates, including garbage.
 func allocated(f func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -29,15 +29,15 @@ import (
 	"attune.io/attune/webhook/validation"
 )
 
-// asChild makes the test binary a webhook of its own process, whose memory can be read.
+// asChild runs the test binary as a webhook in its own process, whose memory can be read.
 const asChild = "ATTUNE_TEST_WEBHOOK"
 
-// mostResident is the most memory that the webhook may ever have had, in kB, under reviews that are as large and as
-// costly to answer as any. The chart's limit is 512Mi.
+// mostResident is the highest memory that the webhook may ever have, in kB, under the largest and most expensive
+// reviews. The chart's limit is 512Mi.
 const mostResident = 200 << 10
 
-// TestReviewsStayWithinMemory posts reviews of nearly 4 MiB whose settings are wrong in every way that was found to be
-// costly, six at once, whose readers read none of the answers before all have arrived.
+// TestReviewsStayWithinMemory posts reviews of nearly 4 MiB with the most expensive mistakes known, six at once, and
+// reads none of the answers before all have arrived.
 func TestReviewsStayWithinMemory(t *testing.T) {
 	if os.Getenv(asChild) != "" {
 		serveAsChild(t)
@@ -75,7 +75,7 @@ func TestReviewsStayWithinMemory(t *testing.T) {
 			for range cap(answers) {
 				posts.Go(func() {
 					if r, err := clients.Post("https://"+strings.TrimSpace(address)+validation.Path, "application/json", bytes.NewReader(body)); err == nil { //nolint:bodyclose // closed where answers are read
-						answers <- r // an error: the server was busy and hung up
+						answers <- r // an error: the server was busy and closed the connection
 					}
 				})
 			}
@@ -104,7 +104,7 @@ func TestReviewsStayWithinMemory(t *testing.T) {
 	assert.LessOrEqual(t, resident, mostResident)
 }
 
-// serveAsChild serves until stdin ends, then prints the most memory that the process has had.
+// serveAsChild serves until stdin ends, then prints the highest memory of the process.
 func serveAsChild(t *testing.T) {
 	ballast := bytes.Repeat([]byte{1}, 64<<20) // the caches of a small cluster
 	defer runtime.KeepAlive(ballast)

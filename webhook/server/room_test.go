@@ -19,7 +19,7 @@ func TestTheOldestArrivingGoesFirst(t *testing.T) {
 
 	honest, done := enter("honest"), make(chan bool)
 	go func() { done <- honest.take(10) }()
-	// The memory is not there before its holder lets go of it.
+	// The memory is not free before its holder returns it.
 	for !old.wasDropped() {
 	}
 	assert.False(t, old.take(1))
@@ -38,7 +38,7 @@ func TestTheOldestArrivingGoesFirst(t *testing.T) {
 	assert.Zero(t, r.arriving.Len())
 }
 
-// TestRoomIsNeverOverdrawn: whatever many do at once, the room is never overdrawn, and whole at the end.
+// TestRoomIsNeverOverdrawn: whatever many reviews do at once, the room is never overdrawn, and full at the end.
 func TestRoomIsNeverOverdrawn(t *testing.T) {
 	r := newRoom(100)
 	var all sync.WaitGroup

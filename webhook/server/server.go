@@ -1,14 +1,14 @@
-// Package server serves the webhooks to the API server over TLS. Every pod of the cluster can connect to its port,
-// so it bounds what a client can cost: connections, time, and memory.
+// Package server serves the webhooks to the API server over TLS. Every pod of the cluster can connect to its port, so
+// it limits the cost of a client: connections, time, and memory.
 //
-// The way of a request:
-//  1. server.go accepts the connection, of which ports.Connections bounds the number.
-//  2. Clients checks the client's certificate, where that is switched on.
+// The path of a request:
+//  1. server.go accepts the connection; ports.Connections limits their number.
+//  2. Clients checks the client's certificate, if that is enabled.
 //  3. bounded.go reads the body within the memory that room shares among all reviews in flight.
-//  4. The handler (webhook/pod, webhook/validation) answers. Metrics counts the requests that no handler saw.
+//  4. The handler (webhook/pod, webhook/validation) answers. Metrics counts the requests that reached no handler.
 //
-// The package knows nothing about pods or policies. Where it refuses a request, the webhook's failurePolicy
-// decides what the API server does: for pods it is Ignore. Start reading with bounded.ServeHTTP and room.take.
+// The package knows nothing about pods or policies. If it rejects a request, the webhook's failurePolicy decides what
+// the API server does: for pods it is Ignore. Start reading with bounded.ServeHTTP and room.take.
 package server
 
 import (
@@ -36,19 +36,19 @@ const (
 	readTimeout = 2 * time.Second
 	// writeTimeout ends an answer that the client does not read.
 	writeTimeout = 5 * time.Second
-	// idleTimeout is as long as the API server keeps an idle connection.
+	// idleTimeout is how long the API server keeps an idle connection.
 	idleTimeout = 90 * time.Second
-	// drainTimeout is how long requests may take that are being answered when the server stops.
+	// drainTimeout limits the requests that are being answered when the server stops.
 	drainTimeout = 10 * time.Second
 
-	// maxHeader bounds the header of a request, in bytes.
+	// maxHeader limits the header of a request, in bytes.
 	maxHeader = 16 << 10
 	// maxConnections is many more than API servers need: each keeps 25 idle ones, and a review takes less than a
 	// millisecond.
 	maxConnections = 512
 )
 
-// Options of a server. All fields but Clients are required.
+// Options of a server. All fields except Clients are required.
 type Options struct {
 	// Port to listen at, on all addresses of the pod.
 	Port int
@@ -57,16 +57,16 @@ type Options struct {
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Clients that may call; the zero value lets every client call.
 	Clients Clients
-	// Bytes is the memory that all reviews in flight may take together. One review may take half of it.
+	// Bytes is the memory for all reviews in flight together. One review may take half of it.
 	Bytes int64
-	// Metrics count the requests that no handler sees.
+	// Metrics count the requests that reach no handler.
 	Metrics *Metrics
 }
 
-// Server serves webhooks over TLS. It implements controller-runtime's webhook.Server, whose own implementation has
-// no bound on the time in which a request is read.
+// Server serves webhooks over TLS. It implements controller-runtime's webhook.Server, whose own implementation does
+// not limit the time in which a request is read.
 type Server struct {
-	// The embedded server keeps the handlers and measures their answers; it is never started.
+	// The embedded server holds the handlers and measures their answers; it is never started.
 	webhook.Server
 	options     Options
 	connections *ports.Connections
@@ -96,9 +96,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.serve(ctx, listener)
 }
 
-// serve runs the HTTP server on a listener, which it closes in every case. Shutdown runs in a function of its own
-// because Serve returns as soon as Shutdown begins: without waiting for drained, the process would end in the
-// middle of answers.
+// serve runs the HTTP server on a listener, which it always closes. Shutdown runs in its own goroutine because Serve
+// returns as soon as Shutdown starts: without waiting for drained, the process would end before it has answered.
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	config, err := s.tls()
 	if err != nil {
@@ -126,14 +125,14 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// tls is the configuration of handshakes. Only HTTP/1.1 is offered: a connection then carries one request at a
-// time, so the bound on connections is one on requests too.
+// tls is the configuration of handshakes. It offers only HTTP/1.1: a connection then carries one request at a time,
+// so the limit on connections also limits requests.
 func (s *Server) tls() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: s.options.GetCertificate}
 	return config, s.options.Clients.ask(config)
 }
 
-// StartedChecker returns a health check that succeeds where a connection to the port is accepted.
+// StartedChecker returns a health check that succeeds if a connection to the port is accepted.
 func (s *Server) StartedChecker() healthz.Checker {
 	return func(r *http.Request) error {
 		c, err := net.DialTimeout("tcp", s.address(), readTimeout)
@@ -148,17 +147,17 @@ func (s *Server) address() string { return net.JoinHostPort("", strconv.Itoa(s.o
 
 // Clients are the clients that may call the webhooks. The zero value allows all.
 type Clients struct {
-	// CAFile is a file of PEM certificates by which a client's certificate is verified; empty: no certificate is
-	// asked for.
+	// CAFile is a file of PEM certificates that client certificates are verified with; empty: clients need no
+	// certificate.
 	CAFile string
 	// Names are the common names that a client's certificate may have; empty: any name. Without CAFile they have
 	// no effect.
 	Names []string
 }
 
-// ask makes the TLS configuration demand a certificate of every client. The file is read again for every
-// handshake, since it may be replaced while the server runs; that is seldom, as one connection of the API server
-// carries many reviews. An error means that the file cannot be used.
+// ask makes the TLS configuration require a certificate of every client. The file is read again for every handshake,
+// because it may be replaced while the server runs. Handshakes are rare: one connection of the API server carries
+// many reviews. An error means that the file cannot be used.
 func (c Clients) ask(config *tls.Config) error {
 	if c.CAFile == "" {
 		return nil
@@ -181,7 +180,7 @@ func (c Clients) ask(config *tls.Config) error {
 	return nil
 }
 
-// authorities reads the certificates of CAFile. Errors name the flag, as they are shown to the person who set it.
+// authorities reads the certificates of CAFile. Errors name the flag, because users who set the flag see them.
 func (c Clients) authorities() (*x509.CertPool, error) {
 	pem, err := os.ReadFile(c.CAFile)
 	if err != nil {
@@ -194,8 +193,8 @@ func (c Clients) authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// named refuses a certificate with another name. It runs in VerifyConnection and not in VerifyPeerCertificate,
-// which is skipped for resumed sessions.
+// named rejects a certificate with another name. It runs in VerifyConnection and not in VerifyPeerCertificate, which
+// is skipped for resumed sessions.
 func (c Clients) named(state tls.ConnectionState) error {
 	if len(c.Names) == 0 {
 		return nil

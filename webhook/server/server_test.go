@@ -32,14 +32,14 @@ var (
 	blankBytes = []byte(blank) // written without a copy
 )
 
-// stall sends all of a body but its last byte; nil: the server hung up meanwhile.
+// stall sends a body except its last byte; nil: the server closed the connection meanwhile.
 func stall(address string, size int) net.Conn {
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		return nil
 	}
 	_, _ = fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
-	// A write fails where the server has hung up, which is what it is to do.
+	// A write fails after the server closed the connection, as it must.
 	_, _ = c.Write(blankBytes[:size-1])
 	return c
 }
@@ -51,11 +51,11 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestStalledBodies: whoever sends all but the last byte, as often as may be, takes a bounded part of the memory, for
-// a bounded time, and keeps nobody out meanwhile.
+// TestStalledBodies: a client that sends all except the last byte, as often as possible, takes a limited part of the
+// memory for a limited time, and blocks no other client.
 func TestStalledBodies(t *testing.T) {
 	const connections = 200
-	// So long that a busy machine, on which both sides run, is not taken for one that stalls.
+	// Long enough that a busy machine, on which both sides run, does not count as a stall.
 	s := start(t, echo, Clients{}, func(s *Server) { s.readTimeout = 5 * time.Second })
 	honest := client()
 	before := liveHeap()
@@ -82,10 +82,10 @@ func TestStalledBodies(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status, answer)
 		answered++
-		// What is garbage since the collection began counts, too.
+		// Garbage since the start of the collection counts too.
 		require.Less(t, liveHeap()-before, int64(256<<20), "after %d answers", answered)
 	}
-	// Beside the reviews, each connection has its buffers, on both sides.
+	// In addition to the reviews, each connection has its buffers, on both sides.
 	const buffers = connections * 128 << 10
 	held := liveHeap() - before
 	t.Logf("%d answers meanwhile; the heap grew by %d MiB", answered, held>>20)
@@ -95,7 +95,7 @@ func TestStalledBodies(t *testing.T) {
 		if c == nil {
 			continue
 		}
-		_, err := io.Copy(io.Discard, c) // until the server hangs up
+		_, err := io.Copy(io.Discard, c) // until the server closes the connection
 		assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 		_ = c.Close()
 	}
@@ -105,7 +105,7 @@ func TestStalledBodies(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status)
 }
 
-// TestSlowBody: a body that is not here in time ends the request.
+// TestSlowBody: a body that does not arrive in time ends the request.
 func TestSlowBody(t *testing.T) {
 	s := start(t, echo, Clients{})
 	c := stall(s.address, 1000)
@@ -116,7 +116,7 @@ func TestSlowBody(t *testing.T) {
 	assert.EqualValues(t, 1, s.dropped(t, "Slow"))
 }
 
-// TestSilentConnections: they are closed for those who say something.
+// TestSilentConnections: silent connections are closed for active ones.
 func TestSilentConnections(t *testing.T) {
 	const most = 20
 	s := start(t, echo, Clients{}, func(s *Server) { s.connections.Most = most })
@@ -141,7 +141,7 @@ func TestLargeBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := s.dropped(t, "TooLarge")
 			status, _, err := s.post(t, client(), body)
-			if err == nil { // the client may still be writing where the server hangs up
+			if err == nil { // the client may still be writing when the server closes the connection
 				assert.Equal(t, http.StatusRequestEntityTooLarge, status)
 			}
 			assert.Equal(t, before+1, s.dropped(t, "TooLarge"))
@@ -152,7 +152,8 @@ func TestLargeBody(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status)
 }
 
-// TestBusy: what is being answered is never dropped; what comes while it takes all the room is told so at once.
+// TestBusy: a review that is being answered is never dropped; reviews that arrive while it takes all the room are
+// rejected at once.
 func TestBusy(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	s := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -214,7 +215,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestClientAuthorityIsExchanged while the server runs.
+// TestClientAuthorityIsExchanged replaces the file while the server runs.
 func TestClientAuthorityIsExchanged(t *testing.T) {
 	old, renewed := newAuthority(t), newAuthority(t)
 	file := old.file(t)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The bounds are those of the CRDs: nothing that the API server accepts is refused for its length.
+// The limits are those in the CRDs: no object that the API server accepts is rejected for its length.
 func TestBoundsAreThoseOfTheSchema(t *testing.T) {
 	found := map[string]int{}
 	longest := 0

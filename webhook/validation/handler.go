@@ -27,14 +27,14 @@ import (
 // Path is the URL path of the webhook.
 const Path = "/validate"
 
-// Handler answers admission reviews of attune's own objects. It is safe for concurrent use. New makes it.
+// Handler answers admission reviews of attune's own objects. It is safe for concurrent use. New creates it.
 type Handler struct {
-	// Reader reads the two kinds of defaults; a cache will do, since a verdict that is based on slightly old
-	// defaults is repeated by the operator.
+	// Reader reads the two kinds of defaults. A cache is sufficient: if the verdict was based on slightly stale
+	// defaults, the policy loop validates the object again.
 	Reader client.Reader
 	// Decoder knows attune's types.
 	Decoder admission.Decoder
-	// Operator is what the installation of the operator allows.
+	// Operator is what the installation of attune allows.
 	Operator policy.Operator
 }
 
@@ -49,14 +49,14 @@ func New(scheme *runtime.Scheme, reader client.Reader, operator policy.Operator)
 }
 
 const (
-	// maxBody bounds the body of a review, in bytes. The bound of webhook/server applies first.
+	// maxBody limits the body of a review, in bytes. The limit of webhook/server applies first.
 	maxBody = 4 << 20
-	// mostNamed is longer than the uid, version and kind of any review, in bytes: an answer repeats them.
+	// mostNamed is longer than the UID, version and kind of any review, in bytes: an answer repeats them.
 	mostNamed = 128
 )
 
-// serve answers a review. controller-runtime's own handler repeats in its answer, and in the log, whatever of a body it
-// cannot read.
+// serve answers a review. controller-runtime's own handler repeats an unreadable body, without limit, in its answer
+// and in the log.
 func serve(reviews *admission.Webhook, w http.ResponseWriter, r *http.Request) {
 	body, err := ports.Body(w, r, maxBody)
 	var review admissionv1.AdmissionReview
@@ -72,15 +72,15 @@ func serve(reviews *admission.Webhook, w http.ResponseWriter, r *http.Request) {
 	}
 	response := reviews.Handle(r.Context(), admission.Request{AdmissionRequest: *review.Request})
 	w.Header().Set("Content-Type", "application/json")
-	// An error means that the API server went away.
+	// An error means that the API server closed the connection.
 	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &response.AdmissionResponse})
 }
 
-// Handle judges an object that is created or whose spec changes. Every other change passes, even on an object that
-// is invalid by now: an invalid object must not keep its labels, and above all its finalizers, for ever. Deletion
-// always passes. Where the defaults cannot be read, the answer is an error and the client has to try again.
-// A kind that this webhook does not know is never refused. An object that is created may leave its namespace to
-// the request.
+// Handle validates an object that is created or whose spec changes. It allows every other change, even on an object
+// that is invalid by now: an invalid object must not keep its labels, and above all its finalizers, forever. It
+// always allows deletion. If the defaults cannot be read, the answer is an error and the client has to try again. It
+// never rejects a kind that this webhook does not know. In a create request, the object may lack its namespace, which
+// the request has.
 func (h *Handler) Handle(ctx context.Context, request admission.Request) admission.Response {
 	object := newObject(request.Kind.Kind)
 	if object == nil || request.Operation == admissionv1.Delete {
@@ -106,16 +106,16 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 	return answer(Validate(object, env))
 }
 
-// mostOfError is how many bytes of an error are answered.
+// mostOfError limits an error in an answer, in bytes.
 const mostOfError = 1 << 10
 
-// errored is an answer to a review that could not be judged. Errors of decoders quote what they could not read.
+// errored is the answer to a review that could not be validated. Errors of decoders quote the input.
 func errored(code int32, err error) admission.Response {
 	return admission.Errored(code, errors.New(clip.Marked(err.Error(), mostOfError)))
 }
 
-// read decodes an object, after a check that none of its quantities takes long to parse: the caller need not be an
-// API server, whose schema bounds them.
+// read decodes an object, after a check that none of its quantities takes long to parse: the caller may not be an API
+// server, whose schema limits them.
 func (h *Handler) read(raw runtime.RawExtension, into client.Object) error {
 	if err := workload.CheckQuantities(raw.Raw); err != nil {
 		return err
@@ -140,8 +140,7 @@ func newObject(kind string) client.Object {
 	return nil
 }
 
-// sameSpec reports whether an update leaves the spec as it is. An old object that cannot be read counts as
-// different.
+// sameSpec reports whether an update does not change the spec. An old object that cannot be read counts as different.
 func (h *Handler) sameSpec(request admission.Request, object client.Object) bool {
 	if request.Operation != admissionv1.Update {
 		return false
@@ -158,7 +157,7 @@ func specOf(object client.Object) any {
 	return reflect.ValueOf(object).Elem().FieldByName("Spec").Interface()
 }
 
-// env reads the levels below an object. AttuneDefaults are the lowest level and have none.
+// env reads the layers below an object. AttuneDefaults are the lowest layer and have none.
 func (h *Handler) env(ctx context.Context, object client.Object) (Env, error) {
 	env, name := Env{Operator: h.Operator}, v1alpha1.DefaultsName
 	if _, lowest := object.(*v1alpha1.AttuneDefaults); lowest {
@@ -172,13 +171,13 @@ func (h *Handler) env(ctx context.Context, object client.Object) (Env, error) {
 	return env, err
 }
 
-// answer turns a verdict into a response: a refusal where something is denied, and the warnings in any case.
+// answer turns a verdict into a response: a rejection if there are denied problems, and the warnings in any case.
 func answer(v Verdict) admission.Response {
 	response := admission.Allowed("")
 	if len(v.Denied) > 0 {
 		response = denied(v.Denied)
 	}
-	// kubectl shows warnings to the person who applies the object.
+	// kubectl shows warnings to the user who applies the object.
 	_, told := policy.Summary(v.Warnings)
 	for _, problem := range told {
 		response.Warnings = append(response.Warnings, "nothing will be sized until this is mended: "+problem.Sentence)
@@ -186,8 +185,8 @@ func answer(v Verdict) admission.Response {
 	return response
 }
 
-// denied is a refusal as the API server gives it for its own rules: reason Invalid, with a cause for each field,
-// so that clients can show it at the field.
+// denied is a rejection in the form that the API server uses for its own rules: reason Invalid, with a cause for each
+// field, so that clients can show it at the field.
 func denied(problems []policy.Problem) admission.Response {
 	message, problems := policy.Summary(problems)
 	causes := make([]metav1.StatusCause, len(problems))

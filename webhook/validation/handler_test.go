@@ -21,7 +21,7 @@ import (
 	"attune.io/attune/webhook/validation"
 )
 
-// stored are the defaults that exist, or the error that reading them ends with.
+// stored are the defaults that exist, or the error of reading them.
 type stored struct {
 	client.Reader
 	cluster   *v1alpha1.AttuneDefaults
@@ -86,7 +86,7 @@ func TestAGoodPolicyIsLetIn(t *testing.T) {
 	assert.Empty(t, answer.Warnings)
 }
 
-// TestDenied: one sentence for people, one cause per field for programs.
+// TestDenied: one sentence for users, one cause per field for programs.
 func TestDenied(t *testing.T) {
 	bad := aPolicy(t, `{updateStrategy: {type: Canary, schedule: {timezone: Mars}}}`)
 	answer := handler(t, stored{cluster: clusterDefaults(t, `strategy: Node`)}).Handle(t.Context(), request(t, admissionv1.Create, bad, nil))
@@ -102,7 +102,7 @@ func TestDenied(t *testing.T) {
 	}, answer.Result.Details.Causes)
 }
 
-// TestLevelsBelow: an object is judged with the defaults of its own namespace and the cluster's.
+// TestLevelsBelow: an object is validated with the defaults of its own namespace and of the cluster.
 func TestLevelsBelow(t *testing.T) {
 	levels := stored{cluster: clusterDefaults(t, `memory: {minAllowed: 2Gi}`), namespace: namespaceDefaults(t, `strategy: Node`)}
 	for name, c := range map[string]struct {
@@ -129,7 +129,7 @@ func TestWarned(t *testing.T) {
 	assert.Equal(t, []string{`nothing will be sized until this is mended: cpu.overhead lots (from the AttuneDefaults) must be a decimal number between 0 and 1000, e.g. "20"`}, answer.Warnings)
 }
 
-// TestNothingIsStuck: an object that is invalid by now can still lose its finalizer and be relabelled.
+// TestNothingIsStuck: an object that is invalid by now can still lose its finalizer and change its labels.
 func TestNothingIsStuck(t *testing.T) {
 	bad := aPolicy(t, `updateStrategy: {schedule: {timezone: Mars}}`)
 	relabelled := bad.DeepCopy()
@@ -173,7 +173,7 @@ func TestErrors(t *testing.T) {
 	assert.EqualValues(t, http.StatusInternalServerError, answer.Result.Code)
 	assert.Contains(t, answer.Result.Message, "reading the defaults, try again: cache is not started")
 
-	// What the old object was cannot be told: the new one is judged.
+	// The old object cannot be read: the new one is validated.
 	noOld := request(t, admissionv1.Update, aPolicy(t, `cpu: {percentile: 1}`), nil)
 	noOld.OldObject.Raw = []byte(`{`)
 	assert.False(t, handler(t, stored{}).Handle(t.Context(), noOld).Allowed)
@@ -183,7 +183,7 @@ func TestErrors(t *testing.T) {
 	assert.True(t, handler(t, stored{}).Handle(t.Context(), other).Allowed)
 }
 
-// TestAmountsThatTakeLongToRead would take the webhook minutes and gigabytes.
+// TestAmountsThatTakeLongToRead: these amounts would cost the webhook minutes and gigabytes.
 func TestAmountsThatTakeLongToRead(t *testing.T) {
 	const slow = `{"spec":{"weight":1,"cpu":{"minAllowed":"1e-2147483647"}}}`
 	r := request(t, admissionv1.Create, aPolicy(t, `{weight: 1}`), nil)
@@ -197,7 +197,7 @@ func TestAmountsThatTakeLongToRead(t *testing.T) {
 	assert.True(t, handler(t, stored{}).Handle(t.Context(), r).Allowed, "it is mended")
 }
 
-// TestMoreThanTheSchemaLetsIn is asked by no API server, and costs whoever asks as little as it costs us.
+// TestMoreThanTheSchemaLetsIn: no API server sends such an object, and rejecting it is as cheap as sending it.
 func TestMoreThanTheSchemaLetsIn(t *testing.T) {
 	many := aPolicy(t, `{weight: 1}`)
 	many.Spec.SLOGuardrails = make([]v1alpha1.SLOGuardrail, 17)

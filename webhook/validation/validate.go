@@ -1,13 +1,12 @@
 // Package validation is the validating webhook for attune's own objects: AttunePolicy, AttuneClusterPolicy,
-// AttuneDefaults and AttuneNamespaceDefaults. It refuses what the rules in the CRDs cannot: settings that are wrong only together
-// with those of another level, time zones, addresses and queries, and usage sources that a namespace may not name.
+// AttuneDefaults and AttuneNamespaceDefaults. It rejects what the rules in the CRDs cannot check: settings that
+// contradict another layer, time zones, addresses and queries, and usage sources that a namespace may not use.
 //
-// It has no rules of its own. It applies internal/policy, as the operator does before it acts, so that a policy
-// that is accepted works with the defaults as they are. Changes of anything but the spec always pass.
+// It has no rules of its own. It applies internal/policy, as the loops do before they act, so that an accepted policy
+// works with the present defaults. Changes outside the spec always pass.
 //
-// The way of a request: Handler.Handle decodes the object (handler.go), bounded limits its lists, env
-// reads the levels below it, Validate resolves all of them and sorts the problems (validate.go). Start reading
-// with Validate.
+// The path of a request: Handler.Handle decodes the object (handler.go), bounded limits its lists, env reads the
+// layers below it, Validate resolves all of them and sorts the problems (validate.go). Start reading with Validate.
 package validation
 
 import (
@@ -24,25 +23,26 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Env is what an object is judged against. The zero value has no levels below the object and no permissions.
+// Env holds what an object is validated against. The zero value has no layers below the object and no permissions.
 type Env struct {
 	// Cluster has the AttuneDefaults; nil: there are none.
 	Cluster *v1alpha1.AttuneDefaults
 	// Namespace has the AttuneNamespaceDefaults of the object's namespace; nil: there are none.
 	Namespace *v1alpha1.AttuneNamespaceDefaults
-	// Operator is what the installation of the operator allows.
+	// Operator is what the installation of attune allows.
 	Operator policy.Operator
 }
 
 // Verdict is the result of Validate. The zero value accepts the object without a warning.
 type Verdict struct {
-	// Denied are the problems in which the object's own level takes part; with any of them the object is refused.
+	// Denied are the problems in which the object's own layer takes part; with any of them the object is rejected.
 	Denied []policy.Problem
-	// Warnings are the problems of the levels below, which prevent sizing too but are not the object's fault.
+	// Warnings are the problems of the layers below, which prevent sizing too but are not caused by the object.
 	Warnings []policy.Problem
 }
 
-// Validate judges an AttunePolicy, AttuneClusterPolicy, AttuneDefaults or AttuneNamespaceDefaults; any other object is accepted.
+// Validate validates an AttunePolicy, AttuneClusterPolicy, AttuneDefaults or AttuneNamespaceDefaults; it accepts any
+// other object.
 func Validate(object runtime.Object, env Env) Verdict {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
@@ -57,8 +57,8 @@ func Validate(object runtime.Object, env Env) Verdict {
 	return Verdict{}
 }
 
-// clusterVerdict judges a cluster policy over the AttuneDefaults: the defaults of a namespace that do not go with it are
-// reported there.
+// clusterVerdict validates a cluster policy over the AttuneDefaults. Conflicts with the defaults of a namespace are
+// reported in that namespace.
 func clusterVerdict(o *v1alpha1.AttuneClusterPolicy, env Env) Verdict {
 	p := policy.Instance(o, "", true)
 	v := verdict(policy.LevelOf(p), env.Cluster, nil, p, env.Operator)
@@ -68,12 +68,12 @@ func clusterVerdict(o *v1alpha1.AttuneClusterPolicy, env Env) Verdict {
 	return v
 }
 
-// verdict separates the problems in which the object's own level takes part from all others. Without this, a
-// mistake in the AttuneDefaults would block every change of every policy.
+// verdict separates the problems in which the object's own layer takes part from all others. Without this, a mistake
+// in the AttuneDefaults would block every change of every policy.
 func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, operator policy.Operator) Verdict {
 	var v Verdict
 	var invalid *policy.InvalidConfig
-	// ResolveAllowed fails only with an InvalidConfig; any other result is a sound object.
+	// ResolveAllowed fails only with an InvalidConfig; otherwise the object is valid.
 	if _, err := policy.ResolveAllowed(cluster, namespace, p, operator); !errors.As(err, &invalid) {
 		return v
 	}
@@ -87,8 +87,8 @@ func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1al
 	return v
 }
 
-// mostText is the longest text that the CRDs' schema allows in any field, in bytes; mostEntries is the length of each
-// list and map that it bounds.
+// mostText is the longest text that the CRDs' schema allows in any field, in bytes; mostEntries is the greatest
+// length of each list and map that the schema limits.
 const mostText = 4096
 
 var mostEntries = map[string]int{
@@ -96,11 +96,12 @@ var mostEntries = map[string]int{
 	"queryParameters": 16, "namespaces": 1000,
 }
 
-// bounded refuses what is longer than the schema allows. The API server applies its schema before it calls the webhook,
-// so only another caller sends such an object; it must not cost more than an API server does.
+// bounded rejects texts and lists that are longer than the schema allows. The API server applies its schema before it
+// calls the webhook, so only another caller sends such an object; it must not cost more than a review of an API
+// server.
 func bounded(spec any) error { return boundedField("", reflect.ValueOf(spec)) }
 
-// boundedField looks at a value and all that is in it; path is the field that has it.
+// boundedField checks a value and all its parts; path is its field.
 func boundedField(path string, v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.String:

@@ -80,7 +80,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A cluster policy is judged over the AttuneDefaults alone.
+// A cluster policy is validated only over the AttuneDefaults.
 func TestValidateClusterPolicies(t *testing.T) {
 	judge := func(spec string, cluster *v1alpha1.AttuneDefaults) validation.Verdict {
 		p := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
