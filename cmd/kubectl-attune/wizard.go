@@ -23,8 +23,8 @@ import (
 	"attune.io/attune/podview"
 )
 
-// newWizard makes the verb wizard.
-// It needs no right at all: with those to list workloads, policies and recommendations it says more.
+// newWizard returns the command wizard. It needs no rights. With the rights to list workloads, policies and
+// recommendations it shows more.
 func newWizard(env *environment) *cobra.Command {
 	terminal := func() wizard.Terminal {
 		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(p *input.Written) (string, error) { return env.render(p) }}
@@ -43,7 +43,7 @@ func (w wizardCluster) Namespace() (string, error) {
 	return w.env.namespace()
 }
 
-// selected are the workloads that a policy selects, without a look at other policies.
+// selected returns the workloads that a policy selects, ignoring other policies.
 func selected(ctx context.Context, c client.Client, p *v1alpha1.AttunePolicy) (workloads, error) {
 	found, err := listWorkloads(ctx, c, p.Spec.TargetRef.Kind, p.Namespace, nil)
 	alone := policy.NewMatcher([]v1alpha1.AttunePolicy{*p})
@@ -66,7 +66,7 @@ func (w wizardCluster) Selection(ctx context.Context, p *v1alpha1.AttunePolicy) 
 	}
 	created := metav1.NewTime(w.env.now())
 	rivals := slices.DeleteFunc(policies.Items, func(other v1alpha1.AttunePolicy) bool {
-		if other.Name == p.Name { // its spec is changed, and it stays as old as it is
+		if other.Name == p.Name { // its spec will change, but not its creation time
 			of.Exists, created = &other.Spec.TargetRef, other.CreationTimestamp
 		}
 		return other.Name == p.Name
