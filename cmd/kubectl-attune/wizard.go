@@ -115,9 +115,10 @@ func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, a
 	return newBacktestAnswer(played.tallies).Human(false)
 }
 
-// usage of what a policy selects that is not in the cluster yet: with the settings that it would have there.
+// usage returns the usage of the workloads that a policy would select, with the settings that it would have in the
+// cluster.
 func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (*liveUsage, error) {
-	// What is unusual about single containers is told by backtest.
+	// Discard the notes about single containers; backtest shows them.
 	quiet := *w.env
 	quiet.ErrOut = io.Discard
 	r, err := quiet.reach()
@@ -146,7 +147,9 @@ func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, addr
 	return l, l.recommendationsFor(ctx, p)
 }
 
-// recommendationsFor returns the recommendations of a policy's workloads, with what they keep, or else such as would be made.
+// recommendationsFor sets the recommendations of the policy's workloads: the stored ones, with their histories, or
+// new
+// ones with the containers of the template.
 func (l *liveUsage) recommendationsFor(ctx context.Context, p *v1alpha1.AttunePolicy) error {
 	all, err := l.indexed(ctx, p.Namespace, l.sizes)
 	if err != nil {
