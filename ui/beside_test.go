@@ -151,8 +151,7 @@ func lineOf(t *testing.T, caches ui.Caches, kind string, number int) string {
 func TestLinesOverTime(t *testing.T) {
 	caches := Small()
 	// The chart spans 7 days over 632 units from 76: 96 h before its end is at 346.9. The limit was 1400m, the
-	// maximum,
-	// and then 1.
+	// maximum, and then 1.
 	assert.Equal(t, "M346.7 14H632.7V58.6H708", lineOf(t, caches, "limit", 0))
 	assert.Equal(t, "M346.7 134.3H482.2V143.3H677.9V147.7H708", lineOf(t, caches, "target", 0))
 	body := page(t, caches, "/ui/ns/shop/Deployment/web")

@@ -26,8 +26,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serve serves the pages of each cluster at /ui/ on its own port. It prints a line with name and address for each,
-// and
+// serve serves the pages of each cluster at /ui/ on its own port. It prints a line with name and address for each, and
 // ends when stdin does.
 func serve() error {
 	for _, c := range []struct {

@@ -24,8 +24,7 @@ import (
 type Caches interface {
 	// All returns the policies and recommendations of a namespace, or of all namespaces if it is empty.
 	All(ctx context.Context, namespace string) (Cluster, error)
-	// Explain explains a recommendation from its template, its running pods and the settings of its policy. The
-	// caches
+	// Explain explains a recommendation from its template, its running pods and the settings of its policy. The caches
 	// do not hold the steps of the computation: with steps true, Explain reads them from the API server.
 	Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, steps bool) Explained
 	// Usage returns the usage of a workload's containers, by container name, oldest first.
@@ -60,8 +59,7 @@ type Explained struct {
 // Limits of a page. A page of the fleet or of a namespace has mostRows rows and links to the next one.
 const (
 	mostRows = 100
-	// mostPersons limits the policies on the first page, mostPods the pods of a container, mostLines the containers
-	// in
+	// mostPersons limits the policies on the first page, mostPods the pods of a container, mostLines the containers in
 	// a row of a namespace.
 	mostPersons, mostPods, mostLines = 20, 20, 5
 	// mostPage is the maximum size of a page in bytes. A larger page is not sent.

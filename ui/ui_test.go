@@ -185,7 +185,8 @@ func TestTheWordsOfExplain(t *testing.T) {
 // The sums of the fleet are the sums of its namespaces.
 func TestSumsAgree(t *testing.T) {
 	fleet := words(t, get(t, Small(), "/ui/").Body.String())
-	// web has 3 pods with 2 containers, db and invoices 3 with one each, and agent has no target: (6+3+3) * 200m and 768Mi.
+	// web has 3 pods with 2 containers, db and invoices have 3 with one each, and agent has no target: (6+3+3) * 200m
+	// and 768Mi.
 	assert.Contains(t, fleet, "policies 3 workloads 4 containers 5 CPU requested by targets 2400m memory requested by targets 9Gi CPU saved 3600m memory saved 3Gi")
 	assert.Contains(t, fleet, "billing 1 1 1 600m 2.3Gi 1800m 1.5Gi 1 0 0")
 	assert.Contains(t, fleet, "shop 1 3 4 1800m 6.8Gi 1800m 1.5Gi 7 1 0")
@@ -197,7 +198,7 @@ func TestSumsAgree(t *testing.T) {
 	assert.Contains(t, shop, "DaemonSet/agent api Auto Idle agent 500m, no recommendation 1Gi, no recommendation 0.10 cpu:InsufficientData, memory:InsufficientData")
 }
 
-// Amounts beyond those of real machines do not change.
+// Amounts beyond those of real machines are capped.
 func TestSumsOfGreatAmounts(t *testing.T) {
 	caches := Small()
 	for i := range caches.Recommendations {

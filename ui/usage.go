@@ -177,8 +177,7 @@ func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 type lines struct {
 	request, limit, target []chart.Point
 	// began is when the leader started recording, in Unix milliseconds; 0: nothing was recorded yet, and the lines
-	// show
-	// the present values.
+	// show the present values.
 	began int64
 	// before is true if the request before began comes from the history of resizes.
 	before bool
@@ -243,8 +242,8 @@ func stepped(values []chart.Point, from, to int64) (line []chart.Point) {
 	return line
 }
 
-// requestsBefore goes back in the history from the first value that was kept. It ends where a resize does not lead to the value
-// that came after it: something else changed the request there, such as a new template.
+// requestsBefore walks the history back in time from the first recorded value. It stops at a resize that does not lead
+// to the next value: another change, such as a new template, set the request there.
 func requestsBefore(history []v1alpha1.HistoryEntry, container string, r recommender.Resource, first event.TrailPoint) (line []chart.Point) {
 	value := first.Request
 	if value == 0 {
