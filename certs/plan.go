@@ -56,10 +56,9 @@ type Plan struct {
 	Next time.Time
 }
 
-// PlanFor checks the data of a Secret that must hold a certificate for the DNS names. nil and empty data mean
-// Replace. Renewal is due after two thirds of a certificate's lifetime, as with cert-manager's default. The last
-// third
-// is the reserve for failures.
+// PlanFor checks the data of a Secret that must hold a certificate for the DNS names. nil and empty data mean Replace.
+// Renewal is due after two thirds of a certificate's lifetime, as with cert-manager's default. The last third is the
+// reserve for failures.
 //
 // PlanFor checks the authority first, because no client trusts a serving certificate without it. If both are due, it
 // renews the authority now and the serving certificate with the next plan.

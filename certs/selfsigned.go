@@ -35,8 +35,7 @@ type Config struct {
 	// does not exist is ignored.
 	Mutating, Validating string
 	// Follows is true if another process issues and renews the certificate and patches the configurations. This
-	// process
-	// then only reads, and serves the stored certificate.
+	// process then only reads, and serves the stored certificate.
 	Follows bool
 	// Clock decides when renewal is due.
 	Clock clock.WithTicker
@@ -48,9 +47,8 @@ type Config struct {
 //
 // Any replica that does not follow may renew. The Secret's resourceVersion lets one replica win; the others serve the
 // certificate that it wrote. Before a replica serves a certificate, it makes sure that the webhook configurations
-// trust
-// its authority: it patches them or, if it follows, waits until another process has. So a rotation loses no admission
-// review.
+// trust its authority: it patches them or, if it follows, waits until another process has. So a rotation loses no
+// admission review.
 type SelfSigned struct {
 	// Config is the argument of NewSelfSigned and never changes.
 	Config
