@@ -51,8 +51,7 @@ func connect(config *rest.Config) (connection, error) {
 
 // Complete returns the Config of valid Options. It asks the API server which kinds of workloads it serves and, if the
 // flags name namespaces, which of them the operator may watch. It returns an error if the API server does not answer,
-// or
-// if the operator may watch none of the namespaces.
+// or if the operator may watch none of the namespaces.
 func (o *Options) Complete(ctx context.Context, config *rest.Config) (Config, error) {
 	api, err := connect(config)
 	if err != nil {

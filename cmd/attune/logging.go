@@ -93,8 +93,7 @@ func sizeOf(a slog.Attr) int {
 }
 
 const (
-	// linesEach and bytesEach limit the output per minute for one message about one namespace. A client that makes
-	// the
+	// linesEach and bytesEach limit the output per minute for one message about one namespace. A client that makes the
 	// operator log must not cause the rotation of all other lines.
 	linesEach = 100
 	bytesEach = 128 << 10

@@ -18,8 +18,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestALogIsNotFlooded: lines that clients can cause leave room for other lines, also of other namespaces, and
-// dropped
+// TestALogIsNotFlooded: lines that clients can cause leave room for other lines, also of other namespaces, and dropped
 // lines are counted.
 func TestALogIsNotFlooded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

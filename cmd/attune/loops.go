@@ -150,8 +150,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, usages *so
 
 // addNodeLoop adds the loop that shares the capacity of nodes, and the port that serves its decisions and the pages.
 // If the operator watches only some namespaces, the loop does not start: it would not see all pods of a node, and
-// would
-// share resources that other pods use.
+// would share resources that other pods use.
 func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store, shown pages) error {
 	loop := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: followed, Grants: b.grants, Events: of.events, Clock: clock.RealClock{},

@@ -242,12 +242,10 @@ func (p pages) Node(ctx context.Context, name string) (answers.NodeAnswer, bool,
 
 const (
 	// trailBytes limits the memory of trails, and a sixteenth of the memory limit does too. It is enough for some
-	// 8,000
-	// containers that changed ten times, or 2,500 that change all the time.
+	// 8,000 containers that changed ten times, or 2,500 that change all the time.
 	trailBytes = 16 << 20
 	// toldBytes limits the memory of events, and a sixty-fourth of the memory limit does too. It is enough for the
-	// last
-	// 10 events of some 1,000 workloads.
+	// last 10 events of some 1,000 workloads.
 	toldBytes = 4 << 20
 	// sampledEach is the interval of the sampler. In the chart of a week, one point covers 42 minutes.
 	sampledEach = 5 * time.Minute
@@ -299,8 +297,8 @@ func (s *sampler) round(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// note records the containers of one workload: the highest request and limit of its pods, and every OOM kill
-// in their status.
+// note records the containers of one workload: the highest request and limit of its pods, and every OOM kill in their
+// status.
 func (s *sampler) note(ctx context.Context, rec *v1alpha1.AttuneRecommendation, now time.Time) error {
 	pods, err := lookup.Pods(ctx, s.pages.client, workload.IdentityOf(rec))
 	if err != nil {

@@ -28,8 +28,7 @@ import (
 )
 
 // shown returns a cluster as in the caches of a leader: Deployment shop/web with a pod, selected by policy api. whole
-// is
-// its recommendation as in the API server.
+// is its recommendation as in the API server.
 func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.AttuneRecommendation) {
 	t.Helper()
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)

@@ -185,10 +185,8 @@ const (
 	// 2 × (10 + 2 × 600), so that a client with many tokens does not evict another one.
 	mostJudged = 4096
 	// askedEach and askedAtOnce are the rate per second and the burst of checks, so that made-up tokens do not load
-	// the
-	// API server. There are three rate limits: unknown tokens, unknown tokens from an address with a recent valid one
-	// (a
-	// scraper's token is replaced each hour), and tokens that were valid before.
+	// the API server. There are three rate limits: unknown tokens, unknown tokens from an address with a recent valid
+	// one (a scraper's token is replaced each hour), and tokens that were valid before.
 	askedEach, askedAtOnce = 2, 10
 	// askedWithin limits the two requests to the API server together.
 	askedWithin = 5 * time.Second
@@ -202,14 +200,11 @@ type readers struct {
 	clock clock.PassiveClock
 	// These are rate limits on requests to the API server: asks for unknown tokens, nearby for unknown tokens from an
 	// address with a recent valid token, again for tokens that were valid before. They are separate, so that a flood
-	// of
-	// made-up tokens does not lock out a scraper.
+	// of made-up tokens does not lock out a scraper.
 	asks, nearby, again flowcontrol.RateLimiter
 	// passed and refused hold the last verdicts by the hash of the token, so that a memory dump has no tokens. They
-	// are
-	// separate, because made-up tokens must not evict valid ones. letIn has the time of the last valid token by
-	// address. Each
-	// keeps the mostJudged entries that were used last.
+	// are separate, because made-up tokens must not evict valid ones. letIn has the time of the last valid token by
+	// address. Each keeps the mostJudged entries that were used last.
 	passed, refused, letIn *lru.Cache
 }
 
@@ -247,8 +242,7 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 }
 
 // judge returns the HTTP status for a token from an address; 200 lets it in. A verdict is valid for judgedFor. A
-// positive verdict is valid for judgedAtMost while the API server cannot be asked, so that metrics stay readable in
-// an
+// positive verdict is valid for judgedAtMost while the API server cannot be asked, so that metrics stay readable in an
 // outage.
 func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string) int {
 	// Use the absolute age: after the clock was set back, verdicts must not stay valid for ever.

@@ -90,8 +90,8 @@ func TestStrangersAtAPort(t *testing.T) {
 			}
 			assert.Equal(t, http.StatusOK, request(t, dial(t, address, config != nil), ""))
 			// Connections are accepted in order, so all strangers were accepted before. Dropped ones had no time to
-			// send a
-			// request, unless the machine was so slow that the read timeout passed: that closes connections too.
+			// send a request, unless the machine was so slow that the read timeout passed: that closes connections
+			// too.
 			if time.Since(began) < callerReads {
 				assert.GreaterOrEqual(t, testutil.ToFloat64(dropped.WithLabelValues(name)), float64(9*mostCallers))
 			} else {

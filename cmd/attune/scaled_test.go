@@ -106,8 +106,7 @@ func TestKindsThatAreAdded(t *testing.T) {
 	assert.ErrorContains(t, (&kinds{}).add(t.Context(), all[:1], api), "no review")
 }
 
-// TestTheNextProcessWatchesAddedKinds: a process that started before a CRD existed ends as soon as it exists. The
-// next
+// TestTheNextProcessWatchesAddedKinds: a process that started before a CRD existed ends as soon as it exists. The next
 // one watches the kind with the rights that it checks.
 func TestTheNextProcessWatchesAddedKinds(t *testing.T) {
 	served, asksLists, conversionFails := false, "", true

@@ -15,15 +15,14 @@ import (
 	"attune.io/attune/usage/embedded"
 )
 
-// scrapedPods implements embedded.Cluster from the caches: the nodes, the node of each pod, and the pods of which the
+// scrapedPods implements embedded.Cluster from the caches: the nodes, the node of each pod, and the pods for which the
 // scraper needs more than usage. It never reads from the API server and changes no objects. It is safe for concurrent
 // use, as its cache is.
 type scrapedPods struct {
 	// cache holds nodes, pods and recommendations. Its lists share memory with it, so callers must not change them.
 	cache client.Reader
 	// cached reports whether the cache has the objects of a namespace. For other namespaces, the cache returns an
-	// error.
-	// It must not be nil.
+	// error. It must not be nil.
 	cached func(namespace string) bool
 }
 
@@ -88,15 +87,13 @@ func (r scrapedPods) Followed(ctx context.Context) (map[embedded.Pod]string, err
 	return followed, nil
 }
 
-// sizedByNode reports whether a workload's running pods share their nodes (strategy Node in mode Auto). Only for
-// these
+// sizedByNode reports whether a workload's running pods share their nodes (strategy Node in mode Auto). Only for these
 // pods the base includes the time that they waited for CPU.
 func sizedByNode(rec *v1alpha1.AttuneRecommendation) bool {
 	return rec.Spec.Strategy == v1alpha1.StrategyNode && rec.Spec.Mode == v1alpha1.UpdateAuto
 }
 
-// NodeOf implements embedded.Cluster. It returns no node for a pod in a namespace that is not cached, because
-// kubelets
+// NodeOf implements embedded.Cluster. It returns no node for a pod in a namespace that is not cached, because kubelets
 // report every pod.
 func (r scrapedPods) NodeOf(ctx context.Context, pod embedded.Pod) (string, error) {
 	found, err := r.pod(ctx, pod)

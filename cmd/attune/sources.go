@@ -41,8 +41,7 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// sources selects the usage source for settings: the operator's own, or the server that a policy or defaults name.
-// All
+// sources selects the usage source for settings: the operator's own, or the server that a policy or defaults name. All
 // fields except clients are set once; clients has its own mutex.
 type sources struct {
 	// own is the embedded source; nil if the operator's own source is a Prometheus server.
@@ -261,8 +260,7 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 func (s *sources) operators(labels map[string]string) (*prometheus.Client, error) {
 	wanted := maps.Clone(s.server.Labels)
 	// A label that contradicts the operator's matcher is an error. Otherwise the result would be empty and look like
-	// no
-	// usage.
+	// no usage.
 	for name, value := range labels {
 		if own, known := wanted[name]; known && own != value {
 			return nil, fmt.Errorf("metricsSource.labels.%s %q is not what the operator's own source is asked for: usage.prometheus.matchers.%s is %q", name, value, name, own)
@@ -393,8 +391,7 @@ func tokenOf(accounts corev1client.ServiceAccountInterface, name string) func(co
 
 // evictionsAtOnce makes client-go return a 429 for an eviction at once. The API server sends 429 with a delay of ten
 // seconds while a disruption budget is not processed, and client-go would retry ten times. That would block a worker
-// for
-// 100 seconds, and also delay the reverts of other workloads. The loops retry by themselves.
+// for 100 seconds, and also delay the reverts of other workloads. The loops retry by themselves.
 func evictionsAtOnce(next http.RoundTripper) http.RoundTripper {
 	return promhttp.RoundTripperFunc(func(r *http.Request) (*http.Response, error) {
 		answer, err := next.RoundTrip(r)

@@ -30,8 +30,7 @@ import (
 
 // passTimeout ends a reconcile whose request to the API server gets no response on an open connection. Watches need
 // connections without a timeout, so nothing would end it otherwise, and its object would never be reconciled again.
-// The
-// next reconcile continues.
+// The next reconcile continues.
 const passTimeout = 2 * time.Minute
 
 // System is the operator, built but not started: a manager with all its runnables. Each constructor below takes its

@@ -56,10 +56,8 @@ func (unserved) NeedLeaderElection() bool { return false }
 
 // addClusterwide reports whether the operator uses AttuneClusterPolicies. An operator that watches only some
 // namespaces does not: the status and the finalizer of a cluster-scoped object could belong to another operator too.
-// If
-// the API server does not serve the kind, or the operator may not watch it, because only a part of the chart was
-// upgraded,
-// they are not used until it can: a cache that never syncs would block everything.
+// If the API server does not serve the kind, or the operator may not watch it, because only a part of the chart was
+// upgraded, they are not used until it can: a cache that never syncs would block everything.
 func addClusterwide(mgr ctrl.Manager, c Config) (bool, error) {
 	if len(c.process.watched) > 0 {
 		return false, nil

@@ -21,8 +21,8 @@ import (
 // issues it.
 //
 // The controller issues the self-signed certificate, and has the rights to write it and to patch webhook
-// configurations.
-// The webhook is reachable from the whole pod network, so it may only read the Secret and change nothing.
+// configurations. The webhook is reachable from the whole pod network, so it may only read the Secret and change
+// nothing.
 func newCertificates(c Config) (certs.Provider, error) {
 	if c.certificates.provider == providerCertManager {
 		if !c.program.serves {
