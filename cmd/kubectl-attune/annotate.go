@@ -127,9 +127,8 @@ func (e *environment) targets(ctx context.Context, arguments []string) (r reach,
 	return r, selected, err
 }
 
-// on writes the annotations on one workload and reports whether that changed it. It rejects a workload that belongs
-// to another one, such as a Deployment's ReplicaSet, because the operator reads the annotations of the owner. The
-// field
+// on writes the annotations on one workload and reports whether that changed it. It rejects a workload that belongs to
+// another one, such as a Deployment's ReplicaSet, because the operator reads the annotations of the owner. The field
 // manager is kubectl-attune, so managedFields shows the origin of an annotation.
 func (a annotation) on(ctx context.Context, c client.Client, id workload.Identity) (bool, error) {
 	found, object, err := getWorkload(ctx, c, id)

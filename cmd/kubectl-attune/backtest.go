@@ -33,8 +33,7 @@ type backtestFlags struct {
 	// sweep has the risks for the estimator Adaptive, instead of the policy; empty: no sweep.
 	sweep risks
 	// from is the source of the cluster's usage, last the period to read, address the URL of a Prometheus server. If
-	// from
-	// is empty, the usage comes from the trace.
+	// from is empty, the usage comes from the trace.
 	from, address string
 	last          input.Period
 	// html is true if the answer is a page (-o html).
@@ -228,8 +227,7 @@ const (
 
 // contenders returns the strategies to judge, the policy first. With --from it adds the present requests of the
 // templates, and with --peers the peers. The members of a sweep (strategy Adaptive with the built-in settings) come
-// last
-// and record their promises.
+// last and record their promises.
 func (f *backtestFlags) contenders(promises *backtest.Reliability) (all []contender, err error) {
 	if f.policyJudged() {
 		all = append(all, contender{policyName, f.judgedPolicy})
@@ -275,8 +273,7 @@ type container struct {
 // recorded is usage that can be read repeatedly, one container at a time.
 type recorded interface {
 	// each yields every container whose series name want accepts, in the same order each time. Its samples are valid
-	// only
-	// during the call.
+	// only during the call.
 	each(ctx context.Context, want func(series string) bool, yield func(container) error) error
 	// name returns the name of the usage, for sentences.
 	name() string

@@ -154,8 +154,7 @@ func (r backtestResult) row(name string) []string {
 
 func percent(part float64) string { return fmt.Sprintf("%.1f%%", 100*part) }
 
-// budgets are limits on the results of a policy, set by flags of backtest. Each flag has the name of its figure in
-// the
+// budgets are limits on the results of a policy, set by flags of backtest. Each flag has the name of its figure in the
 // JSON. nil means no limit.
 type budgets [6]*float64
 

@@ -91,8 +91,7 @@ func (p *played) saved() backtestpage.Saved {
 	return backtestpage.Saved{}
 }
 
-// byHarm returns the indices of the series with regressions under the policy. It sorts them by OOM hours per day,
-// then
+// byHarm returns the indices of the series with regressions under the policy. It sorts them by OOM hours per day, then
 // by starved minutes per day, highest first.
 func (p *played) byHarm() (order []int) {
 	scores := p.tallies[0].Scores()

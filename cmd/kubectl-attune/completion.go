@@ -18,9 +18,8 @@ import (
 )
 
 // completesWorkloads returns a completion of KIND/NAME: first the kind, then the names of its workloads with a
-// recommendation. most limits the arguments of the verb; 0 means any number. On an error it completes nothing,
-// because a
-// completion cannot report it.
+// recommendation. most limits the arguments of the verb; 0 means any number. On an error it completes nothing, because
+// a completion cannot report it.
 func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 	const nothing, kind = cobra.ShellCompDirectiveNoFileComp, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {

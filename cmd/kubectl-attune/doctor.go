@@ -25,8 +25,7 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// newDoctor returns the command doctor. Its finding is a problem. It needs no rights: results that it may not read
-// are
+// newDoctor returns the command doctor. Its finding is a problem. It needs no rights: results that it may not read are
 // unknown, and the answer says so.
 func newDoctor(env *environment) *cobra.Command {
 	var operator string
@@ -81,8 +80,7 @@ func listed[T any](ctx context.Context, c client.Client, into client.ObjectList,
 	return read
 }
 
-// lookAt reads everything that the doctor checks. It uses the user's own rights and continues without a missing
-// right:
+// lookAt reads everything that the doctor checks. It uses the user's own rights and continues without a missing right:
 // a value that was not read has its error. version is the version of the API server.
 func lookAt(ctx context.Context, c client.Client, scope doctor.Scope, version string) *doctor.Seen {
 	in, operator := client.InNamespace(scope.Namespace), client.InNamespace(scope.Operator)

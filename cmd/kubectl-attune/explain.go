@@ -16,10 +16,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// newExplain returns the command explain, which takes either a workload or files. For a workload it needs the right
-// to
-// get its recommendation; policy, template and pods add to the answer if the user may read them. For files it needs
-// no
+// newExplain returns the command explain, which takes either a workload or files. For a workload it needs the right to
+// get its recommendation; policy, template and pods add to the answer if the user may read them. For files it needs no
 // cluster. The JSON of the answer is answers.Explanation.
 func newExplain(env *environment) *cobra.Command {
 	var files offlineFlags
@@ -48,8 +46,7 @@ func newExplain(env *environment) *cobra.Command {
 	return command
 }
 
-// explainWorkload explains a workload of the cluster. It omits the parts that the user may not read (policy,
-// template,
+// explainWorkload explains a workload of the cluster. It omits the parts that the user may not read (policy, template,
 // pods), with a note each. It rejects -l, because an explanation is long.
 func explainWorkload(ctx context.Context, env *environment, args []string) error {
 	if len(args) != 1 || env.scope.selector != "" {

@@ -21,8 +21,7 @@ import (
 )
 
 // explainFiles explains what a policy recommends for recorded usage, without a cluster. All series have the size in
-// the
-// flags. The time of the explanation is --at, or the time of the last sample.
+// the flags. The time of the explanation is --at, or the time of the last sample.
 func explainFiles(env *environment, flags offlineFlags) error {
 	// Check all inputs before the first answer, so that an error never follows half an explanation.
 	if err := flags.missing(); err != nil {
@@ -68,8 +67,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 }
 
 // readSettings resolves a policy file, with the defaults in it, by the same function as the operator and its webhook.
-// It
-// rejects strategy Node, because its targets depend on the node.
+// It rejects strategy Node, because its targets depend on the node.
 func readSettings(path string) (policy.Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -134,8 +132,7 @@ func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
 }
 
 // lastSample returns the time of the last sample. The explanation uses it as the present time, so that an old
-// recording
-// is explained as of then.
+// recording is explained as of then.
 func lastSample(series []backtest.Series) time.Time {
 	var last int64
 	for _, s := range series {

@@ -13,8 +13,7 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// newHistory returns the command history. It needs the right to list recommendations, or to get the recommendations
-// of
+// newHistory returns the command history. It needs the right to list recommendations, or to get the recommendations of
 // the named workloads.
 func newHistory(env *environment) *cobra.Command {
 	return &cobra.Command{
@@ -43,8 +42,7 @@ func runHistory(ctx context.Context, env *environment, args []string) error {
 }
 
 // historyReport is the answer of history. An entry has the fields of v1alpha1.HistoryEntry, plus the namespace and
-// kind
-// of the workload:
+// kind of the workload:
 //
 //	{"history": [{
 //	  "namespace": "shop", "kind": "Deployment", "workload": "web",

@@ -45,8 +45,7 @@ func newImport(env *environment) *cobra.Command {
 	return command
 }
 
-// policyList is the answer of import. JSON and YAML are a list for kubectl apply: {"apiVersion": "v1", "kind":
-// "List",
+// policyList is the answer of import. JSON and YAML are a list for kubectl apply: {"apiVersion": "v1", "kind": "List",
 // "items": [AttunePolicy …]}.
 type policyList struct {
 	APIVersion string `json:"apiVersion"`

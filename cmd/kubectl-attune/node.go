@@ -22,8 +22,7 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// newNode returns the command node. With a name it asks the leader (package connect) and falls back to the API
-// server.
+// newNode returns the command node. With a name it asks the leader (package connect) and falls back to the API server.
 // With --file it computes the shares itself (package output) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
@@ -96,8 +95,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	return env.print(output.LiveNode{NodeAnswer: live, Now: env.now()})
 }
 
-// storedNode reads a node, its pods and all recommendations from the API server. It needs the rights to get nodes,
-// and
+// storedNode reads a node, its pods and all recommendations from the API server. It needs the rights to get nodes, and
 // to list pods and recommendations in all namespaces.
 func storedNode(ctx context.Context, c client.Client, name string) (answers.NodeAnswer, error) {
 	node := &corev1.Node{}

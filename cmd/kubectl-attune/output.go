@@ -58,8 +58,7 @@ type document interface {
 	Human(wide bool) (string, error)
 }
 
-// print writes the answer to stdout in the format of -o. It also prints an answer without rows: as empty lists in
-// JSON
+// print writes the answer to stdout in the format of -o. It also prints an answer without rows: as empty lists in JSON
 // and YAML, and as nothing in a table.
 func (e *environment) print(answer document) error {
 	if e.watch != nil {

@@ -13,8 +13,7 @@ import (
 )
 
 // newPause returns the command pause. Pausing a paused workload changes nothing. It needs the right to patch the
-// workloads. With -l it also needs the rights to list recommendations and workloads. The operator reads the
-// annotation
+// workloads. With -l it also needs the rights to list recommendations and workloads. The operator reads the annotation
 // when it next reconciles the workload.
 func newPause(env *environment) *cobra.Command {
 	return &cobra.Command{
@@ -58,8 +57,7 @@ func newResume(env *environment) *cobra.Command {
 
 // resumption returns the annotations that end a pause. It removes the annotations of pause and undo. If the operator
 // has paused the workload itself, it adds attune.io/resumed with the time. A user that may not read recommendations
-// gets
-// a note and only the first part.
+// gets a note and only the first part.
 func (e *environment) resumption(ctx context.Context, c client.Client, w workload.Workload) (map[string]*string, error) {
 	// A nil value removes the annotation.
 	wanted := map[string]*string{v1alpha1.PausedAnnotation: nil, v1alpha1.UndoAnnotation: nil}
@@ -76,11 +74,9 @@ func (e *environment) resumption(ctx context.Context, c client.Client, w workloa
 	return wanted, nil
 }
 
-// newUndo returns the command undo. The annotation's value is the present time, so a second undo has another value
-// and
+// newUndo returns the command undo. The annotation's value is the present time, so a second undo has another value and
 // runs again. It needs the same rights as pause. The verb returns after the annotation is written; the operator
-// resizes
-// the pods later.
+// resizes the pods later.
 func newUndo(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo KIND/NAME... | -l SELECTOR | -A",

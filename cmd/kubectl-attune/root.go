@@ -24,8 +24,7 @@ const (
 // errFinding ends a run that succeeded with a finding at which a CI job should stop. It is not printed.
 var errFinding = errors.New("finding")
 
-// environment is everything that a verb may use: its streams, the time, the cluster, and the flags of all verbs.
-// Tests
+// environment is everything that a verb may use: its streams, the time, the cluster, and the flags of all verbs. Tests
 // replace all of them. It belongs to one run.
 type environment struct {
 	// IOStreams are stdin, stdout and stderr. run wraps the last two.

@@ -15,8 +15,7 @@ import (
 )
 
 // newSavings returns the command savings. It needs the right to list recommendations. Workloads, policies, defaults
-// and
-// pods are optional: figures without them are not counted, and the answer says so.
+// and pods are optional: figures without them are not counted, and the answer says so.
 func newSavings(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "savings [KIND/NAME...]",
@@ -62,8 +61,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	return env.print(answer)
 }
 
-// removableNodes counts the nodes. pods are all pods of the cluster, figures belong to the pods with a
-// recommendation.
+// removableNodes counts the nodes. pods are all pods of the cluster, figures belong to the pods with a recommendation.
 // It returns nil with a note if the user may not list the nodes.
 func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures map[*corev1.Pod]answers.SavingsFigures) (*output.Nodes, error) {
 	var list corev1.NodeList

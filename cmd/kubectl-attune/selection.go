@@ -25,8 +25,7 @@ import (
 type workloads map[workload.Identity]workload.Workload
 
 // recommendations reads the recommendations of the named workloads, or of every workload in scope, sorted by
-// namespace,
-// kind and name. A named workload without a recommendation is an error.
+// namespace, kind and name. A named workload without a recommendation is an error.
 //
 // -l selects by the labels of the workloads. Recommendations do not have these labels, so it lists the workloads too.
 func (e *environment) recommendations(ctx context.Context, arguments []string) (r reach, err error) {
@@ -82,8 +81,7 @@ func (r *reach) readNamed(ctx context.Context, arguments []string) error {
 }
 
 // withoutRecommendation returns an error with the reason why a workload has no recommendation, if the user may read
-// the
-// workload and the policies.
+// the workload and the policies.
 func withoutRecommendation(ctx context.Context, c client.Client, id workload.Identity) error {
 	w, _, err := getWorkload(ctx, c, id)
 	if err != nil && !apierrors.IsForbidden(err) {
@@ -108,8 +106,7 @@ func byWorkload(a, b v1alpha1.AttuneRecommendation) int {
 	)
 }
 
-// workloads lists the workloads of the kinds that the recommendations have. It lists no other kinds, so the user
-// needs
+// workloads lists the workloads of the kinds that the recommendations have. It lists no other kinds, so the user needs
 // no rights for them. It skips a kind if leftOut accepts its error.
 func (r reach) workloads(ctx context.Context, leftOut func(v1alpha1.WorkloadKind, error) bool) (workloads, error) {
 	found := workloads{}
@@ -134,8 +131,7 @@ func kindsOf(recs []v1alpha1.AttuneRecommendation) []v1alpha1.WorkloadKind {
 
 // templates returns the workloads of the recommendations, whose templates have the current requests. If the user may
 // not read a kind, or it is not served, its workloads are missing and a note says so. Other errors end the verb,
-// because
-// half an answer without a note would mislead.
+// because half an answer without a note would mislead.
 func (r reach) templates(ctx context.Context) (workloads, error) {
 	r.selector = nil // the recommendations are selected already
 	return r.workloads(ctx, func(kind v1alpha1.WorkloadKind, err error) bool {
@@ -219,8 +215,7 @@ func (r reach) pods(ctx context.Context, keep func(*corev1.Pod) bool, unknown st
 }
 
 // jobs returns the owners of the Jobs if Jobs or CronJobs have recommendations. Without the right to list Jobs,
-// callers
-// derive the owners from the Jobs' names, and a note says so.
+// callers derive the owners from the Jobs' names, and a note says so.
 func (r reach) jobs(ctx context.Context) (lookup.Listed, error) {
 	if !slices.ContainsFunc(kindsOf(r.recs), workload.Batch) {
 		return nil, nil
@@ -233,8 +228,7 @@ func (r reach) jobs(ctx context.Context) (lookup.Listed, error) {
 	return jobs, err
 }
 
-// settings returns the settings of the recommendation's policy, which it reads once. If the policy does not exist,
-// may
+// settings returns the settings of the recommendation's policy, which it reads once. If the policy does not exist, may
 // not be read or is invalid, it returns nil without an error and notes the reason.
 func (r reach) settings(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*policy.Settings, error) {
 	key := policyOf(rec)
@@ -243,8 +237,7 @@ func (r reach) settings(ctx context.Context, rec *v1alpha1.AttuneRecommendation)
 	}
 	settings, err := r.resolve(ctx, key)
 	// Three causes are normal for a user: the policy was deleted, may not be read, or is invalid. The answer then has
-	// no
-	// next resize.
+	// no next resize.
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), lookup.Invalid(err) != nil:
 		r.env.note("what policy %s would do next is not known: %v", key.Name, err)
@@ -281,8 +274,7 @@ func (r reach) resolve(ctx context.Context, key client.ObjectKey) (*policy.Setti
 }
 
 // refused returns the reason why the operator rejects the present generation of the policy, from its status. It
-// returns
-// nil if the operator accepts it, or has not reconciled it.
+// returns nil if the operator accepts it, or has not reconciled it.
 func refused(p *v1alpha1.AttunePolicy) error {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Reason != v1alpha1.ReasonInvalidConfig || ready.ObservedGeneration != p.Generation {

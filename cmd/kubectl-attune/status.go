@@ -21,8 +21,7 @@ import (
 )
 
 // newStatus returns the command status. It needs the rights to list AttunePolicies and AttuneRecommendations. -l
-// selects
-// policies here; for most other verbs it selects workloads. It takes no arguments.
+// selects policies here; for most other verbs it selects workloads. It takes no arguments.
 func newStatus(env *environment) *cobra.Command {
 	return env.watched(&cobra.Command{
 		Use:   "status",
@@ -42,8 +41,7 @@ func newStatus(env *environment) *cobra.Command {
 	})
 }
 
-// runStatus lists the policies and recommendations of the scope, prints the report and returns its finding. -l
-// selects
+// runStatus lists the policies and recommendations of the scope, prints the report and returns its finding. -l selects
 // policies here, not workloads.
 func runStatus(ctx context.Context, env *environment) error {
 	r, err := env.reach()
@@ -154,8 +152,7 @@ func (r statusReport) finding() error {
 }
 
 // Human implements document. It writes a table of policies, and below it a table of blocked resources. Without a
-// policy
-// it writes nothing: the note on stderr says so.
+// policy it writes nothing: the note on stderr says so.
 func (r statusReport) Human(wide bool) (string, error) {
 	if len(r.Policies) == 0 {
 		return "", nil

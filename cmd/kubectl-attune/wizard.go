@@ -147,8 +147,7 @@ func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, addr
 	return l, l.recommendationsFor(ctx, p)
 }
 
-// recommendationsFor sets the recommendations of the policy's workloads: the stored ones, with their histories, or
-// new
+// recommendationsFor sets the recommendations of the policy's workloads: the stored ones, with their histories, or new
 // ones with the containers of the template.
 func (l *liveUsage) recommendationsFor(ctx context.Context, p *v1alpha1.AttunePolicy) error {
 	all, err := l.indexed(ctx, p.Namespace, l.sizes)

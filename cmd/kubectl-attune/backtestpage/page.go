@@ -1,11 +1,9 @@
 // Package backtestpage writes the answer of a backtest as one HTML file. It loads no scripts, fonts or images, so
-// users
-// can mail it, archive it and open it without a network. Charts are inline SVG, with their numbers in tables next to
-// them.
+// users can mail it, archive it and open it without a network. Charts are inline SVG, with their numbers in tables
+// next to them.
 //
 // Write fills page.html with the data in a Page. chart.go converts numbers to the coordinates of a chart. The package
-// is
-// pure. Names of series come from other users, and html/template escapes them. Start reading at Write.
+// is pure. Names of series come from other users, and html/template escapes them. Start reading at Write.
 package backtestpage
 
 import (

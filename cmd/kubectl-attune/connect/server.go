@@ -22,18 +22,15 @@ import (
 )
 
 // mostAnswer limits the response of a server in bytes. A forwarded port carries one byte more, so the client can
-// detect
-// a response that was cut, and query again in parts.
+// detect a response that was cut, and query again in parts.
 const mostAnswer = MostAnswer - 1
 
 // FetchPod is Fetch with the user's connection to the cluster.
 type FetchPod func(ctx context.Context, namespace, pod string, port int, path string) (Answer, error)
 
 // Server returns the client of a server with the Prometheus HTTP API. It reaches an address of a Service of the
-// cluster
-// (NAME.NAMESPACE, NAME.NAMESPACE.svc and so on) through one of its pods, and any other address from this machine.
-// The user
-// needs the rights to get the Service, to list its pods and to get and create pods/portforward.
+// cluster (NAME.NAMESPACE, NAME.NAMESPACE.svc and so on) through one of its pods, and any other address from this
+// machine. The user needs the rights to get the Service, to list its pods and to get and create pods/portforward.
 //
 // It returns an error for a source with headers or credentials, because the plugin reads no Secrets.
 func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha1.PrometheusSource, labels map[string]string) (*prometheus.Client, error) {

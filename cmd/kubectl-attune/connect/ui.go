@@ -39,8 +39,7 @@ type UIOptions struct {
 }
 
 // ShowUI serves the page until the context ends, then returns nil. It requests the first page before it listens, so
-// that
-// a user without the rights gets the reason at once.
+// that a user without the rights gets the reason at once.
 func ShowUI(ctx context.Context, o UIOptions) error {
 	answer, err := o.Fetch(ctx, path)
 	switch {

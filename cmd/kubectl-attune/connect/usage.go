@@ -25,8 +25,7 @@ func SeriesID(of workload.Identity, container string) string {
 type Span struct{ From, To time.Time }
 
 // Stored returns the series from a recommendation's checkpoints, by container name. A container without a checkpoint
-// is
-// missing. The error names the containers whose checkpoints cannot be read; the others are valid.
+// is missing. The error names the containers whose checkpoints cannot be read; the others are valid.
 func Stored(rec *v1alpha1.AttuneRecommendation, span Span) (map[string]backtest.Series, error) {
 	found := map[string]backtest.Series{}
 	var broken []error
@@ -60,8 +59,7 @@ func seriesOf(id string, first int64, step time.Duration, columns [2][]float64, 
 }
 
 // leastSteps is the minimum number of samples per query. A server that rejects an hour of one workload is in trouble,
-// so
-// smaller parts do not help.
+// so smaller parts do not help.
 const leastSteps = 12
 
 // Question asks for the usage of one workload.

@@ -25,8 +25,7 @@ import (
 )
 
 // verticalAutoscalers finds VPAs that size the workloads of policies. If the policy does not apply its targets, the
-// VPA
-// is the only working autoscaler, and the result has no command that stops it.
+// VPA is the only working autoscaler, and the result has no command that stops it.
 func verticalAutoscalers(seen *Seen, f *findings) {
 	vpas := seen.Neighbours.VPAs
 	if meta.IsNoMatchError(vpas.Err) {

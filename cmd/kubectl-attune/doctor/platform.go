@@ -184,8 +184,7 @@ func (r Right) name() string {
 	return name
 }
 
-// grant returns the administrator's command that grants rights in one namespace, or in all if it is empty. NAME is
-// the
+// grant returns the administrator's command that grants rights in one namespace, or in all if it is empty. NAME is the
 // placeholder for the user.
 func grant(role, verbs, resources, namespace string) string {
 	create := "kubectl create clusterrole " + role + " --verb=" + verbs + " --resource=" + resources

@@ -145,8 +145,7 @@ func namespaces(seen *Seen, f *findings) {
 }
 
 // unlabelled checks that the namespaces that a cluster policy selects have the label, and adds them to selected. It
-// adds
-// one finding, however many there are.
+// adds one finding, however many there are.
 func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool) {
 	scope, _ := policy.ScopeOf(p, seen.Scope.Operator)
 	var missing []string

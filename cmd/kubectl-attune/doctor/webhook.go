@@ -167,8 +167,7 @@ func ready(slices Read[discoveryv1.EndpointSlice], service string) (n int) {
 }
 
 // engines finds webhooks and admission policies that match pods/resize and may reject a resize. A rule for all
-// resources
-// ("*") does not match subresources, but "*/*" does.
+// resources ("*") does not match subresources, but "*/*" does.
 func engines(seen *Seen, f *findings) {
 	seen.Admission.unreadable(f)
 	f.unreadable("ValidatingAdmissionPolicies", seen.Admission.Policies.Err)

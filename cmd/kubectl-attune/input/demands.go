@@ -20,8 +20,7 @@ type Demands struct {
 	Available node.Amounts
 	// Pods are in the order of the file.
 	Pods []node.Pod
-	// Measured[i][j][r] is true if the file has a demand of resource r for container j of pod i. A container without
-	// a
+	// Measured[i][j][r] is true if the file has a demand of resource r for container j of pod i. A container without a
 	// demand takes part with its current resources, and keeps them.
 	Measured [][][2]bool
 }

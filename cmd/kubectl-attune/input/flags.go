@@ -74,8 +74,7 @@ func (n *Node) AddTo(flags *pflag.FlagSet) {
 }
 
 // Bounds returns the limits of plausible samples. CPU may exceed the node by the error of a rate (usage.MostOn).
-// Memory
-// is not a rate.
+// Memory is not a rate.
 func (n *Node) Bounds() usage.Most {
 	return usage.Most{
 		Cores: usage.MostOn(float64(n.Of[recommender.CPU])/1000, 0).Cores,

@@ -26,8 +26,7 @@ type Documents struct {
 	Cluster *v1alpha1.AttuneDefaults
 }
 
-// ParsePolicy parses the documents of a file. Its error has one sentence for each mistake: the field, the value, and
-// a
+// ParsePolicy parses the documents of a file. Its error has one sentence for each mistake: the field, the value, and a
 // valid example.
 func ParsePolicy(text []byte) (Documents, error) {
 	var documents Documents
@@ -75,8 +74,7 @@ func inDocument(number int, err error) error {
 }
 
 // add decodes one document. It checks the API version before the kind, so that a policy of another product is not
-// taken
-// for one of attune.
+// taken for one of attune.
 func (d *Documents) add(text []byte) error {
 	// Version and kind determine the Go type of the document.
 	var meta metav1.TypeMeta

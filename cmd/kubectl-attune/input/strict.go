@@ -18,14 +18,10 @@ import (
 )
 
 // decodeStrict decodes an object into a pointer to a struct, as strictly as the API server: an unknown field or a
-// value
-// of the wrong type is a mistake. It applies no defaults and validates only types. The decoders of the Kubernetes
-// libraries
-// name neither the field of a wrong quantity nor the fields that exist, so decodeStrict first checks the text against
-// the
-// type. On an error it does not change into. The error has all mistakes, separated by semicolons, in the order of
-// their
-// paths.
+// value of the wrong type is a mistake. It applies no defaults and validates only types. The decoders of the
+// Kubernetes libraries name neither the field of a wrong quantity nor the fields that exist, so decodeStrict first
+// checks the text against the type. On an error it does not change into. The error has all mistakes, separated by
+// semicolons, in the order of their paths.
 func decodeStrict(text []byte, into any) error {
 	// Check first, because decoding stops at the first mistake and does not name its field.
 	if problems := check("", text, reflect.TypeOf(into)); len(problems) > 0 {
@@ -37,11 +33,9 @@ func decodeStrict(text []byte, into any) error {
 // unmarshaler is the interface of types that decode themselves, such as quantities. Decoding checks them.
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// check compares the value at a path with its type, and returns one sentence for each mistake. null is valid for
-// every
+// check compares the value at a path with its type, and returns one sentence for each mistake. null is valid for every
 // type. The order of the cases matters: a type that decodes itself, such as a quantity, may be a struct whose fields
-// are not
-// in the JSON. Bytes are a string in JSON, not a list.
+// are not in the JSON. Bytes are a string in JSON, not a list.
 func check(path string, text json.RawMessage, t reflect.Type) []string {
 	if string(text) == "null" {
 		return nil

@@ -59,8 +59,7 @@ func (r *Diff) Add(explained answers.Explanation) {
 }
 
 // Human writes lines in the style of diff -u: a heading for each container, a minus line for the template's value if
-// it
-// is set, and a plus line for the target. -o wide changes nothing.
+// it is set, and a plus line for the target. -o wide changes nothing.
 func (r Diff) Human(bool) (string, error) {
 	var text strings.Builder
 	var shown Difference

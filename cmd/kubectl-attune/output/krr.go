@@ -32,8 +32,7 @@ type KRRContainer struct {
 
 // KRR is the answer of recommendations -o krr: the JSON of robusta-dev/krr with -f json, so that scripts for KRR keep
 // working. It uses KRR's values for missing data: "?" for an unknown amount, null for one that is not set. NewKRR
-// builds
-// it; KRRHolds returns why a workload has no values at all.
+// builds it; KRRHolds returns why a workload has no values at all.
 type KRR struct {
 	Scans []scan `json:"scans"`
 	// Score is from 0 to 100: the share of containers with a good size.
@@ -214,8 +213,7 @@ func amountOf(r recommender.Resource, a recommender.Amount) amount {
 	return amount(a)
 }
 
-// reasons joins the reasons of a resource; nil if there are none. A change that is too small is a reason too, but
-// does
+// reasons joins the reasons of a resource; nil if there are none. A change that is too small is a reason too, but does
 // not block, because applying it is harmless.
 func reasons(holds []answers.Hold, r recommender.Resource) (why *string, blocked bool) {
 	var all []string
@@ -258,10 +256,8 @@ func (r KRR) Human(bool) (string, error) {
 }
 
 // KRRHolds returns the reasons that block all resources of a workload. w is the zero value if the workload was not
-// read.
-// settings are nil if the settings of its policy are not known: then memory may not be lowered, because the policy
-// may
-// forbid it.
+// read. settings are nil if the settings of its policy are not known: then memory may not be lowered, because the
+// policy may forbid it.
 func KRRHolds(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) []answers.Hold {
 	var all []answers.Hold
 	add := func(reason, message string) {

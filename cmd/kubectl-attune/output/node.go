@@ -120,8 +120,7 @@ type nodeEviction struct {
 }
 
 // NewNodeFile builds the answer from a result. The grants are in the order of all containers of all pods. steps
-// returns
-// the steps of one container.
+// returns the steps of one container.
 func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, container int) []recommender.Step) NodeFile {
 	answer := NodeFile{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
 	gone := map[int]bool{}

@@ -32,8 +32,7 @@ func (n Nodes) sentence() string {
 	return fmt.Sprintf("Removable nodes, an estimate: %d of %d; %d before attune, %d with the potential.", n.Removable, n.Nodes, n.Before, n.Potential)
 }
 
-// Human writes the answer for people: three or four sentences, a table of the workloads and one of the sums. With
-// wide
+// Human writes the answer for people: three or four sentences, a table of the workloads and one of the sums. With wide
 // it adds a table of resources that are not counted.
 func (r Savings) Human(wide bool) (string, error) {
 	if len(r.Workloads) == 0 {

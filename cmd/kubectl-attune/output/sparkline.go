@@ -35,10 +35,8 @@ func UTF8(getenv func(string) string) bool {
 }
 
 // Sparkline draws one resource over the last SparklineSpan before now. Each sign is the highest value of an hour,
-// scaled
-// from 0 to the overall maximum. The text after it has the lowest and the highest value, and the end. It returns an
-// empty
-// text without samples.
+// scaled from 0 to the overall maximum. The text after it has the lowest and the highest value, and the end. It
+// returns an empty text without samples.
 func Sparkline(samples []backtest.Sample, r recommender.Resource, now time.Time, utf8 bool) string {
 	hours, until := hoursOf(samples, r, now)
 	first, low, high := -1, math.NaN(), 0.0

@@ -1,6 +1,5 @@
 // Package output has the answers of the plugin's verbs and formats them for people. It is pure: an answer is built
-// from
-// values and only computes its text. Texts that the web page shares are in internal/answers.
+// from values and only computes its text. Texts that the web page shares are in internal/answers.
 //
 //   - table.go: tables.
 //   - diff.go, savings.go, node.go: the answers of diff, savings and node.

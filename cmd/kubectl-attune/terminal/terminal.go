@@ -16,11 +16,9 @@ import (
 	"unicode"
 )
 
-// Escaping is a writer that escapes control characters, except line breaks and tabs. Other users write the messages
-// of
-// objects and the answers of usage sources. Without escaping, such a text could move the cursor or change the title
-// of the
-// user's terminal.
+// Escaping is a writer that escapes control characters, except line breaks and tabs. Other users write the messages of
+// objects and the answers of usage sources. Without escaping, such a text could move the cursor or change the title of
+// the user's terminal.
 type Escaping struct{ io.Writer }
 
 // Write implements io.Writer. It returns the number of bytes of p, not of the escaped text, as io.Writer requires.
@@ -53,8 +51,7 @@ func escaped(r rune) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// isControl reports C0 and C1 controls, DEL, the Unicode marks that change the direction of text, and the Unicode
-// line
+// isControl reports C0 and C1 controls, DEL, the Unicode marks that change the direction of text, and the Unicode line
 // and paragraph separators.
 func isControl(r rune) bool {
 	switch {
@@ -67,8 +64,7 @@ func isControl(r rune) bool {
 }
 
 // Coloured is a writer that colours the first word of a line if it is in colours and two spaces follow, as in a
-// table's
-// first column. It is the writer under Escaping, so texts of other users cannot contain their own colours.
+// table's first column. It is the writer under Escaping, so texts of other users cannot contain their own colours.
 type Coloured struct {
 	io.Writer
 	// line is an incomplete line that is not written yet.
@@ -80,8 +76,7 @@ var colours = map[string]string{"problem": "\x1b[31m", "warning": "\x1b[33m", "u
 
 const plain = "\x1b[0m"
 
-// WantsColour reports whether a terminal gets colours. The environment variables NO_COLOR (no-color.org) and
-// TERM=dumb
+// WantsColour reports whether a terminal gets colours. The environment variables NO_COLOR (no-color.org) and TERM=dumb
 // disable them.
 func WantsColour(getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"

@@ -43,10 +43,8 @@ func (x *importer) policyOf(container string) containerPolicy {
 }
 
 // sized returns the policies of the containers that the VPA sizes, and excludes the others. It also excludes
-// containers
-// that only the VPA names and the template does not have today. If the workload's containers are unknown, it uses the
-// names
-// in the VPA and "*".
+// containers that only the VPA names and the template does not have today. If the workload's containers are unknown,
+// it uses the names in the VPA and "*".
 func (x *importer) sized() (all []containerPolicy) {
 	for _, name := range x.named() {
 		p := x.policyOf(name)

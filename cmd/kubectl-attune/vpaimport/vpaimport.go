@@ -1,5 +1,4 @@
-// Package vpaimport converts VerticalPodAutoscalers (autoscaling.k8s.io/v1) to AttunePolicies. It is pure: objects
-// in,
+// Package vpaimport converts VerticalPodAutoscalers (autoscaling.k8s.io/v1) to AttunePolicies. It is pure: objects in,
 // policies and sentences out. It reads VPAs without Go types, so that the binary does not link VPA's modules.
 //
 //   - vpaimport.go: the policy of one VPA (Import), its target and its mode.
@@ -67,8 +66,7 @@ func (x *importer) note(sentence string, args ...any) {
 }
 
 // Target returns the workload that a VPA sizes; false if attune does not size its kind. A missing API group is
-// accepted,
-// as for the operator's check for VPAs.
+// accepted, as for the operator's check for VPAs.
 func Target(object *unstructured.Unstructured) (workload.Identity, bool) {
 	field := func(name string) string {
 		value, _, _ := unstructured.NestedString(object.Object, "spec", "targetRef", name)
@@ -82,8 +80,7 @@ func Target(object *unstructured.Unstructured) (workload.Identity, bool) {
 }
 
 // Import returns the policy of a VPA, and a sentence for each setting without a counterpart. It returns nil if no
-// policy
-// is possible, and a sentence says why. containers are the workload's containers; nil if not known.
+// policy is possible, and a sentence says why. containers are the workload's containers; nil if not known.
 func Import(object *unstructured.Unstructured, containers []string) (*input.Written, []string) {
 	x := &importer{name: object.GetNamespace() + "/" + object.GetName(), containers: containers}
 	spec, _ := object.Object["spec"].(map[string]any)

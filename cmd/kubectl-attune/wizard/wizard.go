@@ -37,8 +37,7 @@ type Cluster interface {
 	// Selection returns what the policy would find in its namespace today.
 	Selection(ctx context.Context, p *v1alpha1.AttunePolicy) (Selection, error)
 	// Backtest replays the policy on the usage of its workloads and describes the result. address is a Prometheus
-	// server.
-	// If empty, it uses the server of the policy's defaults, or the stored histories.
+	// server. If empty, it uses the server of the policy's defaults, or the stored histories.
 	Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (string, error)
 }
 
@@ -48,8 +47,7 @@ type Selection struct {
 	Workloads []string
 	// Lost are the selected workloads that another policy keeps, with its name and the reason, sorted.
 	Lost []string
-	// Exists is the target of an existing policy with this name; nil without one. It may be set even if the rest
-	// is
+	// Exists is the target of an existing policy with this name; nil without one. It may be set even if the rest is
 	// not known.
 	Exists *v1alpha1.TargetRef
 }
@@ -262,8 +260,7 @@ func (w *wizard) write(p *input.Written) error {
 const mostNamed = 5
 
 // told prints notes about the written policy, and how to apply it. unread is the error if the selected workloads are
-// not
-// known.
+// not known.
 func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selection, unread error) {
 	switch {
 	case unread != nil:
@@ -332,8 +329,7 @@ func quoted(path string) string {
 var unnamed = regexp.MustCompile(`[^a-z0-9.]`)
 
 // nameOf derives the name of a policy from its target: deployments, deployment-web, or deployment-tier-api for
-// tier=api.
-// Different targets get different names if the allowed characters permit it.
+// tier=api. Different targets get different names if the allowed characters permit it.
 func nameOf(target v1alpha1.TargetRef) string {
 	kind := strings.ToLower(string(target.Kind))
 	words := []string{kind}
