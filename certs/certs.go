@@ -8,7 +8,8 @@
 //  3. It waits until the API servers have seen the bundle, then serves the certificate (selfsigned.go).
 //
 // The order matters. If a replica serves a certificate before the API server trusts its authority, the API server
-// rejects it and no pod is resized at admission. A replica never serves a certificate that does not match its names.
+// rejects the certificate, and created pods keep the resources of their template. A replica never serves a certificate
+// that does not match its names.
 // PlanFor and Issue are pure functions without a client. Start reading at plan.go.
 package certs
 

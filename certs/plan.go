@@ -74,7 +74,7 @@ func PlanFor(now time.Time, data Data, names []string) Plan {
 	if err != nil {
 		return Plan{Action: RenewLeaf, Reason: err.Error()}
 	}
-	// The authority comes first: issueLeaf ends a serving certificate together with its authority.
+	// The authority comes first: a serving certificate from an authority near its expiry would expire with it.
 	switch {
 	case !now.Before(due(authority.cert)):
 		return Plan{Action: RenewAuthority, Reason: "two thirds of the authority's life are over"}
