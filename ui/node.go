@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// mostOfNode limits the rows of a node's tables. It exceeds the containers of the 110 pods that a kubelet accepts by
-// default.
+// mostOfNode limits the rows of a node's tables. It is enough for the 110 pods that a kubelet accepts by default, with
+// four containers each.
 const mostOfNode = 500
 
 // Nodes lists the nodes that the operator sees.
