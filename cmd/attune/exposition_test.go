@@ -210,7 +210,7 @@ func existing(t *testing.T, desc *prometheus.Desc) prometheus.Collector {
 	return there.ExistingCollector
 }
 
-// set sets a metric to a value. A histogram gets the value and a tenth more as observations.
+// set sets a metric to a value. A histogram observes the value and a tenth of it; without labels a thousandth of both.
 func set(t *testing.T, collector prometheus.Collector, value float64, labels []string) {
 	t.Helper()
 	switch of := collector.(type) {

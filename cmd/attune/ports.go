@@ -173,8 +173,8 @@ func newMeters(o *Options, registry prometheus.Registerer) (m meters) {
 	return m
 }
 
-// In short: verdicts are kept for a minute, up to 4096 tokens are known, and made-up tokens cost the API server two
-// requests a second after an initial burst.
+// In short: verdicts are kept for a minute, up to 4096 accepted and 4096 rejected tokens are known, and made-up
+// tokens cost the API server two requests a second after an initial burst.
 const (
 	// judgedFor is how long a verdict on a token is valid. The API server caches its token webhooks' verdicts equally
 	// long.

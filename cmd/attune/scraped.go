@@ -61,8 +61,8 @@ func withRecords(list []v1alpha1.AttuneRecommendation) map[embedded.Pod]string {
 	return watched
 }
 
-// Followed implements embedded.Cluster. It returns the running pods of workloads with strategy Node in mode Auto,
-// without the pods that have no node.
+// Followed implements embedded.Cluster. It returns the scheduled pods of workloads with strategy Node in mode Auto, and
+// their nodes.
 func (r scrapedPods) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
 	list, err := r.recommendations(ctx)
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 )
 
 // TestWhoNamesTheServer: a policy may not name a server on loopback, but the defaults may.
-// credentials.
 func TestWhoNamesTheServer(t *testing.T) {
 	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
