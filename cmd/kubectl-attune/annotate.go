@@ -99,9 +99,8 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	return errors.Join(e.print(report), err)
 }
 
-// targets returns the named workloads, the workloads that -l selects, or with only -A all. The last two must have a
-// recommendation. Without any of the three it returns an error: a verb that writes must not act on all workloads by
-// default.
+// targets returns the named workloads, or the workloads with a recommendation that -l or only -A selects. Without any
+// of the three it returns an error: a verb that writes must not act on all workloads by default.
 func (e *environment) targets(ctx context.Context, arguments []string) (r reach, selected []workload.Identity, err error) {
 	switch named := len(arguments) > 0; {
 	case named && e.scope.selector != "":

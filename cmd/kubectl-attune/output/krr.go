@@ -256,8 +256,8 @@ func (r KRR) Human(bool) (string, error) {
 }
 
 // KRRHolds returns the reasons that block all resources of a workload. w is the zero value if the workload was not
-// read. settings are nil if the settings of its policy are not known: then memory may not be lowered, because the
-// policy may forbid it.
+// read. settings are nil if the settings of its policy are not known: then it is unknown whether memory may be
+// lowered.
 func KRRHolds(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) []answers.Hold {
 	var all []answers.Hold
 	add := func(reason, message string) {
