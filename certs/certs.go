@@ -1,16 +1,16 @@
-// Package certs provides the serving certificate of the webhooks. There are two providers: Files reads a
-// certificate that cert-manager keeps fresh, and SelfSigned issues and rotates one itself, where there is no
-// cert-manager.
+// Package certs provides the serving certificate of the webhooks. There are two providers. Files reads a certificate
+// that cert-manager renews. SelfSigned issues and rotates a certificate itself, for clusters without cert-manager.
 //
-// SelfSigned does this, in a loop and after each change of the Secret or of a webhook configuration:
+// SelfSigned does this in a loop, and after each change of the Secret or of a webhook configuration:
 //
-//  1. PlanFor judges the Secret, Issue makes what is due, and the Secret is written (plan.go).
-//  2. The webhook configurations get the authorities of the Secret as their caBundle (trust.go).
-//  3. After a pause in which API servers see that, the certificate is served (selfsigned.go).
+//  1. PlanFor checks the Secret, Issue issues the certificates that are due, SelfSigned writes the Secret (plan.go).
+//  2. SelfSigned copies the authorities of the Secret into caBundle of the webhook configurations (trust.go).
+//  3. It waits until the API servers have seen the bundle, then serves the certificate (selfsigned.go).
 //
-// The order matters: a certificate that is served before its authority is trusted makes the API server refuse the
-// webhook, and no pod is sized meanwhile. A replica never serves a certificate that does not match its names.
-// PlanFor and Issue are functions of their arguments, without a client. Start reading at plan.go.
+// The order matters. If a replica serves a certificate before the API server trusts its authority, the API server
+// rejects the certificate, and created pods keep the resources of their template. A replica never serves a certificate
+// that does not match its names.
+// PlanFor and Issue are pure functions without a client. Start reading at plan.go.
 package certs
 
 import (
@@ -29,18 +29,17 @@ import (
 type Provider interface {
 	// GetCertificate is for tls.Config. It returns an error while there is no certificate.
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Start keeps the certificate fresh until the context ends.
-	// It blocks. The manager calls it once.
+	// Start renews the certificate until the context ends. It blocks. The manager calls it once.
 	Start(context.Context) error
-	// NeedLeaderElection returns false: every replica serves.
+	// NeedLeaderElection returns false, because every replica serves.
 	NeedLeaderElection() bool
-	// Ready is a readiness check. It returns nil while a certificate that is valid at present can be served.
+	// Ready is a readiness check. It returns nil if a certificate that is valid now can be served.
 	Ready(*http.Request) error
 }
 
-// Files is a Provider that serves tls.crt and tls.key of a folder, where the Secret of cert-manager is mounted. It
-// reads them again when they change. It never writes them.
-// CertWatcher of controller-runtime reads the files, and implements GetCertificate, Start and NeedLeaderElection.
+// Files is a Provider that serves tls.crt and tls.key of a folder where cert-manager's Secret is mounted. It reads
+// them again when they change and never writes them. CertWatcher of controller-runtime reads the files and implements
+// GetCertificate, Start and NeedLeaderElection.
 type Files struct {
 	*certwatcher.CertWatcher
 	clock clock.PassiveClock
@@ -48,7 +47,7 @@ type Files struct {
 
 var _ Provider = (*Files)(nil)
 
-// NewFiles makes a Files. An error means that the folder holds no key pair.
+// NewFiles returns a Files for folder. It returns an error if the folder has no valid key pair.
 func NewFiles(folder string, now clock.PassiveClock) (*Files, error) {
 	watcher, err := certwatcher.New(filepath.Join(folder, certKey), filepath.Join(folder, keyKey))
 	if err != nil {
@@ -66,7 +65,7 @@ func (f *Files) Ready(*http.Request) error {
 	return servable(f.clock, cert)
 }
 
-// servable returns an error where there is no certificate, or none that is valid at present.
+// servable returns an error if there is no certificate, or if it is not valid now.
 func servable(now clock.PassiveClock, cert *tls.Certificate) error {
 	if cert == nil || cert.Leaf == nil {
 		return errors.New("no serving certificate yet")

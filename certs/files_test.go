@@ -15,7 +15,7 @@ import (
 func write(t *testing.T, folder string, data Data) {
 	t.Helper()
 	for _, key := range []string{keyKey, certKey} {
-		// Renamed into place, as a mounted Secret is, so that no half-written file is read.
+		// Rename into place, as the kubelet does for a mounted Secret, so that no half-written file is read.
 		whole := filepath.Join(folder, key+".new")
 		require.NoError(t, os.WriteFile(whole, data[key], 0o600))
 		require.NoError(t, os.Rename(whole, filepath.Join(folder, key)))

@@ -18,7 +18,7 @@ func follower(client kubernetes.Interface, clock *clocktesting.FakeClock) *SelfS
 	return s
 }
 
-// TestWhoFollowsWritesNothing: the webhook serves what the controller has issued, with the right to read alone.
+// TestWhoFollowsWritesNothing: the webhook serves the certificate that the controller issued, with read rights only.
 func TestWhoFollowsWritesNothing(t *testing.T) {
 	client, clock := fake.NewClientset(configurations()...), clocktesting.NewFakeClock(start)
 	issuer, webhook := replica(client, clock), follower(client, clock)
@@ -34,7 +34,7 @@ func TestWhoFollowsWritesNothing(t *testing.T) {
 	assert.Equal(t, issuer.served.Load().Certificate, first.Certificate)
 	assert.NoError(t, webhook.Ready(nil))
 
-	// It is due, and nobody renews it: what there is is served for as long as it is valid.
+	// Renewal is due, but the controller does not run: the webhook serves the old certificate while it is valid.
 	clock.Step(61 * day)
 	sync(t, webhook)
 	assert.Same(t, first, webhook.served.Load())
@@ -52,7 +52,8 @@ func TestWhoFollowsWritesNothing(t *testing.T) {
 	assert.NoError(t, webhook.Ready(nil))
 }
 
-// TestWhoFollowsServesWhatIsTrusted: a new certificate waits until the configurations trust it, and the API servers know.
+// TestWhoFollowsServesWhatIsTrusted: a new certificate is served only after the configurations trust it and the API
+// servers had time to see that.
 func TestWhoFollowsServesWhatIsTrusted(t *testing.T) {
 	client, clock := fake.NewClientset(configurations()...), clocktesting.NewFakeClock(start)
 	issuer, webhook := replica(client, clock), follower(client, clock)
@@ -61,7 +62,7 @@ func TestWhoFollowsServesWhatIsTrusted(t *testing.T) {
 	old := webhook.served.Load()
 
 	require.NoError(t, client.CoreV1().Secrets("attune-system").Delete(t.Context(), "attune-webhook-cert", metav1.DeleteOptions{}))
-	_, _, err := issuer.renew(t.Context()) // written, and not trusted yet
+	_, _, err := issuer.renew(t.Context()) // written, but not trusted yet
 	require.NoError(t, err)
 	for range 3 {
 		clock.Step(settle)
@@ -78,7 +79,7 @@ func TestWhoFollowsServesWhatIsTrusted(t *testing.T) {
 	sync(t, webhook)
 	assert.NotSame(t, old, webhook.served.Load())
 
-	// A configuration that was reset is the issuer's to mend.
+	// The issuer patches a configuration that was reset.
 	reset := configurations()[1].(*admissionregistrationv1.ValidatingWebhookConfiguration)
 	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), reset, metav1.UpdateOptions{})
 	require.NoError(t, err)

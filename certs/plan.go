@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// Keys of the Secret. The names of the first three are those that cert-manager uses.
+// Keys of the Secret. cert-manager uses the same names for the first three.
 const (
 	certKey = "tls.crt" // the serving certificate
 	keyKey  = "tls.key" // its private key
-	// bundleKey holds every authority that is trusted, the one that signs first.
+	// bundleKey holds all trusted authorities. The first one signs.
 	bundleKey = "ca.crt"
 	// authorityKey is the private key of the authority that signs.
 	authorityKey = "ca.key"
@@ -30,38 +30,38 @@ const (
 // Data is the data of a Secret, by the keys above.
 type Data = map[string][]byte
 
-// Action is what has to be done to a Secret.
+// Action is the change that a Secret needs.
 type Action string
 
 const (
-	// Keep means that everything is valid and fresh.
+	// Keep means that everything is valid and no renewal is due.
 	Keep Action = "Keep"
-	// RenewLeaf means a new serving certificate of the same authority.
+	// RenewLeaf means a new serving certificate from the same authority.
 	RenewLeaf Action = "RenewLeaf"
-	// RenewAuthority means a new authority beside the old one, which stays trusted. The serving certificate stays
-	// too, so the API server trusts the new authority before it meets a certificate of it.
+	// RenewAuthority means a new authority in addition to the old one, which stays trusted. The serving certificate
+	// stays too, so that the API server trusts the new authority before it sees a certificate signed by it.
 	RenewAuthority Action = "RenewAuthority"
-	// Replace means a new authority and a new serving certificate, because those in the Secret cannot be used. An
+	// Replace means a new authority and a new serving certificate, because the ones in the Secret are not usable. An
 	// authority that is still valid stays trusted.
 	Replace Action = "Replace"
 )
 
-// Plan is what to do to a Secret, and when to look again.
+// Plan says how to change a Secret, and when to check it again.
 type Plan struct {
-	// Action is what to do now.
+	// Action is the change to make now.
 	Action Action
-	// Reason is a clause for the log; empty where Action is Keep.
+	// Reason is a clause for the log; empty if Action is Keep.
 	Reason string
-	// Next is when something will be due; zero unless Action is Keep.
+	// Next is when the next renewal is due; zero unless Action is Keep.
 	Next time.Time
 }
 
-// PlanFor judges the data of a Secret that is to hold a certificate for the DNS names. nil and empty data mean
-// Replace. Renewal is due after two thirds of a life, as with cert-manager's default, so that a third is left for
-// failures.
+// PlanFor checks the data of a Secret that must hold a certificate for the DNS names. nil and empty data mean Replace.
+// Renewal is due after two thirds of a certificate's lifetime, as with cert-manager's default. The last third is the
+// reserve for failures.
 //
-// The authority is judged first: without it no serving certificate can be trusted. Where both are due, the
-// authority is renewed first, and the serving certificate by the next plan.
+// PlanFor checks the authority first, because no client trusts a serving certificate without it. If both are due, it
+// renews the authority now and the serving certificate with the next plan.
 func PlanFor(now time.Time, data Data, names []string) Plan {
 	if len(data) == 0 {
 		return Plan{Action: Replace, Reason: "there is none yet"}
@@ -74,8 +74,7 @@ func PlanFor(now time.Time, data Data, names []string) Plan {
 	if err != nil {
 		return Plan{Action: RenewLeaf, Reason: err.Error()}
 	}
-	// The authority comes first: a serving certificate that is renewed by an authority near its end would end with
-	// it.
+	// The authority comes first: a serving certificate from an authority near its expiry would expire with it.
 	switch {
 	case !now.Before(due(authority.cert)):
 		return Plan{Action: RenewAuthority, Reason: "two thirds of the authority's life are over"}
@@ -91,8 +90,8 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// readAuthority returns the authority that signs, which is the first of the bundle. An error means that its key
-// does not fit, that it is no authority, or that it is not valid at present.
+// readAuthority returns the signing authority, the first of the bundle. It returns an error if the key does not
+// match, if the certificate is not an authority, or if it is not valid now.
 func readAuthority(now time.Time, data Data) (*authority, error) {
 	pair, err := tls.X509KeyPair(data[bundleKey], data[authorityKey])
 	if err != nil {
@@ -111,8 +110,8 @@ func readAuthority(now time.Time, data Data) (*authority, error) {
 	return &authority{cert: pair.Leaf, key: key}, nil
 }
 
-// readLeaf returns the serving certificate if a client that trusts the bundle would accept it for every one of the
-// names.
+// readLeaf returns the serving certificate. It returns an error if a client that trusts the bundle would reject it
+// for any of the names.
 func readLeaf(now time.Time, data Data, names []string) (*x509.Certificate, error) {
 	pair, err := tls.X509KeyPair(data[certKey], data[keyKey])
 	if err != nil {
@@ -130,7 +129,7 @@ func readLeaf(now time.Time, data Data, names []string) (*x509.Certificate, erro
 	return pair.Leaf, nil
 }
 
-// trusted returns the bundle's authorities that are valid at present. Blocks that are no certificate are skipped.
+// trusted returns the authorities of the bundle that are valid now. It skips blocks that are not certificates.
 func trusted(now time.Time, data Data) (certs []*x509.Certificate) {
 	for block, rest := pem.Decode(data[bundleKey]); block != nil; block, rest = pem.Decode(rest) {
 		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && cert.IsCA && validNow(now, cert) == nil {
@@ -140,7 +139,7 @@ func trusted(now time.Time, data Data) (certs []*x509.Certificate) {
 	return certs
 }
 
-// validNow returns an error for a certificate that is not valid yet, or no longer.
+// validNow returns an error if a certificate is not valid yet or has expired.
 func validNow(now time.Time, cert *x509.Certificate) error {
 	switch {
 	case now.Before(cert.NotBefore):
@@ -151,27 +150,28 @@ func validNow(now time.Time, cert *x509.Certificate) error {
 	return nil
 }
 
-// due returns when two thirds of a certificate's life are over.
+// due returns when two thirds of a certificate's lifetime have passed.
 func due(cert *x509.Certificate) time.Time {
 	return cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore) * 2 / 3)
 }
 
-// earliest of some times.
+// earliest returns the earliest of some times.
 func earliest(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
 const (
-	// authorityLife and leafLife are how long what is issued is valid. An authority that changes is a risk for
-	// every review, so it lives long; the serving certificate's key is on every replica, so it lives short.
+	// authorityLife and leafLife are the lifetimes of issued certificates. A change of the authority can break
+	// admission, so the authority lives long. Every replica has the serving certificate's key, so that one lives
+	// short.
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 90 * 24 * time.Hour
-	// backdate is how far in the past the validity begins, for clients whose clocks are behind.
+	// backdate is how far in the past the validity begins, for clients with slow clocks.
 	backdate = time.Hour
 )
 
-// Issue carries out an action and returns the Secret's new data. It does not change data, whose maps and slices
-// are reused. Keep returns a copy. names must not be empty where a serving certificate is issued.
+// Issue carries out an action and returns the new data of the Secret. It does not change data; the result shares its
+// slices. For Keep it returns a copy. names must not be empty if the action issues a serving certificate.
 func Issue(now time.Time, action Action, data Data, names []string) (Data, error) {
-	// The copy lets a failure leave the Secret as it was.
+	// Work on a copy, so that data stays unchanged on failure.
 	issued := maps.Clone(data)
 	if issued == nil {
 		issued = Data{}
@@ -189,8 +189,8 @@ func Issue(now time.Time, action Action, data Data, names []string) (Data, error
 	return issued, nil
 }
 
-// issueAuthority puts a new authority in front of those that are still valid. Expired ones are left out, so the
-// bundle does not grow for ever.
+// issueAuthority puts a new authority in front of the valid ones. It drops expired ones, so the bundle does not
+// grow without limit.
 func issueAuthority(now time.Time, data Data) error {
 	cert, key, err := certify(&x509.Certificate{
 		Subject:               pkix.Name{CommonName: "attune webhook authority"},
@@ -198,7 +198,7 @@ func issueAuthority(now time.Time, data Data) error {
 		NotAfter:              now.Add(authorityLife),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
-		// The authority signs serving certificates, and no other authority.
+		// The authority may sign serving certificates, but no other authority.
 		MaxPathLenZero: true,
 		KeyUsage:       x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}, nil)
@@ -213,8 +213,8 @@ func issueAuthority(now time.Time, data Data) error {
 	return nil
 }
 
-// issueLeaf issues a serving certificate for the names. It ends with its authority at the latest, since it is of
-// no use after that.
+// issueLeaf issues a serving certificate for the names. It expires with its authority at the latest, because
+// clients reject it after that.
 func issueLeaf(now time.Time, data Data, names []string) error {
 	by, err := readAuthority(now, data)
 	if err != nil {
@@ -224,8 +224,8 @@ func issueLeaf(now time.Time, data Data, names []string) error {
 	return err
 }
 
-// Own makes a certificate for names that signs itself: no client can verify it. Its key is of the curve P-256, so that strangers
-// who begin many handshakes cost a server a tenth of what they would with RSA.
+// Own returns a self-signed certificate for names, which no client can verify. Its key uses the curve P-256: with
+// RSA, unauthenticated clients that start many handshakes would cost the server ten times as much CPU.
 func Own(now time.Time, names ...string) (tls.Certificate, error) {
 	cert, key, err := certify(serving(now, now.Add(authorityLife), names), nil)
 	if err != nil {
@@ -234,7 +234,7 @@ func Own(now time.Time, names ...string) (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// serving is a serving certificate for names that ends at a time.
+// serving returns the template of a serving certificate for names that expires at ends.
 func serving(now, ends time.Time, names []string) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: names[0]},
@@ -246,7 +246,8 @@ func serving(now, ends time.Time, names []string) *x509.Certificate {
 	}
 }
 
-// certify makes a key, and the certificate for it that an authority signs; nil: it signs itself. Both are PEM.
+// certify generates a key and a certificate for it, signed by the authority, or self-signed if by is nil. Both are
+// PEM.
 func certify(template *x509.Certificate, by *authority) (cert, private []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

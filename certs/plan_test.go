@@ -94,7 +94,7 @@ func leafOf(t testing.TB, data Data) *x509.Certificate {
 	return pair.Leaf
 }
 
-// accepts is a client's view: does a bundle vouch for what is served, now, by both names?
+// accepts checks as a client whether the bundle verifies the served certificate now, for both names.
 func accepts(bundle []byte, leaf *x509.Certificate, now time.Time) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
@@ -152,8 +152,8 @@ func TestWhatIsIssuedIsNarrow(t *testing.T) {
 	assert.NotEqual(t, leaf.SerialNumber, authority.SerialNumber)
 }
 
-// Thirty years, looked at every five days: the API server, which learns of a bundle one look late,
-// accepts the certificate that is served at every look.
+// Over thirty years, checked every five days, the API server accepts the served certificate at every check. It learns
+// of a bundle one check late.
 func TestNoAdmissionIsLostInThirtyYears(t *testing.T) {
 	data, authorities, leaves := issue(t, start, Replace, nil), map[string]bool{}, map[string]bool{}
 	for now := start; now.Before(start.Add(30 * 365 * day)); now = now.Add(5 * day) {
@@ -171,7 +171,7 @@ func TestNoAdmissionIsLostInThirtyYears(t *testing.T) {
 	assert.Greater(t, len(leaves), 150)
 }
 
-// A certificate of one's own serves a handshake, with a key that costs little.
+// A self-signed certificate serves a handshake, with a key that costs little CPU.
 func TestOwn(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	pair, err := Own(now, "localhost", "here")

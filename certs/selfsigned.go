@@ -23,19 +23,19 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config configures a SelfSigned. All fields are needed, except Follows.
+// Config configures a SelfSigned. All fields except Follows are required.
 type Config struct {
 	// Client reads and writes the Secret and the webhook configurations.
 	Client kubernetes.Interface
-	// Namespace and Secret are where the certificate is kept. The Secret is created where it is missing.
+	// Namespace and Secret name the Secret that stores the certificate. It is created if it is missing.
 	Namespace, Secret string
-	// DNSNames are the names of the webhooks' Service, by which the API server calls it.
+	// DNSNames are the names of the webhooks' Service. The API server calls the Service by them.
 	DNSNames []string
-	// Mutating and Validating are the names of the webhook configurations whose caBundle is kept up to date. One
-	// that does not exist is ignored.
+	// Mutating and Validating name the webhook configurations whose caBundle is kept up to date. A configuration that
+	// does not exist is ignored.
 	Mutating, Validating string
-	// Follows is true where another process issues, renews and changes the configurations. This one only reads,
-	// and serves what it finds.
+	// Follows is true if another process issues and renews the certificate and patches the configurations. This
+	// process then only reads, and serves the stored certificate.
 	Follows bool
 	// Clock decides when renewal is due.
 	Clock clock.WithTicker
@@ -43,35 +43,34 @@ type Config struct {
 	Log logr.Logger
 }
 
-// SelfSigned is a Provider that issues the serving certificate itself and keeps it in a Secret that all replicas
-// share.
+// SelfSigned is a Provider that issues the serving certificate and stores it in a Secret that all replicas share.
 //
-// Any replica that does not follow may renew. The Secret's resourceVersion decides which one does, and the others
-// serve what it has written. Before a replica serves a certificate it makes sure that the webhook configurations
-// trust its authority: it patches them or, where it follows, waits until another process has. Thus no review is
-// lost by a rotation.
+// Any replica that does not follow may renew. The Secret's resourceVersion lets one replica win; the others serve the
+// certificate that it wrote. Before a replica serves a certificate, it makes sure that the webhook configurations
+// trust its authority: it patches them or, if it follows, waits until another process has. So a rotation loses no
+// admission review.
 type SelfSigned struct {
-	// Config is as given to NewSelfSigned and never changes.
+	// Config is the argument of NewSelfSigned and never changes.
 	Config
-	// served is the certificate that new connections get; nil before the first one. All other fields belong to the
-	// goroutine of Start.
+	// served is the certificate for new connections; nil before the first one. Only the goroutine of Start uses the
+	// other fields below, except kick.
 	served atomic.Pointer[tls.Certificate]
-	// kick has an element when an object has changed since the last sync.
+	// kick has an element if an object has changed since the last sync.
 	kick chan struct{}
 
-	// bundle is the caBundle that the configurations were last known to have, and since is when that began.
+	// bundle is the last known caBundle of the configurations, and since is when they first had it.
 	bundle []byte
 	since  time.Time
 }
 
 var _ Provider = (*SelfSigned)(nil)
 
-// NewSelfSigned makes a SelfSigned, which does nothing before Start.
+// NewSelfSigned returns a SelfSigned, which does nothing before Start.
 func NewSelfSigned(config Config) *SelfSigned {
 	return &SelfSigned{Config: config, kick: make(chan struct{}, 1)}
 }
 
-// GetCertificate fails until the first certificate is there.
+// GetCertificate returns an error until the first certificate is available.
 func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cert := s.served.Load(); cert != nil {
 		return cert, nil
@@ -79,22 +78,22 @@ func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 	return nil, errors.New("no serving certificate yet")
 }
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection returns false, because every replica serves.
 func (s *SelfSigned) NeedLeaderElection() bool { return false }
 
-// Ready is nil once a valid certificate is served.
+// Ready returns nil if a valid certificate is served.
 func (s *SelfSigned) Ready(*http.Request) error { return servable(s.Clock, s.served.Load()) }
 
 const (
-	// recheck is the longest time between two syncs. It bounds what a missed event or a stopped clock costs.
+	// recheck is the longest time between two syncs. It limits the delay after a missed event or a clock that
+	// stopped.
 	recheck = 10 * time.Minute
-	// retry follows a failure.
+	// retry is the delay after a failure.
 	retry = 5 * time.Second
 )
 
-// Start keeps the certificate fresh until the context ends. A failure is retried, not returned: a
-// replica that cannot renew still serves what it has.
-// It returns nil when the context ends. It must be called once.
+// Start keeps the certificate fresh until the context ends, then returns nil. It retries failures instead of
+// returning them, because a replica that cannot renew still serves its present certificate. It must be called once.
 func (s *SelfSigned) Start(ctx context.Context) error {
 	s.watch(ctx)
 	for {
@@ -111,8 +110,8 @@ func (s *SelfSigned) Start(ctx context.Context) error {
 	}
 }
 
-// sync brings Secret, configurations and served certificate up to date once, and returns when to do it again. The
-// order is that of the package: renew, trust, wait, serve.
+// sync updates the Secret, the configurations and the served certificate once, and returns the time until the next
+// sync. The order is renew, trust, wait, serve (see the package documentation).
 func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
 	data, next, err := s.renew(ctx)
 	if err != nil {
@@ -121,7 +120,7 @@ func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
 	if err := s.trust(ctx, data[bundleKey]); err != nil {
 		return retry, err
 	}
-	// The old certificate is served meanwhile. It is signed by an authority that is in the bundle too.
+	// Until then the old certificate is served. The bundle has its authority too.
 	if left := s.settling(data[bundleKey]); left > 0 {
 		return left, nil
 	}
@@ -131,12 +130,12 @@ func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
 	return min(recheck, max(retry, next.Sub(s.Clock.Now()))), nil
 }
 
-// attempts at a Secret that other replicas write too.
+// attempts limits the retries on a Secret that other replicas write too.
 const attempts = 5
 
-// renew reads the Secret, renews what is due, and returns data that is valid at present and when the next renewal
-// is due. Where another replica was first, it reads what that one has written, up to attempts times.
-// Each turn either finds nothing to do, or writes and reads again.
+// renew reads the Secret and renews the certificates that are due. It returns data that is valid now, and when the
+// next renewal is due. If another replica wrote first, renew reads again, up to attempts times. Each iteration either
+// finds nothing due, or writes and reads again.
 func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 	if s.Follows {
 		return s.issued(ctx)
@@ -161,8 +160,8 @@ func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 	return nil, time.Time{}, fmt.Errorf("secret %s/%s is written by others all the time", s.Namespace, s.Secret)
 }
 
-// issued returns what another process has written, if it can be served. It plans no renewal, because an event of
-// the Secret comes with one.
+// issued returns the data that another process wrote, if it can be served. It plans no renewal, because a renewal
+// by the other process causes an event of the Secret.
 func (s *SelfSigned) issued(ctx context.Context) (Data, time.Time, error) {
 	secret, err := s.read(ctx)
 	switch {
@@ -178,12 +177,12 @@ func (s *SelfSigned) issued(ctx context.Context) (Data, time.Time, error) {
 	return secret.Data, now.Add(recheck), nil
 }
 
-// lost returns whether another replica has written the Secret first.
+// lost reports whether another replica changed the Secret first.
 func lost(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// read returns nil where there is no Secret.
+// read returns nil if the Secret does not exist.
 func (s *SelfSigned) read(ctx context.Context) (*corev1.Secret, error) {
 	secret, err := s.Client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -195,8 +194,8 @@ func (s *SelfSigned) read(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// carryOut writes what a plan issues, into a Secret that was read or into a new one (nil). It is refused where the Secret is
-// not as it was read: the update carries its resourceVersion.
+// carryOut issues the certificates of a plan and updates the Secret, or creates it if secret is nil. The update
+// carries the resourceVersion, so it fails if the Secret has changed since it was read.
 func (s *SelfSigned) carryOut(ctx context.Context, plan Plan, secret *corev1.Secret) error {
 	secrets, made := s.Client.CoreV1().Secrets(s.Namespace), secret == nil
 	if made {
@@ -215,11 +214,11 @@ func (s *SelfSigned) carryOut(ctx context.Context, plan Plan, secret *corev1.Sec
 	return nil
 }
 
-// settle is how long the API servers get to see a new bundle before its certificate is served.
+// settle is the time for the API servers to see a new bundle before its certificate is served.
 const settle = 10 * time.Second
 
-// settling returns how much of settle is left since the bundle was first trusted. It is 0 where no valid
-// certificate is served: then there is nothing to wait with.
+// settling returns the rest of settle since the bundle was first trusted. It returns 0 if no valid certificate is
+// served, because waiting would only extend the outage.
 func (s *SelfSigned) settling(bundle []byte) time.Duration {
 	now := s.Clock.Now()
 	if !bytes.Equal(bundle, s.bundle) {
@@ -231,7 +230,7 @@ func (s *SelfSigned) settling(bundle []byte) time.Duration {
 	return s.since.Add(settle).Sub(now)
 }
 
-// serve takes a certificate into use. It is trusted already.
+// serve starts serving a certificate. The configurations must trust it already.
 func (s *SelfSigned) serve(data Data) error {
 	if now := s.served.Load(); now != nil && bytes.Equal(certPEM(now.Certificate[0]), data[certKey]) {
 		return nil
@@ -245,8 +244,8 @@ func (s *SelfSigned) serve(data Data) error {
 	return nil
 }
 
-// watch wakes the loop of Start when the Secret or a configuration changes. Each object is watched by its name,
-// because the operator has rights for these objects alone. A failing watch costs time only (see recheck).
+// watch wakes the loop of Start when the Secret or a configuration changes. It watches each object by name, because
+// the operator has rights for these objects only. A failing watch only causes delay (see recheck).
 func (s *SelfSigned) watch(ctx context.Context) {
 	s.watchOne(ctx, s.Secret, corev1.SchemeGroupVersion.WithResource("secrets"))
 	s.watchOne(ctx, s.Mutating, admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"))
@@ -255,7 +254,7 @@ func (s *SelfSigned) watch(ctx context.Context) {
 
 // watchOne watches one object by name, until the context ends.
 func (s *SelfSigned) watchOne(ctx context.Context, name string, of schema.GroupVersionResource) {
-	// A factory for each object, since the field selector is one for all informers of a factory.
+	// Each object needs its own factory, because a factory has one field selector for all its informers.
 	factory := informers.NewSharedInformerFactoryWithOptions(s.Client, 0,
 		informers.WithNamespace(s.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -280,6 +279,6 @@ func (s *SelfSigned) watchOne(ctx context.Context, name string, of schema.GroupV
 func (s *SelfSigned) wake() {
 	select {
 	case s.kick <- struct{}{}:
-	default: // it is awake already
+	default: // a sync is pending already
 	}
 }

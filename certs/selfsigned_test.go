@@ -24,7 +24,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// configurations are those of the chart, with two mutating webhooks so that merging by name shows.
+// configurations returns the chart's webhook configurations, with two mutating webhooks to test the merge by name.
 func configurations() []runtime.Object {
 	url := func(s string) *string { return &s }
 	return []runtime.Object{
@@ -56,7 +56,7 @@ func secretOf(t *testing.T, client kubernetes.Interface) *corev1.Secret {
 	return secret
 }
 
-// bundles are what the API server trusts, of every webhook.
+// bundles returns the caBundle of every webhook.
 func bundles(t *testing.T, client kubernetes.Interface) (out []string) {
 	t.Helper()
 	m, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "attune", metav1.GetOptions{})
@@ -131,7 +131,7 @@ func TestItServesTLS(t *testing.T) {
 	defer listener.Close()
 	go func() {
 		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
-			_ = conn.(*tls.Conn).HandshakeContext(t.Context()) // the client's side tells
+			_ = conn.(*tls.Conn).HandshakeContext(t.Context()) // the client checks the error
 		}
 	}()
 	roots := x509.NewCertPool()
@@ -159,7 +159,7 @@ func TestReplicasAgree(t *testing.T) {
 	assert.Equal(t, start.Add(61*day+leafLife), one.served.Load().Leaf.NotAfter.UTC())
 }
 
-// Both replicas find the Secret missing, or stale; the other is first.
+// Both replicas find the Secret missing or stale. The other replica writes first.
 func TestTheLoserOfARaceTakesOver(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}
 	won := issue(t, start, Replace, nil)
@@ -225,7 +225,7 @@ func TestANewBundleSettlesBeforeItsCertificateIsServed(t *testing.T) {
 	sync(t, s)
 	old := s.served.Load()
 
-	// Everything is replaced at once, as where the Secret was deleted.
+	// Replace everything at once, as after a deletion of the Secret.
 	require.NoError(t, client.CoreV1().Secrets("attune-system").Delete(t.Context(), "attune-webhook-cert", metav1.DeleteOptions{}))
 	clock.Step(time.Hour)
 	assert.Equal(t, settle, sync(t, s))
@@ -276,7 +276,7 @@ func TestNothingIsServedThatIsNotTrusted(t *testing.T) {
 	})
 }
 
-// The loop sees at once what others do to its objects, and ends with its context.
+// The loop reacts at once to changes by others, and ends with its context.
 func TestStart(t *testing.T) {
 	client := fake.NewClientset(configurations()...)
 	s := replica(client, clocktesting.NewFakeClock(start))
@@ -307,9 +307,9 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// rights are what the chart grants for these objects.
+// rights has the rules of the chart for these objects.
 var rights = map[string][]string{
-	"secrets":                         {"get", "list", "watch", "create", "update", "delete"}, // delete: this test's own
+	"secrets":                         {"get", "list", "watch", "create", "update", "delete"}, // delete: for the test itself
 	"mutatingwebhookconfigurations":   {"get", "list", "watch", "patch"},
-	"validatingwebhookconfigurations": {"get", "list", "watch", "patch", "update"}, // update: this test's own
+	"validatingwebhookconfigurations": {"get", "list", "watch", "patch", "update"}, // update: for the test itself
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// trust sets the caBundle of every webhook configuration. It goes on after an error, and returns all of them
-// joined. A configuration that does not exist needs none.
+// trust sets the caBundle of both webhook configurations. It continues after an error and returns all errors joined.
+// It skips a configuration that does not exist.
 func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 	api := s.Client.AdmissionregistrationV1()
 	return errors.Join(
@@ -22,20 +22,20 @@ func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 		trustIn(ctx, s, "ValidatingWebhookConfiguration", api.ValidatingWebhookConfigurations(), s.Validating, bundle))
 }
 
-// webhookConfigurations is what the clients of both kinds of webhook configuration have in common.
+// webhookConfigurations has the methods that the clients of both kinds share.
 type webhookConfigurations[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// trustIn patches one configuration that has webhooks with another bundle. A process that follows
-// returns an error then, and is called again.
+// trustIn patches the webhooks of one configuration that have another bundle. If the process follows, it returns an
+// error instead, and Start retries.
 func trustIn[T any](ctx context.Context, s *SelfSigned, kind string, in webhookConfigurations[T], name string, bundle []byte) error {
 	configuration, err := in.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return ifThere("reading "+kind+" "+name, err)
 	}
-	// Only webhooks with another bundle are patched: others may have been added by hand.
+	// Patch only webhooks with another bundle.
 	hooks := stale(configuration, bundle)
 	switch {
 	case len(hooks) == 0:
@@ -47,7 +47,7 @@ func trustIn[T any](ctx context.Context, s *SelfSigned, kind string, in webhookC
 	return ifThere("patching "+kind+" "+name, err)
 }
 
-// stale are the names of a configuration's webhooks whose bundle is another one.
+// stale returns the names of the webhooks whose bundle differs.
 func stale(configuration any, bundle []byte) (names []string) {
 	add := func(name string, config admissionregistrationv1.WebhookClientConfig) {
 		if !bytes.Equal(config.CABundle, bundle) {
@@ -67,7 +67,7 @@ func stale(configuration any, bundle []byte) (names []string) {
 	return names
 }
 
-// bundlePatch is a strategic merge patch: webhooks are merged by name.
+// bundlePatch returns a strategic merge patch. The API server merges webhooks by name.
 func bundlePatch(hooks []string, bundle []byte) []byte {
 	var webhooks []any
 	for _, name := range hooks {
@@ -80,7 +80,7 @@ func bundlePatch(hooks []string, bundle []byte) []byte {
 	return raw
 }
 
-// ifThere wraps an error, or returns nil where it says that the object does not exist.
+// ifThere wraps an error. It returns nil if err is nil or says that the object does not exist.
 func ifThere(doing string, err error) error {
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"attune.io/attune/ui"
 )
 
-// page returns the words of a page that has to be there.
+// page returns the words of a page, which must exist.
 func page(t testing.TB, caches ui.Caches, path string) string {
 	t.Helper()
 	w := get(t, caches, path)
@@ -82,7 +82,7 @@ func TestTheWordsOfSavings(t *testing.T) {
 	assert.Contains(t, page(t, Empty(), "/ui/savings"), "There is no recommendation to compare with.")
 }
 
-// Where there is no time to add everything up, no part of it is shown as the whole.
+// If there is no time to sum all savings, the page does not show a part of the sum as the total.
 func TestSavingsThatTakeTooLong(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -92,7 +92,7 @@ func TestSavingsThatTakeTooLong(t *testing.T) {
 	assert.Contains(t, words(t, w.Body.String()), "4 workloads could not be added up in time")
 }
 
-// A search looks for a part of NAMESPACE/KIND/NAME, and what it is given is text.
+// A search finds a part of NAMESPACE/KIND/NAME, and the page escapes the search text.
 func TestSearch(t *testing.T) {
 	caches := Small()
 	for query, want := range map[string]string{
@@ -110,7 +110,7 @@ func TestSearch(t *testing.T) {
 	assert.Less(t, len(long), 10000, "a query is cut")
 }
 
-// Whatever is held, the reader finds the same sentence in status and on the pages of the workload.
+// The pages of a workload have the same sentences about blocked resources as its status.
 func TestTheSentencesOfHolds(t *testing.T) {
 	caches := Small()
 	for i := range caches.Recommendations {
@@ -146,10 +146,12 @@ func lineOf(t *testing.T, caches ui.Caches, kind string, number int) string {
 	return found[1]
 }
 
-// The lines of a chart begin where the leader began to keep them, and the request goes further back as far as the history tells.
+// The lines of a chart begin when the leader started recording. The history of resizes extends the request further
+// back.
 func TestLinesOverTime(t *testing.T) {
 	caches := Small()
-	// The chart is of 7 days over 632 units from 76: 96 h before its end is at 346.9. The limit was 1400m, which is the most, and then 1.
+	// The chart spans 7 days over 632 units from 76: 96 h before its end is at 346.9. The limit was 1400m, the
+	// maximum, and then 1.
 	assert.Equal(t, "M346.7 14H632.7V58.6H708", lineOf(t, caches, "limit", 0))
 	assert.Equal(t, "M346.7 134.3H482.2V143.3H677.9V147.7H708", lineOf(t, caches, "target", 0))
 	body := page(t, caches, "/ui/ns/shop/Deployment/web")
@@ -159,7 +161,7 @@ func TestLinesOverTime(t *testing.T) {
 
 	short := shortly{caches}
 	assert.Contains(t, page(t, short, "/ui/ns/shop/Deployment/web"), "drawn since 2026-03-02 11:00, when the leader began to keep them; the request before that is told by the history.")
-	// 700m to 500m 20 hours ago, of 1 core at most.
+	// 700m to 500m 20 hours ago, with a maximum of 1 core.
 	assert.Equal(t, "M632.7 60.8H632.7V92H708", lineOf(t, short, "request", 0))
 
 	caches.WithoutPast = true
@@ -168,7 +170,7 @@ func TestLinesOverTime(t *testing.T) {
 	assert.Equal(t, "M76 92H708", lineOf(t, caches, "request", 0))
 }
 
-// shortly has a leader that began an hour ago.
+// shortly has a leader that started recording an hour ago.
 type shortly struct{ Caches }
 
 func (s shortly) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Beside {
@@ -180,8 +182,8 @@ func (s shortly) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation)
 	return out
 }
 
-// All that the making of a page allocates, garbage included, is bounded: a few hundred bytes for a workload that is only counted, and
-// more for the rows of the page alone.
+// The total allocation of a page, garbage included, is bounded: a few hundred bytes for a workload that is only
+// counted, and more only for the rows on the page.
 func TestMemoryOfPages(t *testing.T) {
 	few, many := Great(2500), Great(10000)
 	for i := range many.Recommendations {
@@ -205,7 +207,7 @@ func TestMemoryOfPages(t *testing.T) {
 	}
 }
 
-// A name of 253 bytes, and messages without a space, make a page that is whole.
+// A name of 253 bytes and messages without spaces still render a complete page.
 func TestLongNames(t *testing.T) {
 	caches := Long()
 	name := caches.Recommendations[0].Spec.Workload.Name

@@ -18,11 +18,11 @@ import (
 // fleet is the model of the first page.
 type fleet struct {
 	At time.Time
-	// All counts everything, Rows one namespace each.
+	// All sums everything. Rows has one namespace each.
 	All  counts
 	Rows []namespaceRow
 	Pages
-	// Persons are the first policies that need a person; PersonsMore counts the others.
+	// Persons lists the first mostPersons policies that need attention. PersonsMore counts the others.
 	Persons     []person
 	PersonsMore int
 }
@@ -33,20 +33,23 @@ type namespaceRow struct {
 	counts
 }
 
-// counts are of a namespace, or of all.
+// counts holds the figures of one namespace, or of all namespaces.
 type counts struct {
 	Policies, Workloads, Containers int
-	// Held counts what status lists as held, Open the pods with an open resize, Persons the policies that need one.
+	// Held counts the entries that status lists as blocked, Open the in-flight resizes, Persons the policies that
+	// need attention.
 	Held, Open, Persons int
 	requested, saved    [2]recommender.Amount
-	// shared is true where a cluster policy sizes some of the workloads: its status has one figure for all namespaces.
+	// shared is true if a cluster policy selects any of the workloads. Its status has one savings figure for all
+	// namespaces.
 	shared bool
 }
 
-// Requested is what the targets request over the pods that the operator sees, Saved the savings of the policies' status.
+// Requested returns the summed requests of the targets, over the pods that the operator sees.
 func (c counts) Requested() [2]string { return pair(c.requested) }
 
-// Saved is negative for growth; a dash: not known for a namespace alone.
+// Saved returns the savings in the status of the policies. A negative amount is an increase. It returns dashes if
+// the figure of this namespace alone is not known.
 func (c counts) Saved() [2]string {
 	if c.shared {
 		return [2]string{"–", "–"}
@@ -54,7 +57,7 @@ func (c counts) Saved() [2]string {
 	return pair(c.saved)
 }
 
-// pair writes amounts of CPU and memory for people.
+// pair formats amounts of CPU and memory.
 func pair(amounts [2]recommender.Amount) (text [2]string) {
 	for _, r := range recommender.Resources {
 		text[r] = answers.Readable(r, answers.FormatSaved(r, amounts[r]))
@@ -62,7 +65,7 @@ func pair(amounts [2]recommender.Amount) (text [2]string) {
 	return text
 }
 
-// add adds another's counts. What cluster policies save is counted with them.
+// add adds other to c. The savings of cluster policies are included.
 func (c *counts) add(other counts) {
 	c.Policies, c.Workloads, c.Containers = c.Policies+other.Policies, c.Workloads+other.Workloads, c.Containers+other.Containers
 	c.Held, c.Open, c.Persons = c.Held+other.Held, c.Open+other.Open, c.Persons+other.Persons
@@ -72,7 +75,7 @@ func (c *counts) add(other counts) {
 	}
 }
 
-// policy counts a policy.
+// policy adds the figures of a policy.
 func (c *counts) policy(p *v1alpha1.AttunePolicy) {
 	c.Policies++
 	c.Held += len(p.Status.Conflicts)
@@ -82,7 +85,7 @@ func (c *counts) policy(p *v1alpha1.AttunePolicy) {
 	}
 }
 
-// workload counts a recommendation.
+// workload adds the figures of a recommendation.
 func (c *counts) workload(rec *v1alpha1.AttuneRecommendation) {
 	c.Workloads++
 	c.shared = c.shared || rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster
@@ -100,10 +103,10 @@ func (c *counts) workload(rec *v1alpha1.AttuneRecommendation) {
 	}
 }
 
-// person is a policy that needs one, and why.
+// person is a policy that needs attention, and the reason.
 type person struct{ Namespace, NamespacePath, Policy, Reason, Message string }
 
-// personFor returns why a policy needs a person; false: it needs none.
+// personFor returns the policy and the reason why it needs attention; false: it needs none.
 func personFor(p *v1alpha1.AttunePolicy, now time.Time) (person, bool) {
 	ready := answers.ReadinessOf(p, now)
 	if !ready.NeedsPerson {
@@ -113,14 +116,14 @@ func personFor(p *v1alpha1.AttunePolicy, now time.Time) (person, bool) {
 	if policy.OfCluster(p) {
 		out.Namespace, out.NamespacePath = "all namespaces", Path
 	}
-	// Of a policy that is ready, the other condition is what a person looks after.
+	// If the policy is ready, the Degraded condition is the reason.
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDegraded); c != nil && ready.Ready == "True" {
 		out.Reason, out.Message = c.Reason, c.Message
 	}
 	return out, true
 }
 
-// fleetOf counts a cluster by namespace. page is the number of the page, from 1.
+// fleetOf sums a cluster by namespace. page is the page number, from 1.
 func fleetOf(c Cluster, page int) fleet {
 	by := map[string]*counts{}
 	of := func(namespace string) *counts {
@@ -132,7 +135,7 @@ func fleetOf(c Cluster, page int) fleet {
 	out := fleet{At: c.At}
 	for i := range c.Policies {
 		p, in := &c.Policies[i], &out.All
-		if !policy.OfCluster(p) { // a cluster policy is in no namespace
+		if !policy.OfCluster(p) { // a cluster policy has no namespace
 			in = of(p.Namespace)
 		}
 		in.policy(p)

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// What a cluster policy saves is one figure for all namespaces: that of one of them is not known, and is not 0.
+// The savings of a cluster policy are one figure for all namespaces. The figure of one namespace is unknown, not 0.
 func TestSavedByAClusterPolicy(t *testing.T) {
 	wide := policy.AsPolicy(&v1alpha1.AttuneClusterPolicy{})
 	rec := v1alpha1.AttuneRecommendation{}

@@ -12,20 +12,20 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Path is where the pages begin.
+// Path is the root of all pages.
 const Path = "/ui/"
 
-// rowsWithin is how long the rows of a page may take together. A row looks at every pod of its workload, some 10 µs each.
+// rowsWithin limits the time for all rows of a page. A row reads every pod of its workload, some 10 µs each.
 const rowsWithin = 3 * time.Second
 
-// handler answers requests; failed is told why a page could not be made.
+// handler answers requests. It calls failed with the error if it cannot render a page.
 type handler struct {
 	caches Caches
 	failed func(path string, err error)
 	adding *additions
 }
 
-// answer is a page: its status, the name of its template and the model.
+// answer is a page: its HTTP status, the name of its template and the model.
 type answer struct {
 	status   int
 	template string
@@ -40,7 +40,8 @@ func missing(sentence string, args ...any) (answer, error) {
 	return answer{http.StatusNotFound, "problem", fmt.Sprintf(sentence, args...)}, nil
 }
 
-// NewHandler answers GET and HEAD at Path and below it. failed is told why a page could not be made.
+// NewHandler returns a handler for GET and HEAD at Path and below. It calls failed with the error if it cannot
+// render a page.
 func NewHandler(caches Caches, failed func(path string, err error)) http.Handler {
 	h, mux := handler{caches, failed, newAdditions()}, http.NewServeMux()
 	for path, page := range map[string]func(*http.Request) (answer, error){
@@ -62,7 +63,7 @@ func NewHandler(caches Caches, failed func(path string, err error)) http.Handler
 	})
 }
 
-// within makes a page of what is in the namespace of the path, or in all namespaces where the path has none.
+// within calls page with the objects of the namespace in the path, or of all namespaces if the path has none.
 func (h handler) within(page func(*http.Request, Cluster) (answer, error)) func(*http.Request) (answer, error) {
 	return func(r *http.Request) (answer, error) {
 		cluster, err := h.caches.All(r.Context(), r.PathValue("namespace"))
@@ -108,7 +109,7 @@ func (h handler) workload(r *http.Request, cluster Cluster) (answer, error) {
 	return missing("%s/%s in namespace %s has no AttuneRecommendation.", kind, name, namespace)
 }
 
-// pageOf is the number of the page that is asked for; 1 where it is none.
+// pageOf returns the requested page number; 1 if it is missing or not a number.
 func pageOf(r *http.Request) int {
 	page, err := strconv.Atoi(r.URL.Query().Get("page"))
 	if err != nil {
@@ -117,7 +118,7 @@ func pageOf(r *http.Request) int {
 	return page
 }
 
-// send makes a page and sends it. Where it could not be made the log alone says why.
+// send renders a page and sends it. If that fails, the cause goes only to the log, not to the viewer.
 func (h handler) send(w http.ResponseWriter, r *http.Request, page func(*http.Request) (answer, error)) {
 	a, err := page(r)
 	var body []byte
@@ -136,7 +137,7 @@ func (h handler) send(w http.ResponseWriter, r *http.Request, page func(*http.Re
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(body) // HEAD has none: the server leaves it out
+	_, _ = w.Write(body) // net/http drops the body for HEAD
 }
 
 func (h handler) nodes(r *http.Request) (answer, error) {
@@ -172,7 +173,8 @@ func (h handler) node(r *http.Request) (answer, error) {
 	}
 }
 
-// savings are added up by one request at a time. The turn has ended when the page is sent: a slow reader keeps no other waiting.
+// savings lets one request at a time compute. The request releases its slot before the page is sent, so a slow
+// viewer does not block others.
 func (h handler) savings(r *http.Request) (answer, error) {
 	ctx, stop := context.WithTimeout(r.Context(), addedWithin)
 	defer stop()
@@ -185,7 +187,7 @@ func (h handler) savings(r *http.Request) (answer, error) {
 		return late("Other savings are being added up: try again in some seconds.")
 	}
 	defer h.adding.end()
-	if last, known := h.adding.known(path, page); known { // it was made meanwhile
+	if last, known := h.adding.known(path, page); known { // another request rendered it in the meantime
 		return found("savings", last)
 	}
 	cluster, err := h.caches.All(ctx, namespace)

@@ -18,9 +18,9 @@ import (
 	"attune.io/attune/ui"
 )
 
-// Others is what caches hold beside policies and recommendations.
+// Others has the cached data that is neither a policy nor a recommendation.
 type Others struct {
-	// Nodes by name, and why there are none.
+	// Nodes by name, and the reason if there are none.
 	Nodes       []answers.NodeAnswer
 	NoNodes     string
 	Events      []event.SentEvent
@@ -45,7 +45,7 @@ func (c Caches) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	return out
 }
 
-// past are four days: requests that were lowered, one that was put back, limits, and a target that came down.
+// past has four days: reduced requests, one restored request, limits, and a target that decreased.
 func past() event.Trail {
 	point := func(hours int, request, limit, target recommender.Amount) event.TrailPoint {
 		return event.TrailPoint{At: at(-time.Duration(hours) * time.Hour).UnixMilli(), TrailValues: event.TrailValues{Request: request, Limit: limit, Target: target}}
@@ -90,7 +90,7 @@ func (c Caches) Node(_ context.Context, name string) (answers.NodeAnswer, bool, 
 	return answers.NodeAnswer{}, false, nil
 }
 
-// others are those of a small cluster.
+// others has the data of a small cluster.
 func others() Others {
 	defaults := &v1alpha1.AttuneDefaults{}
 	defaults.Name = v1alpha1.DefaultsName
@@ -113,7 +113,7 @@ func amounts(cpu, memory string) answers.Amounts {
 	return answers.Amounts{CPURequest: &cpu, MemoryRequest: &memory}
 }
 
-// shared is a node on which pods share the headroom, and one keeps more than its share.
+// shared is a node whose pods share the headroom. One pod keeps more than its share.
 func shared(name string) answers.NodeAnswer {
 	n := plain(name)
 	share, base, peak := amounts("508m", "200Mi"), "400m", "800m"
@@ -135,7 +135,7 @@ func shared(name string) answers.NodeAnswer {
 	return n
 }
 
-// plain is a node on which no pod shares.
+// plain is a node without sharing pods.
 func plain(name string) answers.NodeAnswer {
 	return answers.NodeAnswer{
 		Node: name, Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Others: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},

@@ -21,13 +21,13 @@ import (
 	"attune.io/attune/ui"
 )
 
-// Now is the time of the cluster.
+// Now is the current time of the test cluster.
 var Now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// Harm is a text that must not become a part of a page.
+// Harm is a text that must not appear unescaped in a page.
 const Harm = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 
-// Caches are those of a made cluster. They implement ui.Caches.
+// Caches serves a test cluster. It implements ui.Caches.
 type Caches struct {
 	ui.Cluster
 	Others
@@ -61,7 +61,7 @@ func (c Caches) Explain(_ context.Context, rec *v1alpha1.AttuneRecommendation, _
 	return ui.Explained{Explanation: answer}
 }
 
-// Live explains a recommendation by a template and three pods that are as it says.
+// Live explains a recommendation from a template and three pods that match it.
 func Live(rec *v1alpha1.AttuneRecommendation) (answers.Explanation, error) {
 	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-template-hash": "6d4b75cb6d"}}}
 	for _, c := range rec.Spec.Containers {
@@ -76,7 +76,7 @@ func Live(rec *v1alpha1.AttuneRecommendation) (answers.Explanation, error) {
 	return answers.Explain(view, nil, Now)
 }
 
-// Usage implements ui.Caches: a week with days and nights, and a gap.
+// Usage implements ui.Caches. It returns a week with a daily cycle and a gap.
 func (c Caches) Usage(_ context.Context, rec *v1alpha1.AttuneRecommendation) map[string][]recommender.StepUsage {
 	out := map[string][]recommender.StepUsage{}
 	for _, container := range rec.Spec.Containers {
@@ -134,7 +134,7 @@ func Small() Caches {
 	return c
 }
 
-// Hostile is the same with texts that mean harm, wherever others may have written one.
+// Hostile is the same with Harm wherever other writers could have put a text.
 func Hostile() Caches {
 	c := Small()
 	for i := range c.Policies {
@@ -184,8 +184,8 @@ func Long() Caches {
 	return c
 }
 
-// Great is a cluster of that many workloads with two containers each, in a namespace for each 100, but for the first one,
-// which has 500.
+// Great is a cluster of that many workloads with two containers each. There is a namespace per 100 workloads; the
+// first one has 500.
 func Great(workloads int) Caches {
 	c := Caches{Cluster: ui.Cluster{At: Now}, Others: others()}
 	for i := range workloads / 20 {
@@ -251,7 +251,7 @@ func workload(namespace string, kind v1alpha1.WorkloadKind, name string, contain
 	return rec
 }
 
-// lively gives a recommendation open resizes, a history, floors, conditions and originals.
+// lively adds in-flight resizes, a history, floors, conditions and originals to a recommendation.
 func lively(rec *v1alpha1.AttuneRecommendation) {
 	prior := podview.ToResources(sizeOf(500, 1000, 1<<30, 2<<30))
 	s := &rec.Status

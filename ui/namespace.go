@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// namespace is the model of the page of one namespace.
+// namespace is the model of a namespace's page.
 type namespace struct {
 	At       time.Time
 	Name     string
@@ -37,17 +37,17 @@ type policyRow struct {
 type workloadRow struct {
 	Name, Path, Namespace, NamespacePath, Policy, Mode, Phase string
 	Containers                                                []line
-	// More is how many containers are not shown, Held the reasons of what is left as it is.
+	// More counts the containers that are not shown. Held lists the reasons of blocked resources.
 	More int
 	Held string
-	// Problem is why nothing can be said of the containers.
+	// Problem says why the containers are not explained.
 	Problem string
 }
 
-// line is one container of a row. CPU and Memory are such as "500m → 200m".
+// line is one container of a row. CPU and Memory look like "500m → 200m".
 type line struct{ Name, CPU, Memory, Confidence string }
 
-// namespaceOf makes the model. explain is asked about the workloads of the page alone.
+// namespaceOf builds the model. It calls explain only for the workloads on this page.
 func namespaceOf(c Cluster, name string, page int, explain func(*v1alpha1.AttuneRecommendation) Explained) namespace {
 	out := namespace{At: c.At, Name: name}
 	policies := make([]*v1alpha1.AttunePolicy, len(c.Policies))
@@ -81,7 +81,7 @@ func policyRowOf(p *v1alpha1.AttunePolicy, now time.Time) policyRow {
 	return row
 }
 
-// rowOf is what a row has of the recommendation alone.
+// rowOf fills the fields that come from the recommendation itself.
 func rowOf(rec *v1alpha1.AttuneRecommendation) workloadRow {
 	id := workload.IdentityOf(rec)
 	return workloadRow{
@@ -114,7 +114,7 @@ func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) work
 	return row
 }
 
-// movement is what a container has and what it is to have. Without a target it is what it has.
+// movement formats the current and the target amount. Without a target it says so.
 func movement(r recommender.Resource, current, target *string) string {
 	now := answers.OrNone(r, current)
 	if target == nil {
@@ -123,20 +123,20 @@ func movement(r recommender.Resource, current, target *string) string {
 	return now + " → " + answers.OrNone(r, target)
 }
 
-// mostQuery is how many bytes of a search are looked for.
+// mostQuery is the maximum length of a search text in bytes. Longer texts are cut.
 const mostQuery = 200
 
-// searchPage is the model of the page of a search.
+// searchPage is the model of the search page.
 type searchPage struct {
 	At    time.Time
 	Query string
-	// Looked is false where nothing was looked for yet.
+	// Looked is false if the search text is empty.
 	Looked bool
 	Rows   []workloadRow
 	Pages
 }
 
-// searchOf finds the workloads whose NAMESPACE/KIND/NAME has a text in it, in upper or lower case.
+// searchOf finds the workloads whose NAMESPACE/KIND/NAME contains query. Case does not matter.
 func searchOf(c Cluster, query string, page int) searchPage {
 	query = clip.Text(strings.TrimSpace(query), mostQuery)
 	out := searchPage{At: c.At, Query: query, Looked: query != ""}

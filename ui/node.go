@@ -12,52 +12,54 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// mostOfNode are the rows of a table of a node: more than the containers of the pods that a kubelet takes by default.
+// mostOfNode limits the rows of a node's tables. It is enough for the 110 pods that a kubelet accepts by default, with
+// four containers each.
 const mostOfNode = 500
 
-// Nodes are the nodes that the operator sees.
+// Nodes lists the nodes that the operator sees.
 type Nodes struct {
-	// Names are in alphabetical order.
+	// Names is in alphabetical order.
 	Names []string
-	// Problem is a sentence that says why no node is shown; empty: they are.
+	// Problem is a sentence that says why no nodes are shown; empty if they are shown.
 	Problem string
 	At      time.Time
 }
 
-// nodesPage is the model of the page of all nodes.
+// nodesPage is the model of the list of nodes.
 type nodesPage struct {
 	Nodes
 	Rows []nodeRow
 	Pages
 }
 
-// nodeRow is one node. Amounts are of CPU and memory.
+// nodeRow is one node. Amounts are pairs of CPU and memory.
 type nodeRow struct {
 	Name, Path string
-	// Shares and Pods count the pods that share the node and all of them, Leaving those that have to go.
+	// Shares counts the pods that share the node, Pods all pods, Leaving the pods to evict.
 	Shares, Pods, Leaving int
-	// Others is what pods take that count as they are, Available what is left for those that share, Needed what these need.
+	// Others is the footprint of pods outside the sharing, Available the rest of the node, Needed the demand of the
+	// sharing pods.
 	Others, Available, Needed string
-	// State is a word for what a person may want to look at; empty: nothing.
+	// State says why the node needs attention; empty if it does not.
 	State string
 }
 
-// nodePage is the model of the page of one node.
+// nodePage is the model of a node's page.
 type nodePage struct {
 	At             time.Time
 	Name, Sentence string
 	Facts          []fact
-	// Overcommitted is a sentence; empty: the pods fit. HoldersHead stands above Holders.
+	// Overcommitted is a sentence; empty if the pods fit. HoldersHead is the heading of Holders.
 	Overcommitted, HoldersHead string
 	Holders                    []string
-	// Note says what is not known.
+	// Note says which data is missing.
 	Note   string
 	Tables []table
 }
 
 func nodePath(name string) string { return Path + "nodes/" + segment(name) }
 
-// nodesOf makes the model. node is asked about the nodes of the page alone, until the context ends.
+// nodesOf builds the model. It calls node only for the nodes on this page, until ctx ends.
 func nodesOf(ctx context.Context, all Nodes, page int, node func(context.Context, string) (answers.NodeAnswer, bool, error)) (nodesPage, error) {
 	out := nodesPage{Nodes: all, Pages: pagesOf(Path+"nodes", page, len(all.Names))}
 	for _, name := range all.Names[out.first:out.last] {
@@ -98,12 +100,12 @@ func nodeRowOf(n answers.NodeAnswer) nodeRow {
 	return row
 }
 
-// amountsText is such as "3900m, 7.9Gi".
+// amountsText returns a text like "3900m, 7.9Gi".
 func amountsText(p answers.NodeAmounts) string {
 	return answers.Readable(recommender.CPU, p.CPU) + ", " + answers.Readable(recommender.Memory, p.Memory)
 }
 
-// nodeOf makes the model of one node.
+// nodeOf builds the model of one node.
 func nodeOf(n answers.NodeAnswer, at time.Time) nodePage {
 	out := nodePage{
 		At: at, Name: n.Node, Sentence: n.Sentence(at) + ".", Overcommitted: n.Overcommitted(), HoldersHead: answers.HoldersHead, Holders: n.Holders(),
@@ -127,7 +129,7 @@ func nodeOf(n answers.NodeAnswer, at time.Time) nodePage {
 		for _, name := range t.Header {
 			part.Header = append(part.Header, strings.ReplaceAll(strings.ToLower(name), "cpu", "CPU"))
 		}
-		for _, row := range part.Rows { // the rows are this page's own
+		for _, row := range part.Rows { // this page owns the rows, so it may change them
 			for i, cell := range row {
 				row[i] = orDash(cell)
 			}
@@ -137,7 +139,7 @@ func nodeOf(n answers.NodeAnswer, at time.Time) nodePage {
 	return out
 }
 
-// headroom is what is left for those that share beyond what they need: their spikes share it.
+// headroom returns the available resources minus the needed ones. Spikes of the sharing pods use them.
 func headroom(n answers.NodeAnswer) string {
 	left := func(r recommender.Resource, has, needs string) string {
 		return answers.Readable(r, recommender.Format(r, max(0, exactly(r, has)-exactly(r, needs))))
@@ -145,7 +147,7 @@ func headroom(n answers.NodeAnswer) string {
 	return left(recommender.CPU, n.Available.CPU, n.Decided.Needed.CPU) + ", " + left(recommender.Memory, n.Available.Memory, n.Decided.Needed.Memory)
 }
 
-// exactly is a quantity in millicores or bytes; 0 where it is none.
+// exactly parses a quantity into millicores or bytes; 0 if it does not parse.
 func exactly(r recommender.Resource, text string) recommender.Amount {
 	quantity, err := resource.ParseQuantity(text)
 	if err != nil {

@@ -18,20 +18,21 @@ var (
 	texts embed.FS
 )
 
-// templates are the pages. The style is put into them as it is: its hash is what the browser compares.
+// templates are the pages. style goes in unchanged, because the browser compares its hash.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) }, // #nosec G203 -- it is a file of this package
 	"utc":   utc,
 	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }).ParseFS(texts, "*.html"))
 
-// allowed is the Content-Security-Policy: the page has its own style and loads nothing. Its one form, the search, is sent to itself.
+// allowed is the Content-Security-Policy. The page has its own inline style and loads nothing. The search form may
+// only submit to the same origin.
 var allowed = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }()
 
-// guard sets the headers that keep a browser from doing anything with the page but show it.
+// guard sets headers that let a browser only display the page.
 func guard(h http.Header) {
 	h.Set("Content-Security-Policy", allowed)
 	h.Set("Referrer-Policy", "no-referrer")
@@ -42,7 +43,7 @@ func guard(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// errLarge ends the rendering of a page that is larger than mostPage.
+// errLarge stops the rendering of a page larger than mostPage.
 var errLarge = errors.New("this page would be larger than 4 MiB")
 
 // bounded is a buffer of at most mostPage bytes.
@@ -56,7 +57,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// render fills a page.
+// render executes a template. It returns errLarge if the page is too large.
 func render(name string, model any) ([]byte, error) {
 	var out bounded
 	if err := templates.ExecuteTemplate(&out, name, model); err != nil {

@@ -13,12 +13,12 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// savedPage is the model of the pages of savings: of all namespaces, or of one.
+// savedPage is the model of the savings page, of all namespaces or of one.
 type savedPage struct {
 	At time.Time
-	// Namespace is empty on the page of all.
+	// Namespace is empty on the page of all namespaces.
 	Namespace string
-	// Sentences are those of kubectl attune savings, Autoscaler what freed requests are.
+	// Sentences are the same as in kubectl attune savings. Autoscaler says when freed requests save money.
 	Sentences  [3]string
 	Autoscaler string
 	Workloads  int
@@ -26,7 +26,7 @@ type savedPage struct {
 	Pages
 }
 
-// savedRow is what a namespace or a workload saves. Each pair is of CPU, memory and money a month.
+// savedRow has the savings of a namespace or a workload. Each array holds CPU, memory and money per month.
 type savedRow struct {
 	Name, Path          string
 	Workloads           int
@@ -41,7 +41,8 @@ func savingsPath(namespace string) string {
 	return Path + "savings/" + segment(namespace)
 }
 
-// savedOf adds up what workloads save, and keeps the rows of the page alone. false: the context ended before all was added up.
+// savedOf sums the savings of all workloads and keeps only the rows of this page. It returns false if ctx ended
+// before the sum was complete.
 func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func(*v1alpha1.AttuneRecommendation) answers.SavingsEntry) (savedPage, bool) {
 	out := savedPage{At: c.At, Namespace: namespace, Autoscaler: answers.NodeAutoscalerText, Workloads: len(c.Recommendations)}
 	var sums answers.SavingsSums
@@ -76,12 +77,12 @@ func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func
 	return out, true
 }
 
-// cells are CPU, memory and price.
+// cells formats CPU, memory and price.
 func cells(s *answers.Saved) [3]string {
 	return [3]string{answers.Readable(recommender.CPU, s.CPU), answers.Readable(recommender.Memory, s.Memory), orDash(s.Money())}
 }
 
-// byName sorts recommendations by namespace, kind and name. They are the caches' own.
+// byName sorts recommendations by namespace, kind and name. The result points into all.
 func byName(all []v1alpha1.AttuneRecommendation) []*v1alpha1.AttuneRecommendation {
 	recs := make([]*v1alpha1.AttuneRecommendation, len(all))
 	for i := range all {
@@ -94,14 +95,14 @@ func byName(all []v1alpha1.AttuneRecommendation) []*v1alpha1.AttuneRecommendatio
 	return recs
 }
 
-// saving is what one workload saves.
+// saving has the savings of one workload.
 type saving struct {
 	Sentences  [3]string
 	Autoscaler string
 	NotCounted []answers.NotCounted
 }
 
-// savingOf makes the part of a workload's page; nil: nothing is known.
+// savingOf builds the savings part of a workload's page; nil if they are not known.
 func savingOf(e *answers.SavingsEntry) *saving {
 	if e == nil {
 		return nil
@@ -112,22 +113,22 @@ func savingOf(e *answers.SavingsEntry) *saving {
 }
 
 const (
-	// addedWithin is how long the savings of all workloads may take to be added up, with the wait for others. A workload of three
-	// pods takes some 25 µs beside reading it.
+	// addedWithin limits a savings request, including the wait for other requests. Computing a workload of three pods
+	// takes some 25 µs, plus the time to read it.
 	addedWithin = 6 * time.Second
-	// addedFor is how long a page of savings is shown again.
+	// addedFor is how long a computed savings page is reused.
 	addedFor = 15 * time.Second
-	// mostAdding is how many requests add up or wait: others than savings are to be answered meanwhile.
+	// mostAdding limits the requests that compute savings or wait to do so, so that other pages stay responsive.
 	mostAdding = 2
 )
 
-// additions has pages of savings made one at a time, and keeps the last one for addedFor: viewers in a loop cost one
-// processor at most, and on one page next to nothing.
+// additions computes savings pages one at a time and reuses the last one for addedFor. Viewers that reload in a
+// loop cost one CPU at most, and almost nothing if they reload the same page.
 type additions struct {
-	// places are those of the requests that add up or wait, and turn is that of the one that adds up.
+	// places has a slot for each request that computes or waits. turn is held by the request that computes.
 	places, turn chan struct{}
 
-	// mutex guards what follows: the page that was made last, whose it is, and when.
+	// mutex guards the fields below: the last page, its path, its number and the time when it was computed.
 	mutex sync.Mutex
 	path  string
 	page  int
@@ -139,8 +140,8 @@ func newAdditions() *additions {
 	return &additions{places: make(chan struct{}, mostAdding), turn: make(chan struct{}, 1)}
 }
 
-// begin waits for the turn, which is had at once where nobody else has it. false: too many wait already, or the context ended
-// before.
+// begin waits until no other request computes. It returns false if too many requests wait already, or if ctx ended
+// first.
 func (a *additions) begin(ctx context.Context) bool {
 	select {
 	case a.places <- struct{}{}:
@@ -161,17 +162,17 @@ func (a *additions) begin(ctx context.Context) bool {
 	}
 }
 
-// end gives the turn to the next.
+// end lets the next request compute.
 func (a *additions) end() { <-a.turn; <-a.places }
 
-// known is the page of a path, if it is the last one and not too old.
+// known returns the last page and true if it has this path and number and is younger than addedFor.
 func (a *additions) known(path string, page int) (savedPage, bool) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	return a.last, a.path == path && a.page == page && time.Since(a.made) < addedFor
 }
 
-// keep a page that was made now.
+// keep stores a page that was computed now.
 func (a *additions) keep(path string, page int, made savedPage) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/ui"
 )
 
-// counting are caches of which each addition takes 1.1 s, and is counted.
+// counting wraps Caches: each computation takes 1.1 s and is counted.
 type counting struct {
 	Caches
 	mutex            sync.Mutex
@@ -38,7 +38,7 @@ func (c *counting) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendat
 	return c.Caches.Savings(ctx)
 }
 
-// Viewers in a loop have savings added up by one of the requests at a time, and the last page is shown again for a while.
+// If viewers reload in a loop, one request at a time computes savings, and the last page is reused for a while.
 func TestSavingsAreAddedUpOnceForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caches := &counting{Caches: Small()}
@@ -73,8 +73,8 @@ func TestSavingsAreAddedUpOnceForAWhile(t *testing.T) {
 	})
 }
 
-// One request adds up and one waits; others are answered at once, so that the pages beside savings are not kept waiting, and so
-// is the page that was made last.
+// One request computes and one waits. Other requests get an answer at once, so savings block neither other pages nor
+// the page that was computed last.
 func TestFewWaitForSavings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caches := &counting{Caches: Small()}
@@ -109,7 +109,7 @@ func TestFewWaitForSavings(t *testing.T) {
 	})
 }
 
-// Who waits longer for another's addition than a page may take is told so.
+// A request that waits too long for another computation gets a page that says so.
 func TestSavingsThatWaitTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caches := &counting{Caches: Small()}

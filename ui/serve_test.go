@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serve the pages of each cluster at /ui/ on a port of its own. It prints a line with name and address for each, and ends when
-// stdin does.
+// serve serves the pages of each cluster at /ui/ on its own port. It prints a line with name and address for each, and
+// ends when stdin does.
 func serve() error {
 	for _, c := range []struct {
 		name   string

@@ -27,7 +27,7 @@ import (
 	"attune.io/attune/ui"
 )
 
-// get asks for a page.
+// get requests a page.
 func get(t testing.TB, caches ui.Caches, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	return ask(t, caches, http.MethodGet, path)
@@ -40,7 +40,7 @@ func ask(t testing.TB, caches ui.Caches, method, path string) *httptest.Response
 	return w
 }
 
-// words are the texts of a page, with single spaces.
+// words returns the texts of a page, with single spaces.
 func words(t testing.TB, body string) string {
 	t.Helper()
 	document, err := html.Parse(strings.NewReader(body))
@@ -54,7 +54,7 @@ func words(t testing.TB, body string) string {
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
-// Every page is whole, loads nothing and has no script, whatever the names of others are.
+// Every page is complete, loads nothing and has no script, whatever names other writers chose.
 func TestPagesHoldNothingForeign(t *testing.T) {
 	for name, caches := range map[string]ui.Caches{"small": Small(), "sourceless": Sourceless(), "empty": Empty(), "hostile": Hostile(), "great": Great(500), "long": Long()} {
 		for _, path := range []string{"/ui/", "/ui/nodes", "/ui/nodes/worker-1", "/ui/nodes/worker-2", "/ui/nodes/" + url.PathEscape(Harm), "/ui/savings", "/ui/savings/shop", "/ui/savings/team-000?page=2",
@@ -94,7 +94,7 @@ func TestPagesHoldNothingForeign(t *testing.T) {
 	}
 }
 
-// The style of the page is the one that the policy allows, and nothing else is.
+// The Content-Security-Policy allows the page's own style only.
 func TestHeaders(t *testing.T) {
 	w := get(t, Small(), "/ui/")
 	style := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindStringSubmatch(w.Body.String())
@@ -115,7 +115,7 @@ func TestMethods(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(t, Small(), http.MethodHead, "/ui/").Code)
 }
 
-// What is not there is said, and what cannot be read is not told to the reader.
+// A page says if an object does not exist. It does not show read errors to the viewer.
 func TestWhatIsMissing(t *testing.T) {
 	for path, want := range map[string]string{
 		"/ui/ns/none":                   "Namespace none has no AttunePolicy and no AttuneRecommendation.",
@@ -143,7 +143,7 @@ func (broken) All(context.Context, string) (ui.Cluster, error) {
 	return ui.Cluster{}, errors.New("secret")
 }
 
-// The page of a workload has every line of kubectl attune explain, word for word, and its JSON the same amounts.
+// The page of a workload has every line of kubectl attune explain, word for word, and the same amounts as its JSON.
 func TestTheWordsOfExplain(t *testing.T) {
 	caches := Small()
 	for i := range caches.Recommendations {
@@ -155,7 +155,7 @@ func TestTheWordsOfExplain(t *testing.T) {
 		require.NoError(t, err)
 		for line := range strings.Lines(text) {
 			line = strings.Join(strings.Fields(line), " ")
-			// A summary is a table on the page, where each amount has a cell.
+			// The page shows the summary as a table with a cell for each amount.
 			if regexp.MustCompile(`^(cpu|memory): request`).MatchString(line) || line == "pods" {
 				continue
 			}
@@ -182,10 +182,11 @@ func TestTheWordsOfExplain(t *testing.T) {
 	}
 }
 
-// The sums of the fleet are those of its namespaces.
+// The sums of the fleet are the sums of its namespaces.
 func TestSumsAgree(t *testing.T) {
 	fleet := words(t, get(t, Small(), "/ui/").Body.String())
-	// web has 3 pods with 2 containers, db and invoices 3 with one each, and agent has no target: (6+3+3) * 200m and 768Mi.
+	// web has 3 pods with 2 containers, db and invoices have 3 with one each, and agent has no target: (6+3+3) * 200m
+	// and 768Mi.
 	assert.Contains(t, fleet, "policies 3 workloads 4 containers 5 CPU requested by targets 2400m memory requested by targets 9Gi CPU saved 3600m memory saved 3Gi")
 	assert.Contains(t, fleet, "billing 1 1 1 600m 2.3Gi 1800m 1.5Gi 1 0 0")
 	assert.Contains(t, fleet, "shop 1 3 4 1800m 6.8Gi 1800m 1.5Gi 7 1 0")
@@ -197,7 +198,7 @@ func TestSumsAgree(t *testing.T) {
 	assert.Contains(t, shop, "DaemonSet/agent api Auto Idle agent 500m, no recommendation 1Gi, no recommendation 0.10 cpu:InsufficientData, memory:InsufficientData")
 }
 
-// Amounts that no machine has do not become others.
+// Amounts beyond those of real machines are capped.
 func TestSumsOfGreatAmounts(t *testing.T) {
 	caches := Small()
 	for i := range caches.Recommendations {
@@ -212,7 +213,7 @@ func TestSumsOfGreatAmounts(t *testing.T) {
 	assert.Contains(t, words(t, get(t, caches, "/ui/").Body.String()), "memory requested by targets 8Pi CPU saved -9007199254740992m memory saved 8Pi")
 }
 
-// A paused workload can be resumed, and what else is known of it is on its page.
+// A paused workload can be resumed, and its page has its further facts.
 func TestFactsOfAWorkload(t *testing.T) {
 	db := words(t, get(t, Small(), "/ui/ns/shop/StatefulSet/db").Body.String())
 	assert.Contains(t, db, "kubectl attune resume statefulset/db -n shop")
@@ -229,7 +230,7 @@ func TestFactsOfAWorkload(t *testing.T) {
 	assert.Equal(t, 4, strings.Count(get(t, Small(), "/ui/ns/shop/Deployment/web").Body.String(), "<svg"))
 }
 
-// Rows for which there is no time say so, and the page comes.
+// If time runs out, the rows say so and the page is still sent.
 func TestRowsThatTakeTooLong(t *testing.T) {
 	w := httptest.NewRecorder()
 	ctx, stop := context.WithCancel(t.Context())
@@ -266,7 +267,7 @@ func TestBoundOfAPage(t *testing.T) {
 	assert.Less(t, w.Body.Len(), 200)
 }
 
-// The first page of 5,000 workloads takes less than 200 ms, and its time is printed.
+// The first page of 5,000 workloads takes less than 200 ms. The test prints the time.
 func TestFirstPageOfAGreatCluster(t *testing.T) {
 	caches := Great(5000)
 	begin := time.Now()

@@ -20,26 +20,26 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// mostParts are the parts of time of a chart. Each shows its highest step.
+// mostParts limits the points of a chart. Each point is the highest sample of its period.
 const mostParts = 240
 
-// usageChart is the usage of one resource of one container, with what it had and was to have.
+// usageChart shows the usage of one resource of one container, with its request, limit and target.
 type usageChart struct {
 	ID, Title, Text string
-	// Usage is an outline that is filled. Request, Limit and Target are lines; empty: there is none.
+	// Usage is a filled outline. Request, Limit and Target are lines; empty if not set.
 	Usage, Request, Limit, Target string
 	Marks                         []mark
 	X, Y                          []chart.Tick
 }
 
-// mark is something that happened at a time.
+// mark is an event at a point in time.
 type mark struct {
 	At chart.Place
-	// Text is in words what came of it. Kind is resized, where the size was kept, unkept or killed.
+	// Text describes the event and its result. Kind is markResized, markUnkept or markKilled.
 	Text, Kind string
 }
 
-// chartOf draws the steps of a resource; false where nothing was measured.
+// chartOf draws the usage of a resource; false if there are no samples.
 func chartOf(of drawn, r recommender.Resource) (usageChart, bool) {
 	points := parts(of.steps, r)
 	used := highest(0, points)
@@ -58,7 +58,7 @@ func chartOf(of drawn, r recommender.Resource) (usageChart, bool) {
 	}, true
 }
 
-// drawn is what the charts of a container are drawn of.
+// drawn has the input of a container's charts.
 type drawn struct {
 	container answers.ExplainedContainer
 	rec       *v1alpha1.AttuneRecommendation
@@ -66,7 +66,7 @@ type drawn struct {
 	trail     event.Trail
 }
 
-// captionOf tells in words what a chart shows, and where its lines begin.
+// captionOf describes a chart in words, including the time from which its lines are known.
 func captionOf(of drawn, r recommender.Resource, l lines, marks []mark, span [2]int64, used float64) string {
 	request, limit := of.container.Values(r)
 	text := fmt.Sprintf("Usage of the highest replica from %s to %s, at most %s; request now %s, limit %s, target %s.", chart.Day(span[0]), chart.Day(span[1]),
@@ -82,7 +82,7 @@ func captionOf(of drawn, r recommender.Resource, l lines, marks []mark, span [2]
 	return text + counted(marks)
 }
 
-// counted tells how many marks there are of each kind.
+// counted gives the number of marks of each kind.
 func counted(marks []mark) string {
 	n := map[string]int{}
 	for _, m := range marks {
@@ -94,7 +94,8 @@ func counted(marks []mark) string {
 	return fmt.Sprintf(" Marks: resizes that were kept (dots): %d, that were not (triangles): %d, OOM kills (crosses): %d.", n[markResized], n[markUnkept], n[markKilled])
 }
 
-// parts returns the highest value of each part of the time; NaN where nothing was measured.
+// parts divides the time into up to mostParts periods and returns the highest value of each; NaN for a period
+// without a sample.
 func parts(steps []recommender.StepUsage, r recommender.Resource) []chart.Point {
 	if len(steps) < 2 {
 		return nil
@@ -128,7 +129,7 @@ func parts(steps []recommender.StepUsage, r recommender.Resource) []chart.Point 
 // Kinds of marks.
 const markResized, markUnkept, markKilled = "resized", "unkept", "killed"
 
-// resizes are those of a resource of a container within the time of a chart.
+// resizes returns the resizes of a container's resource within the chart.
 func resizes(history []v1alpha1.HistoryEntry, container string, r recommender.Resource, from, to int64, axes chart.Axes) (all []mark) {
 	for _, e := range history {
 		at := e.Timestamp.UnixMilli()
@@ -148,7 +149,7 @@ func resizes(history []v1alpha1.HistoryEntry, container string, r recommender.Re
 	return all
 }
 
-// kills are the OOM kills that pods showed to this leader, and those that the floors were learned from, each once.
+// kills returns the OOM kills that this leader saw, and the ones from which floors were learned, each once.
 func kills(of drawn, r recommender.Resource, from, to int64, axes chart.Axes) (all []mark) {
 	if r != recommender.Memory {
 		return nil
@@ -161,7 +162,7 @@ func kills(of drawn, r recommender.Resource, from, to int64, axes chart.Axes) (a
 	}
 	slices.Sort(times)
 	for i, at := range times {
-		// A floor is learned moments after the kill that it is learned from.
+		// The operator learns a floor within a minute of the kill, so a time that close is the same kill.
 		if at < from || at > to || i > 0 && at-times[i-1] < time.Minute.Milliseconds() {
 			continue
 		}
@@ -172,17 +173,18 @@ func kills(of drawn, r recommender.Resource, from, to int64, axes chart.Axes) (a
 
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// lines are what a container had and was to have of a resource over the time of a chart, in cores or bytes; 0: nothing.
+// lines has the request, limit and target over the time of a chart, in cores or bytes; 0 means not set.
 type lines struct {
 	request, limit, target []chart.Point
-	// began is when the leader began to keep them, in milliseconds; 0: it has kept none yet, and they are those of now.
+	// began is when the leader started recording, in Unix milliseconds; 0: nothing was recorded yet, and the lines
+	// show the present values.
 	began int64
-	// before reports that the request was drawn from the history of resizes for the time before began.
+	// before is true if the request before began comes from the history of resizes.
 	before bool
 }
 
-// linesOf are drawn from a time to another. What is known is what the leader kept, and before that what the history of resizes
-// tells of the request.
+// linesOf draws the lines between two times. It uses the values that the leader recorded, and for the request
+// before that the history of resizes.
 func linesOf(points []event.TrailPoint, history []v1alpha1.HistoryEntry, c answers.ExplainedContainer, r recommender.Resource, from, to int64) lines {
 	if len(points) == 0 {
 		flat := func(value float64) []chart.Point {
@@ -200,7 +202,7 @@ func linesOf(points []event.TrailPoint, history []v1alpha1.HistoryEntry, c answe
 	return out
 }
 
-// kept is one value of a trail.
+// kept returns one value of each recorded point.
 func kept(points []event.TrailPoint, r recommender.Resource, value func(event.TrailValues) recommender.Amount) []chart.Point {
 	out := make([]chart.Point, len(points))
 	for i, p := range points {
@@ -209,7 +211,7 @@ func kept(points []event.TrailPoint, r recommender.Resource, value func(event.Tr
 	return out
 }
 
-// inUnits is an amount in cores or bytes.
+// inUnits converts an amount to cores or bytes.
 func inUnits(r recommender.Resource, amount recommender.Amount) float64 {
 	if r == recommender.CPU {
 		return float64(amount) / 1000
@@ -217,7 +219,7 @@ func inUnits(r recommender.Resource, amount recommender.Amount) float64 {
 	return float64(amount)
 }
 
-// stepped makes points of a line, between two times, of values that hold from their times on.
+// stepped returns the points of a step line between two times. Each value holds until the next one.
 func stepped(values []chart.Point, from, to int64) (line []chart.Point) {
 	last := 0.0
 	for _, v := range values {
@@ -240,8 +242,8 @@ func stepped(values []chart.Point, from, to int64) (line []chart.Point) {
 	return line
 }
 
-// requestsBefore goes back in the history from the first value that was kept. It ends where a resize does not lead to the value
-// that came after it: something else changed the request there, such as a new template.
+// requestsBefore walks the history back in time from the first recorded value. It stops at a resize that does not lead
+// to the next value: another change, such as a new template, set the request there.
 func requestsBefore(history []v1alpha1.HistoryEntry, container string, r recommender.Resource, first event.TrailPoint) (line []chart.Point) {
 	value := first.Request
 	if value == 0 {
@@ -268,7 +270,8 @@ func requestsBefore(history []v1alpha1.HistoryEntry, container string, r recomme
 	return beginning(line, value, r)
 }
 
-// beginning turns a line that goes back in time around, and begins it with the value from which its first step was made.
+// beginning reverses a line that was built backwards in time. The line starts with value, the request before its
+// first resize.
 func beginning(line []chart.Point, value recommender.Amount, r recommender.Resource) []chart.Point {
 	if len(line) == 0 {
 		return nil
@@ -278,7 +281,7 @@ func beginning(line []chart.Point, value recommender.Amount, r recommender.Resou
 	return line
 }
 
-// moved are the requests of a resource before and after a resize; false: it changed none.
+// moved returns the requests of a resource before and after a resize; false if the resize did not change them.
 func moved(e v1alpha1.HistoryEntry, r recommender.Resource) (before, after recommender.Amount, ok bool) {
 	names, from, to := strings.Split(e.Resource, "+"), strings.Split(e.From, ", "), strings.Split(e.To, ", ")
 	i := slices.Index(names, r.String())
@@ -287,18 +290,18 @@ func moved(e v1alpha1.HistoryEntry, r recommender.Resource) (before, after recom
 	}
 	a, err := resource.ParseQuantity(from[i])
 	b, err2 := resource.ParseQuantity(to[i])
-	if err != nil || err2 != nil { // such as "limit 1Gi"
+	if err != nil || err2 != nil { // a limit, such as "limit 1Gi"
 		return 0, 0, false
 	}
 	return podview.AmountOf(r, a), podview.AmountOf(r, b), true
 }
 
-// amount is a quantity in cores or bytes; 0 where there is none.
+// amount converts a quantity to cores or bytes; 0 if it is not set.
 func amount(r recommender.Resource, text *string) float64 {
 	return inUnits(r, exactly(r, ptr.Deref(text, "")))
 }
 
-// highest value of some lines; 0: there is none.
+// highest returns the highest value of some lines, and at least most.
 func highest(most float64, all ...[]chart.Point) float64 {
 	for _, line := range all {
 		for _, p := range line {

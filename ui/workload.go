@@ -17,20 +17,21 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// workloadPage is the model of the page of one workload.
+// workloadPage is the model of a workload's page.
 type workloadPage struct {
 	At                             time.Time
 	Name, Namespace, NamespacePath string
-	// Sentence and ModeMeans are the words of kubectl attune explain. Facts are what the operator knows beside it.
+	// Sentence and ModeMeans are the texts of kubectl attune explain. Facts come from the recommendation's status and
+	// spec.
 	Sentence, ModeMeans string
 	Facts               []fact
-	// Problem is why there is no explanation, Note what is missing in it.
+	// Problem says why there is no explanation, Note which part of it is missing.
 	Problem, Note string
-	// Held are the reasons to leave the whole workload as it is.
+	// Held lists the reasons that block the whole workload.
 	Held       []answers.Blocked
 	Commands   []string
 	Containers []container
-	// Saving is nil where it is not known.
+	// Saving is nil if it is not known.
 	Saving *saving
 	Tables []table
 }
@@ -38,12 +39,12 @@ type workloadPage struct {
 // fact is a name and a value.
 type fact struct{ Name, Value string }
 
-// table is a part of the page with rows of texts.
+// table is a titled part of the page with rows of texts.
 type table struct {
 	Title  string
 	Header []string
 	Rows   [][]string
-	// More is how many rows are not shown.
+	// More counts the rows that are not shown.
 	More int
 }
 
@@ -51,7 +52,7 @@ type table struct {
 type container struct {
 	ID, Name, Basis string
 	Resources       []resourcePart
-	// Pods are the next steps of the first pods; PodsMore counts the others.
+	// Pods has the next resizes of the first mostPods pods. PodsMore counts the other pods.
 	Pods     []fact
 	PodsMore int
 }
@@ -60,14 +61,14 @@ type container struct {
 type resourcePart struct {
 	Name  string
 	Label string
-	// Amounts are of the request and the limit: now, next, target.
+	// Amounts has a row for the request and one for the limit: name, current, next, target.
 	Amounts [][4]string
 	Holds   []string
 	Steps   [][3]string
 	Chart   *usageChart
 }
 
-// workloadOf makes the model.
+// workloadOf builds the model.
 func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage map[string][]recommender.StepUsage, beside Beside, at time.Time) workloadPage {
 	id := workload.IdentityOf(rec)
 	out := workloadPage{
@@ -93,7 +94,7 @@ func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage m
 	return out
 }
 
-// factsOf are what the status tells in a few words.
+// factsOf summarizes the recommendation.
 func factsOf(rec *v1alpha1.AttuneRecommendation) []fact {
 	facts := []fact{{"phase", orDash(string(rec.Status.Phase))}}
 	if p := rec.Status.Pods; p != nil {
@@ -111,7 +112,7 @@ func factsOf(rec *v1alpha1.AttuneRecommendation) []fact {
 	return facts
 }
 
-// commands are those that a reader of the page may want to copy.
+// commands returns commands that a viewer may want to copy.
 func commands(rec *v1alpha1.AttuneRecommendation) []string {
 	verbs := []string{"explain", "pause", "undo"}
 	if _, paused := answers.PausedBy(rec); paused {
@@ -151,7 +152,7 @@ func containerOf(id string, of drawn) container {
 	return out
 }
 
-// amountsOf a resource: of the request, and of the limit where there is one.
+// amountsOf returns the row of the request, and the row of the limit if a limit is set or recommended.
 func amountsOf(c answers.ExplainedContainer, r recommender.Resource) [][4]string {
 	row := func(name string, v answers.ExplainedValue) [4]string {
 		return [4]string{name, answers.OrNone(r, v.Current), answers.OrNone(r, v.Next), answers.OrNone(r, v.Target)}
@@ -208,7 +209,7 @@ func originalsOf(rec *v1alpha1.AttuneRecommendation) table {
 	return t
 }
 
-// sizes writes the requests and limits of containers in one line.
+// sizes formats the requests and limits of containers in one line.
 func sizes(of []v1alpha1.ContainerResources) string {
 	var all []string
 	for _, c := range of {
@@ -240,22 +241,22 @@ func when(t *metav1.Time) string {
 
 func orDash(text string) string { return cmp.Or(text, "–") }
 
-// Beside is what a workload's page shows beside the explanation. What is not known is empty.
+// Beside has the data that a workload's page shows in addition to the explanation. Unknown parts are empty.
 type Beside struct {
-	// Trails are what the containers had and were to have over time, by container, as far as the leader kept it.
+	// Trails has the requests, limits and targets over time that the leader recorded, by container.
 	Trails map[string]event.Trail
-	// Saved is what the workload saves.
+	// Saved has the workload's savings.
 	Saved *answers.SavingsEntry
-	// Settings are those of its policy, in the order of their paths.
+	// Settings has the settings of its policy, in the order of their paths.
 	Settings []policy.Field
-	// Events are those that this leader sent, newest first.
+	// Events has the events that this leader sent, newest first.
 	Events []event.SentEvent
 }
 
-// mostSettings are the rows of the settings: more than there are fields.
+// mostSettings limits the rows of the settings. It exceeds the number of fields.
 const mostSettings = 200
 
-// settingsOf has a row for each setting, as explain shows them.
+// settingsOf returns a row for each setting, as explain shows them.
 func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "Settings", Header: []string{"field", "value", "set by"}}
 	for _, setting := range answers.SettingsOf(fields, rec) {
@@ -266,7 +267,7 @@ func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table
 	return t
 }
 
-// eventsOf has a row for each event.
+// eventsOf returns a row for each event.
 func eventsOf(events []event.SentEvent) table {
 	t := table{Title: "Events since the leader began to lead", Header: []string{"time", "type", "reason", "pod", "message"}}
 	for _, e := range events {

@@ -20,7 +20,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// ourKinds are the answers of an API server about attune's group, one after the other; the last one stays.
+// ourKinds has the API server's answers about attune's group, in order. The last one repeats.
 type ourKinds struct{ answers []any }
 
 func (k *ourKinds) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
@@ -59,7 +59,7 @@ func TestClusterPoliciesAreUsedWhereTheyAreServed(t *testing.T) {
 	assert.ErrorIs(t, err, down, "that it is not known is not that there are none")
 }
 
-// Cluster policies that are served and that the operator may not watch would keep its caches from ever being filled.
+// Cluster policies that are served but may not be watched would keep the caches from syncing.
 func TestClusterPoliciesAreUsedWhereTheyMayBeWatched(t *testing.T) {
 	mayNot := func(context.Context, schema.GroupResource) (bool, error) { return false, nil }
 	used, err := watchable(t.Context(), of(complete), clusterPolicies, mayNot)
@@ -97,16 +97,16 @@ func TestClusterPoliciesAreUsedWhereTheyMayBeWatched(t *testing.T) {
 	assert.Equal(t, []string{"list attuneclusterpolicies.attune.io", "watch attuneclusterpolicies.attune.io"}, asked)
 }
 
-// of is an API server that answers so.
+// of returns an API server with these answers.
 func of(answers ...any) *ourKinds { return &ourKinds{answers} }
 
-// mayAll lets everything be watched.
+// mayAll allows watching everything.
 func mayAll(context.Context, schema.GroupResource) (bool, error) { return true, nil }
 
-// The process ends once the CRD is there, whatever it was told before; not sooner.
+// The process ends as soon as the CRD exists, whatever the earlier answers were, and not sooner.
 func TestTheNextProcessUsesClusterPolicies(t *testing.T) {
 	clock, kinds := clocktesting.NewFakeClock(time.Now()), &ourKinds{[]any{former, down, complete}}
-	refusals := 2 // the CRD is there before the rights
+	refusals := 2 // the CRD exists before the rights
 	rights := func(context.Context, schema.GroupResource) (bool, error) { refusals--; return refusals < 0, nil }
 	ask := func(ctx context.Context) (bool, error) { return watchable(ctx, kinds, clusterPolicies, rights) }
 	ended := make(chan error, 1)

@@ -9,21 +9,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// program selects what a process does of the operator. Each part needs rights of its own, and a process has the
-// rights of its parts alone (docs/security-model.md).
+// program selects the parts of the operator that a process runs. Each part needs its own rights, and a process has
+// only the rights of its parts (docs/security-model.md).
 type program struct {
-	// serves is true where the process serves the webhooks.
+	// serves is true if the process serves the webhooks.
 	serves bool
-	// controls is true where the process runs the loops, on one replica at a time, and issues the self-signed
+	// controls is true if the process runs the loops, on one replica at a time, and issues the self-signed
 	// certificate.
 	controls bool
 }
 
-// everything is the program of attune without a command.
-// Its process has the rights of both programs.
+// everything is the program of attune without a subcommand. Its process has the rights of both programs.
 var everything = program{serves: true, controls: true}
 
-// command makes the root command, which is the operator as one process, with a command below it for each program.
+// command returns the root command, which runs the operator as one process. Each program is a subcommand.
 func command() *cobra.Command {
 	cmd := programCommand(everything, "attune", "Right-sizes pods: at admission, and in place while they run.")
 	cmd.Long = cmd.Short + "\n\nWithout a command one process is the webhook and the controller, with the rights of both."
@@ -36,8 +35,8 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// programCommand makes the command of one program. Flags of other programs are unknown to it, so that a flag that
-// would have no effect is an error.
+// programCommand returns the command of one program. It does not know the flags of other programs, so a flag without
+// effect is an error.
 func programCommand(p program, name, short string) *cobra.Command {
 	o := &Options{program: p}
 	cmd := &cobra.Command{
@@ -60,8 +59,8 @@ func programCommand(p program, name, short string) *cobra.Command {
 	return cmd
 }
 
-// run builds the operator from flags that are valid, and runs it until the context ends. The logger comes first,
-// because the libraries log as soon as they are used; the memory limits come before the caches are filled.
+// run builds the operator from validated flags and runs it until the context ends. It sets the logger first, because
+// libraries log as soon as they are used. It sets the memory limits before the caches fill.
 func run(ctx context.Context, o *Options) error {
 	logger, err := newLogger(o.process.logLevel)
 	if err != nil {
@@ -75,16 +74,15 @@ func run(ctx context.Context, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
-	// Everything below asks the API server with this configuration, so it is changed here, before the first client
-	// exists.
+	// All clients below use this configuration, so change it before the first client exists.
 	api.Wrap(evictionsAtOnce)
 	api.UserAgent = "attune"
-	// From here on the flags are not read again: Config has them, and what was found out beside them.
+	// From here on use Config instead of the flags.
 	config, err := o.Complete(ctx, api)
 	if err != nil {
 		return err
 	}
-	// controller-runtime's registry, so that the metrics of its own parts are served too.
+	// This is controller-runtime's registry, so that the metrics of its own parts are served too.
 	system, err := NewSystem(ctx, config, metrics.Registry)
 	if err != nil {
 		return err

@@ -14,29 +14,29 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Config is what the operator is built from: its flags, and what Complete found out beside them. It is complete
-// when it is made, and nothing changes it.
+// Config has everything that the operator is built from: its flags and the answers of the API server. Complete
+// returns it, and nothing changes it afterwards.
 type Config struct {
-	// Options are the flags, which have been validated.
+	// Options are the validated flags.
 	Options
 	// api is the connection to the API server.
 	api connection
-	// watched are the namespaces in the caches; empty: all of them. They are a part of Options.process.watched.
+	// watched are the namespaces in the caches; empty means all. They are a subset of Options.process.watched.
 	watched namespaces
-	// waits end the process when what the flags name and it cannot watch may be watched.
+	// waits end the process when the operator may watch a kind or a namespace that it cannot watch yet.
 	waits []unserved
-	// kinds are the workloads that are watched.
+	// kinds are the kinds of workloads that the process watches.
 	kinds kinds
-	// historyBytes bounds what histories take in memory; 0: history.DefaultMaxBytes. reviewBytes bounds the
-	// reviews that are handled at the same time.
+	// historyBytes limits the memory of histories; 0 means history.DefaultMaxBytes. reviewBytes limits the memory of
+	// concurrent admission reviews.
 	historyBytes, reviewBytes int64
 }
 
-// connection is the API server, as the process asks it beside the manager's client.
+// connection has the clients of the API server that do not use the manager.
 type connection struct {
 	config  *rest.Config
 	clients kubernetes.Interface
-	// served answers within a time of its own: its methods take no context.
+	// served has a timeout of its own, because its methods take no context.
 	served discovery.DiscoveryInterface
 }
 
@@ -49,8 +49,9 @@ func connect(config *rest.Config) (connection, error) {
 	return connection{config, clients, served}, err
 }
 
-// Complete makes the Config of valid Options. It asks the API server which kinds of workloads it serves, and which
-// namespaces may be watched, where the flags name any. An error means that the API server does not answer, or that none of them may be watched.
+// Complete returns the Config of valid Options. It asks the API server which kinds of workloads it serves and, if the
+// flags name namespaces, which of them the operator may watch. It returns an error if the API server does not answer,
+// or if the operator may watch none of the namespaces.
 func (o *Options) Complete(ctx context.Context, config *rest.Config) (Config, error) {
 	api, err := connect(config)
 	if err != nil {
@@ -79,23 +80,23 @@ func (o *Options) Complete(ctx context.Context, config *rest.Config) (Config, er
 	return c, nil
 }
 
-// operator returns what the operator allows policies, for policy.Resolve.
+// operator returns the limits on policies, for policy.Resolve.
 func (o *Options) operator() policy.Operator {
 	of := o.policies
 	of.Namespace, of.SomeNamespaces = o.process.namespace, len(o.process.watched) > 0
 	return of
 }
 
-// garbagePercent is GOGC: how much garbage may be kept, in percent of the live memory. Most live memory is caches
-// and histories, which change slowly, so more frequent collection costs little CPU time and saves much memory.
+// garbagePercent is GOGC: the allowed garbage in percent of the live memory. Most live memory is caches and
+// histories, which change slowly. So frequent collection costs little CPU time and saves much memory.
 const garbagePercent = 50
 
-// memoryVariable is the environment variable with the container's memory limit, as a quantity. The chart sets it;
-// where it is absent, the limit is not known.
+// memoryVariable is the environment variable with the container's memory limit, as a quantity. The chart sets it. If
+// it is not set, the limit is unknown.
 const memoryVariable = "MEMORY_LIMIT"
 
-// sparing configures the garbage collector to use little memory, and to work harder near the container's limit.
-// The variables GOGC and GOMEMLIMIT of Go take precedence.
+// sparing makes the garbage collector use little memory, and work harder near the container's limit. Go's variables
+// GOGC and GOMEMLIMIT take precedence.
 func sparing() error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
@@ -104,12 +105,12 @@ func sparing() error {
 	if err != nil || limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
 		return err
 	}
-	// A tenth is left for what the runtime does not manage, such as the pages of the program and of files.
+	// A tenth is reserved for memory that the Go runtime does not manage, such as pages of the binary and of files.
 	debug.SetMemoryLimit(limit / 10 * 9)
 	return nil
 }
 
-// memoryLimit returns the container's memory limit in bytes; 0 where it is not known. An error names the variable.
+// memoryLimit returns the container's memory limit in bytes; 0 if it is unknown. An error names the variable.
 func memoryLimit() (int64, error) {
 	limit := os.Getenv(memoryVariable)
 	if limit == "" {
@@ -122,18 +123,18 @@ func memoryLimit() (int64, error) {
 	return bytes.Value(), nil
 }
 
-// historyBytes returns how many bytes histories may take: a third of the memory limit, since caches and answers in
-// flight take the rest. 0: the limit is not known.
+// historyBytes returns the memory for histories in bytes: a third of the memory limit, because caches and requests
+// in flight need the rest. It returns 0 if the limit is unknown.
 func historyBytes() int64 {
-	limit, _ := memoryLimit() // sparing has said what is wrong
+	limit, _ := memoryLimit() // sparing has reported the error
 	return limit / 3
 }
 
-// mostReviewBytes bounds what all reviews in flight take together, in bytes: some hundreds of usual ones. Where the memory
-// limit is small, they take an eighth of it.
+// mostReviewBytes limits the memory of all concurrent reviews, in bytes: some hundreds of typical reviews. With a
+// small memory limit, they get an eighth of it.
 const mostReviewBytes = 64 << 20
 
-// partOfLimit returns how many bytes a store may take: a part of the memory limit, such as a sixteenth, and most of them at most.
+// partOfLimit returns the memory of a store in bytes: the memory limit divided by part, and at most most.
 func partOfLimit(part, most int) int {
 	limit, err := memoryLimit()
 	if err != nil || limit == 0 {

@@ -13,8 +13,8 @@ import (
 	"attune.io/attune/usage"
 )
 
-// TestSecretsAreMadeForTheirSource: a policy has no Secret sent that was not meant for the very server; the operator's own
-// Secrets are an administrator's to name.
+// TestSecretsAreMadeForTheirSource: a policy's source gets only Secrets that name its server. The administrator names
+// the operator's own Secrets.
 func TestSecretsAreMadeForTheirSource(t *testing.T) {
 	secret := func(namespace, name, annotation, label string) *corev1.Secret {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"token": []byte("t")}}

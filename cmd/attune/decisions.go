@@ -23,29 +23,30 @@ import (
 )
 
 const (
-	// mostQuestions are answered at a time.
+	// mostQuestions limits the concurrent requests.
 	mostQuestions = 4
-	// questionTimeout is how long the headers or the body of a question may take, and its answer.
+	// questionTimeout limits the time to read a request and to write its response.
 	questionTimeout = 10 * time.Second
 )
 
-// decisions serves what the node loop decided last, for kubectl attune node, and the web page (package ui). It listens on every replica, on
-// loopback alone: a user reaches it by port forwarding, which needs a right in the operator's namespace.
+// decisions serves the last decisions of the node loop, for kubectl attune node, and the web page (package ui). Every
+// replica listens, on loopback only. Users reach it by port forwarding, which needs a right in the operator's
+// namespace.
 type decisions struct {
-	// address is host and port on loopback.
+	// address is a host and port on loopback.
 	address string
-	// decided returns a node's last decision; false: the node was not looked at.
+	// decided returns the last decision about a node; false if the node loop has not processed the node.
 	decided func(node string) (answers.NodeAnswer, bool)
-	// leads is closed once this replica leads; leader returns the name of the pod that leads.
+	// leads is closed when this replica becomes the leader.
 	leads <-chan struct{}
-	// leader returns an empty name where the lease has no holder.
+	// leader returns the name of the leader's pod; empty if the lease has no holder.
 	leader func(context.Context) string
-	// pages is the web page; nil: there is none.
+	// pages serves the web page; nil if there is no page.
 	pages http.Handler
 	log   logr.Logger
 }
 
-// loopback returns an error for an address that is not a port of a loopback address.
+// loopback returns an error if address is not a port of a loopback address.
 func loopback(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().IsLoopback() || at.Port() == 0 {
@@ -54,7 +55,8 @@ func loopback(address string) error {
 	return nil
 }
 
-// addDecisions adds the listener and what notes sizes for its pages, unless it is switched off.
+// addDecisions adds the listener, and the sampler that records values for its pages. Without an address it adds
+// nothing.
 func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (answers.NodeAnswer, bool), shown pages) error {
 	if o.loops.decisionsAddress == "" {
 		return nil
@@ -70,7 +72,7 @@ func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (answe
 	})
 }
 
-// leaderOf returns the pod that holds the lease; empty where that is not known.
+// leaderOf returns the pod that holds the lease; empty if it is not known.
 func leaderOf(ctx context.Context, reader client.Reader, namespace string) string {
 	lease := &coordinationv1.Lease{}
 	if err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: answers.LeaseName}, lease); err != nil {
@@ -79,11 +81,11 @@ func leaderOf(ctx context.Context, reader client.Reader, namespace string) strin
 	return answers.LeaderOf(lease)
 }
 
-// NeedLeaderElection returns false: every replica listens, and one that does not lead answers which pod does.
+// NeedLeaderElection returns false: every replica listens, and a replica that does not lead names the leader.
 func (*decisions) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable. A port that is taken is logged and no error: sizing must not stop because its
-// decisions cannot be shown.
+// Start implements manager.Runnable. If the port is in use, it logs that and returns nil, because sizing must not
+// stop only because decisions cannot be shown.
 func (d *decisions) Start(ctx context.Context) error {
 	listener, err := net.Listen("tcp", d.address)
 	if err != nil {
@@ -91,7 +93,7 @@ func (d *decisions) Start(ctx context.Context) error {
 		return nil
 	}
 	server := &http.Server{Handler: d.handler(), ReadHeaderTimeout: questionTimeout, ReadTimeout: questionTimeout, WriteTimeout: questionTimeout, IdleTimeout: questionTimeout, MaxHeaderBytes: 16 << 10}
-	// Questions that are under way are cut off: they are short, and the user may ask the next leader.
+	// Close also aborts requests in flight. They are short, and the user can ask the next leader.
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -100,7 +102,7 @@ func (d *decisions) Start(ctx context.Context) error {
 	return nil
 }
 
-// handler answers mostQuestions of this machine at a time, and more with 429.
+// handler serves local requests, mostQuestions at a time. It rejects further ones with 429.
 func (d *decisions) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+answers.DecisionsPath+"{name}", d.leading(d.answer))
@@ -111,7 +113,7 @@ func (d *decisions) handler() http.Handler {
 	return ports.Local(ports.AtMost(mostQuestions, mux, http.StatusTooManyRequests, "too many questions at once: ask again in a moment"))
 }
 
-// leading answers with 503 where another replica leads.
+// leading responds with 503 if another replica leads.
 func (d *decisions) leading(answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -123,7 +125,7 @@ func (d *decisions) leading(answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// answer writes the decision about one node as JSON: 404 for an unknown node.
+// answer writes the decision about one node as JSON; 404 if the node is unknown.
 func (d *decisions) answer(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answer, known := d.decided(name)
@@ -137,7 +139,7 @@ func (d *decisions) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// whoLeads returns a sentence with the name of the leader, for a user who has asked another replica.
+// whoLeads returns a sentence that names the leader, for users that reached another replica.
 func (d *decisions) whoLeads(ctx context.Context) string {
 	if leader := d.leader(ctx); leader != "" {
 		return fmt.Sprintf("this replica does not lead: pod %s does", leader)

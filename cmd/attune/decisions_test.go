@@ -28,7 +28,7 @@ func leading() <-chan struct{} {
 	return leads
 }
 
-// knows answers about the node worker.
+// knows has an answer for the node worker.
 func knows(node string) (answers.NodeAnswer, bool) {
 	return answers.NodeAnswer{Node: node, Decided: &answers.NodeDecided{Overcommitted: true}}, node == "worker"
 }
@@ -43,7 +43,7 @@ func ask(d *decisions, method, path string) (int, string) {
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
-// A page whose name leads to this machine is told nothing.
+// Requests with another host name that resolves to this machine are rejected.
 func TestHostsOfQuestions(t *testing.T) {
 	d := &decisions{decided: knows, leads: leading(), leader: nobody}
 	for host, want := range map[string]int{
@@ -58,7 +58,7 @@ func TestHostsOfQuestions(t *testing.T) {
 	}
 }
 
-// Nor is a page of another origin.
+// Requests from pages of another origin are rejected too.
 func TestQuestionsOfOtherPages(t *testing.T) {
 	d := &decisions{decided: knows, leads: leading(), leader: nobody}
 	for site, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "none": http.StatusOK, "same-origin": http.StatusOK} {
@@ -93,7 +93,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// A replica that does not lead says who does.
+// A replica that does not lead names the leader.
 func TestDecisionsAreTheLeaders(t *testing.T) {
 	d := &decisions{decided: knows, leads: make(chan struct{}), leader: func(context.Context) string { return "attune-7c9-xyz" }}
 	code, body := ask(d, http.MethodGet, "/nodes/worker")
@@ -116,7 +116,7 @@ func TestLeaderOf(t *testing.T) {
 	assert.Equal(t, "attune-7c9-xyz", leaderOf(t.Context(), reader, "attune-system"))
 }
 
-// Few are answered at a time; the next is told to come again.
+// The number of concurrent requests is limited, and a further one is rejected with advice to retry.
 func TestDecisionsAreFewAtATime(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	slow := func(node string) (answers.NodeAnswer, bool) {
@@ -146,7 +146,7 @@ func TestDecisionsAreFewAtATime(t *testing.T) {
 	assert.Equal(t, http.StatusOK, <-codes, "there is room again")
 }
 
-// The listener ends with its context; where the address is taken the operator goes on without it.
+// The listener ends with its context. If the address is in use, the operator runs without it.
 func TestDecisionsListen(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

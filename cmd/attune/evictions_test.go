@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A budget's 429 is an answer, whatever time to wait comes with it; any other is left to the client.
+// A 429 for an eviction is returned at once, whatever its Retry-After. client-go handles all others.
 func TestADeniedEvictionIsAnsweredAtOnce(t *testing.T) {
 	asked := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/certs"
 )
 
-// The certificate that is served now is the one whose end is shown, and one that is not there has no series.
+// The metric has the expiry of the certificate that is served now. A missing certificate has no series.
 func TestExpiryOfCertificates(t *testing.T) {
 	const metric = "attune_certificate_expiry_timestamp_seconds"
 	e := newExpiries()
@@ -39,7 +39,7 @@ func TestExpiryOfCertificates(t *testing.T) {
 	assert.InDelta(t, float64(end.Unix()), testutil.ToFloat64(e), 0, "it was renewed")
 }
 
-// TestMetricsHaveTheirCertificate: where the metrics are served over TLS, until when is one of them.
+// TestMetricsHaveTheirCertificate: if the metrics are served over TLS, the expiry of their certificate is a metric.
 func TestMetricsHaveTheirCertificate(t *testing.T) {
 	for secure, series := range map[string]int{"--metrics-secure=true": 1, "--metrics-secure=false": 0} {
 		o := optionsOf(t, program{controls: true}, "--metrics-bind-address=127.0.0.1:0", "--certs-provider=cert-manager", secure)

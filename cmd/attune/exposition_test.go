@@ -30,14 +30,14 @@ var update = flag.Bool("update", false, "write the exposition that the tests of 
 // (test/tsdb/monitoring).
 const exposition = "../../test/tsdb/monitoring/testdata/operator.prom"
 
-// exposes is set in the environment of the process that makes the exposition: in a process of its own, because other
-// tests of this package count in the same registry.
+// exposes is set in the environment of the process that creates the exposition. It needs its own process, because
+// other tests of this package count in the same registry.
 const exposes = "ATTUNE_TEST_EXPOSES"
 
 // foreign are the metrics of controller-runtime that dashboards and alerts use.
 var foreign = []string{"leader_election_master_status", "certwatcher_read_certificate_total", "certwatcher_read_certificate_errors_total"}
 
-// rows have the values of the labels of every metric, in the order of the labels. A metric without labels has one empty row.
+// rows has the label values of every metric, in the order of the labels. A metric without labels has one empty row.
 var rows = map[string][][]string{
 	"leader_election_master_status":             {{answers.LeaseName}},
 	"certwatcher_read_certificate_total":        {{}},
@@ -112,14 +112,15 @@ var (
 	workloads  = [][]string{{"shop", "Deployment", "web"}, {"shop", "StatefulSet", "db"}}
 )
 
-// constant are the metrics that no collector stores: they are made at each scrape, of what the loops know.
+// constant are the metrics that no collector stores: each scrape creates them from the state of the loops.
 var constant = []string{
 	"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor",
 	"attune_pods", "attune_savings_realised_cpu_cores", "attune_savings_realised_memory_bytes", "attune_resizes_blocked",
 	"attune_savings_cpu_cores_total", "attune_savings_memory_bytes_total", "attune_certificate_expiry_timestamp_seconds",
 }
 
-// TestExposition keeps the exposition true: it has every metric of the operator, as the operator's own collectors show it.
+// TestExposition checks that the exposition has every metric of the operator, as the operator's own collectors expose
+// it.
 func TestExposition(t *testing.T) {
 	if os.Getenv(exposes) != "" {
 		require.NoError(t, os.WriteFile(os.Getenv(exposes), []byte(expose(t)), 0o600))
@@ -163,7 +164,7 @@ func expose(t *testing.T) string {
 	return scraped(t, prometheus.Gatherers{metrics.Registry, made}, all)
 }
 
-// valueOf returns a plausible value of a metric. Most are 2, which is as good as any.
+// valueOf returns a plausible value of a metric. Most are 2, which is arbitrary.
 func valueOf(name string) float64 {
 	switch name {
 	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total", "attune_savings_realised_memory_bytes", "attune_node_headroom_memory_bytes":
@@ -178,7 +179,7 @@ func valueOf(name string) float64 {
 	return 2
 }
 
-// described are the descriptions of all metrics that are registered, by name.
+// described returns the descriptions of all registered metrics by name.
 func described(t *testing.T) map[string]*prometheus.Desc {
 	t.Helper()
 	to := make(chan *prometheus.Desc)
@@ -195,13 +196,13 @@ func described(t *testing.T) map[string]*prometheus.Desc {
 	return all
 }
 
-// probe has the description of a metric and nothing else. A registry that has the metric answers with the metric's collector.
+// probe has only the description of a metric. A registry that has the metric responds with the metric's collector.
 type probe struct{ desc *prometheus.Desc }
 
 func (p probe) Describe(to chan<- *prometheus.Desc) { to <- p.desc }
 func (p probe) Collect(chan<- prometheus.Metric)    {}
 
-// existing is the collector of a metric.
+// existing returns the collector of a metric.
 func existing(t *testing.T, desc *prometheus.Desc) prometheus.Collector {
 	t.Helper()
 	var there prometheus.AlreadyRegisteredError
@@ -209,7 +210,7 @@ func existing(t *testing.T, desc *prometheus.Desc) prometheus.Collector {
 	return there.ExistingCollector
 }
 
-// set gives a metric a value, or one and a tenth of it where it is a histogram.
+// set sets a metric to a value. A histogram observes the value and a tenth of it; without labels a thousandth of both.
 func set(t *testing.T, collector prometheus.Collector, value float64, labels []string) {
 	t.Helper()
 	switch of := collector.(type) {
@@ -238,7 +239,7 @@ type one struct{ metric prometheus.Metric }
 func (o one) Describe(chan<- *prometheus.Desc)    {}
 func (o one) Collect(to chan<- prometheus.Metric) { to <- o.metric }
 
-// scraped is the exposition of these metrics, as a Prometheus server gets it.
+// scraped returns the exposition of these metrics as a Prometheus server gets it.
 func scraped(t *testing.T, from prometheus.Gatherer, names map[string]string) string {
 	t.Helper()
 	answer := httptest.NewRecorder()

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestAPodHoldsTheLease: two processes of a pod, one after the other, are the same holder.
+// TestAPodHoldsTheLease: two consecutive processes of a pod are the same holder.
 func TestAPodHoldsTheLease(t *testing.T) {
 	o := &Options{process: processOptions{namespace: "attune-system"}, loops: loopOptions{leaderElect: true, podUID: "705ab4f5"}}
 	config := &rest.Config{UserAgent: "attune"}

@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// levelOf returns the level of a --log-level. debug is -4, which includes V(1) to V(4) of logr.
+// levelOf returns the level for --log-level. debug is -4, which includes V(1) to V(4) of logr.
 func levelOf(name string) (slog.Level, error) {
 	levels := map[string]slog.Level{"debug": -4, "info": 0, "error": 8}
 	level, ok := levels[name]
@@ -26,15 +26,15 @@ func levelOf(name string) (slog.Level, error) {
 	return level, nil
 }
 
-// newLogger makes a logger that writes JSON lines to stderr, each text in them cut to mostOfAttribute bytes. At all levels
-// but debug, lines are limited (see sampled).
+// newLogger returns a logger that writes JSON lines to stderr and cuts each text to mostOfAttribute bytes. Except at
+// level debug, it limits the number of lines (see sampled).
 func newLogger(name string) (logr.Logger, error) {
 	level, err := levelOf(name)
 	if err != nil {
 		return logr.Logger{}, err
 	}
 	logger := logr.FromSlogHandler(newHandler(os.Stderr, level))
-	klog.SetLogger(logger) // of client-go, whose own lines have no bounds
+	klog.SetLogger(logger) // client-go logs through klog, whose own lines have no limits
 	return logger, nil
 }
 
@@ -47,11 +47,11 @@ func newHandler(out io.Writer, level slog.Level) slog.Handler {
 	return newSampled(lines)
 }
 
-// mostOfAttribute is how many bytes a line has of its message and of each attribute.
+// mostOfAttribute is the maximum length of a line's message and of each attribute, in bytes.
 const mostOfAttribute = 1 << 10
 
-// shorten cuts the text that is written of an attribute or message: errors of decoders and servers quote what they could
-// not read. A JSONHandler calls it with the resolved value of each, those in groups included.
+// shorten cuts the text of an attribute or message, because errors of decoders and servers quote input that they
+// could not parse. A JSONHandler calls it with each resolved value, also in groups.
 func shorten(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
@@ -71,7 +71,7 @@ func shorten(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// sizeOf estimates what a line has of an attribute, in bytes.
+// sizeOf estimates the bytes of an attribute in a line.
 func sizeOf(a slog.Attr) int {
 	const number = 24
 	value := a.Value.Resolve()
@@ -93,26 +93,26 @@ func sizeOf(a slog.Attr) int {
 }
 
 const (
-	// linesEach, of bytesEach together, are written each minute of one message about one namespace: what a client can have
-	// the operator write must not rotate the other lines away.
+	// linesEach and bytesEach limit the output per minute for one message about one namespace. A client that makes the
+	// operator log must not cause the rotation of all other lines.
 	linesEach = 100
 	bytesEach = 128 << 10
-	// mostOfKey is how many bytes of a message and of a namespace tell lines apart.
+	// mostOfKey is how many bytes of a message and of a namespace are compared.
 	mostOfKey = 256
-	// mostMessages are counted, each for itself and its namespace.
+	// mostMessages limits the number of counted pairs of message and namespace.
 	mostMessages = 10_000
 )
 
-// sampled writes at most linesEach lines and bytesEach a minute of one message about one namespace, and then how many lines
-// it left out. Loggers that are derived from one share its counts.
+// sampled writes at most linesEach lines and bytesEach bytes per minute for one message about one namespace. Then it
+// reports how many lines it dropped. Derived loggers share its counts.
 type sampled struct {
-	// Handler writes the lines that are not left out.
+	// Handler writes the lines that are not dropped.
 	slog.Handler
 	// counts are shared with the loggers that are derived from this one.
 	counts *counts
-	// namespace that all lines of this logger are about; empty: none, or each says its own.
+	// namespace is the namespace of all lines of this logger; empty if each line may have its own.
 	namespace string
-	// size is that of the attributes that all lines of this logger have, in bytes.
+	// size is the size in bytes of the attributes that all lines of this logger have.
 	size int
 }
 
@@ -122,27 +122,27 @@ type about struct{ message, namespace string }
 // counts has at most mostMessages entries. mutex guards all fields.
 type counts struct {
 	mutex sync.Mutex
-	// of holds the lines of the running minute of each key.
+	// of has the lines of the current minute by key.
 	of map[about]*count
-	// swept is when sweep last looked at all keys.
+	// swept is the time of the last sweep.
 	swept time.Time
 }
 
-// count holds the lines of one key since began, and how many were left out.
+// count has the lines of one key since began.
 type count struct {
 	// began is the time of the first line of the minute.
 	began time.Time
-	// lines were written, of so many bytes; leftOut were not.
+	// lines and bytes count the written lines, leftOut the dropped ones.
 	lines, bytes, leftOut int
 }
 
-// newSampled limits what is written to a handler.
+// newSampled limits the lines that are written to a handler.
 func newSampled(h slog.Handler) *sampled {
 	return &sampled{Handler: h, counts: &counts{of: map[about]*count{}}}
 }
 
-// Handle implements slog.Handler. It first writes what was left out in minutes that are over, then the line
-// itself, if it is not one too many. A namespace among the line's own attributes wins over that of the logger.
+// Handle implements slog.Handler. It first reports the dropped lines of minutes that have ended, then writes the
+// line unless it exceeds the limits. The line's own namespace takes precedence over the logger's.
 func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
 	of, size := about{clip.Marked(r.Message, mostOfKey), s.namespace}, s.size+min(len(r.Message), mostOfAttribute)
 	r.Attrs(func(a slog.Attr) bool {
@@ -182,8 +182,8 @@ func (s *sampled) WithGroup(name string) slog.Handler {
 	return &sampled{s.Handler.WithGroup(name), s.counts, s.namespace, s.size}
 }
 
-// add counts a line of so many bytes and returns whether it is written. Where there are mostMessages keys, all counts are cleared:
-// memory is bounded, at the price of some lines more.
+// add counts a line and reports whether to write it. With mostMessages keys it clears all counts: that bounds the
+// memory, at the price of some extra lines.
 func (c *counts) add(what about, size int, now time.Time) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -195,7 +195,7 @@ func (c *counts) add(what about, size int, now time.Time) bool {
 		of = &count{began: now}
 		c.of[what] = of
 	}
-	// The line is counted, and reported by sweep once the minute is over.
+	// sweep reports the dropped line after the minute has ended.
 	if of.lines == linesEach || of.bytes > 0 && of.bytes+size > bytesEach {
 		of.leftOut++
 		return false
@@ -205,7 +205,7 @@ func (c *counts) add(what about, size int, now time.Time) bool {
 	return true
 }
 
-// sweep ends the minutes that are over, at most once a second, and returns how many lines were left out in them.
+// sweep removes the minutes that have ended, at most once a second, and returns how many lines were dropped in them.
 func (c *counts) sweep(now time.Time) (left map[about]int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

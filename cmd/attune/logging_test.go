@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestALogIsNotFlooded: what anybody can have written leaves room for the rest, that of other namespaces included, and is
-// counted.
+// TestALogIsNotFlooded: lines that clients can cause leave room for other lines, also of other namespaces, and dropped
+// lines are counted.
 func TestALogIsNotFlooded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &bytes.Buffer{}
@@ -61,19 +61,19 @@ func TestLogLevels(t *testing.T) {
 	assert.EqualError(t, err, `--log-level "loud" is unknown: use debug, info or error`)
 }
 
-// valuer has a text that is made when the line is written.
+// valuer creates its text when the line is written.
 type valuer struct{ text string }
 
 func (v valuer) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("inner", v.text), slog.Any("error", errors.New(v.text)))
 }
 
-// nilError panics where its text is asked for.
+// nilError panics when its text is read.
 type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
-// What a client can have written into a line is cut, wherever in the line it stands; what is short stays as it is.
+// Texts that a client can cause are cut anywhere in a line. Short texts stay unchanged.
 func TestLogLinesAreShort(t *testing.T) {
 	long := strings.Repeat("é", 1<<18)
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
@@ -107,8 +107,8 @@ func TestLogLinesAreShort(t *testing.T) {
 	assert.Contains(t, out.String(), `"msg":"a","b":{"N":1},"c":"d","e":3}`)
 }
 
-// Lines of the greatest length are fewer than short ones: their bytes are bounded too, also those of attributes that the
-// logger adds, and what was left out is reported.
+// There may be fewer lines of maximum length than short ones, because their bytes are limited too. That includes the
+// attributes that the logger adds. Dropped lines are reported.
 func TestALogIsNotFloodedWithBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, of := range map[string]func(logr.Logger, string){

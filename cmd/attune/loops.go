@@ -21,8 +21,8 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// addLoops adds what the leader of the controller runs. What several loops share is made first, so that each loop
-// is complete when it is added; a manager may start runnables in any order.
+// addLoops adds the runnables of the controller's leader. It creates shared dependencies first, so that each loop is
+// complete when it is added. A manager may start runnables in any order.
 //
 // The runnables, in the order of the data:
 //
@@ -33,7 +33,7 @@ import (
 //	workload loop   recommendations, pods        pods/resize, status of recommendations
 //	node loop       recent usage, pods of nodes  board.Grants
 //	load loop       the load of nodes            taints
-//	sampler         recommendations, pods        what the web page shows over time
+//	sampler         recommendations, pods        the trails of the web page
 //	bridge          recommendations              VerticalPodAutoscalers
 //
 // All of them run on the leader only.
@@ -43,7 +43,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err != nil {
 		return err
 	}
-	// The history store is made before the policy loop, which reads from it, and wakes that loop over the board
+	// The policy loop reads from the history store, so the store comes first. The store wakes that loop through
 	// newData.
 	histories := history.New(history.Options{
 		Dial: usages.dial, Changed: b.newData.tellOne, MaxBytes: c.historyBytes,
@@ -55,8 +55,8 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err != nil {
 		return err
 	}
-	// The load loop is nil where the taint is off. The workload loop reads the load of nodes from it, so it comes
-	// first.
+	// The load loop is nil if the taint is off. It comes before the workload loop, which reads the load of nodes from
+	// it.
 	loads, err := addLoadLoop(mgr, c, usages, of.events)
 	if err != nil {
 		return err
@@ -79,22 +79,21 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	return mgr.Add(&usageloop.Loop{Store: histories, Interval: c.usage.interval, Clock: clock.RealClock{}})
 }
 
-// shared is what the loops have in common.
+// shared has the dependencies that several loops use.
 type shared struct {
 	// operator is the operator's own namespace.
 	operator string
-	// settings resolves the settings of a policy over its four layers.
+	// settings resolves the settings of a policy from its four layers.
 	settings lookup.Reader
 	// autoscalers knows which workloads an HPA or a VPA scales.
 	autoscalers *lookup.Autoscalers
 	// events records Kubernetes events.
 	events *events.Recorder
-	// kept is what the web page shows of what this process did.
+	// kept has the records of this process that the web page shows.
 	kept kept
 }
 
-// newShared makes what the loops have in common. A change of an HPA or a VPA wakes the policy loop for its
-// namespace.
+// newShared creates the shared dependencies. A change of an HPA or a VPA wakes the policy loop for its namespace.
 func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	clusterwide, err := addClusterwide(mgr, c)
 	if err != nil {
@@ -113,8 +112,8 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	}, mgr.Add(autoscalers)
 }
 
-// newPolicyLoop makes the loop that writes recommendations. It is made apart from where it is added, so that a test
-// sees that nothing of it was forgotten.
+// newPolicyLoop returns the loop that writes recommendations. It is a function of its own so that a test can check
+// that every field is set.
 func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
 	return &policyloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
@@ -124,10 +123,10 @@ func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *h
 	}
 }
 
-// addWorkloadLoop adds the loop that resizes pods. Live reads from the API server itself, because a cached pod may
-// be older than the last write.
+// addWorkloadLoop adds the loop that resizes pods. Live reads from the API server, because a cached pod may be older
+// than the last write.
 func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, usages *sources, recentCPU workloadloop.RecentCPU) error {
-	// The loop needs the version before its first pass.
+	// The loop needs the version before its first reconcile.
 	version, err := c.api.served.ServerVersion()
 	if err != nil {
 		return fmt.Errorf("asking the API server for its version: %w", err)
@@ -149,15 +148,15 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, usages *so
 	return loop.Register(mgr, b.look)
 }
 
-// addNodeLoop adds the loop that shares the room of nodes, and the port that shows its decisions and the pages. Where the
-// operator watches some namespaces only, the loop is not started: it would not see all pods of a node, and would
-// share room that others have.
+// addNodeLoop adds the loop that shares the capacity of nodes, and the port that serves its decisions and the pages.
+// If the operator watches only some namespaces, the loop does not start: it would not see all pods of a node, and
+// would share resources that other pods use.
 func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store, shown pages) error {
 	loop := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: followed, Grants: b.grants, Events: of.events, Clock: clock.RealClock{},
 		Interval: c.loops.nodeInterval, Wake: b.look.tell,
 	}
-	// The decisions are served in both cases: without the loop, every node is unknown to it.
+	// The decisions are served in both cases. Without the loop, every node is unknown.
 	if len(c.watched) == 0 {
 		if err := loop.Register(mgr, b.held); err != nil {
 			return err
@@ -167,7 +166,7 @@ func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *rece
 	return addDecisions(mgr, &c.Options, loop.Decided, shown)
 }
 
-// addLoadLoop adds the loop that taints overloaded nodes; nil where --node-load-taint is off.
+// addLoadLoop adds the loop that taints overloaded nodes; nil without --node-load-taint.
 func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.Recorder) (*nodeloop.LoadLoop, error) {
 	if !c.loops.nodeLoadTaint {
 		return nil, nil
@@ -180,7 +179,8 @@ func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.R
 	return loop, mgr.Add(loop)
 }
 
-// addBridge adds the loop that tells other programs of recommendations; none where --bridge-vpa-role is empty.
+// addBridge adds the loop that publishes recommendations as VerticalPodAutoscalers; nothing without
+// --bridge-vpa-role.
 func addBridge(mgr ctrl.Manager, c Config, of shared) error {
 	if c.loops.vpaRole == "" {
 		return nil
@@ -191,23 +191,22 @@ func addBridge(mgr ctrl.Manager, c Config, of shared) error {
 	}))
 }
 
-// boards are where the loops meet: what one loop publishes and another one reads, and the queues with which loops
-// wake each other. They replace imports between loops.
+// boards connect the loops: values that one loop publishes and another reads, and queues by which loops wake each
+// other. With them, no loop imports another.
 type boards struct {
 	// grants is written by the node loop and read by the workload loop.
 	grants *board.Grants
-	// confirmed is written by the policy loop: until when stored targets hold. The workload loop reads it.
+	// confirmed says until when the stored targets are valid. The policy loop writes it, the workload loop reads it.
 	confirmed *board.Confirmed
-	// largest is written by the policy loop: the largest node that is known. Samples are judged by it.
+	// largest is the largest known node. The policy loop writes it, and sources drop samples that exceed it.
 	largest *board.Largest
-	// newData wakes the policy loop for a namespace; "" means every namespace.
+	// newData wakes the policy loop for a namespace; "" means all namespaces.
 	newData news[string]
-	// look wakes the workload loop for a recommendation, held wakes the node loop for the nodes of a
-	// recommendation.
+	// look wakes the workload loop for a recommendation. held wakes the node loop for the nodes of a recommendation.
 	look, held news[types.NamespacedName]
 }
 
-// newBoards makes the boards of one operator. Each is used by the loops that are added with it.
+// newBoards returns the boards of one operator.
 func newBoards() boards {
 	return boards{
 		grants: &board.Grants{}, confirmed: &board.Confirmed{}, largest: &board.Largest{},
@@ -218,7 +217,7 @@ func newBoards() boards {
 // news is a queue of names from one loop to another. A sender blocks while the queue is full (1024 names).
 type news[T any] chan event.TypedGenericEvent[T]
 
-// newNews makes a queue with room for 1024 names.
+// newNews returns a queue for 1024 names.
 func newNews[T any]() news[T] { return make(news[T], 1024) }
 
 // tell sends several names.
@@ -228,7 +227,7 @@ func (n news[T]) tell(names []T) {
 	}
 }
 
-// tellIfRoom sends a name, unless the queue is full. What is not sent is told again by whoever finds it anew.
+// tellIfRoom sends a name, and drops it if the queue is full. The sender finds a dropped name again later.
 func (n news[T]) tellIfRoom(name T) {
 	select {
 	case n <- event.TypedGenericEvent[T]{Object: name}:
@@ -236,5 +235,5 @@ func (n news[T]) tellIfRoom(name T) {
 	}
 }
 
-// tellOne sends a name. It blocks while the queue is full, until the receiving loop has taken one.
+// tellOne sends a name. It blocks while the queue is full.
 func (n news[T]) tellOne(name T) { n <- event.TypedGenericEvent[T]{Object: name} }

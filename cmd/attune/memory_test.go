@@ -42,7 +42,7 @@ func TestSparing(t *testing.T) {
 	}
 }
 
-// TestHistoryBytes: histories are not let grow to where the container's limit ends the operator.
+// TestHistoryBytes: histories do not grow until the container is OOM-killed.
 func TestHistoryBytes(t *testing.T) {
 	for limit, want := range map[string]int64{"": 0, "much": 0, "512Mi": 512 << 20 / 3, "3Gi": 1 << 30} {
 		t.Setenv(memoryVariable, limit)
@@ -57,7 +57,7 @@ func TestReviewsTakeAPartOfTheMemory(t *testing.T) {
 	}
 }
 
-// What is kept for the web page takes little where there is little.
+// The stores for the web page take little memory if the limit is small.
 func TestPagesTakeAPartOfTheMemory(t *testing.T) {
 	for limit, want := range map[string]int{"": 16 << 20, "much": 16 << 20, "128Mi": 8 << 20, "4Gi": 16 << 20} {
 		t.Setenv("MEMORY_LIMIT", limit)

@@ -41,7 +41,7 @@ var promised = map[string]string{
 
 var describes = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
-// registered are attune's metrics and their labels, as the operator's registry has them.
+// registered returns attune's metrics and their labels from the operator's registry.
 func registered(t *testing.T) map[string]string {
 	t.Helper()
 	registry, ok := metrics.Registry.(prometheus.Collector)
@@ -62,12 +62,12 @@ func registered(t *testing.T) map[string]string {
 	return all
 }
 
-// registerOnce in the process's own registry, where controller-runtime's are too.
+// registerOnce registers in the process's own registry, where controller-runtime's metrics are too.
 var registerOnce = sync.OnceFunc(func() {
 	newMeters(&Options{program: everything, usage: usageOptions{source: sourceEmbedded}}, metrics.Registry)
 })
 
-// The operator has every metric that is promised, with its labels, and docs/metrics.md tells of all of them and of no other ones.
+// The operator has every promised metric with its labels, and docs/metrics.md documents exactly these metrics.
 func TestMetrics(t *testing.T) {
 	registerOnce()
 	all := registered(t)

@@ -37,7 +37,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// allowing lets some namespaces be watched.
+// allowing allows watching some namespaces.
 func allowing(names ...string) mayWatch {
 	return func(_ context.Context, namespace string) (bool, error) { return slices.Contains(names, namespace), nil }
 }
@@ -61,7 +61,8 @@ func TestNamespacesThatMayBeWatched(t *testing.T) {
 	assert.EqualError(t, err, "no answer", "who was not asked about is not left out")
 }
 
-// TestALeftOutNamespaceComesBack: a process ends once it may watch what it left out, and not because it cannot ask.
+// TestALeftOutNamespaceComesBack: a process ends as soon as it may watch a namespace it left out, but not on an error
+// of the check.
 func TestALeftOutNamespaceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -92,7 +93,7 @@ func TestWhatIsCached(t *testing.T) {
 	assert.Equal(t, some.cached(), cacheOptions(some).DefaultNamespaces)
 }
 
-// TestRightsInOneOfTheNamespaces are enough: what is denied in one is that one's.
+// TestRightsInOneOfTheNamespaces are enough: a denial in one namespace does not affect the others.
 func TestRightsInOneOfTheNamespaces(t *testing.T) {
 	asked := map[string]int{}
 	api := func(granted ...string) kubernetes.Interface {
@@ -124,7 +125,7 @@ func TestRightsInOneOfTheNamespaces(t *testing.T) {
 	}
 }
 
-// TestEveryWatchedKindIsAskedAbout: where one of them may not be watched, the cache waits for it for ever.
+// TestEveryWatchedKindIsAskedAbout: the cache never syncs if the operator may not watch one of them.
 func TestEveryWatchedKindIsAskedAbout(t *testing.T) {
 	scheme, err := newScheme()
 	require.NoError(t, err)
@@ -162,7 +163,8 @@ func TestEveryWatchedKindIsAskedAbout(t *testing.T) {
 	assert.ElementsMatch(t, asked(program{serves: true}), []string{"limitranges", "resourcequotas", "attunerecommendations.attune.io", "attunenamespacedefaults.attune.io"})
 }
 
-// TestAPartOfTheRightsIsNotEnough: who may write Roles in a namespace leaves the operator one right there.
+// TestAPartOfTheRightsIsNotEnough: a user that may edit Roles in a namespace leaves the operator only one right
+// there.
 func TestAPartOfTheRightsIsNotEnough(t *testing.T) {
 	for name, c := range map[string]struct {
 		allows func(*authorizationv1.ResourceAttributes) bool
@@ -192,7 +194,7 @@ func TestAPartOfTheRightsIsNotEnough(t *testing.T) {
 	}
 }
 
-// TestAPolicyOfALeftOutNamespace is refused with a sentence that says what would do.
+// TestAPolicyOfALeftOutNamespace is rejected with a sentence that names the fix.
 func TestAPolicyOfALeftOutNamespace(t *testing.T) {
 	r := watchedReader{fake.NewClientBuilder().Build(), namespaces{"a"}}
 	assert.EqualError(t, r.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "default"}, &corev1.Pod{}),
@@ -201,7 +203,7 @@ func TestAPolicyOfALeftOutNamespace(t *testing.T) {
 	assert.True(t, apierrors.IsNotFound(r.Get(t.Context(), client.ObjectKey{Name: "x"}, &corev1.Node{})), "of no namespace")
 }
 
-// unfilled is a manager whose caches are never filled.
+// unfilled is a manager whose caches never sync.
 type unfilled struct{ ctrl.Manager }
 
 func (unfilled) GetCache() cache.Cache { return never{} }
@@ -218,7 +220,7 @@ func (never) WaitForCacheSync(ctx context.Context) bool {
 	return false
 }
 
-// TestCachesThatAreNeverFilled end the process; the end of a process is no such end.
+// TestCachesThatAreNeverFilled end the process with errNotSynced; the end of the context does not cause it.
 func TestCachesThatAreNeverFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		assert.ErrorIs(t, startSynced(t.Context(), unfilled{}, time.Minute), errNotSynced)

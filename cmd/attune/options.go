@@ -28,8 +28,8 @@ const (
 	sourceEmbedded   = "embedded"
 )
 
-// Options are the operator's flags as given. The flags of a program that does not run have the zero value.
-// register fills them, Validate checks them, and nothing changes them afterwards.
+// Options are the operator's flags as given. Flags of a program that does not run have the zero value. register fills
+// them, Validate checks them, and nothing changes them afterwards.
 type Options struct {
 	// program decides which of the groups below have flags.
 	program program
@@ -38,7 +38,7 @@ type Options struct {
 	certificates certificateOptions
 	// webhooks has flags in a program that serves.
 	webhooks webhookOptions
-	// policies bound what policies may ask for. Its namespaces are those of process (see operator).
+	// policies limits the fields of policies. Its namespaces come from process (see operator).
 	policies policy.Operator
 	// loops and usage have flags in a program that controls.
 	loops loopOptions
@@ -49,23 +49,23 @@ type Options struct {
 type processOptions struct {
 	// namespace of the operator itself.
 	namespace string
-	// watched namespaces as given; none: all. Config.watched are those of them that can be watched.
+	// watched are the namespaces as given; empty means all. Config.watched has the ones that can be watched.
 	watched namespaces
 	// logLevel is debug, info or error (see levelOf).
 	logLevel string
-	// metricsAddress and probeAddress are host and port of the two servers; "0" switches one off.
+	// metricsAddress and probeAddress are host and port of the two servers; "0" disables one.
 	metricsAddress, probeAddress string
-	// metricsSecure serves the metrics over TLS, and only to readers that the API server allows (see readers).
+	// metricsSecure serves the metrics over TLS, and only to clients that the API server allows (see readers).
 	metricsSecure bool
 }
 
-// certificateOptions configure where the webhooks' serving certificate comes from, and which objects get its CA.
+// certificateOptions configure the source of the webhooks' serving certificate, and the objects that get its CA.
 type certificateOptions struct {
 	// provider is cert-manager or self-signed.
 	provider string
 	// service is the name of the webhooks' Service. The certificate is for its DNS names.
 	service string
-	// selfSigned has the names of the objects that the self-signed provider writes.
+	// selfSigned names the objects that the self-signed provider writes.
 	selfSigned certs.Config
 }
 
@@ -73,9 +73,9 @@ type certificateOptions struct {
 type webhookOptions struct {
 	// port is the TCP port of the webhooks.
 	port int
-	// certDir is the folder where cert-manager's certificate is mounted; not used with self-signed.
+	// certDir is the folder where cert-manager's certificate is mounted; unused with self-signed.
 	certDir string
-	// clients restrict who may call the webhooks; the zero value: every client may.
+	// clients restricts the callers of the webhooks; the zero value allows every client.
 	clients server.Clients
 }
 
@@ -83,47 +83,48 @@ type webhookOptions struct {
 type loopOptions struct {
 	// leaderElect runs the loops on one replica only.
 	leaderElect bool
-	// podUID is the UID of the operator's own pod; empty outside of a pod (see newLock).
+	// podUID is the UID of the operator's own pod; empty outside a pod (see newLock).
 	podUID string
-	// decisionsAddress is a loopback address; empty: decisions are not served.
+	// decisionsAddress is a loopback address; empty disables serving decisions.
 	decisionsAddress string
 	// eviction allows evictions for policies that ask for them.
 	eviction bool
-	// nodeInterval is the time between two passes over a node where nothing happens.
+	// nodeInterval is the time between two reconciles of a node without changes.
 	nodeInterval time.Duration
-	// largestNode is that of node pools that may be empty; zero quantities: not set.
+	// largestNode is the size of the largest node in node pools that may be empty; zero means not set.
 	largestNode struct{ cpu, memory resource.QuantityValue }
-	// nodeLoadTaint switches the taint of overloaded nodes on.
+	// nodeLoadTaint enables the taint of overloaded nodes.
 	nodeLoadTaint bool
-	// vpaRole is the ClusterRole by which VerticalPodAutoscalers are written; empty: none is.
+	// vpaRole is the ClusterRole that grants writing VerticalPodAutoscalers; empty disables the bridge.
 	vpaRole string
-	// scaled are the resources of the kinds of workloads that are sized beside those that always are.
+	// scaled are the resources of additional kinds of workloads.
 	scaled []string
 }
 
-// usageOptions configure where usage comes from, and how often it is read.
+// usageOptions configure the usage source and how often the operator reads it.
 type usageOptions struct {
 	// source is embedded or prometheus.
 	source string
 	// interval is the time between two reads of a source, and between two scrapes of a kubelet.
 	interval time.Duration
-	// kubelets says how the embedded source verifies kubelets' certificates.
+	// kubelets configures how the embedded source verifies the kubelets' certificates.
 	kubelets embedded.KubeletTLS
-	// scraper is the ServiceAccount whose tokens are sent to kubelets; empty: the operator's own credentials are
-	// sent.
+	// scraper is the ServiceAccount whose tokens are sent to kubelets. If empty, the operator sends its own
+	// credentials.
 	scraper string
-	// prometheus is used by both sources: the embedded one asks the server once for the time before its first scrape.
+	// prometheus is used by both sources. The embedded source asks the server once, for the time before its first
+	// scrape.
 	prometheus prometheusOptions
 }
 
-// prometheusOptions address the operator's own Prometheus server. Without an address there is none.
+// prometheusOptions configure the operator's Prometheus server. Without an address there is no server.
 type prometheusOptions struct {
 	prometheus.Config
-	// caFile holds the authority in PEM; empty: the system's authorities.
+	// caFile is a file with the CA in PEM; empty means the system's CAs.
 	caFile string
 }
 
-// register adds the flags of the program, and of no other one.
+// register adds only the flags of the program.
 func (o *Options) register(f *pflag.FlagSet) {
 	o.process.register(f)
 	registerPolicies(&o.policies, f)
@@ -137,8 +138,7 @@ func (o *Options) register(f *pflag.FlagSet) {
 	}
 }
 
-// register adds the flags that every program has. Their defaults come from the environment where the chart sets
-// it.
+// register adds the flags that every program has. The chart sets the environment variables of their defaults.
 func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace")
 	f.StringSliceVar((*[]string)(&o.watched), "watch-namespaces", nil, "namespaces that the operator reads and writes in; empty: all")
@@ -148,14 +148,14 @@ func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 }
 
-// registerPolicies adds the bounds on policies. The webhook needs them too, since it refuses policies beyond them.
+// registerPolicies adds the limits on policies. The webhook needs them too, because it rejects policies beyond them.
 func registerPolicies(o *policy.Operator, f *pflag.FlagSet) {
 	f.StringSliceVar(&o.SourceNamespaces, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
 	f.IntVar(&o.Steps, "max-history-steps", policy.DefaultSteps, "steps of history that a policy may keep of a container: historyWindow / queryStep")
 	f.DurationVar(&o.RateWindow, "max-rate-window", policy.DefaultRateWindow, "longest rateWindow of a policy")
 }
 
-// register adds the flags of the certificate. Both programs need them: one issues it, the other one reads it.
+// register adds the flags of the certificate. Both programs need them: one issues it, the other reads it.
 func (o *certificateOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.provider, "certs-provider", providerCertManager, "cert-manager, or self-signed: issued and rotated by the controller, in --cert-secret")
 	f.StringVar(&o.service, "webhook-service", "attune-webhook", "name of the webhooks' Service")
@@ -186,7 +186,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "kinds with a /scale subresource and a pod template whose objects are sized too, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator must have been granted to list and watch them")
 }
 
-// largest node that node pools can add, in millicores and bytes; 0: not set.
+// largest returns the largest node that node pools can add, in millicores and bytes; 0 means not set.
 func (o *loopOptions) largest() [2]recommender.Amount {
 	return [2]recommender.Amount{
 		recommender.CPU:    podview.AmountOf(recommender.CPU, o.largestNode.cpu.Quantity),
@@ -194,7 +194,7 @@ func (o *loopOptions) largest() [2]recommender.Amount {
 	}
 }
 
-// register adds the flags of the usage sources. Those of a source that is not chosen have no effect.
+// register adds the flags of the usage sources. Flags of a source that is not selected have no effect.
 func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.source, "usage-source", sourceEmbedded, "where usage history comes from: embedded (the kubelets, scraped by the operator) or prometheus")
 	f.DurationVar(&o.interval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet: 1s to 10m")
@@ -210,8 +210,8 @@ func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.prometheus.TLS.InsecureSkipVerify, "prometheus-insecure-skip-verify", false, "accept any certificate of the server")
 }
 
-// Validate returns an error for flags that cannot work: one sentence with the flag, its value and what would work.
-// It checks the flags of the program alone, and changes nothing.
+// Validate returns an error for flags that cannot work: one sentence with the flag, its value and a valid value. It
+// checks only the flags of the program, and changes nothing.
 func (o *Options) Validate() error {
 	checks := []func() error{o.process.validate, o.certificates.validate, o.webhooks.validate, o.validatePolicies}
 	if o.program.controls {
@@ -225,7 +225,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// validate checks that the operator knows its own namespace: leases, Secrets and tokens are there.
+// validate requires the operator's own namespace, because leases, Secrets and tokens are there.
 func (o *processOptions) validate() error {
 	if o.namespace == "" {
 		return errors.New("--namespace is empty: set it, or the environment variable POD_NAMESPACE, to the operator's own namespace")
@@ -242,7 +242,7 @@ func (o *certificateOptions) validate() error {
 	return nil
 }
 
-// validate refuses names without an authority: a name in a certificate that is not verified proves nothing.
+// validate rejects client names without a CA: the name in an unverified certificate proves nothing.
 func (o *webhookOptions) validate() error {
 	if len(o.clients.Names) > 0 && o.clients.CAFile == "" {
 		return errors.New("--webhook-client-name needs --webhook-client-ca-file: set it to the file with the certificates that callers are verified with")
@@ -250,7 +250,7 @@ func (o *webhookOptions) validate() error {
 	return nil
 }
 
-// validatePolicies checks that the bounds leave room for a policy that works.
+// validatePolicies checks that the limits leave room for a working policy.
 func (o *Options) validatePolicies() error {
 	switch steps, rate := o.policies.Steps, o.policies.RateWindow; {
 	case steps < 48 || steps > policy.MostSteps:
@@ -261,8 +261,8 @@ func (o *Options) validatePolicies() error {
 	return nil
 }
 
-// validate checks the flags of the loops. watched are the namespaces of the flags: what concerns whole nodes needs
-// all namespaces.
+// validate checks the flags of the loops. Features that concern whole nodes need all namespaces, so they exclude
+// watched.
 func (o *loopOptions) validate(watched namespaces) error {
 	switch {
 	case o.decisionsAddress != "" && loopback(o.decisionsAddress) != nil:
@@ -278,11 +278,11 @@ func (o *loopOptions) validate(watched namespaces) error {
 	return err
 }
 
-// longestInterval is below the 15 minutes after which the alert AttuneUsageStale misses samples, and below the 20 minutes
-// after which usage is too old to act on with steps of the usual length.
+// longestInterval is below the 15 minutes after which the alert AttuneUsageStale fires for missing samples. It is
+// also below the 20 minutes after which usage is too old to act on, with samples of the default interval.
 const longestInterval = 10 * time.Minute
 
-// validate checks the source that is chosen.
+// validate checks the selected source.
 func (o *usageOptions) validate() error {
 	switch {
 	case o.source != sourcePrometheus && o.source != sourceEmbedded:

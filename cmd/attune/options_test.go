@@ -57,7 +57,7 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// TestFlagsOfTheOtherProgram are refused: each program takes what it uses, and both together take all.
+// TestFlagsOfTheOtherProgram are rejected: each program accepts the flags that it uses, and both together accept all.
 func TestFlagsOfTheOtherProgram(t *testing.T) {
 	for _, c := range []struct {
 		flag  string
@@ -76,7 +76,7 @@ func TestFlagsOfTheOtherProgram(t *testing.T) {
 	} {
 		for _, name := range []string{"", "webhook", "controller"} {
 			cmd := command()
-			// It ends at the namespace, which is missing, once the flags are read.
+			// After the flags are parsed, the command fails at the missing namespace.
 			cmd.SetArgs(slices.DeleteFunc([]string{name, c.flag, "--namespace="}, func(arg string) bool { return arg == "" }))
 			want := "--namespace is empty"
 			if !slices.Contains(c.where, name) {
@@ -87,7 +87,7 @@ func TestFlagsOfTheOtherProgram(t *testing.T) {
 	}
 }
 
-// TestAProgramIsJudgedByItsOwnFlags: what the webhook does not have cannot be wrong.
+// TestAProgramIsJudgedByItsOwnFlags: the webhook does not check flags that it does not have.
 func TestAProgramIsJudgedByItsOwnFlags(t *testing.T) {
 	for name, p := range map[string]program{"webhook": {serves: true}, "controller": {controls: true}, "both": everything} {
 		t.Run(name, func(t *testing.T) {

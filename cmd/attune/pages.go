@@ -28,34 +28,33 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// stepsWithin is how long the API server may take to return the steps of a recommendation. Without them the page still comes in
-// time (questionTimeout).
+// stepsWithin limits the time to read the steps of a recommendation from the API server. Without the steps, the page
+// is still sent within questionTimeout.
 const stepsWithin = 3 * time.Second
 
-// pages reads what the web page shows from the operator's caches, and the steps of one workload from the API server. It
-// implements ui.Caches.
+// pages implements ui.Caches. It reads from the operator's caches, and the steps of one workload from the API server.
 type pages struct {
 	// client reads from the caches of the manager.
 	client client.Reader
-	// live reads from the API server: the caches drop the steps (package trim).
+	// live reads from the API server, because the caches drop the steps (package trim).
 	live     client.Reader
 	settings lookup.Reader
 	history  *history.Store
-	// kept is what this process has seen.
+	// kept has the records of this process.
 	kept kept
-	// decided returns the node loop's last decision about a node; nil: the loop does not run.
+	// decided returns the node loop's last decision about a node; nil if the loop does not run.
 	decided func(node string) (answers.NodeAnswer, bool)
 	clock   clock.PassiveClock
 	// sized are the kinds of workloads in the caches.
 	sized workload.Sized
 }
 
-// newPages makes the pages of the leader.
+// newPages returns the pages of the leader.
 func newPages(mgr ctrl.Manager, c Config, of shared, histories *history.Store) pages {
 	return pages{client: mgr.GetClient(), live: mgr.GetAPIReader(), settings: of.settings, history: histories, kept: of.kept, clock: clock.RealClock{}, sized: c.kinds.Sized}
 }
 
-// All implements ui.Caches. The objects are the caches' own.
+// All implements ui.Caches. The caches own the returned objects, so callers must not change them.
 func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 	policies, recs := &v1alpha1.AttunePolicyList{}, &v1alpha1.AttuneRecommendationList{}
 	for _, list := range []client.ObjectList{policies, recs} {
@@ -72,7 +71,8 @@ func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 
 func (p pages) now() time.Time { return p.clock.Now() }
 
-// Explain implements ui.Caches. It is what kubectl attune explain computes from the API server, by the same functions.
+// Explain implements ui.Caches. It uses the same functions as kubectl attune explain, which reads from the API
+// server.
 func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, steps bool) ui.Explained {
 	var notes []string
 	settings, err := p.settingsOf(ctx, rec)
@@ -95,7 +95,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, 
 	return ui.Explained{Explanation: answer, Note: strings.Join(notes, " ")}
 }
 
-// whole reads a recommendation with its steps; with an error it returns the cache's own.
+// whole reads a recommendation with its steps. On an error it returns the cached one too.
 func (p pages) whole(ctx context.Context, cached *v1alpha1.AttuneRecommendation) (*v1alpha1.AttuneRecommendation, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepsWithin)
 	defer cancel()
@@ -106,8 +106,8 @@ func (p pages) whole(ctx context.Context, cached *v1alpha1.AttuneRecommendation)
 	return rec, nil
 }
 
-// view is what a workload is explained by and its savings are computed from. Without a view of its pods there is an error too; a
-// workload that cannot be read is the zero value.
+// view returns the input for explaining a workload and for its savings. It returns an error if the pods cannot be
+// read; the view then has no pods. A workload that cannot be read is the zero value.
 func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings *policy.Settings) (answers.View, error) {
 	id := workload.IdentityOf(rec)
 	view := answers.View{Recommendation: rec, Settings: settings}
@@ -117,7 +117,7 @@ func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, set
 	return view, err
 }
 
-// settingsOf returns the settings of the policy that a recommendation names; nil with an error.
+// settingsOf returns the settings of a recommendation's policy; nil with an error.
 func (p pages) settingsOf(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*policy.Settings, error) {
 	of, err := p.settings.Of(ctx, rec)
 	if apierrors.IsNotFound(err) {
@@ -156,7 +156,7 @@ func (p pages) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) u
 		out.Trails[c.Name] = p.kept.trails.Of(trailOf(rec, c.Name))
 	}
 	if of, err := p.settings.Of(ctx, rec); err == nil {
-		out.Settings, _ = p.settings.Fields(ctx, of) // without them the page has no such table
+		out.Settings, _ = p.settings.Fields(ctx, of) // on an error the page omits the table of settings
 	}
 	return out
 }
@@ -166,13 +166,13 @@ func trailOf(rec *v1alpha1.AttuneRecommendation, container string) event.TrailKe
 	return event.TrailKey{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Container: container}
 }
 
-// Savings implements ui.Caches. It is what kubectl attune savings computes from the API server, by the same functions. The
-// settings of a policy are read once for the workloads of a namespace, which come one after the other.
+// Savings implements ui.Caches. It uses the same functions as kubectl attune savings, which reads from the API
+// server. The workloads arrive sorted by namespace, so it caches the settings of one namespace's policies.
 func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) answers.SavingsEntry {
 	known, namespace := map[string]*policy.Settings{}, ""
 	settings := func(rec *v1alpha1.AttuneRecommendation) *policy.Settings {
 		if namespace != rec.Namespace {
-			// Those of thousands of namespaces would be most of what the leader keeps.
+			// The settings of thousands of namespaces would take most of the leader's memory.
 			clear(known)
 			namespace = rec.Namespace
 		}
@@ -180,12 +180,12 @@ func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation)
 		if of, ok := known[key]; ok {
 			return of
 		}
-		of, _ := p.settingsOf(ctx, rec) // without them the savings are not counted
+		of, _ := p.settingsOf(ctx, rec) // on an error the savings are not counted
 		known[key] = of
 		return of
 	}
 	return func(rec *v1alpha1.AttuneRecommendation) answers.SavingsEntry {
-		view, _ := p.view(ctx, rec, settings(rec)) // without pods the savings are those of the template
+		view, _ := p.view(ctx, rec, settings(rec)) // without pods the savings come from the template
 		return answers.SavingsEntry{View: view, Figures: view.Compute()}
 	}
 }
@@ -208,8 +208,8 @@ func (p pages) Nodes(ctx context.Context) (ui.Nodes, error) {
 	return out, nil
 }
 
-// Node implements ui.Caches. As kubectl attune node does, it shows the last decision of the node loop, and what objects tell
-// where no pod shares the node.
+// Node implements ui.Caches. Like kubectl attune node, it returns the last decision of the node loop. If no pods
+// share the node, it derives the answer from the cached objects.
 func (p pages) Node(ctx context.Context, name string) (answers.NodeAnswer, bool, error) {
 	if p.decided == nil {
 		return answers.NodeAnswer{}, false, nil
@@ -241,22 +241,23 @@ func (p pages) Node(ctx context.Context, name string) (answers.NodeAnswer, bool,
 }
 
 const (
-	// trailBytes bounds the trails: those of some 8,000 containers that changed ten times, or of 2,500 that change all the time.
-	// They take a sixteenth of the memory limit at most.
+	// trailBytes limits the memory of trails, and a sixteenth of the memory limit does too. It is enough for some
+	// 8,000 containers that changed ten times, or 2,500 that change all the time.
 	trailBytes = 16 << 20
-	// toldBytes bounds the events: the last 10 of some 1,000 workloads. They take a sixty-fourth of the memory limit at most.
+	// toldBytes limits the memory of events, and a sixty-fourth of the memory limit does too. It is enough for the
+	// last 10 events of some 1,000 workloads.
 	toldBytes = 4 << 20
-	// sampledEach is how long a change may last until its trail has it. A part of a chart of a week is 42 minutes.
+	// sampledEach is the interval of the sampler. In the chart of a week, one point covers 42 minutes.
 	sampledEach = 5 * time.Minute
 )
 
-// kept is what the leader keeps in memory for the pages: nothing else reads it. Its zero value keeps nothing.
+// kept has the leader's in-memory records for the pages; nothing uses them otherwise. The zero value records nothing.
 type kept struct {
 	trails *event.TrailStore
 	told   *event.SentStore
 }
 
-// newKept makes what is kept; the zero value where the program shows no pages.
+// newKept returns the stores; the zero value if the program serves no pages.
 func newKept(o *Options) kept {
 	if !o.program.controls || o.loops.decisionsAddress == "" {
 		return kept{}
@@ -264,7 +265,8 @@ func newKept(o *Options) kept {
 	return kept{trails: event.NewTrailStore(partOfLimit(16, trailBytes)), told: event.NewSentStore(partOfLimit(64, toldBytes), clock.RealClock{})}
 }
 
-// sampler notes what containers have and are to have, from the caches. It runs on the leader, which shows the pages.
+// sampler records the requests, limits and targets of containers from the caches. It runs on the leader, which
+// serves the pages.
 type sampler struct {
 	pages pages
 	clock clock.WithTicker
@@ -280,7 +282,7 @@ func (s *sampler) Start(ctx context.Context) error {
 	return nil
 }
 
-// round looks at every workload once. What it does not see is forgotten.
+// round processes every workload once, and forgets workloads that no longer exist.
 func (s *sampler) round(ctx context.Context, now time.Time) error {
 	all, err := s.pages.All(ctx, "")
 	if err != nil {
@@ -295,7 +297,8 @@ func (s *sampler) round(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// note notes the containers of one workload: of its running pods the highest request and limit, and every OOM kill that a pod shows.
+// note records the containers of one workload: the highest request and limit of its pods, and every OOM kill in their
+// status.
 func (s *sampler) note(ctx context.Context, rec *v1alpha1.AttuneRecommendation, now time.Time) error {
 	pods, err := lookup.Pods(ctx, s.pages.client, workload.IdentityOf(rec))
 	if err != nil {
@@ -321,7 +324,7 @@ func (s *sampler) note(ctx context.Context, rec *v1alpha1.AttuneRecommendation, 
 	return nil
 }
 
-// higher has the higher one of each amount.
+// higher returns the higher value of each amount.
 func higher(a, b recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		a[r].Request, a[r].Limit = max(a[r].Request, b[r].Request), max(a[r].Limit, b[r].Limit)

@@ -27,7 +27,7 @@ import (
 	"attune.io/attune/ui"
 )
 
-// podOf returns the pod of the shown cluster, as the cache has it.
+// podOf returns the pod of the test cluster from the cache.
 func podOf(t *testing.T, p pages) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -35,7 +35,7 @@ func podOf(t *testing.T, p pages) *corev1.Pod {
 	return pod
 }
 
-// writer of the cache: what the API server would send.
+// writer returns the client that writes to the cache, in place of the API server.
 func writer(t *testing.T, p pages) client.Client {
 	t.Helper()
 	c, ok := p.client.(client.Client)
@@ -43,7 +43,8 @@ func writer(t *testing.T, p pages) client.Client {
 	return c
 }
 
-// The leader computes savings from trimmed objects as kubectl attune savings does from whole ones, at the prices of the defaults.
+// The leader computes the same savings from trimmed objects as kubectl attune savings from whole ones, at the prices
+// of the defaults.
 func TestPagesSavings(t *testing.T) {
 	defaults := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
 	defaults.Spec.CostPricing = &v1alpha1.CostPricing{CPUPerCoreHour: ptr.To(v1alpha1.Decimal("0.03")), Currency: "€"}
@@ -65,7 +66,7 @@ func TestPagesSavings(t *testing.T) {
 	assert.Equal(t, "the settings of policy gone are not known", p.Savings(t.Context())(rec).Figures.NotCounted[0].Message)
 }
 
-// The settings are told with their origins, and events that were sent come without asking the API server.
+// The settings have their origins, and sent events are shown without a request to the API server.
 func TestPagesBeside(t *testing.T) {
 	defaults := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
 	defaults.Spec.Memory = &v1alpha1.MemorySettings{AllowDecrease: ptr.To(true)}
@@ -79,12 +80,12 @@ func TestPagesBeside(t *testing.T) {
 	require.NotNil(t, got.Saved)
 }
 
-// nobodyListens is a sink.
+// nobodyListens is a sink that drops events.
 type nobodyListens struct{}
 
 func (nobodyListens) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
 
-// A node is shown as the node loop decided, and by its pods where none of them shares it.
+// A node shows the last decision of the node loop, or its pods if none of them shares it.
 func TestPagesNodes(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")}}}
 	p, _ := shown(t, node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}})
@@ -126,7 +127,7 @@ func TestPagesNodes(t *testing.T) {
 	assert.Contains(t, body, "shop/other")
 }
 
-// The sampler notes the highest request and limit of the running pods, the target and OOM kills, once for each change.
+// The sampler records the highest request and limit of the running pods, the target and OOM kills, once per change.
 func TestSampler(t *testing.T) {
 	p, _ := shown(t)
 	p.kept.trails = event.NewTrailStore(1 << 20)
@@ -157,8 +158,8 @@ func TestSampler(t *testing.T) {
 	assert.Zero(t, p.kept.trails.Bytes(), "what is gone is forgotten")
 }
 
-// The settings of a cluster policy are others in each namespace. A page of savings keeps those of one at a time: they
-// take 3.5 KB each, 17 MB for 5,000 namespaces, and four pages are made at once.
+// The settings of a cluster policy differ in each namespace. A savings page keeps the settings of one namespace at a
+// time: they take 3.5 KB each, 17 MB for 5,000 namespaces, and up to four pages render at once.
 func TestSavingsKeepTheSettingsOfOneNamespace(t *testing.T) {
 	p, whole := shown(t, &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base", UID: "base"}})
 	p.settings.Clusterwide = true

@@ -27,8 +27,8 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// shown is a cluster as the caches of a leader have it: Deployment shop/web with a pod, sized by policy api. whole is its
-// recommendation as the API server has it.
+// shown returns a cluster as in the caches of a leader: Deployment shop/web with a pod, selected by policy api. whole
+// is its recommendation as in the API server.
 func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.AttuneRecommendation) {
 	t.Helper()
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -84,7 +84,7 @@ func cachedRec(t *testing.T, p pages) *v1alpha1.AttuneRecommendation {
 	return &all.Recommendations[0]
 }
 
-// The leader explains from its caches what kubectl attune explain does from the API server, with every step.
+// The leader explains the same from its caches as kubectl attune explain from the API server, with every step.
 func TestPagesExplain(t *testing.T) {
 	p, whole := shown(t)
 	got := p.Explain(t.Context(), cachedRec(t, p), true)
@@ -106,7 +106,7 @@ func TestPagesExplain(t *testing.T) {
 	assert.Empty(t, p.Usage(t.Context(), whole)["app"], "nothing was measured")
 }
 
-// What is not known is said, and the rest is shown.
+// The page names missing data and shows the rest.
 func TestPagesWithoutAll(t *testing.T) {
 	p, _ := shown(t)
 	rec := cachedRec(t, p)
@@ -120,7 +120,7 @@ func TestPagesWithoutAll(t *testing.T) {
 	assert.Contains(t, p.Explain(t.Context(), rec, true).Problem, `container app has the confidence "much"`)
 }
 
-// The leader shows pages beside its decisions, to loopback alone; the others say who leads.
+// The leader serves pages in addition to its decisions, on loopback only. The other replicas name the leader.
 func TestPagesAreServed(t *testing.T) {
 	p, _ := shown(t)
 	d := &decisions{decided: knows, leads: leading(), leader: nobody, pages: ui.NewHandler(p, func(string, error) {})}
@@ -149,7 +149,7 @@ func TestPagesAreServed(t *testing.T) {
 	assert.Contains(t, body, "this replica does not lead")
 }
 
-// A namespace that a cluster policy selects has that policy on its page, whether it sizes a workload there by now or not.
+// The page of a namespace lists a cluster policy that selects it, even before it selects a workload there.
 func TestPagesOfAClusterPolicy(t *testing.T) {
 	everything := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "everything", UID: "acp"}}
 	elsewhere := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", UID: "other"}, Spec: v1alpha1.AttuneClusterPolicySpec{Namespaces: []v1alpha1.NamespaceName{"else"}}}

@@ -34,22 +34,23 @@ import (
 )
 
 const (
-	// switchedOff is the address of a port that is not served.
+	// switchedOff is the address of a disabled port.
 	switchedOff = "0"
-	// mostCallers are connections to a port at a time: a kubelet needs one, and each scraper another.
+	// mostCallers limits the concurrent connections to a port. A kubelet needs one, and each scraper one.
 	mostCallers = 32
-	// mostCallersHeader has room for a bearer token and what a scraper adds, in bytes.
+	// mostCallersHeader is the maximum size of headers in bytes. It is enough for a bearer token and a scraper's
+	// headers.
 	mostCallersHeader = 8 << 10
-	// A request of a kubelet or a scraper is sent at once. An answer may be some MiB of metrics.
+	// Kubelets and scrapers send a request at once. The response may have some MiB of metrics.
 	callerReads, callerWrites, callerIdles = 5 * time.Second, 30 * time.Second, 90 * time.Second
-	// callersEnd is what requests may take that are under way when the operator ends.
+	// callersEnd is the time for requests in flight when the operator stops.
 	callersEnd = 5 * time.Second
 )
 
-// probed is a manager whose probes are served within bounds. The manager's own server accepts any number of
-// connections with a MiB of headers each.
+// probed is a manager that serves probes within limits. The manager's own server accepts any number of connections
+// with 1 MiB of headers each.
 type probed struct {
-	// Manager is the real manager. All methods but two are its own.
+	// Manager is the real manager. All methods except two come from it.
 	ctrl.Manager
 	// healthy and ready are the checks by name.
 	healthy, ready map[string]healthz.Checker
@@ -67,7 +68,7 @@ func (p *probed) AddReadyzCheck(name string, check healthz.Checker) error {
 	return nil
 }
 
-// listen serves the probes that have been added so far.
+// listen serves the checks that were added before the call.
 func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": p.healthy, "/readyz": p.ready} {
@@ -78,8 +79,8 @@ func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 	return addPort(p, "probes", address, mux, nil, dropped)
 }
 
-// serveMetrics serves /metrics: without TLS to every client or, with --metrics-secure, over TLS to the readers
-// that the API server allows.
+// serveMetrics serves /metrics without TLS to every client. With --metrics-secure it serves over TLS, and only to
+// clients that the API server allows.
 func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m meters) error {
 	handler := ports.AtMost(mostScrapes, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}),
 		http.StatusServiceUnavailable, "two scrapes are under way: try again")
@@ -97,8 +98,7 @@ func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m me
 	return addPort(mgr, "metrics", c.process.metricsAddress, mux, secure, m.dropped)
 }
 
-// ownCertificate makes a certificate that no client can verify. It protects the readers' tokens from eavesdropping
-// only.
+// ownCertificate returns a certificate that no client can verify. It only protects tokens from eavesdropping.
 func ownCertificate() (*tls.Config, error) {
 	pair, err := certs.Own(time.Now(), "localhost")
 	if err != nil {
@@ -107,8 +107,8 @@ func ownCertificate() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}, nil
 }
 
-// addPort listens on an address and adds the server to the manager, unless the port is switched off. It listens at
-// once, so that a port that is taken is an error before the operator starts.
+// addPort listens on an address and adds the server to the manager, unless the port is disabled. It listens at once,
+// so that a port in use is an error before the operator starts.
 func addPort(mgr ctrl.Manager, name, address string, handler http.Handler, secure *tls.Config, dropped *prometheus.CounterVec) error {
 	if address == switchedOff {
 		return nil
@@ -123,7 +123,7 @@ func addPort(mgr ctrl.Manager, name, address string, handler http.Handler, secur
 	return mgr.Add(&manager.Server{Name: name, Listener: listener, ShutdownTimeout: ptr.To(callersEnd), Server: callers(handler, dropped.WithLabelValues(name))})
 }
 
-// callers makes a server with the limits of this file.
+// callers returns a server with the limits of this file.
 func callers(handler http.Handler, dropped prometheus.Counter) *http.Server {
 	return ports.New(ports.Options{
 		Handler:     handler,
@@ -133,26 +133,27 @@ func callers(handler http.Handler, dropped prometheus.Counter) *http.Server {
 	})
 }
 
-// mostScrapes of the metrics at once: a scrape writes a series for every container, under a lock that the loops need.
+// mostScrapes limits the concurrent scrapes. A scrape writes a series for every container, under a lock that the
+// loops need.
 const mostScrapes = 2
 
-// meters holds the metrics of what this package makes; the loops register their own.
+// meters has the metrics of this package and of the parts that it creates. The loops register their own.
 type meters struct {
-	// admission is nil where no webhook is served.
+	// admission is nil if the program does not serve webhooks.
 	admission *pod.Metrics
-	// webhooks counts reviews that the server refused; nil where no webhook is served.
+	// webhooks counts reviews that the server rejected; nil if the program does not serve webhooks.
 	webhooks *server.Metrics
-	// usage is nil where nothing is measured.
+	// usage is nil if the program does not run the loops.
 	usage *promsource.Meter
-	// embedded is nil where a server is asked instead.
+	// embedded is nil if the usage source is a Prometheus server.
 	embedded *embedded.Metrics
-	// dropped connections to the ports of the metrics and of the probes.
+	// dropped counts the closed connections to the ports of metrics and probes.
 	dropped *prometheus.CounterVec
-	// certificates that are served.
+	// certificates has the certificates that are served.
 	certificates *expiries
 }
 
-// newMeters registers the metrics of what the program does. It panics where one of them is registered already.
+// newMeters registers the metrics of the program. It panics if one of them is registered already.
 func newMeters(o *Options, registry prometheus.Registerer) (m meters) {
 	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_connections_dropped_total",
@@ -172,55 +173,56 @@ func newMeters(o *Options, registry prometheus.Registerer) (m meters) {
 	return m
 }
 
-// The limits of this file, in short: verdicts are kept for a minute, 64 tokens are known, and made-up tokens cost
-// the API server two questions a second, after a first burst.
+// In short: verdicts are kept for a minute, up to 4096 accepted and 4096 rejected tokens are known, and made-up
+// tokens cost the API server two requests a second after an initial burst.
 const (
-	// judgedFor is how long a verdict on a token holds: as long as the API server itself keeps one of its webhooks.
+	// judgedFor is how long a verdict on a token is valid. The API server caches its token webhooks' verdicts equally
+	// long.
 	judgedFor = time.Minute
-	// judgedAtMost is how long one that was in favour holds where the API server cannot be asked.
+	// judgedAtMost is how long a positive verdict is valid while the API server cannot be asked.
 	judgedAtMost = 10 * time.Minute
-	// mostJudged tokens are known. It is more than the limits let in within judgedAtMost, 2 × (10 + 2 × 600), so that a reader
-	// with many tokens does not push out another one.
+	// mostJudged limits the known tokens. It exceeds the tokens that the rate limits admit within judgedAtMost,
+	// 2 × (10 + 2 × 600), so that a client with many tokens does not evict another one.
 	mostJudged = 4096
-	// askedEach second at most, and so many at once: whoever sends made-up tokens is not to load the API server. Those who
-	// were let in before are asked about apart, so that the tokens of others are not in their way, and so is who comes from where one
-	// of them was let in lately: a scraper's token is exchanged each hour.
+	// askedEach and askedAtOnce are the rate per second and the burst of checks, so that made-up tokens do not load
+	// the API server. There are three rate limits: unknown tokens, unknown tokens from an address with a recent valid
+	// one (a scraper's token is replaced each hour), and tokens that were valid before.
 	askedEach, askedAtOnce = 2, 10
-	// askedWithin is what two questions to the API server may take.
+	// askedWithin limits the two requests to the API server together.
 	askedWithin = 5 * time.Second
 )
 
-// readers lets a client read the metrics only if the API server knows its bearer token and allows its user to
-// `get` the path /metrics. It keeps verdicts, so that a scrape costs no question to the API server.
+// readers lets a client read the metrics only if the API server authenticates its bearer token and allows its user
+// to get the path /metrics. It caches verdicts, so that most scrapes need no request to the API server.
 type readers struct {
 	// api sends TokenReviews and SubjectAccessReviews.
 	api   kubernetes.Interface
 	clock clock.PassiveClock
-	// Three limits on the questions to the API server: asks for unknown tokens, nearby for unknown tokens from an
-	// address where a reader was let in, again for tokens that were let in before. They are separate, so that a
-	// flood of made-up tokens does not lock out a scraper.
+	// These are rate limits on requests to the API server: asks for unknown tokens, nearby for unknown tokens from an
+	// address with a recent valid token, again for tokens that were valid before. They are separate, so that a flood
+	// of made-up tokens does not lock out a scraper.
 	asks, nearby, again flowcontrol.RateLimiter
-	// passed and refused hold the last verdicts, by the hash of the token, so that a memory dump holds none. They are two, because
-	// made-up tokens must not push out those of readers. letIn has when a reader was let in last, by address. Of each the
-	// mostJudged that were used last are kept.
+	// passed and refused hold the last verdicts by the hash of the token, so that a memory dump has no tokens. They
+	// are separate, because made-up tokens must not evict valid ones. letIn has the time of the last valid token by
+	// address. Each keeps the mostJudged entries that were used last.
 	passed, refused, letIn *lru.Cache
 }
 
-// verdict is the answer to a token, as an HTTP status, and the time of the question.
+// verdict is the HTTP status for a token, and the time of the check.
 type verdict struct {
 	// status is 200, 401 or 403.
 	status int
 	at     time.Time
 }
 
-// newReaders makes a readers that knows no token. Each of the three limits has its own bucket.
+// newReaders returns a readers without verdicts. Each of the three rate limits has its own bucket.
 func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
 	few := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(askedEach, askedAtOnce) }
 	return &readers{api: api, clock: c, asks: few(), nearby: few(), again: few(), passed: lru.New(mostJudged), refused: lru.New(mostJudged), letIn: lru.New(mostJudged)}
 }
 
-// only serves the requests of readers, and answers all others with 401, 403, 429 or 503. The check comes before a
-// scrape takes its turn (ports.AtMost), so that a stranger cannot take the turns.
+// only passes requests with a valid token to handler, and rejects all others with 401, 403, 429 or 503. The check
+// precedes the limit on concurrent scrapes (ports.AtMost), so that other clients cannot use up that limit.
 func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -239,11 +241,11 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	})
 }
 
-// judge returns the HTTP status for a token from an address; 200 lets it in. A verdict holds for judgedFor. A
-// verdict in favour holds for judgedAtMost where the API server cannot be asked, so that metrics stay readable in
-// an outage.
+// judge returns the HTTP status for a token from an address; 200 lets it in. A verdict is valid for judgedFor. A
+// positive verdict is valid for judgedAtMost while the API server cannot be asked, so that metrics stay readable in an
+// outage.
 func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string) int {
-	// A clock that was set back must not keep verdicts for ever, hence the absolute value of the age.
+	// Use the absolute age: after the clock was set back, verdicts must not stay valid for ever.
 	key, now := sha256.Sum256([]byte(token)), x.clock.Now()
 	last := x.known(key)
 	age := now.Sub(last.at).Abs()
@@ -251,7 +253,7 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 		return last.status
 	}
 	inFavour := last.status == http.StatusOK && age < judgedAtMost
-	// The limit that a token falls under depends on what is known of it and of its address.
+	// The rate limit of a token depends on its last verdict and its address.
 	asks := x.asks
 	switch {
 	case inFavour:
@@ -284,7 +286,7 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 	return status
 }
 
-// ask asks the API server whose token it is (TokenReview) and whether that user may read /metrics
+// ask lets the API server authenticate a token (TokenReview) and check that its user may read /metrics
 // (SubjectAccessReview).
 func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	review, err := x.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
@@ -294,7 +296,7 @@ func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	if !review.Status.Authenticated {
 		return http.StatusUnauthorized, nil
 	}
-	// The access is reviewed for the user of the token with all attributes, as the API server itself would.
+	// Pass on all attributes of the token's user, as the API server itself would.
 	user := review.Status.User
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
@@ -313,7 +315,7 @@ func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	return http.StatusOK, nil
 }
 
-// known returns the last verdict on a token; the zero value: there is none.
+// known returns the last verdict on a token, or the zero value.
 func (x *readers) known(key [sha256.Size]byte) verdict {
 	found, ok := x.passed.Get(key)
 	if !ok {
@@ -323,7 +325,7 @@ func (x *readers) known(key [sha256.Size]byte) verdict {
 	return last
 }
 
-// wasLetIn returns whether a reader was let in from an address within judgedAtMost.
+// wasLetIn reports whether a valid token came from an address within judgedAtMost.
 func (x *readers) wasLetIn(from string) bool {
 	at, ok := x.letIn.Get(from)
 	return ok && x.clock.Since(at.(time.Time)).Abs() < judgedAtMost

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// port runs the one server that was added to a manager, and returns its address.
+// port runs the only server that was added to a manager, and returns its address.
 func port(t *testing.T, w *wired) string {
 	t.Helper()
 	require.Len(t, w.added, 1)
@@ -36,7 +36,7 @@ func droppedBy() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dropped"}, []string{"port"})
 }
 
-// TestProbes: each says whether the process lives, or is ready, and why it is not.
+// TestProbes: the probes say whether the process is alive or ready, and why it is not.
 func TestProbes(t *testing.T) {
 	w := &wired{}
 	p := &probed{Manager: w, healthy: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{}}
@@ -59,14 +59,14 @@ func TestProbes(t *testing.T) {
 	assert.Equal(t, http.StatusOK, says("/readyz"))
 }
 
-// TestPortsThatAreSwitchedOff: nothing listens.
+// TestPortsThatAreSwitchedOff: no port is opened.
 func TestPortsThatAreSwitchedOff(t *testing.T) {
 	w := &wired{}
 	require.NoError(t, addPort(w, "probes", "0", http.NotFoundHandler(), nil, droppedBy()))
 	assert.Empty(t, w.added)
 }
 
-// TestAPortThatIsTaken is said at once.
+// TestAPortThatIsTaken is an error at once.
 func TestAPortThatIsTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -74,8 +74,8 @@ func TestAPortThatIsTaken(t *testing.T) {
 	assert.ErrorContains(t, addPort(&wired{}, "probes", taken.Addr().String(), http.NotFoundHandler(), nil, droppedBy()), "listening for probes")
 }
 
-// TestStrangersAtAPort: whoever opens many connections, and sends headers on each that never end, has few of them, and
-// holds nobody up. Both ports are served like this one.
+// TestStrangersAtAPort: a client that opens many connections and never finishes their headers gets few of them, and
+// does not block others. Both ports are served like this one.
 func TestStrangersAtAPort(t *testing.T) {
 	secure, err := ownCertificate()
 	require.NoError(t, err)
@@ -89,8 +89,9 @@ func TestStrangersAtAPort(t *testing.T) {
 				_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: attune\r\nA: b\r\n")
 			}
 			assert.Equal(t, http.StatusOK, request(t, dial(t, address, config != nil), ""))
-			// Connections are accepted in turn, so that all strangers were there before. Those that were not dropped had no time to
-			// send a request, unless the machine took so long that the time for it was over: that closes connections as well.
+			// Connections are accepted in order, so all strangers were accepted before. Dropped ones had no time to
+			// send a request, unless the machine was so slow that the read timeout passed: that closes connections
+			// too.
 			if time.Since(began) < callerReads {
 				assert.GreaterOrEqual(t, testutil.ToFloat64(dropped.WithLabelValues(name)), float64(9*mostCallers))
 			} else {
@@ -100,7 +101,7 @@ func TestStrangersAtAPort(t *testing.T) {
 	}
 }
 
-// TestGreatHeaders are refused.
+// TestGreatHeaders are rejected.
 func TestGreatHeaders(t *testing.T) {
 	w := &wired{}
 	require.NoError(t, addPort(w, "probes", "127.0.0.1:0", http.NotFoundHandler(), nil, droppedBy()))
@@ -109,7 +110,7 @@ func TestGreatHeaders(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, request(t, dial(t, address, false), "Authorization: Bearer "+strings.Repeat("x", 4<<10)+"\r\n"), "a token has room")
 }
 
-// dial a port for the rest of the test.
+// dial opens a connection for the rest of the test.
 func dial(t *testing.T, address string, secure bool) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -122,7 +123,7 @@ func dial(t *testing.T, address string, secure bool) net.Conn {
 	return conn
 }
 
-// request with some headers more.
+// request sends a request with additional headers.
 func request(t *testing.T, conn net.Conn, headers string) (status int) {
 	t.Helper()
 	go func() { _, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: attune\r\n"+headers+"\r\n") }()

@@ -26,7 +26,7 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// counted is a server that answers about each pod alike, and counts its questions by the metric that they are about.
+// counted is a server that returns the same for each pod, and counts the requests by their metric.
 type counted struct {
 	mutex sync.Mutex
 	about map[string]int
@@ -76,7 +76,7 @@ func (c *counted) answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "]}}")
 }
 
-// take the counts since the last time.
+// take returns the counts since the last call.
 func (c *counted) take() map[string]int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -85,8 +85,8 @@ func (c *counted) take() map[string]int {
 	return about
 }
 
-// TestQuestionsAboutAThousandWorkloads: of the operator's server two questions are asked about each metric in a cycle at
-// most, the strategy Node included, however many workloads there are; and ten at the end of a wave of 50 pods.
+// TestQuestionsAboutAThousandWorkloads: the operator's server gets at most two requests about each metric in a cycle,
+// including the strategy Node, however many workloads there are. At the end of a wave of 50 pods it gets ten.
 func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	const namespaces, each = 20, 50
 	server := &counted{about: map[string]int{}, pods: map[string][]string{}}
@@ -142,8 +142,8 @@ attune_usage_newest_sample_timestamp_seconds{source="prometheus"} %d
 	s.endOfAWave(t, settings, server, at)
 }
 
-// endOfAWave asks what the workload loop does (controller/workload/measure.go): each signal once for all pods, and each
-// of two guardrails once.
+// endOfAWave sends the queries of the workload loop (controller/workload/measure.go): each signal once for all pods,
+// and each of two guardrails once.
 func (s *sources) endOfAWave(t *testing.T, settings policy.Settings, server *counted, at time.Time) {
 	t.Helper()
 	gauge, err := s.gauge(settings)

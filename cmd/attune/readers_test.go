@@ -46,7 +46,7 @@ func (j *judges) readers(clock *testingclock.FakePassiveClock) *readers {
 	return newReaders(api, clock)
 }
 
-// scrape says what the bearer of a token is answered.
+// scrape returns the HTTP status for a token.
 func scrape(x *readers, token string) int { return scrapeFrom(x, "10.0.0.1:4711", token) }
 
 func scrapeFrom(x *readers, address, token string) int {
@@ -76,7 +76,7 @@ func TestOnlyReadersReadTheMetrics(t *testing.T) {
 	assert.Equal(t, 4, j.asked, "and again after a while")
 }
 
-// Whoever makes up tokens neither loads the API server nor fills the memory nor keeps a scraper out.
+// A client with made-up tokens loads neither the API server nor the memory, and does not lock out a scraper.
 func TestMadeUpTokensHarmNobody(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	j := &judges{}
@@ -91,7 +91,7 @@ func TestMadeUpTokensHarmNobody(t *testing.T) {
 	assert.Less(t, j.asked, 1_000)
 	assert.Equal(t, 10_001-j.asked, refused)
 	assert.LessOrEqual(t, x.passed.Len()+x.refused.Len(), mostJudged)
-	for range 15 { // longer than any verdict holds
+	for range 15 { // longer than any verdict is valid
 		clock.SetTime(clock.Now().Add(judgedFor))
 		for i := range 100 {
 			scrape(x, fmt.Sprint("more ", i))
@@ -100,8 +100,8 @@ func TestMadeUpTokensHarmNobody(t *testing.T) {
 	}
 }
 
-// TestAnExchangedTokenIsAskedAbout while somebody else makes up tokens as fast as can be; from another port, of the address
-// that the one before was let in from.
+// TestAnExchangedTokenIsAskedAbout even while another client sends made-up tokens as fast as it can. The new token
+// comes from another port of the same address as the one before.
 func TestAnExchangedTokenIsAskedAbout(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	x := (&judges{}).readers(clock)

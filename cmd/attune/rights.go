@@ -24,11 +24,11 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// rightsTimeout bounds one question to the API server, and all that mayResize asks.
+// rightsTimeout limits one request to the API server, and all requests of mayResize together.
 const rightsTimeout = 5 * time.Second
 
-// addRights adds the runnable that watches whether the operator may resize pods. The leader is not ready while it
-// may not, so that an upgrade with too few rights does not replace an operator that works.
+// addRights adds the runnable that checks whether the operator may resize pods. The leader is not ready while it may
+// not, so that an upgrade with too few rights does not replace a working operator.
 func addRights(mgr ctrl.Manager, c Config) (*workloadloop.Rights, error) {
 	rights := &workloadloop.Rights{Clock: clock.RealClock{}, Ask: func(ctx context.Context) (bool, error) {
 		return mayResize(ctx, c.api.clients.AuthorizationV1().SelfSubjectAccessReviews(), c.watched)
@@ -39,8 +39,8 @@ func addRights(mgr ctrl.Manager, c Config) (*workloadloop.Rights, error) {
 	return rights, mgr.Add(rights)
 }
 
-// mayResize returns whether the operator may resize pods: in all namespaces, or in at least one of those that it
-// watches. One namespace that denies it must not stop the others.
+// mayResize reports whether the operator may resize pods, in all namespaces or in at least one of the watched ones.
+// One namespace that denies it must not stop the others.
 func mayResize(ctx context.Context, reviews authorizationclient.SelfSubjectAccessReviewInterface, watched namespaces) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func mayResize(ctx context.Context, reviews authorizationclient.SelfSubjectAcces
 	return false, nil
 }
 
-// may asks the API server whether the operator itself has a right (SelfSubjectAccessReview).
+// may reports whether the operator has a right (SelfSubjectAccessReview).
 func may(ctx context.Context, reviews authorizationclient.SelfSubjectAccessReviewInterface, what authorizationv1.ResourceAttributes) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()
@@ -68,18 +68,18 @@ func may(ctx context.Context, reviews authorizationclient.SelfSubjectAccessRevie
 	return review.Status.Allowed, nil
 }
 
-// servesResize returns whether the core group has the subresource pods/resize (KEP-1287).
+// servesResize reports whether the API server has the subresource pods/resize (KEP-1287).
 func servesResize(api loop.Served) (bool, error) {
 	return loop.Serves(api, corev1.SchemeGroupVersion.WithResource("pods/resize"))
 }
 
-// namespaces are those that the operator watches; none: all of them.
+// namespaces are the watched namespaces; empty means all.
 type namespaces []string
 
-// has returns whether objects of a namespace are in the caches.
+// has reports whether objects of a namespace are in the caches.
 func (n namespaces) has(name string) bool { return len(n) == 0 || slices.Contains(n, name) }
 
-// cached returns the namespaces for the caches; nil: all of them.
+// cached returns the namespaces for the caches; nil means all.
 func (n namespaces) cached() map[string]cache.Config {
 	if len(n) == 0 {
 		return nil
@@ -91,17 +91,17 @@ func (n namespaces) cached() map[string]cache.Config {
 	return by
 }
 
-// watchedReader returns an error with advice for an object of a namespace that is not watched. The cache's own
-// error would be about a missing informer.
+// watchedReader returns an error with advice for objects in a namespace that is not watched. The cache's own error
+// would mention a missing informer.
 type watchedReader struct {
 	// Reader reads from the cache.
 	client.Reader
-	// watched are the namespaces in the cache; empty: all.
+	// watched are the namespaces in the cache; empty means all.
 	watched namespaces
 }
 
-// Get an object of a namespace that is watched, or of none.
-// An empty namespace is that of an object of the cluster, which is always readable.
+// Get reads an object of a watched namespace or a cluster-scoped object. Cluster-scoped objects have no namespace and
+// are always readable.
 func (r watchedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if key.Namespace != "" && !r.watched.has(key.Namespace) {
 		return fmt.Errorf("the operator may not watch namespace %s yet: upgrade the release, which grants it", key.Namespace)
@@ -109,12 +109,11 @@ func (r watchedReader) Get(ctx context.Context, key client.ObjectKey, o client.O
 	return r.Reader.Get(ctx, key, o, options...)
 }
 
-// mayWatch asks the API server whether the operator may watch a namespace.
-// An error means that the API server could not be asked.
+// mayWatch reports whether the operator may watch a namespace. It returns an error if the API server does not answer.
 type mayWatch func(ctx context.Context, namespace string) (bool, error)
 
-// watchedKinds returns the namespaced kinds in the caches of a program. They must match the informers: one kind
-// that may not be watched keeps the whole cache from being filled.
+// watchedKinds returns the namespaced kinds in the caches of a program. They must match the informers: one kind that
+// the operator may not watch keeps the whole cache from syncing.
 func (p program) watchedKinds(workloads kinds) (all []schema.GroupResource) {
 	all = []schema.GroupResource{
 		{Resource: "limitranges"}, {Resource: "resourcequotas"},
@@ -138,8 +137,8 @@ func (p program) watchedKinds(workloads kinds) (all []schema.GroupResource) {
 	)
 }
 
-// mayWatchEverywhere returns a function that tells whether a kind may be watched in all namespaces. Of single namespaces,
-// split asks for the rights.
+// mayWatchEverywhere returns a function that reports whether the operator may watch a kind in all namespaces. With
+// watched namespaces it always returns true, because split checks their rights.
 func (a connection) mayWatchEverywhere(watched namespaces) func(context.Context, schema.GroupResource) (bool, error) {
 	return func(ctx context.Context, of schema.GroupResource) (bool, error) {
 		if len(watched) > 0 {
@@ -149,8 +148,8 @@ func (a connection) mayWatchEverywhere(watched namespaces) func(context.Context,
 	}
 }
 
-// mayWatch returns a mayWatch that asks about each kind, with SelfSubjectAccessReviews. It asks about all of
-// them because a user who may write Roles in a namespace can take a part of the rights away.
+// mayWatch returns a mayWatch that checks every kind, with SelfSubjectAccessReviews. It must check all of them,
+// because a user that may edit Roles in a namespace can remove some of the rights.
 func (a connection) mayWatch(kinds ...schema.GroupResource) mayWatch {
 	reviews := a.clients.AuthorizationV1().SelfSubjectAccessReviews()
 	return func(ctx context.Context, namespace string) (bool, error) {
@@ -169,9 +168,8 @@ func (a connection) mayWatch(kinds ...schema.GroupResource) mayWatch {
 	}
 }
 
-// split separates the namespaces that may be watched from those that may not. A namespace that was deleted has
-// lost its Roles: a cache that waited for it would keep all the others waiting. It is an error where none may be
-// watched.
+// split separates the namespaces that the operator may watch from the others. A deleted namespace has lost its
+// Roles, and a cache that waits for it never syncs. It returns an error if the operator may watch none of them.
 func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left namespaces, err error) {
 	for _, name := range n {
 		ok, err := may(ctx, name)
@@ -190,7 +188,7 @@ func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left name
 	return watched, left, nil
 }
 
-// leftOut waits for namespaces that may not be watched.
+// leftOut waits until the operator may watch one of the namespaces.
 func leftOut(names namespaces, may mayWatch) unserved {
 	return unserved{
 		said:   fmt.Sprintf("Namespaces are left out, because the operator may not watch them: %s. Create them, and upgrade the release", strings.Join(names, ",")),
@@ -209,18 +207,18 @@ func leftOut(names namespaces, may mayWatch) unserved {
 	}
 }
 
-// syncedWithin is how long the caches may take to be filled. Rights that were taken away meanwhile would keep them
-// waiting for ever; the next process asks anew what it may watch.
+// syncedWithin limits the time for the caches to sync. If rights are removed in the meantime, the caches would wait
+// for ever; the next process checks its rights again.
 const syncedWithin = 10 * time.Minute
 
-// errNotSynced ends a process whose caches are not filled.
+// errNotSynced ends a process whose caches have not synced.
 var errNotSynced = fmt.Errorf("the caches were not filled within %s: the log says which kind cannot be listed", syncedWithin)
 
-// startSynced starts a manager, and stops it with errNotSynced where its caches are not filled in time.
+// startSynced starts a manager. It stops the manager with errNotSynced if its caches do not sync in time.
 func startSynced(ctx context.Context, mgr ctrl.Manager, within time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// The goroutine ends when the caches are filled, when the time is over, or with the context.
+	// The goroutine ends when the caches have synced, when the time is over, or with the context.
 	go func() {
 		bounded, end := context.WithTimeout(ctx, within)
 		defer end()

@@ -57,7 +57,7 @@ func TestWhetherRolloutsAreServed(t *testing.T) {
 	assert.ErrorContains(t, err, "no answer", "who does not answer has not said no")
 }
 
-// TestTheNextProcessWatchesRollouts: a process ends once they are served, and not because it cannot ask.
+// TestTheNextProcessWatchesRollouts: a process ends as soon as they are served, but not on an error of the check.
 func TestTheNextProcessWatchesRollouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -20,14 +20,14 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// mostScaled is how many kinds --scaled-kinds may add: each is one more cache.
+// mostScaled limits the kinds of --scaled-kinds, because each needs a cache.
 const mostScaled = 16
 
 // scaledKinds are the resources of --scaled-kinds.
 type scaledKinds []schema.GroupVersionResource
 
-// parseScaled reads RESOURCE.VERSION.GROUP, as kubectl writes a resource in full.
-// An error is one sentence about the flag.
+// parseScaled parses RESOURCE.VERSION.GROUP, the full form of a resource in kubectl. An error is one sentence about
+// the flag.
 func parseScaled(flags []string) (scaledKinds, error) {
 	if len(flags) > mostScaled {
 		return nil, fmt.Errorf("--scaled-kinds has %d resources: at most %d are added", len(flags), mostScaled)
@@ -46,14 +46,15 @@ func parseScaled(flags []string) (scaledKinds, error) {
 	return all, nil
 }
 
-// kinds are the workloads that a process watches.
+// kinds are the kinds of workloads that a process watches.
 type kinds struct {
 	workload.Sized
-	// resources are those of Sized.Scaled.
+	// resources has the resource of each kind in Sized.Scaled.
 	resources []schema.GroupResource
 }
 
-// askKinds asks the API server which kinds of workloads a program watches. An error means that it does not answer.
+// askKinds asks the API server which kinds of workloads the program can watch. It returns an error if the API server
+// does not answer.
 func (o *Options) askKinds(ctx context.Context, api connection) (kinds, error) {
 	var found kinds
 	var err error
@@ -67,16 +68,16 @@ func (o *Options) askKinds(ctx context.Context, api connection) (kinds, error) {
 	return found, found.add(ctx, wanted, asked{api.served, api.mayWatchEverywhere(o.process.watched), listKind(api.served, o.process.watched)})
 }
 
-// asked are the questions about a kind that --scaled-kinds adds.
+// asked has the checks for a kind of --scaled-kinds.
 type asked struct {
 	served loop.Served
-	// may returns whether the operator may watch a resource.
+	// may reports whether the operator may list and watch a resource.
 	may func(context.Context, schema.GroupResource) (bool, error)
-	// list returns the kind of a resource's lists.
+	// list returns the kind of a resource's list objects.
 	list func(context.Context, schema.GroupVersionResource) (string, error)
 }
 
-// add finds the kinds of the resources. Those that cannot be sized are left, with a reason.
+// add looks up the kinds of the resources. Kinds that cannot be sized go to Left, with a reason.
 func (k *kinds) add(ctx context.Context, resources scaledKinds, api asked) error {
 	for _, of := range resources {
 		kind, why, err := api.kindOf(ctx, of)
@@ -96,7 +97,8 @@ func (k *kinds) add(ctx context.Context, resources scaledKinds, api asked) error
 	return nil
 }
 
-// kindOf returns the kind of a resource, or why it cannot be sized. An error means that the API server does not answer.
+// kindOf returns the kind of a resource, or the reason why it cannot be sized. It returns an error if the API server
+// does not answer.
 func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind schema.GroupVersionKind, why string, err error) {
 	list, err := a.served.ServerResourcesForGroupVersion(of.GroupVersion().String())
 	switch {
@@ -127,7 +129,8 @@ func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind
 	if ok, err := a.may(ctx, of.GroupResource()); err != nil || !ok {
 		return kind, "the operator may not list and watch it: upgrade the release with the value scaledKinds", err
 	}
-	// What cannot be listed, or is a list of another kind, would never fill its cache, and the process would end.
+	// A resource that cannot be listed, or with lists of another kind, would never sync its cache and end the
+	// process.
 	switch lists, err := a.list(ctx, of); {
 	case err != nil:
 		return kind, fmt.Sprintf("it cannot be listed: %.200s", err), nil
@@ -137,15 +140,15 @@ func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind
 	return kind, "", nil
 }
 
-// answered reports an error that is an API server's answer about one group, such as of an aggregated API that is away: it stops
-// no other kind.
+// answered reports whether err is the API server's answer about one group, for example an unavailable aggregated API.
+// Such an error must not affect other kinds.
 func answered(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status)
 }
 
-// confused returns why a kind cannot be told from one before: their recommendations would have the same names, or it has the
-// name of the other's lists. Empty: it can.
+// confused returns why a kind conflicts with an earlier one: their recommendations would have the same names, or it
+// has the name of the other's list kind. It returns an empty text if there is no conflict.
 func (k *kinds) confused(kind schema.GroupKind) string {
 	name := func(of schema.GroupKind) string {
 		return workload.RecommendationName(v1alpha1.WorkloadKind(of.String()), "")
@@ -162,11 +165,11 @@ func (k *kinds) confused(kind schema.GroupKind) string {
 	return ""
 }
 
-// mostListed is how many objects are asked for to see whether a kind can be listed. A conversion that fails for one of them
-// fails for the list.
+// mostListed is the limit of the test list of a kind. If the conversion of one object fails, the whole list fails.
 const mostListed = "500"
 
-// listKind asks for a list of objects: of the first of the watched namespaces in which that is allowed, where there are some.
+// listKind returns a function that lists objects and returns the kind of the list. With watched namespaces, it uses
+// the first one where listing is not forbidden.
 func listKind(client discovery.DiscoveryInterface, watched namespaces) func(context.Context, schema.GroupVersionResource) (string, error) {
 	return func(ctx context.Context, of schema.GroupVersionResource) (string, error) {
 		paths := [][]string{{"/apis", of.Group, of.Version, of.Resource}}
@@ -195,10 +198,10 @@ func listKind(client discovery.DiscoveryInterface, watched namespaces) func(cont
 	}
 }
 
-// errScaled ends a process that began without a kind of --scaled-kinds.
+// errScaled ends a process that started without a kind of --scaled-kinds.
 var errScaled = errors.New("a kind of --scaled-kinds can be sized now: the next process watches it")
 
-// noScaled is for a program that began with kinds that could not be sized.
+// noScaled waits until a kind of --scaled-kinds that could not be sized at the start can be sized.
 func noScaled(c Config) unserved {
 	said := "Kinds of --scaled-kinds are not sized"
 	for _, left := range c.kinds.Left {

@@ -23,7 +23,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// discovered answers discovery by group version; what is not there is not served.
+// discovered answers discovery by group version. Missing ones are not served.
 type discovered map[string]*metav1.APIResourceList
 
 func (d discovered) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
@@ -38,7 +38,7 @@ func (d discovered) ServerResourcesForGroupVersion(groupVersion string) (*metav1
 	return nil, apierrors.NewNotFound(schema.GroupResource{}, "")
 }
 
-// scalable is a resource with a subresource /scale.
+// scalable returns a resource with a subresource /scale.
 func scalable(name, kind string) []metav1.APIResource {
 	return []metav1.APIResource{{Name: name, Kind: kind, Namespaced: true}, {Name: name + "/status", Kind: kind, Namespaced: true}, {Name: name + "/scale", Kind: "Scale", Namespaced: true}}
 }
@@ -51,7 +51,7 @@ func served(resources ...[]metav1.APIResource) *metav1.APIResourceList {
 	return list
 }
 
-// TestKindsThatAreAdded: each is sized or left, and one that is left has its reason and stops no other.
+// TestKindsThatAreAdded: each kind is sized or left out. One that is left out has a reason and affects no other.
 func TestKindsThatAreAdded(t *testing.T) {
 	everywhere := scalable("machines", "Machine")
 	everywhere[0].Namespaced = false
@@ -106,8 +106,8 @@ func TestKindsThatAreAdded(t *testing.T) {
 	assert.ErrorContains(t, (&kinds{}).add(t.Context(), all[:1], api), "no review")
 }
 
-// TestTheNextProcessWatchesAddedKinds: a process that began before their CRD was there ends once it is, and it watches
-// them with the rights that it asks for.
+// TestTheNextProcessWatchesAddedKinds: a process that started before a CRD existed ends as soon as it exists. The next
+// one watches the kind with the rights that it checks.
 func TestTheNextProcessWatchesAddedKinds(t *testing.T) {
 	served, asksLists, conversionFails := false, "", true
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

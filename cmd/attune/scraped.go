@@ -15,19 +15,19 @@ import (
 	"attune.io/attune/usage/embedded"
 )
 
-// scrapedPods answers the questions of the scraper (embedded.Cluster) from the caches: which nodes there are, where a pod
-// runs, and of which pods more than usage is wanted. It never asks the API server itself, and changes no object. It is safe
-// for concurrent use, as its cache is.
+// scrapedPods implements embedded.Cluster from the caches: the nodes, the node of each pod, and the pods for which the
+// scraper needs more than usage. It never reads from the API server and changes no objects. It is safe for concurrent
+// use, as its cache is.
 type scrapedPods struct {
-	// cache holds nodes, pods and recommendations. Lists share memory with it, so nothing that it returns is
-	// changed.
+	// cache holds nodes, pods and recommendations. Its lists share memory with it, so callers must not change them.
 	cache client.Reader
-	// cached returns whether the cache has the objects of a namespace. The cache refuses questions about any other
-	// namespace with an error. It must not be nil.
+	// cached reports whether the cache has the objects of a namespace. For other namespaces, the cache returns an
+	// error. It must not be nil.
 	cached func(namespace string) bool
 }
 
-// Nodes implements embedded.Cluster. A node without a usable address is an entry of unusable; err is the cache's.
+// Nodes implements embedded.Cluster. unusable has an error for each node without a usable address. err is the
+// cache's.
 func (r scrapedPods) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []error, err error) {
 	list := &corev1.NodeList{}
 	if err := r.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -44,13 +44,13 @@ func (r scrapedPods) Nodes(ctx context.Context) (nodes []embedded.Node, unusable
 	return nodes, unusable, nil
 }
 
-// Watched implements embedded.Cluster: the pods with an open record of a resize.
+// Watched implements embedded.Cluster. It returns the pods with an in-flight resize.
 func (r scrapedPods) Watched(ctx context.Context) (map[embedded.Pod]string, error) {
 	list, err := r.recommendations(ctx)
 	return withRecords(list), err
 }
 
-// withRecords are the pods with an open record of a resize, and their nodes.
+// withRecords returns the pods with an in-flight resize, and their nodes.
 func withRecords(list []v1alpha1.AttuneRecommendation) map[embedded.Pod]string {
 	watched := map[embedded.Pod]string{}
 	for i := range list {
@@ -61,8 +61,8 @@ func withRecords(list []v1alpha1.AttuneRecommendation) map[embedded.Pod]string {
 	return watched
 }
 
-// Followed implements embedded.Cluster: the running pods of workloads of the strategy Node in mode Auto. Pods
-// without a node are left out.
+// Followed implements embedded.Cluster. It returns the scheduled pods of workloads with strategy Node in mode Auto, and
+// their nodes.
 func (r scrapedPods) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
 	list, err := r.recommendations(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r scrapedPods) Followed(ctx context.Context) (map[embedded.Pod]string, err
 	}
 	followed := map[embedded.Pod]string{}
 	for i := range list {
-		// Only these pods are looked up: to find the pods of all workloads would cost more than the scrape.
+		// Look up only these pods: to look up the pods of all workloads would cost more than the scrape.
 		if !sizedByNode(&list[i]) {
 			continue
 		}
@@ -87,26 +87,26 @@ func (r scrapedPods) Followed(ctx context.Context) (map[embedded.Pod]string, err
 	return followed, nil
 }
 
-// sizedByNode returns whether a workload's running pods are sized by their nodes (strategy Node in mode Auto).
-// Only for those the time that they waited for CPU is part of their base.
+// sizedByNode reports whether a workload's running pods share their nodes (strategy Node in mode Auto). Only for these
+// pods the base includes the time that they waited for CPU.
 func sizedByNode(rec *v1alpha1.AttuneRecommendation) bool {
 	return rec.Spec.Strategy == v1alpha1.StrategyNode && rec.Spec.Mode == v1alpha1.UpdateAuto
 }
 
-// NodeOf implements embedded.Cluster. A pod of a namespace that is not cached has no node: kubelets tell of every pod.
+// NodeOf implements embedded.Cluster. It returns no node for a pod in a namespace that is not cached, because kubelets
+// report every pod.
 func (r scrapedPods) NodeOf(ctx context.Context, pod embedded.Pod) (string, error) {
 	found, err := r.pod(ctx, pod)
 	return found.Spec.NodeName, err
 }
 
-// There returns whether a pod is in the cache. It is true where the cache fails, so that a failing cache drops
-// nothing.
+// There reports whether a pod is in the cache. If the cache fails it returns true, so that the failure drops no data.
 func (r scrapedPods) There(namespace, name string) bool {
 	found, err := r.pod(context.Background(), embedded.Pod{Namespace: namespace, Name: name})
 	return err != nil || found.Name != ""
 }
 
-// pod of the cache, which is not to be changed; an empty one where it is not there.
+// pod returns a pod of the cache, or an empty pod if it does not exist. Callers must not change it.
 func (r scrapedPods) pod(ctx context.Context, pod embedded.Pod) (*corev1.Pod, error) {
 	found := &corev1.Pod{}
 	if !r.cached(pod.Namespace) {
@@ -116,7 +116,7 @@ func (r scrapedPods) pod(ctx context.Context, pod embedded.Pod) (*corev1.Pod, er
 	return found, client.IgnoreNotFound(err)
 }
 
-// recommendations lists all recommendations of the cache. The caller must not change them.
+// recommendations lists all cached recommendations. Callers must not change them.
 func (r scrapedPods) recommendations(ctx context.Context) ([]v1alpha1.AttuneRecommendation, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
 	if err := r.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -125,8 +125,8 @@ func (r scrapedPods) recommendations(ctx context.Context) ([]v1alpha1.AttuneReco
 	return list.Items, nil
 }
 
-// Limits returns the memory limits of a pod's containers, in bytes, where its workload is in a mode in which they are
-// raised before an OOM kill; nil: it is not, or the pod is not there.
+// Limits returns the memory limits of a pod's containers in bytes if its workload is in a mode that raises memory
+// before an OOM kill. It returns nil if not, or if the pod does not exist.
 func (r scrapedPods) Limits(ctx context.Context, pod embedded.Pod) (map[string]float64, error) {
 	found, rec, err := r.sized(ctx, pod)
 	if err != nil || rec == nil || !raises(rec) {
@@ -156,12 +156,12 @@ func (r scrapedPods) Raised(ctx context.Context) (map[string]bool, error) {
 	return raised, nil
 }
 
-// raises reports whether a workload is in a mode in which memory is raised before an OOM kill.
+// raises reports whether the workload's mode allows raising memory before an OOM kill.
 func raises(rec *v1alpha1.AttuneRecommendation) bool {
 	return rec.Spec.Mode == v1alpha1.UpdateCanary || rec.Spec.Mode == v1alpha1.UpdateAuto
 }
 
-// Recommendation returns the name of the recommendation of a pod's workload; false: there is none.
+// Recommendation returns the name of the recommendation of a pod's workload; false if there is no recommendation.
 func (r scrapedPods) Recommendation(ctx context.Context, pod embedded.Pod) (types.NamespacedName, bool) {
 	_, rec, err := r.sized(ctx, pod)
 	if err != nil || rec == nil {
@@ -170,7 +170,8 @@ func (r scrapedPods) Recommendation(ctx context.Context, pod embedded.Pod) (type
 	return client.ObjectKeyFromObject(rec), true
 }
 
-// sized returns a pod and its workload's recommendation, which are not to be changed; nil: one of them is not there.
+// sized returns a pod and its workload's recommendation; nil if one of them does not exist. Callers must not change
+// them.
 func (r scrapedPods) sized(ctx context.Context, pod embedded.Pod) (*corev1.Pod, *v1alpha1.AttuneRecommendation, error) {
 	found, err := r.pod(ctx, pod)
 	if err != nil || found.Name == "" {

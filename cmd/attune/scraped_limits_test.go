@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/usage/embedded"
 )
 
-// Limits are told of pods whose workloads are in a mode in which they are raised before a kill.
+// Limits are returned for pods whose workloads are in a mode that raises memory before an OOM kill.
 func TestLimits(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))

@@ -17,7 +17,8 @@ import (
 	"attune.io/attune/usage/embedded"
 )
 
-// TestPodsOfOtherNamespaces: kubelets tell of every pod, and the caches refuse to be asked about those that they do not hold.
+// TestPodsOfOtherNamespaces: kubelets report every pod, but the caches reject requests for pods that they do not
+// hold.
 func TestPodsOfOtherNamespaces(t *testing.T) {
 	pod := func(namespace string) client.Object {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: corev1.PodSpec{NodeName: "n"}}

@@ -13,7 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestTokensAreTheScrapersAndShort: what is asked for is a token of the one ServiceAccount, for ten minutes.
+// TestTokensAreTheScrapersAndShort: the operator requests a token of the one ServiceAccount, valid for ten minutes.
 func TestTokensAreTheScrapersAndShort(t *testing.T) {
 	ends := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	clients := fake.NewClientset()

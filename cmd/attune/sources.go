@@ -41,28 +41,30 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// sources chooses the usage source for settings: the operator's own one, or the server that a policy or defaults
-// name. All fields but clients are set once; clients has a mutex of its own.
+// sources selects the usage source for settings: the operator's own, or the server that a policy or defaults name. All
+// fields except clients are set once; clients has its own mutex.
 type sources struct {
-	// own is the embedded source; nil where the operator's own source is a Prometheus server.
+	// own is the embedded source; nil if the operator's own source is a Prometheus server.
 	own *embedded.Source
-	// server is the operator's Prometheus server; without an address there is none.
+	// server is the operator's Prometheus server. Without an address there is no server.
 	server prometheusOptions
-	// namespace of the operator, where the Secrets are of its own source and of the cluster's defaults.
+	// namespace is the operator's namespace. It has the Secrets of the operator's own source and of the cluster's
+	// defaults.
 	namespace string
-	// secrets reads Secrets by name from the API server. Nothing of them is cached.
+	// secrets reads Secrets by name from the API server. They are not cached.
 	secrets client.Reader
-	// meter counts the questions to servers.
+	// meter counts the requests to servers.
 	meter *prometheus.Meter
-	// near knows which containers are close to their memory limits, by the operator's own server; nil: the embedded source does.
+	// near finds containers close to their memory limits through the operator's server; nil with the embedded source,
+	// which finds them itself.
 	near *prometheus.Near
-	// clients keeps the connections to the servers that are asked about watched pods and nodes.
+	// clients caches the connections to servers for requests about observed pods and nodes.
 	clients prometheus.Clients
-	// largest node that is known: samples of more are dropped.
+	// largest is the largest known node. Samples that exceed it are dropped.
 	largest *board.Largest
 }
 
-// newSources makes the sources. Where the flags choose the embedded source, the manager runs it on the leader.
+// newSources returns the sources. If the flags select the embedded source, the manager runs it on the leader.
 func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error) {
 	s := &sources{
 		server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest,
@@ -85,7 +87,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 	return s, mgr.Add(s.own)
 }
 
-// newEmbedded makes the source that scrapes the kubelets.
+// newEmbedded returns the source that scrapes the kubelets.
 func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) (*embedded.Source, error) {
 	transport, err := embedded.Kubelets(mgr.GetConfig(), c.usage.kubelets, c.api.scraperTokens(c.process.namespace, c.usage.scraper))
 	if err != nil {
@@ -102,7 +104,7 @@ func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) 
 	}), nil
 }
 
-// tellers wake the workload loop for pods, by what the caches know of them.
+// tellers wake the workload loop for a pod. They find its workload in the caches.
 type tellers struct {
 	pods scrapedPods
 	look news[types.NamespacedName]
@@ -115,14 +117,13 @@ func (t tellers) tell(ctx context.Context, pod embedded.Pod) {
 	}
 }
 
-// embeds returns whether the embedded source answers for these settings. It keeps samples for an hour only, so
-// histories from it need checkpoints.
+// embeds reports whether the embedded source serves these settings. It keeps samples for an hour only, so histories
+// from it need checkpoints.
 func (s *sources) embeds(settings usage.SourceSettings) bool {
 	return settings.Prometheus == nil && s.own != nil
 }
 
-// dial is a usage.Dialer. Where the operator has both the embedded source and a server, the server answers for the
-// time before the first scrape.
+// dial is a usage.Dialer. It limits samples to the size of the largest known node.
 func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	source, err := s.dialled(settings)
 	if err != nil {
@@ -131,7 +132,8 @@ func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	return usage.Bounded{Source: source, Most: func() usage.Most { return usage.MostOn(s.largest.Node()) }}, nil
 }
 
-// dialled is the source of these settings.
+// dialled returns the source of these settings. With both the embedded source and a server, the server provides the
+// time before the first scrape.
 func (s *sources) dialled(settings usage.SourceSettings) (usage.Source, error) {
 	switch {
 	case !s.embeds(settings):
@@ -139,8 +141,7 @@ func (s *sources) dialled(settings usage.SourceSettings) (usage.Source, error) {
 	case s.server.Address == "":
 		return s.own, nil
 	}
-	// The embedded source begins with the first scrape. What was before comes from the server, through
-	// usage.Backfilled.
+	// The embedded source starts with the first scrape. usage.Backfilled adds the earlier time from the server.
 	past, err := s.operators(nil)
 	if err != nil {
 		return nil, err
@@ -148,7 +149,7 @@ func (s *sources) dialled(settings usage.SourceSettings) (usage.Source, error) {
 	return usage.Backfilled{Source: s.own, Since: s.own.Since, Past: prometheus.Metered{Client: past, Meter: s.meter}}, nil
 }
 
-// gauge returns the source that measures watched pods for these settings.
+// gauge returns the source for observing pods with these settings.
 func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
 	if s.embeds(settings.Source) {
 		return s.own, nil
@@ -156,8 +157,8 @@ func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
 	return s.kept(settings.Source)
 }
 
-// climbs returns what tells of the memory of pods lately for these settings. A server that a policy names is not asked: who
-// is close to a limit there is not known.
+// climbs returns the source of recent memory usage for these settings. A server that a policy names is not used,
+// because the operator does not know which of its containers are close to their limits.
 func (s *sources) climbs(settings policy.Settings) (workload.Climbs, error) {
 	switch {
 	case s.embeds(settings.Source):
@@ -168,7 +169,7 @@ func (s *sources) climbs(settings policy.Settings) (workload.Climbs, error) {
 	return nil, errors.New("memory is raised before an OOM kill by the operator's own usage source alone")
 }
 
-// askRange asks the operator's own server.
+// askRange sends a range query to the operator's own server.
 func (s *sources) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (usage.Report, error) {
 	server, err := s.kept(usage.SourceSettings{})
 	if err != nil {
@@ -177,9 +178,9 @@ func (s *sources) askRange(ctx context.Context, expression string, query usage.Q
 	return server.Range(ctx, expression, query, yield)
 }
 
-// known is what was scraped, or what a server has been asked for already. The loop is nil where no node's load is asked
-// for.
-// The comparison with nil matters: a nil *LoadLoop in the interface NodeUsage would not be nil.
+// known returns recent CPU usage that is available without a request: scraped samples, or earlier responses of a
+// server. nodes is nil if the load of nodes is not read. It must be compared with nil here: a nil *LoadLoop in the
+// interface NodeUsage would not be nil.
 func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.RecentCPU {
 	switch {
 	case s.own != nil:
@@ -190,7 +191,7 @@ func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.R
 	return recent.Known{Pods: pods, Nodes: nodes}
 }
 
-// loads returns the load of nodes from the operator's own source. An error means that its server cannot be used.
+// loads returns the load of nodes from the operator's own source. It returns an error if its server is not usable.
 func (s *sources) loads(interval time.Duration) (loads prometheus.Loads, err error) {
 	ask := s.askNodes
 	if s.own != nil {
@@ -201,8 +202,8 @@ func (s *sources) loads(interval time.Duration) (loads prometheus.Loads, err err
 	return prometheus.NewLoads(ask, prometheus.ScopeOf(s.server.Labels), interval), nil
 }
 
-// askNodes asks the operator's own server about all nodes. It looks the client up at each call, because a client
-// that failed has been replaced.
+// askNodes queries the operator's own server about all nodes. It looks up the client at each call, because a client
+// that failed is replaced.
 func (s *sources) askNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
 	server, err := s.kept(usage.SourceSettings{})
 	if err != nil {
@@ -211,12 +212,12 @@ func (s *sources) askNodes(ctx context.Context, expression string, at time.Time)
 	return server.Nodes(ctx, expression, at)
 }
 
-// kept returns the client of an earlier question, or a new one (see prometheus.Clients).
+// kept returns the cached client, or a new one (see prometheus.Clients).
 func (s *sources) kept(settings usage.SourceSettings) (prometheus.Metered, error) {
 	return s.clients.Of(settings.Digest(), func() (prometheus.Metered, error) { return s.metered(settings) })
 }
 
-// metered makes a client of the server that settings name, or of the operator's own. A client that fails removes
+// metered returns a client of the server that settings name, or of the operator's own. A client that fails removes
 // itself from clients.
 func (s *sources) metered(settings usage.SourceSettings) (prometheus.Metered, error) {
 	c, err := s.connect(settings)
@@ -225,15 +226,15 @@ func (s *sources) metered(settings usage.SourceSettings) (prometheus.Metered, er
 	}, err
 }
 
-// connect makes the client of a server. The Secrets are those of the policy's namespace, or of the operator's
-// namespace for the cluster's defaults. A server that a policy names is limited: see Config.PolicySource.
+// connect returns the client of a server. It reads Secrets in the policy's namespace, or in the operator's namespace
+// for the cluster's defaults. A server that a policy names has limits: see Config.PolicySource.
 func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, error) {
 	named := settings.Prometheus
 	if named == nil {
 		return s.operators(settings.Labels)
 	}
 	address, host := cmp.Or(named.Address, s.server.Address), ""
-	// A source of a namespace may only use Secrets that name its host; the operator's own may use any.
+	// A source of a namespace may only use Secrets that name its host. The operator's own source may use any.
 	if settings.Namespace != "" {
 		host = hostOf(address)
 	}
@@ -254,12 +255,12 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 	return prometheus.New(config)
 }
 
-// operators makes a client of the operator's own server. The operator's matchers win over a policy's labels: a
-// policy can narrow what it reads, and an attempt to widen it is an error.
+// operators returns a client of the operator's own server. The operator's matchers take precedence over a policy's
+// labels: a policy can narrow its queries, and an attempt to widen them is an error.
 func (s *sources) operators(labels map[string]string) (*prometheus.Client, error) {
 	wanted := maps.Clone(s.server.Labels)
-	// A label that contradicts the operator's matcher is an error, not an empty answer, which would look like no
-	// usage.
+	// A label that contradicts the operator's matcher is an error. Otherwise the result would be empty and look like
+	// no usage.
 	for name, value := range labels {
 		if own, known := wanted[name]; known && own != value {
 			return nil, fmt.Errorf("metricsSource.labels.%s %q is not what the operator's own source is asked for: usage.prometheus.matchers.%s is %q", name, value, name, own)
@@ -271,7 +272,7 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 	}
 	config := s.server.Config
 	config.Labels = wanted
-	// The file is read at each request. It is only checked here, so that a wrong path is found at once.
+	// The client reads the file at each request. Check it here to find a wrong path at once.
 	if file := config.BearerTokenFile; file != "" {
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("reading --prometheus-bearer-token-file: %w", err)
@@ -287,10 +288,10 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 	return prometheus.New(config)
 }
 
-// secretTimeout bounds the reading of one Secret.
+// secretTimeout limits the time to read the Secrets of one source.
 const secretTimeout = 10 * time.Second
 
-// hostOf returns the host of an address, with its port where it has one; empty for an address that is no URL.
+// hostOf returns the host of an address, with its port if it has one; empty if the address is not a URL.
 func hostOf(address string) string {
 	at, err := url.Parse(address)
 	if err != nil {
@@ -299,9 +300,9 @@ func hostOf(address string) string {
 	return at.Host
 }
 
-// readCredentials reads the Secrets that a source names, from one namespace. Where host is given, each Secret must
-// name that host (see madeFor). Without that rule, a user who may write policies but not read Secrets could send
-// any Secret of the namespace to a server of his own.
+// readCredentials reads the Secrets of a source from one namespace. If host is set, each Secret must name that host
+// (see madeFor). Without this rule, a user that may write policies but not read Secrets could send any Secret of the
+// namespace to a server of their choice.
 func readCredentials(secrets client.Reader, namespace, host string, source v1alpha1.PrometheusSource) (prometheus.Credentials, error) {
 	var out prometheus.Credentials
 	ctx, cancel := context.WithTimeout(context.Background(), secretTimeout)
@@ -325,7 +326,7 @@ func readCredentials(secrets client.Reader, namespace, host string, source v1alp
 	return out, err
 }
 
-// readSecret reads one key of one Secret. Its errors name the object and what to change, never a value.
+// readSecret reads one key of one Secret. Its errors name the object and the fix, never a value.
 func readSecret(ctx context.Context, secrets client.Reader, namespace, host string, key v1alpha1.SecretKey) ([]byte, error) {
 	secret := &corev1.Secret{}
 	err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret)
@@ -335,7 +336,7 @@ func readSecret(ctx context.Context, secrets client.Reader, namespace, host stri
 	case err != nil:
 		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
 	}
-	// The key is not read before this check.
+	// Check this before reading the key.
 	if host != "" && !madeFor(secret, host) {
 		return nil, fmt.Errorf("secret %s/%s is not meant for the usage source %s: whoever may change the secret says so with the annotation %s: %s",
 			namespace, key.Name, host, v1alpha1.UsageSourceAnnotation, host)
@@ -347,7 +348,7 @@ func readSecret(ctx context.Context, secrets client.Reader, namespace, host stri
 	return value, nil
 }
 
-// madeFor returns whether the annotation or the label attune.io/usage-source of a Secret names the host, with its
+// madeFor reports whether the annotation or the label attune.io/usage-source of a Secret names the host, with its
 // port or for any port.
 func madeFor(secret *corev1.Secret, host string) bool {
 	name, _, err := net.SplitHostPort(host)
@@ -362,13 +363,13 @@ func madeFor(secret *corev1.Secret, host string) bool {
 	return false
 }
 
-// tokenSeconds is how long a token of the scraper is valid: the least that the API server issues. A token that was
-// stolen from a node can read kubelets' metrics for so long, and nothing else.
+// tokenSeconds is the lifetime of a scraper token: the minimum of the API server. A token stolen from a node can read
+// the kubelets' metrics for that time, and nothing more.
 const tokenSeconds = 600
 
-// scraperTokens returns the tokens that kubelets receive. The operator's own token must not be sent, since it may
-// resize every pod: an attacker on one node would have it within a minute. It is nil where no ServiceAccount is
-// named, as outside of a cluster.
+// scraperTokens returns the tokens for kubelets. The operator must not send its own token, which may resize every
+// pod: an attacker on one node would have it within a minute. It returns nil if no ServiceAccount is set, for example
+// outside a cluster.
 func (a connection) scraperTokens(namespace, name string) *embedded.Tokens {
 	if name == "" {
 		return nil
@@ -388,14 +389,14 @@ func tokenOf(accounts corev1client.ServiceAccountInterface, name string) func(co
 	}
 }
 
-// evictionsAtOnce makes a 429 to an eviction an error at once. The API server answers 429 with ten seconds to wait
-// while a disruption budget has not been looked at, and client-go would wait and retry ten times: a worker would
-// stand still for 100 seconds, and with it the reverts of other workloads. The loops retry by themselves.
+// evictionsAtOnce makes client-go return a 429 for an eviction at once. The API server sends 429 with a delay of ten
+// seconds while a disruption budget is not processed, and client-go would retry ten times. That would block a worker
+// for 100 seconds, and also delay the reverts of other workloads. The loops retry by themselves.
 func evictionsAtOnce(next http.RoundTripper) http.RoundTripper {
 	return promhttp.RoundTripperFunc(func(r *http.Request) (*http.Response, error) {
 		answer, err := next.RoundTrip(r)
 		if err == nil && answer.StatusCode == http.StatusTooManyRequests && strings.HasSuffix(r.URL.Path, "/eviction") {
-			answer.Header.Del("Retry-After") // without it, client-go does not retry
+			answer.Header.Del("Retry-After") // client-go retries only with this header
 		}
 		return answer, err
 	})

@@ -21,7 +21,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// TestWhoNamesTheServer decides whether it may be at the operator's own address: credentials or none.
+// TestWhoNamesTheServer: a policy may not name a server on loopback, but the defaults may.
 func TestWhoNamesTheServer(t *testing.T) {
 	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
@@ -47,14 +47,14 @@ func TestWhoNamesTheServer(t *testing.T) {
 	}
 }
 
-// noRights of the operator to any Secret.
+// noRights denies the operator reading any Secret.
 type noRights struct{ client.Reader }
 
 func (noRights) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, nil)
 }
 
-// TestSecretsOfTheDefaults are those that a value names: the condition says so.
+// TestSecretsOfTheDefaults: a chart value grants reading them, and the condition names that value.
 func TestSecretsOfTheDefaults(t *testing.T) {
 	s := &sources{largest: &board.Largest{}, namespace: "attune-system", secrets: noRights{}}
 	source := v1alpha1.PrometheusSource{Address: "http://thanos:9090", BearerTokenSecret: &v1alpha1.SecretKey{Name: "thanos", Key: "token"}}

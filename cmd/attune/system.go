@@ -28,25 +28,25 @@ import (
 	"attune.io/attune/webhook/server"
 )
 
-// passTimeout ends a pass whose call to the API server is never answered although its connection stands. Watches
-// need connections without a time limit, so nothing else would end it, and the object would never be looked at
-// again. The next pass continues where a long one was ended.
+// passTimeout ends a reconcile whose request to the API server gets no response on an open connection. Watches need
+// connections without a timeout, so nothing would end it otherwise, and its object would never be reconciled again.
+// The next reconcile continues.
 const passTimeout = 2 * time.Minute
 
-// System is the operator, built and not started: a manager with all that it runs. Each constructor below takes
-// what it builds on as an argument, so a wrong order of calls does not compile.
+// System is the operator, built but not started: a manager with all its runnables. Each constructor below takes its
+// dependencies as arguments, so a wrong order of calls does not compile.
 type System struct{ mgr ctrl.Manager }
 
-// NewSystem builds the program of the Config. It opens the ports of probes and metrics, so a port that is taken is
-// an error here. It panics where its metrics are in the registry already. ctx bounds the setup only.
+// NewSystem builds the program of the Config. It opens the ports of probes and metrics, so it returns an error if a
+// port is in use. It panics if its metrics are in the registry already. ctx bounds the setup only.
 //
-// The probes are added last, since listen serves those that exist when it is called.
+// It adds the probes last, because listen serves only the checks that were added before.
 func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGatherer) (*System, error) {
 	provider, err := newCertificates(c)
 	if err != nil {
 		return nil, err
 	}
-	// Metrics come before the manager, because the webhook server takes them.
+	// The metrics come before the manager, because the webhook server takes them.
 	m := newMeters(&c.Options, registry)
 	if provider != nil {
 		m.certificates.of[certificateOfWebhook] = provider.GetCertificate
@@ -64,7 +64,7 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	if err := addProgram(ctx, probes, c, provider, m); err != nil {
 		return nil, err
 	}
-	// From here on no check may be added: the probes that exist are served.
+	// From here on no checks may be added, because listen serves the existing ones.
 	if err := probes.listen(c.process.probeAddress, m.dropped); err != nil {
 		return nil, err
 	}
@@ -74,16 +74,16 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	return &System{mgr}, nil
 }
 
-// Run runs the operator until the context ends, and returns nil then. An error is that of the part that ended it.
-// It must be called once.
+// Run runs the operator until the context ends, then returns nil. Otherwise it returns the error of the part that
+// failed. It must be called once.
 func (s *System) Run(ctx context.Context) error { return startSynced(ctx, s.mgr, syncedWithin) }
 
-// addProgram adds to the manager what the program does: the certificates, the webhooks and the loops.
+// addProgram adds the parts of the program to the manager: the certificates, the webhooks and the loops.
 func addProgram(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.Provider, m meters) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
-	// The certificates are a runnable of their own. The webhooks wait for them in their readiness probe.
+	// The webhooks' readiness probe waits for this runnable.
 	if provider != nil {
 		if err := mgr.Add(provider); err != nil {
 			return err
@@ -100,7 +100,7 @@ func addProgram(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.
 	return nil
 }
 
-// newScheme knows the kinds of Kubernetes, those of attune, and Argo Rollouts.
+// newScheme returns a scheme with the kinds of Kubernetes, of attune and of Argo Rollouts.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -112,8 +112,8 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, v1alpha1.AddToScheme(scheme)
 }
 
-// newManager makes the manager. Secrets are not cached: a cache would need the right to list all of them. The
-// manager's own servers for metrics and probes are switched off, because they have no bounds (see ports.go).
+// newManager returns the manager. Secrets are not cached, because a cache would need the right to list all of them.
+// The manager's own servers for metrics and probes are disabled, because they have no limits (see ports.go).
 func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -149,8 +149,8 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 	return ctrl.NewManager(c.api.config, options)
 }
 
-// cacheOptions reduce what the caches hold: of each object the fields that loops and webhooks read (trim.Object),
-// of the watched namespaces alone.
+// cacheOptions reduce the memory of the caches: only the fields that loops and webhooks read (trim.Object), and only
+// the watched namespaces.
 func cacheOptions(watched namespaces) cache.Options {
 	return cache.Options{
 		DefaultTransform: trim.Object, DefaultNamespaces: watched.cached(),
@@ -161,14 +161,12 @@ func cacheOptions(watched namespaces) cache.Options {
 	}
 }
 
-// renewDeadline is how long a leader tries to renew its lease before it gives up: the default of
-// controller-runtime.
+// renewDeadline is how long a leader tries to renew its lease before it gives up. It is controller-runtime's default.
 const renewDeadline = 10 * time.Second
 
-// newLock makes the lease of the leader, whose holder is the pod and not the process. Therefore the next process
-// of the same pod leads at once, with the samples on the pod's volume; another replica would have to wait for the
-// lease to end, and would know only the checkpoints. Outside of a pod it returns nil: the manager then makes its
-// own lock, whose holder is the process.
+// newLock returns the lease of the leader. Its holder is the pod, not the process, so a restarted container of the
+// leader's pod leads again at once instead of waiting for the lease to expire. Outside a pod it returns nil, and the
+// manager creates its own lock with the process as the holder.
 func newLock(o *Options, config *rest.Config) (resourcelock.Interface, error) {
 	if !o.loops.leaderElect || o.loops.podUID == "" {
 		return nil, nil

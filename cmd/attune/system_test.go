@@ -42,7 +42,7 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// wired is a manager that keeps what is added to it, and is never started.
+// wired is a manager that records its runnables and is never started.
 type wired struct {
 	ctrl.Manager
 	added  []manager.Runnable
@@ -51,7 +51,7 @@ type wired struct {
 	served bool
 }
 
-// GetControllerOptions lets one test after the other wire controllers of the same names.
+// GetControllerOptions allows controllers with the same names in consecutive tests.
 func (w *wired) GetControllerOptions() config.Controller {
 	options := w.Manager.GetControllerOptions()
 	options.SkipNameValidation = ptr.To(true)
@@ -65,7 +65,7 @@ func (w *wired) GetWebhookServer() webhook.Server {
 	return w.Manager.GetWebhookServer()
 }
 
-// informed notes the kinds whose informers were asked for.
+// informed records the kinds whose informers were requested.
 type informed struct {
 	cache.Cache
 	kinds []string
@@ -86,7 +86,7 @@ func (w *wired) AddReadyzCheck(name string, check healthz.Checker) error {
 	return nil
 }
 
-// leads is what of all that was added runs on the leader only, by type.
+// leads returns, by type, whether an added runnable runs on the leader only.
 func (w *wired) leads() map[string]bool {
 	leads := map[string]bool{}
 	for _, r := range w.added {
@@ -97,15 +97,16 @@ func (w *wired) leads() map[string]bool {
 	return leads
 }
 
-// unready is a certificate that is not there yet.
+// unready is a provider without a certificate.
 type unready struct{ certs.Provider }
 
 func (unready) NeedLeaderElection() bool  { return false }
 func (unready) Ready(*http.Request) error { return errors.New("no certificate") }
 
-// TestWhatRunsWhere: every replica of the webhook serves, every one of the controller says who leads, and the leader alone
-// asks, decides and writes. Neither runs what is the other's. A replica of the webhook is ready once it has its certificate
-// and knows the seeds; the leader while it has its rights. One process that is both does, and waits for, all of it.
+// TestWhatRunsWhere: every replica of the webhook serves, every replica of the controller names the leader, and only
+// the leader measures, decides and writes. Neither program runs parts of the other. A replica of the webhook is ready
+// once it has its certificate and the index of recommendations; the leader while it has its rights. A process with
+// both programs does all of it, and waits for all of it.
 func TestWhatRunsWhere(t *testing.T) {
 	serving := map[string]bool{"main.unready": false}
 	controlling := map[string]bool{
@@ -152,8 +153,7 @@ func TestWhatRunsWhere(t *testing.T) {
 	}
 }
 
-// TestThePolicyLoopKnowsEverything: a nil or empty field of the loop switches something off, such as Operator that two
-// operators end their turns at a workload.
+// TestThePolicyLoopKnowsEverything: a nil or empty field of the loop disables a feature.
 func TestThePolicyLoopKnowsEverything(t *testing.T) {
 	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--namespace=attune-system")
 	c := Config{Options: *o, api: connected(t, apiServer(t).Host), kinds: kinds{Sized: workload.Sized{Rollouts: true}}}
@@ -167,7 +167,7 @@ func TestThePolicyLoopKnowsEverything(t *testing.T) {
 	loop := newPolicyLoop(mgr, c, of, newBoards(), &history.Store{}, &recent.Store{})
 
 	assert.Equal(t, "attune-system", loop.Operator)
-	unset := []string{"Doubt", "Clock"} // the one is for tests alone, the zero value of the other is the system's clock
+	unset := []string{"Doubt", "Clock"} // Doubt is for tests only, and the zero value of Clock is the system's clock
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[policyloop.Controller]()) {
 		if f.IsExported() && len(f.Index) == 1 && !slices.Contains(unset, f.Name) {
 			assert.False(t, reflect.ValueOf(loop).Elem().FieldByIndex(f.Index).IsZero(), "%s was forgotten", f.Name)
@@ -175,7 +175,7 @@ func TestThePolicyLoopKnowsEverything(t *testing.T) {
 	}
 }
 
-// TestNodesAreNotSharedInSomeNamespaces: who does not see all pods of a node does not share it.
+// TestNodesAreNotSharedInSomeNamespaces: an operator that does not see all pods of a node does not share it.
 func TestNodesAreNotSharedInSomeNamespaces(t *testing.T) {
 	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--watch-namespaces=team-a,team-b")
 	assert.True(t, o.operator().SomeNamespaces)
@@ -183,8 +183,8 @@ func TestNodesAreNotSharedInSomeNamespaces(t *testing.T) {
 	assert.Equal(t, 2, controllers(w.added), "the policy and the workload loop")
 }
 
-// TestWhoHasACertificate: a controller has none to do with where cert-manager issues it, and issues it else; the webhook
-// serves it, and issues it only where it is the controller too.
+// TestWhoHasACertificate: with cert-manager, the controller has no provider; otherwise it issues the certificate. The
+// webhook serves the certificate, and issues it only in a process that is also the controller.
 func TestWhoHasACertificate(t *testing.T) {
 	for _, p := range []program{{serves: true}, {controls: true}, everything} {
 		o := optionsOf(t, p, "--certs-provider=self-signed")
@@ -198,7 +198,7 @@ func TestWhoHasACertificate(t *testing.T) {
 	assert.Nil(t, provider)
 }
 
-// connected to an API server.
+// connected returns a connection to an API server.
 func connected(t *testing.T, url string) connection {
 	t.Helper()
 	api, err := connect(&rest.Config{Host: url})
@@ -206,7 +206,7 @@ func connected(t *testing.T, url string) connection {
 	return api
 }
 
-// optionsOf a program with flags.
+// optionsOf returns the options of a program with flags.
 func optionsOf(t *testing.T, p program, arguments ...string) *Options {
 	t.Helper()
 	o := &Options{program: p}
@@ -216,7 +216,7 @@ func optionsOf(t *testing.T, p program, arguments ...string) *Options {
 	return o
 }
 
-// wire what a program does to a manager that is never started.
+// wire adds the parts of a program to a manager that is never started.
 func wire(t *testing.T, c Config, provider certs.Provider) *wired {
 	t.Helper()
 	m := newMeters(&c.Options, prometheus.NewRegistry())
@@ -236,7 +236,7 @@ func controllers(added []manager.Runnable) (n int) {
 	return n
 }
 
-// apiServer is one that says its version and what it serves, and nothing else.
+// apiServer serves only its version and discovery.
 func apiServer(t *testing.T) *rest.Config {
 	t.Helper()
 	scheme, err := newScheme()

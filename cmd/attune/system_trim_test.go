@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// One function trims objects of all kinds, so that none is cached as it is.
+// One function trims objects of all kinds, so that no kind is cached untrimmed.
 func TestEveryCachedKindIsTrimmed(t *testing.T) {
 	options := cacheOptions(nil)
 	for kind, of := range options.ByObject {

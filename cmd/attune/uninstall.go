@@ -17,11 +17,10 @@ import (
 	"attune.io/attune/internal/uninstall"
 )
 
-// uninstallTimeout is shorter than the deadline of the chart's Job, so that the Job's log has the reason of a
-// failure.
+// uninstallTimeout is shorter than the deadline of the chart's Job, so that the Job's log has the cause of a failure.
 const uninstallTimeout = 3 * time.Minute
 
-// uninstallCommand makes the command that helm runs before it uninstalls the chart (see internal/uninstall).
+// uninstallCommand returns the command that Helm runs before it uninstalls the chart (see internal/uninstall).
 func uninstallCommand() *cobra.Command {
 	o := uninstall.Options{}
 	cmd := &cobra.Command{
@@ -40,7 +39,7 @@ func uninstallCommand() *cobra.Command {
 	return cmd
 }
 
-// runUninstall refuses an empty selector: it would select every pod of the namespace, and wait for them for ever.
+// runUninstall rejects an empty selector, which would select every pod of the namespace and wait for them for ever.
 func runUninstall(ctx context.Context, o uninstall.Options) error {
 	if o.Namespace == "" || o.Selector == "" {
 		return errors.New("--namespace and --selector are needed: they say which pods are the operator's")
@@ -58,8 +57,8 @@ func runUninstall(ctx context.Context, o uninstall.Options) error {
 	return uninstall.Run(ctx, api, o)
 }
 
-// checkCommand makes the command that helm test runs: it succeeds where the webhook's Service answers with TLS,
-// whatever the answer is. The certificate is not verified; that is the API server's part.
+// checkCommand returns the command of helm test. It succeeds if the webhook's Service responds with TLS, whatever the
+// response is. It does not verify the certificate; the API server does that.
 func checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check HOST PORT PATH",
@@ -71,7 +70,7 @@ func checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Whether the certificate is trusted is the API server's to say; here it is about an answer.
+			// The API server verifies the certificate. This command only checks that the webhook responds.
 			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 			response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Do(request)
 			if err != nil && strings.Contains(err.Error(), "tls: certificate required") {

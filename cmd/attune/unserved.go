@@ -15,21 +15,22 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// unserved waits until the operator may watch a kind or a namespace that it could not watch when the process began.
+// unserved waits until the operator may watch a kind or a namespace that it could not watch when the process started.
 type unserved struct {
-	// said is logged at the start: as an error if failed is set, since the installation names what is missing.
+	// said is logged at the start. It is an error if failed is set, because the installation names the missing
+	// object.
 	said   string
 	failed bool
-	// ask reports whether it may be watched now. It is called about once per every.
+	// ask reports whether the operator may watch it now. It is called about once per every.
 	ask   func(context.Context) (bool, error)
 	every time.Duration
-	// served is the error with which the process ends.
+	// served is the error that ends the process.
 	served error
 	clock  clock.WithTicker
 }
 
-// Start implements manager.Runnable. It ends with the error served, and the process with it, once it may be watched:
-// caches cannot add a kind or a namespace while they run, but those of the next process will.
+// Start implements manager.Runnable. It returns the error served, which ends the process, as soon as the operator may
+// watch the kind or namespace. Running caches cannot add one, but the caches of the next process will.
 func (u unserved) Start(ctx context.Context) error {
 	log := ctrl.Log.WithName("watches")
 	if u.failed {
@@ -37,7 +38,7 @@ func (u unserved) Start(ctx context.Context) error {
 	} else {
 		log.Info(u.said)
 	}
-	// Replicas that began together do not end together.
+	// The jitter keeps replicas that started together from ending together.
 	for range loop.Every(ctx, u.clock, wait.Jitter(u.every, 1)) {
 		served, err := u.ask(ctx)
 		switch {
@@ -53,10 +54,10 @@ func (u unserved) Start(ctx context.Context) error {
 // NeedLeaderElection returns false: every replica has caches.
 func (unserved) NeedLeaderElection() bool { return false }
 
-// addClusterwide returns whether the operator uses AttuneClusterPolicies. One that watches some namespaces only does
-// not: the status and the finalizer of an object of the cluster would be another operator's too. Where the API server
-// does not serve the kind, or does not let the operator watch it, because only a part of the chart was upgraded, none are
-// used until it does: a cache that is never filled would keep everything else waiting.
+// addClusterwide reports whether the operator uses AttuneClusterPolicies. An operator that watches only some
+// namespaces does not: the status and the finalizer of a cluster-scoped object could belong to another operator too.
+// If the API server does not serve the kind, or the operator may not watch it, because only a part of the chart was
+// upgraded, they are not used until it can: a cache that never syncs would block everything.
 func addClusterwide(mgr ctrl.Manager, c Config) (bool, error) {
 	if len(c.process.watched) > 0 {
 		return false, nil
@@ -76,8 +77,8 @@ var (
 	rollouts        = workload.ArgoGroupVersion.WithResource(workload.ArgoResource)
 )
 
-// watchable returns whether the API server serves a resource and lets the operator watch it: a kind that may not be watched
-// would keep the caches from being filled. An error means that the API server does not answer.
+// watchable reports whether the API server serves a resource and the operator may watch it. A kind that it may not
+// watch would keep the caches from syncing. It returns an error if the API server does not answer.
 func watchable(ctx context.Context, api loop.Served, of schema.GroupVersionResource, may func(context.Context, schema.GroupResource) (bool, error)) (bool, error) {
 	if served, err := loop.Serves(api, of); err != nil || !served {
 		return false, err
@@ -85,10 +86,10 @@ func watchable(ctx context.Context, api loop.Served, of schema.GroupVersionResou
 	return may(ctx, of.GroupResource())
 }
 
-// errClusterPolicies ends a process that began without AttuneClusterPolicies.
+// errClusterPolicies ends a process that started without AttuneClusterPolicies.
 var errClusterPolicies = errors.New("the API server serves AttuneClusterPolicies now, and the operator may watch them: the next process uses them")
 
-// noClusterPolicies waits until they can be used.
+// noClusterPolicies waits until the operator can use cluster policies.
 func noClusterPolicies(ask func(context.Context) (bool, error), clock clock.WithTicker) unserved {
 	return unserved{
 		said: "AttuneClusterPolicies are not used: the CRD attuneclusterpolicies.attune.io is missing, or the operator may not list and watch them. Apply the CRDs of the chart (crd-files), and upgrade the release",
@@ -97,7 +98,7 @@ func noClusterPolicies(ask func(context.Context) (bool, error), clock clock.With
 	}
 }
 
-// watchesRollouts asks the API server whether a program watches Argo Rollouts.
+// watchesRollouts reports whether the program can watch Argo Rollouts.
 func (p program) watchesRollouts(ctx context.Context, api connection, watched namespaces) (bool, error) {
 	if !p.controls {
 		return false, nil
@@ -105,10 +106,10 @@ func (p program) watchesRollouts(ctx context.Context, api connection, watched na
 	return watchable(ctx, api.served, rollouts, api.mayWatchEverywhere(watched))
 }
 
-// errRollouts ends a process that began without Argo Rollouts.
+// errRollouts ends a process that started without Argo Rollouts.
 var errRollouts = errors.New("the API server serves Argo Rollouts now: the next process watches them")
 
-// noRollouts is for a program that began without them.
+// noRollouts waits until the program can watch Argo Rollouts.
 func noRollouts(c Config) unserved {
 	return unserved{
 		said: "Argo Rollouts are not sized: the API server does not serve them, or the operator may not watch them",

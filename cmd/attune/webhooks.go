@@ -17,12 +17,12 @@ import (
 	"attune.io/attune/webhook/validation"
 )
 
-// newCertificates makes the provider of the webhooks' serving certificate; nil where the program neither serves
-// nor issues it.
+// newCertificates returns the provider of the webhooks' serving certificate; nil if the program neither serves nor
+// issues it.
 //
-// The controller issues the self-signed certificate, and has the rights to write it and to change webhook
-// configurations. The webhook can be reached from the whole pod network, so it only reads the Secret and may
-// change nothing.
+// The controller issues the self-signed certificate, and has the rights to write it and to patch webhook
+// configurations. The webhook is reachable from the whole pod network, so it may only read the Secret and change
+// nothing.
 func newCertificates(c Config) (certs.Provider, error) {
 	if c.certificates.provider == providerCertManager {
 		if !c.program.serves {
@@ -36,8 +36,8 @@ func newCertificates(c Config) (certs.Provider, error) {
 	return certs.NewSelfSigned(of), nil
 }
 
-// addWebhooks adds what every replica of the webhook runs: the webhooks, and readiness probes for the certificate
-// and for the index of recommendations. A replica without these must not receive reviews.
+// addWebhooks adds the webhooks, and readiness checks for the certificate and for the index of recommendations. A
+// replica without these must not receive reviews. Every replica of the webhook runs them.
 func addWebhooks(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.Provider, m meters) error {
 	index := pod.NewIndex()
 	fed, err := index.Feed(ctx, mgr.GetCache())
@@ -47,7 +47,7 @@ func addWebhooks(ctx context.Context, mgr ctrl.Manager, c Config, provider certs
 	mgr.GetWebhookServer().Register(pod.Path, &pod.Handler{
 		Known: index, Metrics: m.admission, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
 	})
-	// The first question about a policy finds them read.
+	// Fill these caches before the first review of a policy.
 	for _, defaults := range []client.Object{&v1alpha1.AttuneDefaults{}, &v1alpha1.AttuneNamespaceDefaults{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, defaults, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watching %T: %w", defaults, err)
@@ -60,17 +60,17 @@ func addWebhooks(ctx context.Context, mgr ctrl.Manager, c Config, provider certs
 	return mgr.AddReadyzCheck("known", fed)
 }
 
-// Names of the certificates that the operator serves with.
+// Names of the served certificates.
 const (
 	certificateOfWebhook = "webhook"
 	certificateOfMetrics = "metrics"
 )
 
-// getCertificate returns the certificate that is served now; an error: there is none.
+// getCertificate returns the certificate that is served now, or an error if there is no certificate.
 type getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// expiries shows until when the certificates are valid that are served (prometheus.Collector). They are read at each
-// scrape: a certificate is replaced without an event. of is complete before the metrics are served.
+// expiries exposes the expiry times of the served certificates (prometheus.Collector). It reads them at each scrape,
+// because a certificate is replaced without an event. of is complete before the metrics are served.
 type expiries struct {
 	desc *prometheus.Desc
 	of   map[string]getCertificate
@@ -87,7 +87,7 @@ func newExpiries() *expiries {
 // Describe implements prometheus.Collector.
 func (e *expiries) Describe(to chan<- *prometheus.Desc) { to <- e.desc }
 
-// Collect implements prometheus.Collector. A certificate that is not there yet has no series.
+// Collect implements prometheus.Collector. A missing certificate has no series.
 func (e *expiries) Collect(to chan<- prometheus.Metric) {
 	for name, get := range e.of {
 		if cert, err := get(nil); err == nil && cert != nil && cert.Leaf != nil {

@@ -16,33 +16,32 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// annotation is what a verb writes on a workload, with the user's own rights. The plugin writes nothing else; the
-// operator acts on the annotations.
+// annotation is a change of annotations on a workload, with the user's own rights. The plugin writes nothing but
+// annotations; the operator acts on them.
 type annotation struct {
-	// done is the word for the result in the answer, such as "paused".
+	// done is the result in the answer, such as "paused".
 	done string
-	// after is a sentence below the answer that says what the verb does not do; empty: none.
+	// after is a sentence below the answer that says what the verb does not change; empty: none.
 	after string
-	// of returns the annotations for a workload, by name; a nil value removes one.
+	// of returns the annotations for a workload by name; a nil value removes one.
 	of func(context.Context, client.Client, workload.Workload) (map[string]*string, error)
 }
 
-// always returns an annotation.of that writes one annotation on every workload.
+// always returns an annotation.of that sets the same annotation on every workload.
 func always(key, value string) func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
 	return func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
 		return map[string]*string{key: &value}, nil
 	}
 }
 
-// annotateReport is the answer of pause, resume and undo.
-// Its JSON, with -o json:
+// annotateReport is the answer of pause, resume and undo. Its JSON, with -o json:
 //
 //	{"workloads": [{
 //	  "namespace": "shop", "kind": "Deployment", "name": "web",
 //	  "done": "paused", "changed": true
 //	}]}
 type annotateReport struct {
-	// Workloads that were annotated, in order; never nil.
+	// Workloads are the annotated workloads, in order; never nil.
 	Workloads []annotatedWorkload `json:"workloads"`
 	// after is annotation.after.
 	after string
@@ -58,12 +57,11 @@ type annotatedWorkload struct {
 	Name string `json:"name"`
 	// Done is paused, resumed or being put back.
 	Done string `json:"done"`
-	// Changed is false where the workload had the annotations already.
+	// Changed is false if the workload had the annotations already.
 	Changed bool `json:"changed"`
 }
 
-// Human implements document.
-// It writes one sentence for each workload, with "already" where nothing was changed.
+// Human implements document. It writes one sentence for each workload, with "already" if nothing was changed.
 func (r annotateReport) Human(bool) (string, error) {
 	var text strings.Builder
 	for _, a := range r.Workloads {
@@ -80,7 +78,7 @@ func (r annotateReport) Human(bool) (string, error) {
 }
 
 // annotate writes the annotations on the workloads that the command line names or selects. It stops at the first
-// error, and prints what was done before.
+// error, and prints the results up to that point.
 func (e *environment) annotate(ctx context.Context, arguments []string, write annotation) error {
 	r, targets, err := e.targets(ctx, arguments)
 	if err != nil {
@@ -89,7 +87,7 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	report := annotateReport{Workloads: []annotatedWorkload{}, after: write.after}
 	for _, id := range targets {
 		changed, annotateErr := write.on(ctx, r, id)
-		// The first error ends the loop. The workloads after it are not touched, and are missing in the answer.
+		// The answer omits the workloads after the first error, because they are not changed.
 		if annotateErr != nil {
 			err = annotateErr
 			break
@@ -101,8 +99,8 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	return errors.Join(e.print(report), err)
 }
 
-// targets returns the named workloads, or those with a recommendation that -l selects, or with -A alone all of them.
-// None of the three is an error: a verb that writes must not act on all workloads by omission.
+// targets returns the named workloads, or the workloads with a recommendation that -l or only -A selects. Without any
+// of the three it returns an error: a verb that writes must not act on all workloads by default.
 func (e *environment) targets(ctx context.Context, arguments []string) (r reach, selected []workload.Identity, err error) {
 	switch named := len(arguments) > 0; {
 	case named && e.scope.selector != "":
@@ -118,7 +116,7 @@ func (e *environment) targets(ctx context.Context, arguments []string) (r reach,
 	if r, err = e.recommendations(ctx, nil); err == nil && e.scope.selector == "" { // a recommendation outlives its workload by a week
 		err = r.keepExisting(ctx)
 	}
-	// A selector that matches nothing is an error here, since nothing was written.
+	// A selector without a match is an error here, because nothing was written.
 	if err == nil && len(r.recs) == 0 {
 		err = fmt.Errorf("%s selects no workload that has a recommendation", cmp.Or(strings.TrimSuffix("-l "+e.scope.selector, "-l "), "-A"))
 	}
@@ -128,15 +126,15 @@ func (e *environment) targets(ctx context.Context, arguments []string) (r reach,
 	return r, selected, err
 }
 
-// on writes the annotations on one workload, and returns whether that changed it. A workload that belongs to
-// another one, such as a Deployment's ReplicaSet, is refused: the operator reads the annotations of the owner.
-// The field manager of the patch is kubectl-attune, which shows in managedFields where an annotation came from.
+// on writes the annotations on one workload and reports whether that changed it. It rejects a workload that belongs to
+// another one, such as a Deployment's ReplicaSet, because the operator reads the annotations of the owner. The field
+// manager is kubectl-attune, so managedFields shows the origin of an annotation.
 func (a annotation) on(ctx context.Context, c client.Client, id workload.Identity) (bool, error) {
 	found, object, err := getWorkload(ctx, c, id)
 	if err != nil {
 		return false, err
 	}
-	// An annotation on a part would be accepted by the API server and ignored by the operator.
+	// The API server would accept an annotation on a part, but the operator would ignore it.
 	if found.Part() {
 		return false, fmt.Errorf("%s belongs to %s/%s, which is sized as a whole: name that one", id, found.OwnedBy.Kind, found.OwnedBy.Name)
 	}
@@ -144,8 +142,7 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if err != nil {
 		return false, err
 	}
-	// Only what differs is written: a patch without a change would still need the right, and would be in the audit
-	// log.
+	// Write only the differences: a patch without a change would still need the right, and appear in the audit log.
 	maps.DeleteFunc(wanted, func(key string, value *string) bool {
 		old, set := found.Annotations[key]
 		return set == (value != nil) && (!set || old == *value)
@@ -153,7 +150,7 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if len(wanted) == 0 {
 		return false, nil
 	}
-	// A merge patch removes an annotation whose value is null. It touches no other field, so it cannot conflict.
+	// A merge patch removes an annotation whose value is null. It changes no other field, so it cannot conflict.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": wanted}})
 	if err != nil {
 		return false, err

@@ -47,7 +47,7 @@ func TestUndoWritesTheTime(t *testing.T) {
 	assert.Equal(t, map[string]string{v1alpha1.UndoAnnotation: "2026-03-02T12:00:00Z"}, cli.deployment("web").Annotations)
 }
 
-// All workloads are undone by -A alone; a recommendation whose workload is gone does not hold the others up.
+// undo acts on all workloads only with -A. A recommendation without a workload does not stop it for the others.
 func TestUndoOfAllWorkloads(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	require.NoError(t, cli.client.Get(context.Background(), client.ObjectKey{Namespace: "shop", Name: "deployment-gone"}, &v1alpha1.AttuneRecommendation{}))
@@ -59,7 +59,7 @@ func TestUndoOfAllWorkloads(t *testing.T) {
 	assert.Equal(t, exitError, cli.run("undo").code, "not by omission")
 }
 
-// What resume takes back: the pause, the undo, and the operator's own pause where there is one.
+// resume ends the pause, the undo, and the operator's own pause if there is one.
 func TestResumeTakesEverythingBack(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	cli.run("pause", "deploy/web")
@@ -73,7 +73,7 @@ func TestResumeTakesEverythingBack(t *testing.T) {
 	assert.Equal(t, map[string]string{v1alpha1.ResumedAnnotation: "2026-03-02T12:00:00Z"}, db.Annotations)
 }
 
-// Who may not read recommendations can still take back what was asked for.
+// A user that may not read recommendations can still end a pause or an undo.
 func TestResumeWithoutTheRightToReadRecommendations(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "attune.io", Resource: "attunerecommendations"}, "deployment-web", errors.New("no"))
 	cli := newCLITest(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {

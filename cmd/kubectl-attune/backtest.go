@@ -23,22 +23,22 @@ import (
 
 // backtestFlags are the flags of backtest.
 type backtestFlags struct {
-	// trace and policy are paths of files; without a policy the built-in settings are judged.
+	// trace and policy are paths of files. Without a policy, backtest judges the built-in settings.
 	trace, policy string
-	node          input.Node // on which the containers of the trace ran
-	// rules of the replay.
+	node          input.Node // the node size that bounds the samples of the trace
+	// rules are the rules of the replay.
 	rules backtest.Rules
-	// peers: the formulas of others are judged on the same trace.
+	// peers adds other published formulas on the same usage.
 	peers bool
-	// sweep has the risks at which the estimator Adaptive is judged in the place of the policy; empty: it is not.
+	// sweep has the risks for the estimator Adaptive, instead of the policy; empty: no sweep.
 	sweep risks
-	// from is the source of the cluster's usage, last how far back it is read, address that of a Prometheus server; empty:
-	// the usage is that of the trace.
+	// from is the source of the cluster's usage, last the period to read, address the URL of a Prometheus server. If
+	// from is empty, the usage comes from the trace.
 	from, address string
 	last          input.Period
-	// html: the answer is a page (-o html).
+	// html is true if the answer is a page (-o html).
 	html bool
-	// budgets at which a CI job stops.
+	// budgets are the limits at which a CI job stops.
 	budgets budgets
 }
 
@@ -61,12 +61,12 @@ func (r *risks) parse(value string) error {
 	return nil
 }
 
-// usualBacktest has the flags that are not given.
+// usualBacktest returns the default flags.
 func usualBacktest() backtestFlags {
 	return backtestFlags{last: input.Period{Duration: defaultLast}, rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
 }
 
-// newBacktest makes the verb backtest.
+// newBacktest returns the command backtest.
 func newBacktest(env *environment) *cobra.Command {
 	flags := usualBacktest()
 	command := &cobra.Command{
@@ -102,7 +102,7 @@ func newBacktest(env *environment) *cobra.Command {
 	return command
 }
 
-// check returns one sentence about flags that cannot work.
+// check returns an error with one sentence about flags that cannot work.
 func (f *backtestFlags) check(policies []string) error {
 	if err := f.checkFrom(policies); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (f *backtestFlags) check(policies []string) error {
 	return f.budgets.check()
 }
 
-// runBacktest replays recorded usage container by container and prints what came of it.
+// runBacktest replays recorded usage container by container and prints the result.
 func runBacktest(ctx context.Context, env *environment, flags backtestFlags, policies []string) error {
 	flags.html = env.format == formatHTML
 	if err := flags.check(policies); err != nil {
@@ -149,7 +149,7 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	return flags.budgets.judged(env, found.tallies[0].Report())
 }
 
-// usage that is replayed.
+// usage returns the usage to replay.
 func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []string) (recorded, error) {
 	if f.from != "" && f.node.Given {
 		return nil, errors.New("--node is about a file, and the usage of the cluster is judged by its source: leave --node out, or give --trace")
@@ -169,19 +169,19 @@ func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []
 	return trace, err
 }
 
-// policyJudged: a sweep judges the estimator alone, but in a page, which has all in one chart.
+// policyJudged reports whether the policy is judged. A sweep replaces it, except in a page, which shows both.
 func (f *backtestFlags) policyJudged() bool { return len(f.sweep) == 0 || f.html }
 
-// played is what came of a replay.
+// played is the result of a replay.
 type played struct {
-	// tallies of the contenders, each with a score for each of the series.
+	// tallies has one tally for each contender, with a score for each series.
 	tallies []*backtest.Tally
 	series  []string
-	// promises of the sweep, compared with what came of them.
+	// promises compares the promises of the sweep with the outcome.
 	promises backtest.Reliability
 }
 
-// play replays all of the usage. Of each container it keeps the scores and the name.
+// play replays all usage. It keeps only the scores and the name of each container.
 func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *terminal.Progress) (*played, error) {
 	found := &played{}
 	contenders, err := f.contenders(&found.promises)
@@ -207,26 +207,27 @@ func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *termina
 	return found, err
 }
 
-// contender is a strategy, made for a container by what that is judged by.
+// contender is a named strategy. strategy creates it for a container.
 type contender struct {
 	name     string
 	strategy func(container) backtest.Strategy
 }
 
-// unchanging is the same strategy for every container.
+// unchanging returns a contender with the same strategy for every container.
 func unchanging(s backtest.Strategy) contender {
 	return contender{s.Name, func(container) backtest.Strategy { return s }}
 }
 
-// Names of what is judged beside peers.
+// Names of the contenders that are not peers, and of one peer.
 const (
 	policyName  = "attune"
 	currentName = "current"
 	maximumName = "static-max1.2"
 )
 
-// contenders are the policy with what the templates ask for now and, where they are asked for, the peers; or the members of
-// a sweep (the strategy Adaptive with the built-in settings), which in a page come last. Their promises are noted.
+// contenders returns the strategies to judge, the policy first. With --from it adds the present requests of the
+// templates, and with --peers the peers. The members of a sweep (strategy Adaptive with the built-in settings) come
+// last and record their promises.
 func (f *backtestFlags) contenders(promises *backtest.Reliability) (all []contender, err error) {
 	if f.policyJudged() {
 		all = append(all, contender{policyName, f.judgedPolicy})
@@ -246,46 +247,45 @@ func (f *backtestFlags) contenders(promises *backtest.Reliability) (all []conten
 	return all, err
 }
 
-// judgedPolicy is the policy of a container.
+// judgedPolicy returns the strategy with the settings of a container's policy.
 func (f *backtestFlags) judgedPolicy(of container) backtest.Strategy {
 	return backtest.Shipped(policyName, f.alone(of.settings))
 }
 
-// alone are the settings for judging each container by itself, with sizes that are changed no more often than the replay
-// decides.
+// alone returns settings for judging each container by itself. Sizes change no more often than the replay decides.
 func (f *backtestFlags) alone(settings recommender.Settings) recommender.Settings {
 	alone := backtest.Alone(settings)
 	alone.Adaptive.Cadence = max(alone.Adaptive.Cadence, f.rules.Cadence)
 	return alone
 }
 
-// container is one series that is replayed, and what it is judged by.
+// container is one series to replay, with the settings for it.
 type container struct {
 	backtest.Series
-	// settings of the policy that is judged.
+	// settings are the settings of the judged policy.
 	settings recommender.Settings
-	// current are the requests of its template; 0: not known.
+	// current are the requests of its template; 0 means not known.
 	current backtest.Size
-	// part of all usage that has been read with it, 0 to 1; 0: not known.
+	// part is the fraction of all usage that has been read, 0 to 1; 0 means not known.
 	part float64
 }
 
-// recorded is usage that can be read as often as it is needed, one container at a time.
+// recorded is usage that can be read repeatedly, one container at a time.
 type recorded interface {
-	// each yields every container that want accepts by the name of its series, in the same order each time. Its samples
-	// are valid during the call only.
+	// each yields every container whose series name want accepts, in the same order each time. Its samples are valid
+	// only during the call.
 	each(ctx context.Context, want func(series string) bool, yield func(container) error) error
-	// name is that of the usage, for sentences.
+	// name returns the name of the usage, for sentences.
 	name() string
 }
 
-// traceFile is a recorded file.
+// traceFile is a file with recorded usage.
 type traceFile struct {
 	env  *environment
 	path string
-	// settings that are judged; a sweep looks at none.
+	// settings are the judged settings. A sweep does not use them.
 	settings recommender.Settings
-	bounds   usage.Most // of plausible samples, by --node
+	bounds   usage.Most // bounds of plausible samples, from --node
 }
 
 func (t traceFile) name() string { return t.path }
@@ -306,7 +306,7 @@ func (t traceFile) each(_ context.Context, want func(string) bool, yield func(co
 	return nil
 }
 
-// tooShort is the error where no container was judged.
+// tooShort is the error if no series is long enough to judge.
 type tooShort struct {
 	of              string
 	longest, warmup time.Duration

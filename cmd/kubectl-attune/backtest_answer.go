@@ -18,7 +18,7 @@ import (
 // backtestAnswer is the answer of backtest.
 type backtestAnswer struct {
 	backtestResult
-	// Peers are the formulas of others; absent where they were not asked for.
+	// Peers are the results of other formulas; absent without --peers.
 	Peers []backtestPeer `json:"peers,omitempty"`
 }
 
@@ -28,7 +28,7 @@ type backtestPeer struct {
 	backtestResult
 }
 
-// backtestResult is what came of one strategy. Slacks are fractions of what was requested; a resource that was never
+// backtestResult is the result of one strategy. Slacks are fractions of the requests. A resource that was never
 // measured, or that the formula does not size, is null.
 type backtestResult struct {
 	Series        int             `json:"series"`
@@ -47,7 +47,8 @@ type backtestCPU struct {
 type backtestMemory struct {
 	backtestSlack
 	OOMHoursPerDay float64 `json:"oomHoursPerDay"`
-	// OwnLimitOOMHoursPerDay are those beyond a limit beside the request; absent where the request is the limit.
+	// OwnLimitOOMHoursPerDay counts usage above a limit that differs from the request; absent if the limit is the
+	// request.
 	OwnLimitOOMHoursPerDay *float64 `json:"ownLimitOomHoursPerDay,omitempty"`
 }
 
@@ -83,7 +84,7 @@ func (a sweepAnswer) Human(wide bool) (string, error) {
 	return backtestText(t, wide, a.Sweep[0].backtestResult)
 }
 
-// newBacktestAnswer has the first tally as the policy's, and the others as peers.
+// newBacktestAnswer returns the answer for the tallies. The first one is the policy, the others are peers.
 func newBacktestAnswer(tallies []*backtest.Tally) backtestAnswer {
 	answer := backtestAnswer{backtestResult: resultOf(tallies[0].Report())}
 	for _, t := range tallies[1:] {
@@ -111,7 +112,7 @@ func slackOf(r backtest.ResourceReport) backtestSlack {
 	return backtestSlack{rounded(r.FleetSlack), rounded(r.MedianSlack)}
 }
 
-// rounded to a millionth: finer digits differ between processors.
+// rounded rounds to a millionth, because finer digits differ between processors.
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // Human writes one row for the policy and one for each peer.
@@ -124,7 +125,7 @@ func (a backtestAnswer) Human(wide bool) (string, error) {
 	return backtestText(t, wide, a.backtestResult)
 }
 
-// backtestTable is an empty table of results, whose first column says what they are of.
+// backtestTable returns an empty table of results with the header of its first column.
 func backtestTable(of string) answers.Table {
 	return answers.Table{
 		Header:   []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY", "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY"},
@@ -132,7 +133,7 @@ func backtestTable(of string) answers.Table {
 	}
 }
 
-// backtestText is a table, and what it is about.
+// backtestText formats a table and a line about its data.
 func backtestText(t answers.Table, wide bool, r backtestResult) (string, error) {
 	return output.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays), nil
 }
@@ -153,17 +154,17 @@ func (r backtestResult) row(name string) []string {
 
 func percent(part float64) string { return fmt.Sprintf("%.1f%%", 100*part) }
 
-// budgets are the most that a policy may cost, by flags of backtest. Each is judged on the figure that the JSON has under
-// the name that the flag has. A budget that was not given (nil) bounds nothing.
+// budgets are limits on the results of a policy, set by flags of backtest. Each flag has the name of its figure in the
+// JSON. nil means no limit.
 type budgets [6]*float64
 
-// budgeted are the figures that have a budget, in the order of budgets.
+// budgeted are the figures with a budget, in the order of budgets.
 var budgeted = [len(budgets{})]struct {
-	// flag that has the most, help on it; what the figure is, in a sentence.
+	// flag sets the limit, and help describes it. what describes the figure in a sentence.
 	flag, help, what string
-	// part is true of fractions, which are at most 1.
+	// part is true for fractions, which are at most 1.
 	part bool
-	// of a result; false: the resource was never measured.
+	// of returns the figure of a result; false if the resource was never measured.
 	of func(backtest.Report) (float64, bool)
 }{
 	{flag: "max-starved-minutes-per-day", help: "Minutes a container-day with more CPU used than requested", what: "minutes a container-day with more CPU used than requested",
@@ -198,7 +199,7 @@ func (b *budgets) addFlags(f *pflag.FlagSet) {
 	}
 }
 
-// check returns one sentence about a budget that says nothing.
+// check returns an error about a budget that can never be exceeded.
 func (b *budgets) check() error {
 	for i, of := range budgeted {
 		if of.part && b[i] != nil && *b[i] > 1 {
@@ -208,13 +209,13 @@ func (b *budgets) check() error {
 	return nil
 }
 
-// any reports whether there is a budget.
+// any reports whether a budget is set.
 func (b *budgets) any() bool {
 	return slices.ContainsFunc(b[:], func(most *float64) bool { return most != nil })
 }
 
-// broken has a sentence for each budget that a result breaks. One that cannot be judged is an error: a CI job is not to
-// pass because nothing was measured.
+// broken returns a sentence for each exceeded budget. A budget without measured usage is an error, so that a CI job
+// does not pass without data.
 func (b *budgets) broken(r backtest.Report) (sentences []string, err error) {
 	for i, of := range budgeted {
 		if b[i] == nil {
@@ -232,7 +233,7 @@ func (b *budgets) broken(r backtest.Report) (sentences []string, err error) {
 	return sentences, nil
 }
 
-// judged notes which budgets a result breaks; errFinding where it breaks any.
+// judged prints the exceeded budgets. It returns errFinding if there are any.
 func (b *budgets) judged(env *environment, r backtest.Report) error {
 	sentences, err := b.broken(r)
 	for _, sentence := range sentences {
@@ -244,5 +245,5 @@ func (b *budgets) judged(env *environment, r backtest.Report) error {
 	return err
 }
 
-// figure as it is in the JSON.
+// figure formats a number as the JSON does.
 func figure(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

@@ -29,23 +29,24 @@ const (
 	fromPrometheus = "prometheus"
 )
 
-// liveUsage is what the workloads of some policies used lately, in the cluster. Its recommendations are those of the policies.
+// liveUsage is the recent usage of the workloads of some policies in the cluster. Its recommendations belong to these
+// policies.
 type liveUsage struct {
 	reach
-	// from is a value of --from, address that of --address.
+	// from is the value of --from, address the value of --address.
 	from, address string
 	span          connect.Span
 	// of has the settings of each policy.
 	of map[client.ObjectKey]policy.Settings
-	// sizes are the workloads, as far as their templates can be read.
+	// sizes has the workloads whose templates can be read.
 	sizes workloads
-	// neighbours are all workloads of a namespace that have a recommendation.
+	// neighbours indexes, by namespace, all workloads with a recommendation.
 	neighbours map[string]workload.PodIndex
-	// servers by address and labels, each made once.
+	// servers caches clients by address and labels.
 	servers map[string]*prometheus.Client
 }
 
-// usageWithin makes a liveUsage of the time until now, without policies.
+// usageWithin returns a liveUsage of the period last up to now, without policies.
 func (r reach) usageWithin(last time.Duration, from, address string) *liveUsage {
 	now := r.env.now()
 	return &liveUsage{
@@ -54,7 +55,7 @@ func (r reach) usageWithin(last time.Duration, from, address string) *liveUsage 
 	}
 }
 
-// newLiveUsage selects policies by their names, else by -n, -A and -l, and reads what belongs to them.
+// newLiveUsage selects policies by their names, or by -n, -A and -l, and reads their recommendations and workloads.
 func newLiveUsage(ctx context.Context, env *environment, flags backtestFlags, names []string) (*liveUsage, error) {
 	r, err := env.reach()
 	if err != nil {
@@ -71,7 +72,7 @@ func newLiveUsage(ctx context.Context, env *environment, flags backtestFlags, na
 	return l, err
 }
 
-// selectPolicies resolves the settings of the policies. A file takes the place of all of their settings.
+// selectPolicies resolves the settings of the policies. A file replaces the settings of all of them.
 func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []string) error {
 	policies, err := l.policies(ctx, names)
 	if err != nil {
@@ -103,11 +104,11 @@ func (l *liveUsage) resolve(ctx context.Context, file string, p *v1alpha1.Attune
 		return own, err
 	}
 	judged, err := readSettings(file)
-	judged.Source.Prometheus, judged.Source.Labels = own.Source.Prometheus, own.Source.Labels // the usage is that of the cluster
+	judged.Source.Prometheus, judged.Source.Labels = own.Source.Prometheus, own.Source.Labels // the usage still comes from the cluster
 	return judged, err
 }
 
-// policies by name, else those of the scope.
+// policies returns the named policies, or without names all policies of the scope.
 func (l *liveUsage) policies(ctx context.Context, names []string) ([]v1alpha1.AttunePolicy, error) {
 	if len(names) == 0 {
 		var list v1alpha1.AttunePolicyList
@@ -137,7 +138,7 @@ func (l *liveUsage) policies(ctx context.Context, names []string) ([]v1alpha1.At
 	return named, nil
 }
 
-// selectRecommendations keeps those of the policies, and indexes the workloads of their namespaces.
+// selectRecommendations keeps the recommendations of the policies, and indexes the workloads of their namespaces.
 func (l *liveUsage) selectRecommendations(ctx context.Context) error {
 	namespaces := map[string]bool{}
 	for key := range l.of {
@@ -161,7 +162,7 @@ func (l *liveUsage) selectRecommendations(ctx context.Context) error {
 	return nil
 }
 
-// indexed lists the recommendations of a namespace, and indexes their workloads and others as neighbours.
+// indexed lists the recommendations of a namespace. It indexes their workloads, and others, as neighbours.
 func (l *liveUsage) indexed(ctx context.Context, namespace string, others workloads) ([]v1alpha1.AttuneRecommendation, error) {
 	var list v1alpha1.AttuneRecommendationList
 	if err := l.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -218,12 +219,12 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 	return nil
 }
 
-// sizeOf are the requests of a template in cores and bytes.
+// sizeOf returns the requests of a template in cores and bytes.
 func sizeOf(size recommender.Size) backtest.Size {
 	return backtest.Size{float64(size[recommender.CPU].Request) / 1000, float64(size[recommender.Memory].Request)}
 }
 
-// read the usage of one workload.
+// read returns the usage of one workload by container.
 func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings policy.Settings) (map[string]backtest.Series, error) {
 	id := workload.IdentityOf(rec)
 	if l.from == fromEmbedded {
@@ -249,7 +250,7 @@ func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 	return series, nil
 }
 
-// server of a policy: that of --address, else the policy's own.
+// server returns the server of --address, or the policy's own.
 func (l *liveUsage) server(ctx context.Context, settings policy.Settings) (*prometheus.Client, error) {
 	var source v1alpha1.PrometheusSource
 	switch {
@@ -271,7 +272,7 @@ func (l *liveUsage) server(ctx context.Context, settings policy.Settings) (*prom
 	return server, err
 }
 
-// checkFrom returns one sentence about flags of --from that cannot work.
+// checkFrom returns an error with one sentence about flags of --from that cannot work.
 func (f *backtestFlags) checkFrom(policies []string) error {
 	switch {
 	case f.from == "" && f.trace == "":
@@ -290,5 +291,5 @@ func (f *backtestFlags) checkFrom(policies []string) error {
 	return nil
 }
 
-// defaultLast is how far back the usage of the cluster is read.
+// defaultLast is the default period of the cluster's usage.
 const defaultLast = 14 * 24 * time.Hour

@@ -27,7 +27,7 @@ import (
 
 const fiveMinutes = 5 * time.Minute
 
-// wave is the usage of a container of deployment/web that the tests know: cores and bytes at a time.
+// wave returns the usage of a container of deployment/web in the test data: cores and bytes at a time.
 func wave(at time.Time) (cores, bytes float64) {
 	swing := 1 + 0.5*math.Sin(2*math.Pi*float64(at.Unix())/86400)
 	return 0.2 * swing, 300 * swing * (1 << 20)
@@ -49,7 +49,7 @@ func (c cliTest) remembered(days int) {
 	})
 }
 
-// change the recommendation of deployment/web.
+// change changes the recommendation of deployment/web.
 func (c cliTest) change(change func(*v1alpha1.AttuneRecommendation)) {
 	c.t.Helper()
 	var rec v1alpha1.AttuneRecommendation
@@ -65,7 +65,7 @@ func decoded(t *testing.T, got answer) (of backtestAnswer) {
 	return of
 }
 
-// The history of the cluster's own containers, judged beside what their templates ask for.
+// The history of the cluster's own containers is judged and compared with the requests of their templates.
 func TestBacktestFromCheckpoints(t *testing.T) {
 	c := newCLITest(t, interceptor.Funcs{})
 	c.remembered(7)
@@ -92,7 +92,7 @@ func TestBacktestFromCheckpoints(t *testing.T) {
 	assert.Contains(t, page.out, "shop/Deployment/web/app: the most typical")
 }
 
-// A file says what another policy would do with the cluster's usage.
+// With a file, backtest judges another policy on the cluster's usage.
 func TestBacktestOfAFileFromTheCluster(t *testing.T) {
 	c := newCLITest(t, interceptor.Funcs{})
 	c.remembered(7)
@@ -103,11 +103,11 @@ func TestBacktestOfAFileFromTheCluster(t *testing.T) {
 	assert.Equal(t, own.Memory, other.Memory)
 }
 
-// prometheusPod answers range queries about two pods of deployment/web, and about one that is not of it, as a server does
-// that stands behind the Service prometheus.monitoring.
+// prometheusPod is a server behind the Service prometheus.monitoring. It answers range queries about two pods of
+// deployment/web, and about one pod of another workload.
 type prometheusPod struct {
 	t *testing.T
-	// most points that it answers with.
+	// most limits the points of a response.
 	most    int
 	queries int
 }
@@ -143,7 +143,7 @@ func number(of url.Values, name string) float64 {
 	return x
 }
 
-// served has the Service of a Prometheus server, its pod, and what the pod answers.
+// served returns a cluster with the Service of a Prometheus server and its pod.
 func served(t *testing.T, pod *prometheusPod) cliTest {
 	t.Helper()
 	c := newCLITest(t, interceptor.Funcs{})
@@ -164,7 +164,7 @@ func served(t *testing.T, pod *prometheusPod) cliTest {
 	return c
 }
 
-// The highest replica counts, pods of other workloads do not, and what is too much at once is asked for in parts.
+// The highest replica counts, pods of other workloads do not, and a query that is too large is split.
 func TestBacktestFromPrometheus(t *testing.T) {
 	args := []string{"backtest", "--from", "prometheus", "--address", "http://prometheus.monitoring", "--last", "7d", "api", "-o", "json"}
 	var whole backtestAnswer
@@ -214,7 +214,7 @@ func TestBacktestFromMistakes(t *testing.T) {
 	}
 }
 
-// A checkpoint that a user has changed is said, and no usage of it is judged.
+// A checkpoint that a user has changed gets a note, and its usage is not judged.
 func TestBacktestFromABrokenCheckpoint(t *testing.T) {
 	c := newCLITest(t, interceptor.Funcs{})
 	c.change(func(rec *v1alpha1.AttuneRecommendation) {

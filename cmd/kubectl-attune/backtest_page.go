@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// mostDrawn is how many containers with harm are drawn, mostHarmed how many are listed.
+	// mostDrawn limits the drawn containers with regressions, mostHarmed the listed ones.
 	mostDrawn, mostHarmed = 3, 20
-	// mostMoments is how many parts a chart over time has.
+	// mostMoments limits the points of a chart over time.
 	mostMoments = 480
 )
 
-// writePage writes the answer as an HTML page. The few series that it draws are read a second time, so that none has to be
-// kept while the first reading judges all.
+// writePage writes the answer as an HTML page. It reads the few series to draw a second time, so that the first pass
+// need not keep any series.
 func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage recorded, found *played, shown *terminal.Progress) error {
 	page := backtestpage.Page{Usage: usage.name(), At: env.now(), Rules: f.rules, Policy: found.tallies[0].Report()}
 	for i, t := range found.tallies[1:] {
@@ -52,7 +52,7 @@ func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage r
 	return f.budgets.judged(env, page.Policy)
 }
 
-// draw the chosen series, in their order.
+// draw fills in the lines of the chosen series, in their order.
 func (f *backtestFlags) draw(ctx context.Context, usage recorded, chosen []backtestpage.Shown, shown *terminal.Progress) ([]backtestpage.Shown, error) {
 	place := map[string]int{}
 	for i, of := range chosen {
@@ -66,7 +66,8 @@ func (f *backtestFlags) draw(ctx context.Context, usage recorded, chosen []backt
 	return chosen, err
 }
 
-// saved compares the policy with what the templates ask for now, else with the most ever used and 20 %.
+// saved compares the policy with the present requests of the templates or, if they are not known, with the maximum
+// usage plus 20 %.
 func (p *played) saved() backtestpage.Saved {
 	for _, other := range []struct{ name, than string }{
 		{currentName, "the templates request now"}, {maximumName, "the most ever used and 20 %"},
@@ -90,8 +91,8 @@ func (p *played) saved() backtestpage.Saved {
 	return backtestpage.Saved{}
 }
 
-// byHarm are the places of the series that the policy would have harmed: those with the most OOM hours first, of those with
-// the most starved minutes, each a day.
+// byHarm returns the indices of the series with regressions under the policy. It sorts them by OOM hours per day, then
+// by starved minutes per day, highest first.
 func (p *played) byHarm() (order []int) {
 	scores := p.tallies[0].Scores()
 	for i, s := range scores {
@@ -116,7 +117,7 @@ func (p *played) harm(i int) backtestpage.Harm {
 	}
 }
 
-// chosen are the series to draw: those with the most harm, and the one in the middle by slack.
+// chosen returns the series to draw: the ones with the most harm, and the one with the median slack.
 func (p *played) chosen(order []int) (all []backtestpage.Shown) {
 	drawn := map[int]bool{}
 	for _, i := range order[:min(mostDrawn, len(order))] {
@@ -129,7 +130,8 @@ func (p *played) chosen(order []int) (all []backtestpage.Shown) {
 	return all
 }
 
-// typical is the place of the series with the median slack, of CPU where that was measured, else of memory; -1: none.
+// typical returns the index of the series with the median slack of CPU, or of memory if CPU was not measured; -1 if
+// there is no such series.
 func (p *played) typical() int {
 	scores := p.tallies[0].Scores()
 	for _, r := range recommender.Resources {

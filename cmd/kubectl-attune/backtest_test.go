@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/recommender/backtest"
 )
 
-// daily is a series of a sample each 5 minutes over some days, with a cycle of a day and one spike.
+// daily returns a series with a sample every 5 minutes over some days, with a daily cycle and one spike.
 func daily(series string, days int, cores, mib float64) string {
 	var text strings.Builder
 	began := testNow.Add(-time.Duration(days) * 24 * time.Hour)
@@ -30,7 +30,7 @@ func daily(series string, days int, cores, mib float64) string {
 	return text.String()
 }
 
-// backtest runs the verb without a cluster; the names of the temporary files are cut off.
+// backtest runs the verb without a cluster, and removes the names of the temporary files.
 func (f files) backtest(args ...string) answer {
 	f.t.Helper()
 	got := cliTest{t: f.t}.run(append([]string{"backtest", "--trace", f.usage}, args...)...)
@@ -57,7 +57,7 @@ func TestBacktest(t *testing.T) {
 	}
 }
 
-// What the policy says counts: more overhead has more slack and starves less.
+// The settings of the policy take effect: more overhead has more slack and starves less.
 func TestBacktestJudgesThePolicy(t *testing.T) {
 	judged := func(spec string) (decoded backtestAnswer) {
 		f := newFiles(t, daily("web", 4, 0.4, 200), policyHeader+"spec: {targetRef: {kind: Deployment}, "+spec+"}\n")
@@ -73,7 +73,7 @@ func TestBacktestJudgesThePolicy(t *testing.T) {
 	assert.Nil(t, little.Peers)
 }
 
-// The figures of a policy against budgets just below, at and above them; the answer is printed all the same.
+// Budgets just below, at and above the figures of a policy. The answer is always printed.
 func TestBacktestBudgets(t *testing.T) {
 	f := newFiles(t, daily("web", 4, 0.4, 200)+daily("db", 3, 2, 3000), anyPolicy)
 	var of backtestAnswer
@@ -111,8 +111,8 @@ func TestBacktestBudgets(t *testing.T) {
 	}
 }
 
-// The page has the policy, the peers and the sweep in one chart, the containers that were harmed, and what was chosen to be
-// drawn, by names that are those of a user.
+// The page has the policy, the peers and the sweep in one chart, the harmed containers, and the series to draw, with
+// names chosen by a user.
 func TestBacktestPage(t *testing.T) {
 	evil := "<b>\x1b[31m&\"'"
 	f := newFiles(t, daily("web", 4, 0.4, 200)+daily("db", 3, 2, 3000)+strings.ReplaceAll(daily("EVIL", 4, 0.1, 50), "EVIL", `"`+strings.ReplaceAll(evil, `"`, `""`)+`"`), anyPolicy)
@@ -136,7 +136,7 @@ func TestBacktestPage(t *testing.T) {
 	assert.Equal(t, small.out, f.backtest("-o", "html").out, "it is the same each time")
 }
 
-// Those with the most harm come first, and the typical one is in the middle by slack.
+// The series with the most harm come first, and the typical one has the median slack.
 func TestWhatIsDrawn(t *testing.T) {
 	p := &played{tallies: []*backtest.Tally{backtest.NewTally("attune")}}
 	for i, of := range []struct {
@@ -159,7 +159,7 @@ func TestWhatIsDrawn(t *testing.T) {
 	assert.Equal(t, "4", p.chosen(nil)[0].Series)
 }
 
-// A budget of what was never measured is an error, not a success.
+// A budget without measured usage is an error, not a success.
 func TestBacktestBudgetsOfNothing(t *testing.T) {
 	rows := regexp.MustCompile(`(?m),[0-9]+$`).ReplaceAllString(daily("web", 2, 0.4, 200), ",")
 	got := newFiles(t, rows, anyPolicy).backtest("--max-oom-hours-per-day", "1")

@@ -22,18 +22,18 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// cluster is the API server of a verb. No connection is made before Client is called, so that the verbs that work
-// with files need no cluster.
+// cluster is the API server of a verb. It connects only when Client is called, so verbs that work with files need no
+// cluster.
 type cluster interface {
 	// AddFlags adds the connection flags.
 	AddFlags(flags *pflag.FlagSet)
-	// Client makes a client that knows attune's kinds. It does not cache.
+	// Client returns a client that knows attune's kinds. It does not cache.
 	Client() (client.Client, error)
-	// Namespace returns that of -n, else that of the kubeconfig's context, else default.
+	// Namespace returns the namespace of -n, or of the kubeconfig's context, or default.
 	Namespace() (string, error)
-	// Context is the name of that of the kubeconfig; empty: there is none, as within a pod.
+	// Context returns the name of the kubeconfig's context; empty if there is none, as in a pod.
 	Context() string
-	// Version returns that of the API server, such as v1.36.2.
+	// Version returns the version of the API server, such as v1.36.2.
 	Version() (string, error)
 	// FetchPod sends a GET to a port on a pod's loopback address (connect.Fetch).
 	FetchPod(ctx context.Context, namespace, pod string, port int, path string) (connect.Answer, error)
@@ -47,7 +47,7 @@ type kubeconfig struct {
 	overrides clientcmd.ConfigOverrides
 }
 
-// newKubeconfig makes a kubeconfig. No file is read before the first use.
+// newKubeconfig returns a kubeconfig. It reads no file before the first use.
 func newKubeconfig() *kubeconfig {
 	return &kubeconfig{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 }
@@ -56,11 +56,11 @@ func newKubeconfig() *kubeconfig {
 func (k *kubeconfig) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&k.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file to use")
 	clientcmd.BindOverrideFlags(&k.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
-	// Only the connection flags exist here so far: other flags are added later and stay visible.
+	// Only the connection flags exist at this point. Flags that are added later stay visible.
 	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = !shown[flag.Name] })
 }
 
-// shown are the connection flags on the help page. kubectl's other flags work too but are hidden.
+// shown are the connection flags on the help page. kubectl's other flags work too, but are hidden.
 var shown = map[string]bool{"kubeconfig": true, "context": true, "namespace": true, "as": true, "request-timeout": true}
 
 // Namespace implements cluster.
@@ -78,14 +78,13 @@ func (k *kubeconfig) Context() string {
 	return cmp.Or(k.overrides.CurrentContext, raw.CurrentContext)
 }
 
-// Client implements cluster.
-// The client connects with the user's own rights.
+// Client implements cluster. The client has the user's own rights.
 func (k *kubeconfig) Client() (client.Client, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to talk to: %w", err)
 	}
-	// controller-runtime warns once when it has no logger. The plugin's stderr is for people.
+	// controller-runtime prints a warning if it has no logger. The plugin's stderr is for users.
 	log.SetLogger(logr.Discard())
 	return client.New(config, client.Options{Scheme: newScheme()})
 }
@@ -121,19 +120,19 @@ func (k *kubeconfig) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules, &k.overrides)
 }
 
-// newScheme knows the kinds of Kubernetes and those of attune.
+// newScheme returns a scheme with the kinds of Kubernetes, of attune and of Argo Rollouts.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, workload.AddArgoToScheme} {
 		if err := add(scheme); err != nil {
-			panic(err) // Two Go types for one kind: no cluster and no user can cause it.
+			panic(err) // Two Go types for one kind: a bug in this program.
 		}
 	}
 	return scheme
 }
 
-// plain replaces an API error by a sentence that says what the user can do, where one is known.
-// Two causes are known: the kinds are not installed, and a right is missing. Any other error is returned as it is.
+// plain replaces an API error with a sentence that names the fix. It knows two causes: the kinds are not installed,
+// and a missing right. It returns any other error unchanged.
 func plain(err error) error {
 	switch {
 	case meta.IsNoMatchError(err):

@@ -20,10 +20,10 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// apiServer answers what status asks: discovery, and one policy in every namespace.
+// apiServer answers the requests of status: discovery, and one policy in every namespace.
 type apiServer struct {
 	t *testing.T
-	// user that the last request came in the name of, and the paths of all of them.
+	// user is the impersonated user of the last request. paths has the paths of all requests.
 	user  string
 	paths []string
 }
@@ -63,7 +63,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	assert.NoError(s.t, json.NewEncoder(w).Encode(answer))
 }
 
-// writeKubeconfig has two contexts: one whose server is not there, the current one, and one that works.
+// writeKubeconfig writes two contexts: the current one, whose server does not exist, and one that works.
 func writeKubeconfig(t *testing.T, server string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config")

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// underClusterPolicy is the usual cluster with one cluster policy, which sizes a workload of namespace depot.
+// underClusterPolicy is the usual cluster with one cluster policy, which selects a workload of namespace depot.
 func underClusterPolicy(t *testing.T, through interceptor.Funcs) cliTest {
 	t.Helper()
 	cli := newCLITest(t, through)
@@ -49,7 +49,7 @@ func TestExplainNamesTheClusterPolicy(t *testing.T) {
 	assert.NotContains(t, answer.errOut, "not known", "its settings are resolved")
 }
 
-// Who may not read cluster policies is told so where one is at work, and only there.
+// A user that may not read cluster policies gets a note if one is in effect, and only then.
 func TestClusterPoliciesOutOfSight(t *testing.T) {
 	cli := underClusterPolicy(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		if _, ok := list.(*v1alpha1.AttuneClusterPolicyList); ok {

@@ -18,10 +18,11 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/output"
 )
 
-// written are commands of a text: from "kubectl attune" to what ends one in a shell, in a sentence or on a line.
+// written matches commands in a text: from "kubectl attune" to the end of the command in a shell, a sentence or a
+// line.
 var written = regexp.MustCompile(`kubectl attune ([^|>;&()\n` + "`" + `]+)`)
 
-// parses reports whether the plugin knows a command: its verb, its flags and how many arguments it takes.
+// parses reports whether the plugin accepts a command: its verb, its flags and the number of arguments.
 func parses(t *testing.T, args []string) error {
 	t.Helper()
 	var discarded bytes.Buffer
@@ -36,7 +37,7 @@ func parses(t *testing.T, args []string) error {
 	return command.ValidateArgs(command.Flags().Args())
 }
 
-// words of a command as a shell splits it, without redirections.
+// words splits a command as a shell does, without redirections.
 func words(command string) (all []string) {
 	for _, word := range strings.Fields(strings.ReplaceAll(command, `"`, "")) {
 		switch word {
@@ -50,7 +51,7 @@ func words(command string) (all []string) {
 	return all
 }
 
-// k9sPlugins are those of k9s's own format; an unknown field is refused, as by its schema.
+// k9sPlugins is k9s's file format. The test rejects unknown fields, as k9s's schema does.
 type k9sPlugins struct {
 	Plugins map[string]struct {
 		ShortCut    string   `json:"shortCut"`
@@ -63,7 +64,7 @@ type k9sPlugins struct {
 	} `json:"plugins"`
 }
 
-// What k9s is told to run is what the plugin knows, in every view in which it has the key.
+// The plugin accepts the commands of the k9s plugins, in every view that has the key.
 func TestK9sPlugins(t *testing.T) {
 	text, err := os.ReadFile("../../docs/k9s/plugins.yaml")
 	require.NoError(t, err)
@@ -93,7 +94,7 @@ func TestK9sPlugins(t *testing.T) {
 	}
 }
 
-// Every command in the manifest for krew, in the page of the plugin and in its own help is one that it knows.
+// The plugin accepts every command in the manifest for krew, in the page of the plugin and in its own help.
 func TestCommandsThatAreWrittenDown(t *testing.T) {
 	texts := map[string]string{}
 	for _, path := range []string{"../../config/krew/attune.yaml", "../../docs/cli.md"} {
@@ -130,7 +131,7 @@ func TestCommandsThatAreWrittenDown(t *testing.T) {
 	assert.Error(t, parses(t, []string{"stats"}))
 }
 
-// The tables of answers fit a terminal of 100 columns, but those of -o wide. Sentences beside tables are as long as they are.
+// The tables of answers fit a terminal of 100 columns, except with -o wide. Sentences next to tables may be longer.
 func TestTablesFitATerminal(t *testing.T) {
 	cells := regexp.MustCompile(`\S {2,}\S`)
 	for _, name := range []string{"backtest", "backtest-sweep", "history-all", "node", "node-decided", "node-live", "node-too-many", "recommendations", "savings", "savings-priced", "status"} {

@@ -17,9 +17,9 @@ import (
 	"attune.io/attune/internal/autoscale"
 )
 
-// completesWorkloads returns a completion of KIND/NAME: first of the kind, then of the names of its workloads that have a
-// recommendation. most is how many the verb takes; 0: any number. An error completes nothing, as there is nowhere to
-// say it.
+// completesWorkloads returns a completion of KIND/NAME: first the kind, then the names of its workloads with a
+// recommendation. most limits the arguments of the verb; 0 means any number. On an error it completes nothing, because
+// a completion cannot report it.
 func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 	const nothing, kind = cobra.ShellCompDirectiveNoFileComp, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -50,7 +50,7 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 	}
 }
 
-// kindsBegunWith returns the kinds with a slash: by their full names, or by any other name that was written out.
+// kindsBegunWith returns the kinds with a slash: by a prefix of the full name, or by any complete alias.
 func kindsBegunWith(begun string) (kinds []string) {
 	for _, kind := range slices.Sorted(maps.Keys(input.KindNames)) {
 		for i, spelled := range input.KindNames[kind] {
@@ -75,12 +75,12 @@ func (e *environment) completeVPAs(cmd *cobra.Command, args []string, begun stri
 	return e.namesBegunWith(cmd, args, begun, newVPAList(), false)
 }
 
-// namesBegunWith completes the names of objects, but for those that are given already.
+// namesBegunWith completes the names of objects, except the ones that are given already.
 func (e *environment) namesBegunWith(cmd *cobra.Command, args []string, begun string, list client.ObjectList, everywhere bool) (names []string, directive cobra.ShellCompDirective) {
 	if e.scope.all || !e.lists(cmd, list, everywhere) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	// The function returns no error, so that neither does EachListItem.
+	// The callback returns no error, so EachListItem does not return one either.
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
 		vpa, ok := item.(*unstructured.Unstructured)
 		if name := item.(client.Object).GetName(); strings.HasPrefix(name, begun) && !slices.Contains(args, name) && !(ok && autoscale.Ours(vpa)) {
@@ -92,7 +92,8 @@ func (e *environment) namesBegunWith(cmd *cobra.Command, args []string, begun st
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// lists lists objects of the namespace of -n, or of the cluster; false: they cannot be listed.
+// lists lists the objects in the namespace of -n, or in all namespaces if everywhere is true. It returns false if it
+// cannot list them.
 func (e *environment) lists(cmd *cobra.Command, list client.ObjectList, everywhere bool) bool {
 	r, err := e.reach()
 	if everywhere {

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// completed returns what the shell is offered, without the directive at its end.
+// completed returns the completions that the shell gets, without the directive at the end.
 func completed(cli cliTest, args ...string) []string {
 	out := cli.run(append([]string{"__complete"}, args...)...).out
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
@@ -47,7 +47,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Without a cluster, or without rights, nothing is offered and nothing is said.
+// Without a cluster or without rights, completion offers nothing and prints nothing.
 func TestCompletionWithoutRights(t *testing.T) {
 	for _, cli := range []cliTest{{t: t}, newCLITest(t, noRight(&v1alpha1.AttuneRecommendationList{}, "attunerecommendations"))} {
 		assert.Empty(t, completed(cli, "explain", "deploy/"))
@@ -55,7 +55,7 @@ func TestCompletionWithoutRights(t *testing.T) {
 	}
 }
 
-// Where the policies may not be read, both causes are named.
+// If the policies may not be read, the error names both possible causes.
 func TestNoRecommendationAndNoRightToKnowWhy(t *testing.T) {
 	got := newCLITest(t, noRight(&v1alpha1.AttunePolicyList{}, "attunepolicies")).run("explain", "sts/cache")
 	assert.Equal(t, answer{code: exitError, errOut: "error: there is no recommendation for StatefulSet/cache in namespace shop: " +

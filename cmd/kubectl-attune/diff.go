@@ -8,8 +8,8 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/output"
 )
 
-// newDiff makes the verb diff. Its finding is any difference, so that a CI job can keep manifests up to date.
-// It needs the same rights as recommendations.
+// newDiff returns the command diff. Any difference is a finding, so that a CI job can keep manifests up to date. It
+// needs the same rights as recommendations.
 func newDiff(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff [KIND/NAME...]",
@@ -24,8 +24,8 @@ func newDiff(env *environment) *cobra.Command {
 	}
 }
 
-// runDiff prints the differences of the selected workloads. A workload without a readable template is left out
-// with a note.
+// runDiff prints the differences of the selected workloads. It skips a workload without a readable template, with a
+// note.
 func runDiff(ctx context.Context, env *environment, args []string) error {
 	_, all, err := env.explainSelected(ctx, args)
 	if err != nil {

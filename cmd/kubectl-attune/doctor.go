@@ -25,8 +25,8 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// newDoctor makes the verb doctor. Its finding is a problem.
-// It needs no right at all: what it may not read is unknown, and the answer says so.
+// newDoctor returns the command doctor. Its finding is a problem. It needs no rights: results that it may not read are
+// unknown, and the answer says so.
 func newDoctor(env *environment) *cobra.Command {
 	var operator string
 	command := &cobra.Command{
@@ -45,7 +45,7 @@ func newDoctor(env *environment) *cobra.Command {
 	return command
 }
 
-// runDoctor looks at the cluster and prints what it found.
+// runDoctor reads the cluster and prints the results.
 func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if env.scope.selector != "" {
 		return errors.New("doctor looks at a whole namespace, or with -A at all of them: leave -l out")
@@ -54,7 +54,7 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if err != nil {
 		return err
 	}
-	// Without an answer to this nothing else would be answered either.
+	// If this request fails, all others would fail too.
 	version, err := env.cluster.Version()
 	if err != nil {
 		return fmt.Errorf("asking the API server for its version: %w", err)
@@ -69,10 +69,10 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	return nil
 }
 
-// listed reads the objects of one kind.
+// listed lists the objects of one kind.
 func listed[T any](ctx context.Context, c client.Client, into client.ObjectList, options ...client.ListOption) (read doctor.Read[T]) {
 	read.Err = c.List(ctx, into, options...)
-	// The function returns no error, so that neither does EachListItem.
+	// The callback returns no error, so EachListItem does not return one either.
 	_ = meta.EachListItem(into, func(object runtime.Object) error {
 		read.Value = append(read.Value, *any(object).(*T))
 		return nil
@@ -80,8 +80,8 @@ func listed[T any](ctx context.Context, c client.Client, into client.ObjectList,
 	return read
 }
 
-// lookAt reads everything that the doctor judges in the scope. It only reads, with the user's own rights, and keeps going where
-// one of them is missing: what was not read carries its error. version is that of the API server.
+// lookAt reads everything that the doctor checks. It uses the user's own rights and continues without a missing right:
+// a value that was not read has its error. version is the version of the API server.
 func lookAt(ctx context.Context, c client.Client, scope doctor.Scope, version string) *doctor.Seen {
 	in, operator := client.InNamespace(scope.Namespace), client.InNamespace(scope.Operator)
 	return &doctor.Seen{
@@ -112,7 +112,7 @@ func lookAt(ctx context.Context, c client.Client, scope doctor.Scope, version st
 	}
 }
 
-// lease reads the one by which the operator's replicas choose their leader. That there is none is no error.
+// lease reads the lease of the operator's leader election. A missing lease is not an error.
 func lease(ctx context.Context, c client.Client, operator string) (read doctor.Read[coordinationv1.Lease]) {
 	var one coordinationv1.Lease
 	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: answers.LeaseName}, &one)
@@ -122,14 +122,14 @@ func lease(ctx context.Context, c client.Client, operator string) (read doctor.R
 	return read
 }
 
-// definitions reads the metadata of all CustomResourceDefinitions: their schemas are large.
+// definitions reads only the metadata of all CustomResourceDefinitions, because their schemas are large.
 func definitions(ctx context.Context, c client.Client) doctor.Read[metav1.PartialObjectMetadata] {
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
 	return listed[metav1.PartialObjectMetadata](ctx, c, all)
 }
 
-// rights asks the API server for each right by itself. A SelfSubjectAccessReview is created and not stored.
+// rights asks the API server for each right. It does not store a SelfSubjectAccessReview.
 func rights(ctx context.Context, c client.Client, scope doctor.Scope) []doctor.Right {
 	all := doctor.Needed(scope)
 	for i := range all {
@@ -145,7 +145,7 @@ func rights(ctx context.Context, c client.Client, scope doctor.Scope) []doctor.R
 	return all
 }
 
-// namespaces reads one namespace, or all of them.
+// namespaces reads one namespace, or all if name is empty.
 func namespaces(ctx context.Context, c client.Client, name string) (read doctor.Read[corev1.Namespace]) {
 	if name == "" {
 		return listed[corev1.Namespace](ctx, c, &corev1.NamespaceList{})

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// authority is a bundle with one certificate that ends at a time.
+// authority returns a bundle with one certificate that expires at until.
 func authority(t *testing.T, until time.Time) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -34,7 +34,7 @@ func authority(t *testing.T, until time.Time) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// hooks are the configurations of attune's webhooks, with one authority.
+// hooks returns the configurations of attune's webhooks with one CA bundle.
 func hooks(bundle []byte) []client.Object {
 	asked := admissionv1.WebhookClientConfig{CABundle: bundle, Service: &admissionv1.ServiceReference{Name: "attune-webhook", Namespace: "attune-system"}}
 	return []client.Object{
@@ -43,12 +43,12 @@ func hooks(bundle []byte) []client.Object {
 	}
 }
 
-// definition is a CustomResourceDefinition of the group attune.io.
+// definition returns a CustomResourceDefinition of the group attune.io.
 func definition(plural string) client.Object {
 	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + ".attune.io", Labels: map[string]string{"attune.io/crds": "chart"}}}
 }
 
-// sizer is a VerticalPodAutoscaler of Deployment/web.
+// sizer returns a VerticalPodAutoscaler of Deployment/web.
 func sizer() client.Object {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
@@ -57,7 +57,7 @@ func sizer() client.Object {
 	}}
 }
 
-// mayAll but patch is what the caller may do.
+// mayAll grants the caller every right except patch.
 var mayAll = interceptor.Funcs{
 	Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 		if review, asked := o.(*authorizationv1.SelfSubjectAccessReview); asked {
@@ -68,7 +68,7 @@ var mayAll = interceptor.Funcs{
 	},
 }
 
-// newDoctorTest has a cluster in which much is wrong.
+// newDoctorTest has a cluster with many problems.
 func newDoctorTest(t *testing.T, through interceptor.Funcs, more ...client.Object) cliTest {
 	t.Helper()
 	cli := newCLITest(t, through)
@@ -99,7 +99,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// Who may read nothing is told so of every check, and no check is ok but that of the version.
+// Without rights, every check says so, and no check except the version is ok.
 func TestDoctorWithoutRights(t *testing.T) {
 	nothing := interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {

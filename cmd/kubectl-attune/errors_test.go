@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Every mistake on the command line is one sentence, and the exit code 1.
+// Every mistake on the command line gives one sentence and the exit code 1.
 func TestMistakes(t *testing.T) {
 	cases := []struct {
 		args []string
@@ -58,7 +58,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// firstLine leaves cobra's suggestions out.
+// firstLine removes cobra's suggestions.
 func firstLine(text string) string {
 	for i, r := range text {
 		if r == '\n' {
@@ -96,7 +96,7 @@ func TestWhereAttuneIsNotInstalled(t *testing.T) {
 	}, cli.run("status"))
 }
 
-// noRight refuses to list one kind of objects.
+// noRight denies listing one kind of objects.
 func noRight(kind client.ObjectList, resource string) interceptor.Funcs {
 	return interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {

@@ -16,9 +16,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// newExplain makes the verb explain, which takes either a workload or files.
-// Of a workload it needs the right to get its recommendation. Policy, template and pods add to the answer where
-// the user may read them. Of files it needs no cluster. The JSON of the answer is answers.Explanation.
+// newExplain returns the command explain, which takes either a workload or files. For a workload it needs the right to
+// get its recommendation; policy, template and pods add to the answer if the user may read them. For files it needs no
+// cluster. The JSON of the answer is answers.Explanation.
 func newExplain(env *environment) *cobra.Command {
 	var files offlineFlags
 	command := &cobra.Command{
@@ -46,9 +46,8 @@ func newExplain(env *environment) *cobra.Command {
 	return command
 }
 
-// explainWorkload explains a workload of the cluster. What the user may not read (policy, template, pods) is left
-// out of the answer, with a note each.
-// -l is refused: an explanation is long, and one at a time is what a reader wants.
+// explainWorkload explains a workload of the cluster. It omits the parts that the user may not read (policy, template,
+// pods), with a note each. It rejects -l, because an explanation is long.
 func explainWorkload(ctx context.Context, env *environment, args []string) error {
 	if len(args) != 1 || env.scope.selector != "" {
 		return errors.New("explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current")
@@ -77,7 +76,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	return env.print(answer)
 }
 
-// drawUsage adds what the containers used in the last day, as far as the recommendation keeps it.
+// drawUsage adds the containers' usage of the last day, if the recommendation stores it.
 func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers []answers.ExplainedContainer) {
 	kept, err := connect.Stored(rec, connect.Span{From: e.now().Add(-output.SparklineSpan), To: e.now()})
 	if err != nil {

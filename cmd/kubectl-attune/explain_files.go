@@ -20,10 +20,10 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// explainFiles explains what a policy recommends for recorded usage, without a cluster. All series get the size of
-// the flags. The time of the explanation is --at, else that of the last sample.
+// explainFiles explains what a policy recommends for recorded usage, without a cluster. All series have the size in
+// the flags. The time of the explanation is --at, or the time of the last sample.
 func explainFiles(env *environment, flags offlineFlags) error {
-	// All inputs are checked before the first answer, so that an error never follows half of an explanation.
+	// Check all inputs before the first answer, so that an error never follows half an explanation.
 	if err := flags.missing(); err != nil {
 		return err
 	}
@@ -66,14 +66,14 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	return env.print(answer)
 }
 
-// readSettings resolves a policy file, with the defaults in it, by the same function as the operator and its
-// webhook. The strategy Node is refused, since a target depends on the node there.
+// readSettings resolves a policy file, with the defaults in it, by the same function as the operator and its webhook.
+// It rejects strategy Node, because its targets depend on the node.
 func readSettings(path string) (policy.Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("reading the policy: %w", err)
 	}
-	// Unknown fields and wrong types are errors, as for the API server.
+	// Unknown fields and wrong types are errors, as on the API server.
 	documents, err := input.ParsePolicy(text)
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("%s: %w", path, err)
@@ -89,8 +89,7 @@ func readSettings(path string) (policy.Settings, error) {
 	return settings, nil
 }
 
-// readUsage reads the samples, and notes what is unusual in the file.
-// A file without samples is an error, because nothing could be explained.
+// readUsage reads the samples, and notes oddities of the file. A file without samples is an error.
 func (e *environment) readUsage(path string) ([]backtest.Series, error) {
 	series, report, err := csvfile.All(path)
 	if err != nil {
@@ -103,9 +102,8 @@ func (e *environment) readUsage(path string) ([]backtest.Series, error) {
 	return series, nil
 }
 
-// noteOddities notes what is unusual in a file that can be explained all the same.
-// It is gaps, rows out of order and rows of the same time. None changes what the file means, but each may be a
-// mistake.
+// noteOddities notes gaps, rows out of order and rows with the same time. They do not change the result, but each may
+// be a mistake.
 func (e *environment) noteOddities(path string, report csvfile.Report) {
 	var told []string
 	for _, odd := range []struct {
@@ -126,15 +124,15 @@ func (e *environment) noteOddities(path string, report csvfile.Report) {
 	}
 }
 
-// noteDropped notes the samples of a series that cannot be true.
+// noteDropped notes the implausible samples that were dropped from a series.
 func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
 	for _, told := range csvfile.Told(dropped) {
 		e.note("%s: %s", series, told)
 	}
 }
 
-// lastSample returns the time at which the file ends. It is the present for the explanation, so that an old
-// recording is explained as it was then.
+// lastSample returns the time of the last sample. The explanation uses it as the present time, so that an old
+// recording is explained as of then.
 func lastSample(series []backtest.Series) time.Time {
 	var last int64
 	for _, s := range series {
@@ -143,10 +141,10 @@ func lastSample(series []backtest.Series) time.Time {
 	return time.UnixMilli(last).UTC()
 }
 
-// stepsOf returns the history window that ends at a time. Later samples are not used: the answer is the one that the
-// operator would have given then.
+// stepsOf returns the samples of the history window that ends at a time. It ignores later samples, so that the answer
+// is the one that the operator would have given then.
 func stepsOf(series backtest.Series, settings recommender.Settings, at time.Time) []recommender.StepUsage {
-	// The window excludes its beginning and includes its end, as steps do.
+	// The window excludes its start and includes its end, as samples do.
 	from, to := at.Add(-settings.HistoryWindow).UnixMilli(), at.UnixMilli()
 	window := backtest.Series{ID: series.ID}
 	for _, sample := range series.Samples {
@@ -159,13 +157,13 @@ func stepsOf(series backtest.Series, settings recommender.Settings, at time.Time
 
 // offlineFlags are the flags of explain without a cluster.
 type offlineFlags struct {
-	// usage and policy are paths of files; empty: not given.
+	// usage and policy are paths of files; empty means not given.
 	usage, policy string
-	// current and limits are requests and limits that all containers have.
+	// current and limits are the requests and limits of all containers.
 	current, limits input.Amounts
-	// node on which the containers ran; not given: it is not known.
+	// node is the node of the containers. If not given, its size is not known.
 	node input.Node
-	// at is the time to explain as of; zero: that of the last sample.
+	// at is the time of the explanation; zero means the time of the last sample.
 	at time.Time
 }
 
@@ -184,13 +182,12 @@ func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// given returns whether any of the flags is set, which means that files are explained.
-// One flag of files is enough: missing then names those that are still needed.
+// given reports whether any flag for files is set. One is enough, because missing names the others that are needed.
 func (f *offlineFlags) given() bool {
 	return f.usage != "" || f.policy != "" || f.current.Given || f.limits.Given || f.node.Given || !f.at.IsZero()
 }
 
-// missing returns one sentence with the flags that are still needed; nil where none is.
+// missing returns an error with the flags that are still needed, or nil.
 func (f *offlineFlags) missing() error {
 	var missing []string
 	for _, flag := range []struct {
@@ -203,15 +200,15 @@ func (f *offlineFlags) missing() error {
 			missing = append(missing, flag.example)
 		}
 	}
-	// --limits and --at may be left out.
+	// --limits, --at and --node are optional.
 	if len(missing) == 0 {
 		return nil
 	}
 	return fmt.Errorf("to explain files, add %s", strings.Join(missing, " and "))
 }
 
-// size returns the size of the containers. A limit without a request is the request too, as in Kubernetes.
-// A limit below its request is an error, as the API server would refuse it.
+// size returns the size of the containers. As in Kubernetes, a limit without a request is also the request. A limit
+// below its request is an error, because the API server would reject it.
 func (f *offlineFlags) size() (recommender.Size, error) {
 	var size recommender.Size
 	for _, r := range recommender.Resources {

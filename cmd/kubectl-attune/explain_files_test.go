@@ -19,7 +19,7 @@ import (
 
 const csvHeader = "series_id,timestamp,cpu_cores,memory_bytes\n"
 
-// steadyCSV is a series of constant usage that ends at testNow.
+// steadyCSV returns a series of constant usage that ends at testNow.
 func steadyCSV(series string, samples int, step time.Duration, usage string) string {
 	var text strings.Builder
 	for i := range samples {
@@ -29,7 +29,7 @@ func steadyCSV(series string, samples int, step time.Duration, usage string) str
 	return text.String()
 }
 
-// files are the input of an offline run.
+// files are the input files of an offline run.
 type files struct {
 	t             *testing.T
 	usage, policy string
@@ -44,7 +44,7 @@ func newFiles(t *testing.T, rows, policy string) files {
 	return f
 }
 
-// explain runs the verb without a cluster; the names of the temporary files are cut off.
+// explain runs the verb without a cluster, and removes the names of the temporary files.
 func (f files) explain(args ...string) answer {
 	f.t.Helper()
 	got := cliTest{t: f.t}.run(append([]string{"explain", "--usage", f.usage, "--policy", f.policy}, args...)...)
@@ -52,7 +52,7 @@ func (f files) explain(args ...string) answer {
 	return got
 }
 
-// containers explains to JSON and reads it back.
+// containers runs explain with JSON and parses it.
 func (f files) containers(args ...string) []answers.ExplainedContainer {
 	f.t.Helper()
 	got := f.explain(append(args, "-o", "json")...)
@@ -65,7 +65,7 @@ func (f files) containers(args ...string) []answers.ExplainedContainer {
 const (
 	policyHeader = "apiVersion: attune.io/v1alpha1\nkind: AttunePolicy\nmetadata: {name: p}\n"
 	anyPolicy    = policyHeader + "spec: {targetRef: {kind: Deployment}}\n"
-	// exactPolicy has steps of 4 minutes, of which 2016 are 5.6 days: confidence 0.8.
+	// exactPolicy has samples every 4 minutes. 2016 of them are 5.6 days: confidence 0.8.
 	exactPolicy = policyHeader + "spec: {targetRef: {kind: Deployment}, metricsSource: {queryStep: 4m}, cpu: {minAllowed: 1m, maxAllowed: 4}}\n"
 )
 
@@ -86,7 +86,7 @@ func TestExplainFilesWorkedExample(t *testing.T) {
 	}
 }
 
-// The strategy Adaptive is explained from files as the chain is: a day with a busy hour, and a burst two days ago.
+// The strategy Adaptive is explained from files too: a day with a busy hour, and a burst two days ago.
 func TestExplainFilesAdaptive(t *testing.T) {
 	var rows strings.Builder
 	for i := range 2016 {
@@ -159,7 +159,7 @@ func TestExplainFilesHasOneContainerASeries(t *testing.T) {
 }
 
 func TestExplainFilesLooksAtTheWindowOnly(t *testing.T) {
-	// Eight days: the first is loud and outside the window of 7 days, but for the sample at its end.
+	// Eight days. The first is loud and outside the window of 7 days, except for its last sample.
 	loud := testNow.Add(-7 * 24 * time.Hour)
 	rows := steadyCSV("app", 2016, 5*time.Minute, "0.2,1000")
 	for i := range 288 {
@@ -232,7 +232,7 @@ func TestExplainFilesCurrent(t *testing.T) {
 	assert.Equal(t, "240m", *c.Next.CPURequest, "what is not set takes the target at once")
 }
 
-// Every mistake in files and flags is one sentence.
+// Every mistake in files and flags gives one sentence.
 func TestExplainFilesMistakes(t *testing.T) {
 	good := "app,1700000000,0.2,1000\n"
 	spec := func(text string) string { return policyHeader + "spec: " + text + "\n" }
@@ -278,7 +278,7 @@ func TestExplainFilesThatAreNotThere(t *testing.T) {
 	assert.Equal(t, "error: reading the policy: open policy.yaml: no such file or directory\n", f.explain("--current", "cpu=1").errOut)
 }
 
-// What the reader of samples and the resolver of settings say is told with the file, in one line.
+// Messages of the sample reader and of the policy resolver are printed with the file name, in one line.
 func TestExplainFilesTellsWhatTheirReadersSay(t *testing.T) {
 	const good = "app,1700000000,0.2,1000\n"
 	for name, c := range map[string]struct{ rows, spec, want string }{

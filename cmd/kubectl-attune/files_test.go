@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every reader of a user's file names the file, the place in it, and what would do: a line of a table, a field of an object.
+// Every parser of a user's file names the file, the position and a valid example: a line of a table, a field of an
+// object.
 func TestFilesThatAreWrong(t *testing.T) {
 	const header, row = "series_id,timestamp,cpu_cores,memory_bytes\n", "web,1700000000,0.25,268435456\n"
 	policyOf := func(spec string) string { return policyHeader + "spec: " + spec + "\n" }
 	readers := map[string]struct {
 		args []string
-		// files by the ways in which they are wrong.
+		// files maps each kind of mistake to a file.
 		files map[string][2]string
 	}{
 		"usage.csv": {

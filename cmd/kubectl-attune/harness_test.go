@@ -33,13 +33,13 @@ var update = flag.Bool("update", false, "write the golden files instead of compa
 
 var testNow = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// fakeCluster is a cluster whose kubeconfig names the namespace shop.
+// fakeCluster is a cluster whose kubeconfig sets the namespace shop.
 type fakeCluster struct {
 	client    client.Client
 	namespace string
-	// pods answer who is asked for a path of a pod; nil: nobody may ask.
+	// pods answers requests to pods; nil: no requests to pods are allowed.
 	pods http.Handler
-	// version is that of the API server; empty: it does not answer.
+	// version is the version of the API server; empty: it does not answer.
 	version string
 }
 
@@ -65,7 +65,7 @@ func (f *fakeCluster) Client() (client.Client, error) {
 	return f.client, nil
 }
 
-// FetchPod gets /NAMESPACE/POD/PORT and the path.
+// FetchPod sends a GET for /NAMESPACE/POD/PORT and the path.
 func (f *fakeCluster) FetchPod(_ context.Context, namespace, pod string, port int, path string) (connect.Answer, error) {
 	if f.pods == nil {
 		return connect.Answer{}, forbidden("pods/portforward")
@@ -80,17 +80,17 @@ type cliTest struct {
 	t      *testing.T
 	client client.Client
 	pods   http.Handler
-	// version is that of the API server; empty: it does not answer.
+	// version is the version of the API server; empty: it does not answer.
 	version string
-	// utf8: the terminal shows Unicode.
+	// utf8 is true if the terminal shows Unicode.
 	utf8 bool
 }
 
-// newCLITest has a cluster with the objects of testdata/cluster.yaml, seen through the interceptors.
+// newCLITest has a cluster with the objects of testdata/cluster.yaml, behind the interceptors.
 func newCLITest(t *testing.T, through interceptor.Funcs) cliTest {
 	t.Helper()
 	objects := readObjects(t, filepath.Join("testdata", "cluster.yaml"))
-	// The plugin reads the metadata of definitions alone, which the fake client makes of their Go types.
+	// The plugin reads only the metadata of definitions. The fake client derives it from their Go types.
 	scheme := newScheme()
 	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(through).Build()
@@ -116,7 +116,7 @@ func readObjects(t *testing.T, path string) []client.Object {
 	}
 }
 
-// answer of one command line.
+// answer is the output of one command line.
 type answer struct {
 	code        int
 	out, errOut string

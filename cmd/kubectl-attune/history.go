@@ -13,8 +13,8 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// newHistory makes the verb history.
-// It needs the right to list recommendations, or to get those of the named workloads.
+// newHistory returns the command history. It needs the right to list recommendations, or to get the recommendations of
+// the named workloads.
 func newHistory(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [KIND/NAME...]",
@@ -27,8 +27,8 @@ func newHistory(env *environment) *cobra.Command {
 	}
 }
 
-// runHistory prints the resizes of the selected workloads. They come from the status of the recommendations; pods
-// and events are not read.
+// runHistory prints the resizes of the selected workloads from the status of their recommendations. It does not read
+// pods or events.
 func runHistory(ctx context.Context, env *environment, args []string) error {
 	r, err := env.recommendations(ctx, args)
 	if err != nil {
@@ -41,8 +41,8 @@ func runHistory(ctx context.Context, env *environment, args []string) error {
 	return env.print(answer)
 }
 
-// historyReport is the answer of history.
-// An entry has the fields of v1alpha1.HistoryEntry, and namespace and kind of the workload beside them:
+// historyReport is the answer of history. An entry has the fields of v1alpha1.HistoryEntry, plus the namespace and
+// kind of the workload:
 //
 //	{"history": [{
 //	  "namespace": "shop", "kind": "Deployment", "workload": "web",
@@ -53,11 +53,11 @@ type historyReport struct {
 	// History has the newest resize first; never nil.
 	History []resizeEntry `json:"history"`
 
-	// now is the time from which ages count.
+	// now is the reference time of ages.
 	now time.Time
 }
 
-// resizeEntry is one resize of one container, with the workload that it belongs to.
+// resizeEntry is one resize of one container, with its workload.
 type resizeEntry struct {
 	// Namespace of the workload.
 	Namespace string `json:"namespace"`
@@ -72,12 +72,12 @@ func newHistoryReport(recs []v1alpha1.AttuneRecommendation, now time.Time) histo
 	report := historyReport{History: []resizeEntry{}, now: now}
 	for _, rec := range recs {
 		for _, entry := range rec.Status.History {
-			// The stored entry need not name the workload, because it is stored with it.
+			// The stored entry may lack the workload, because the recommendation names it.
 			entry.Workload = rec.Spec.Workload.Name
 			report.History = append(report.History, resizeEntry{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, HistoryEntry: entry})
 		}
 	}
-	// The sort is stable: entries of one resize, which have the same time, keep the operator's order.
+	// The sort is stable: entries of one resize have the same time and keep the operator's order.
 	slices.SortStableFunc(report.History, func(a, b resizeEntry) int { return b.Timestamp.Compare(a.Timestamp.Time) })
 	return report
 }

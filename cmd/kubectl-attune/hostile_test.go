@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// What others wrote into messages makes no lines and no columns, and moves nothing on a terminal.
+// Messages of other writers add no lines or columns, and no control characters reach the terminal.
 func TestHostileTexts(t *testing.T) {
 	const evil = "\nproblem   forged\tcell\v\f\r\x1b[31m\x7f\u009b\u200e\u200f\u202e\u061c\u2028"
 	for _, line := range []string{
@@ -36,7 +36,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// withMessages has the cluster of all tests, with an end on every reason and message.
+// withMessages has the usual cluster, with a suffix on every reason and message.
 func withMessages(t *testing.T, end string) cliTest {
 	t.Helper()
 	objects := readObjects(t, filepath.Join("testdata", "cluster.yaml"))

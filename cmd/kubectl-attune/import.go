@@ -21,7 +21,7 @@ import (
 	"attune.io/attune/podview"
 )
 
-// newImport makes the verb import, which has one subject so far: vpa.
+// newImport returns the command import. Its only subcommand is vpa.
 func newImport(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import",
@@ -45,12 +45,12 @@ func newImport(env *environment) *cobra.Command {
 	return command
 }
 
-// policyList is the answer of import.
-// JSON and YAML are a list that kubectl apply takes: {"apiVersion": "v1", "kind": "List", "items": [AttunePolicy …]}.
+// policyList is the answer of import. JSON and YAML are a list for kubectl apply: {"apiVersion": "v1", "kind": "List",
+// "items": [AttunePolicy …]}.
 type policyList struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Items are by namespace and name; never nil.
+	// Items are sorted by namespace and name, or in the order of the arguments; never nil.
 	Items []*input.Written `json:"items"`
 }
 
@@ -66,7 +66,7 @@ func (l policyList) Human(bool) (string, error) {
 	return strings.Join(texts, "---\n"), nil
 }
 
-// importVPAs prints the policies of the named VPAs, else of all in the scope.
+// importVPAs prints the policies of the named VPAs, or without names of all in the scope.
 func importVPAs(ctx context.Context, env *environment, names []string) error {
 	r, err := env.reach()
 	if err != nil {
@@ -77,7 +77,7 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 		return err
 	}
 	taken := namesOfPolicies(ctx, env, r)
-	// Those of the operator's own say what policies made of them.
+	// The operator's own VPAs are derived from policies.
 	vpas = slices.DeleteFunc(vpas, func(vpa unstructured.Unstructured) bool { return autoscale.Ours(&vpa) })
 	list := policyList{APIVersion: "v1", Kind: "List", Items: []*input.Written{}}
 	for i := range vpas {
@@ -98,13 +98,13 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 	return env.print(list)
 }
 
-// takenNames are those of AttunePolicies that there are or that are printed.
+// takenNames are the names of existing and of printed AttunePolicies.
 type takenNames map[input.Metadata]bool
 
-// namesOfPolicies returns the names of the policies of the scope. Who may not list them is told so.
+// namesOfPolicies returns the names of the policies in the scope. If the user may not list them, it prints a note.
 func namesOfPolicies(ctx context.Context, env *environment, r reach) takenNames {
 	var policies v1alpha1.AttunePolicyList
-	// A cluster that does not know the kind yet has no policies.
+	// A cluster without attune's kinds has no policies.
 	if err := r.List(ctx, &policies, client.InNamespace(r.namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		env.note("the AttunePolicies could not be listed, and kubectl apply changes one that has the name of a printed one: %v", plain(err))
 	}
@@ -115,7 +115,7 @@ func namesOfPolicies(ctx context.Context, env *environment, r reach) takenNames 
 	return names
 }
 
-// choose gives a printed policy, which has the name of its VPA, one that is free.
+// choose gives a printed policy a free name. Its initial name is the name of its VPA.
 func (n takenNames) choose(env *environment, of *input.Metadata) {
 	vpa := of.Name
 	for n[*of] {
@@ -128,7 +128,7 @@ func (n takenNames) choose(env *environment, of *input.Metadata) {
 	}
 }
 
-// advise says what is to be done with the VPAs. One whose policy only recommends is the only autoscaler that works.
+// advise prints what to do with the VPAs. While a policy only recommends, its VPA is the only working autoscaler.
 func (l policyList) advise(env *environment) {
 	if slices.ContainsFunc(l.Items, (*input.Written).Acts) {
 		env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: where the printed policy acts, " +
@@ -141,7 +141,8 @@ func (l policyList) advise(env *environment) {
 	env.note("a VerticalPodAutoscaler lowers memory; attune does so only with memory.allowDecrease: true")
 }
 
-// selectVPAs returns the named VPAs in the order of the command line, else all in the scope by namespace and name.
+// selectVPAs returns the named VPAs in the order of the command line, or without names all in the scope by namespace
+// and name.
 func (e *environment) selectVPAs(ctx context.Context, r reach, names []string) ([]unstructured.Unstructured, error) {
 	if len(names) > 0 && e.scope.all {
 		return nil, errors.New("a VerticalPodAutoscaler that is named is in one namespace: leave -A out and give the namespace with -n")
@@ -171,14 +172,14 @@ func (e *environment) selectVPAs(ctx context.Context, r reach, names []string) (
 	return named, nil
 }
 
-// newVPAList is an empty list of VPAs, which are read without Go types.
+// newVPAList returns an empty list of VPAs, which are read without Go types.
 func newVPAList() *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(autoscale.VPAKind)
 	return list
 }
 
-// containersOf returns the names of the containers of a VPA's workload; nil where it cannot be read.
+// containersOf returns the names of the containers of a VPA's workload; nil if it cannot be read.
 func containersOf(ctx context.Context, c client.Client, vpa *unstructured.Unstructured) (names []string) {
 	id, ok := vpaimport.Target(vpa)
 	if !ok {

@@ -21,7 +21,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// newImportTest has the cluster of cluster.yaml and the VPAs of vpas.yaml. Writes are refused.
+// newImportTest has the cluster of cluster.yaml and the VPAs of vpas.yaml. Writes are denied.
 func newImportTest(t *testing.T, through ...interceptor.Funcs) cliTest {
 	t.Helper()
 	cli := newCLITest(t, append(through, interceptor.Funcs{})[0])
@@ -51,7 +51,7 @@ func TestImportVPA(t *testing.T) {
 	}
 }
 
-// A VPA whose policy only recommends is the only autoscaler that works: nothing says that it may be stopped.
+// If the policy only recommends, its VPA is the only working autoscaler: no note advises to stop it.
 func TestImportStopsNoVPAThatNothingReplaces(t *testing.T) {
 	got := newImportTest(t).run("import", "vpa", "-n", "pay")
 	assert.Equal(t, exitOK, got.code)
@@ -59,7 +59,7 @@ func TestImportStopsNoVPAThatNothingReplaces(t *testing.T) {
 	assert.Contains(t, got.errOut, "switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
 }
 
-// A policy of the same name is somebody's work: kubectl apply must not change it.
+// An existing policy of the same name must not be changed by kubectl apply.
 func TestImportLeavesPoliciesAlone(t *testing.T) {
 	there := func(cli cliTest, namespace, name string) {
 		require.NoError(t, cli.client.Create(t.Context(), &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
@@ -82,7 +82,7 @@ func TestImportLeavesPoliciesAlone(t *testing.T) {
 	assert.Contains(t, got.errOut, taken("web")+"web-vpa-vpa:")
 }
 
-// Who may not list policies is told so, and who has not installed their kind has none.
+// A user that may not list policies gets a note. A cluster without the kind has no policies.
 func TestImportWithoutKnowingThePolicies(t *testing.T) {
 	for _, c := range []struct {
 		err  error

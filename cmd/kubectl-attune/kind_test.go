@@ -18,7 +18,7 @@ import (
 func TestKindOf(t *testing.T) {
 	cloneSet := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	// As client-go makes it of what the API server serves.
+	// The same mapping that client-go builds from discovery.
 	plural, singular := cloneSet.GroupVersion().WithResource("clonesets"), cloneSet.GroupVersion().WithResource("cloneset")
 	mapper.AddSpecific(cloneSet.GroupVersion().WithKind("cloneset"), plural, singular, meta.RESTScopeNamespace)
 	mapper.AddSpecific(cloneSet, plural, singular, meta.RESTScopeNamespace)
@@ -40,7 +40,7 @@ func TestKindOf(t *testing.T) {
 	assert.False(t, meta.IsNoMatchError(err), "that would be taken for a kind of attune's own")
 }
 
-// Kinds that the plugin reads by Go types of their own are none that are added, though they are named alike.
+// Kinds with Go types in the plugin are not added as scaled kinds, even if their names are similar.
 func TestKindsThatThePluginKnows(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))

@@ -29,7 +29,7 @@ func amountsOf(cpu, memory, limit string) answers.Amounts {
 	return answers.Amounts{CPURequest: ptr.To(cpu), MemoryRequest: ptr.To(memory), MemoryLimit: ptr.To(limit)}
 }
 
-// decidedNode is what a leader says of the node worker.
+// decidedNode returns the leader's answer about the node worker.
 func decidedNode() answers.NodeAnswer {
 	share := amountsOf("508m", "200Mi", "440Mi")
 	container := func(holds, gets string, why ...answers.ShareReason) []answers.NodeContainer {
@@ -72,7 +72,7 @@ func theLeader(t *testing.T, namespace string) http.Handler {
 	return mux
 }
 
-// What the leader decided is shown as it says it.
+// The leader's decision is shown unchanged.
 func TestNodeAsDecided(t *testing.T) {
 	for name, args := range map[string][]string{
 		"node-decided.txt": {}, "node-decided-wide.txt": {"-o", "wide"}, "node-decided.json": {"-o", "json"},
@@ -97,7 +97,7 @@ func TestNodeAsDecided(t *testing.T) {
 	})
 }
 
-// Where the leader cannot be asked, what pods and recommendations tell is shown, and the reason is said.
+// If the leader cannot be asked, the answer comes from pods and recommendations, with a note about the reason.
 func TestNodeWhereTheLeaderCannotBeAsked(t *testing.T) {
 	says := func(code int, body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, code) })
@@ -131,7 +131,7 @@ func TestNodeWhereTheLeaderCannotBeAsked(t *testing.T) {
 	}
 }
 
-// Of a node where nobody shares nothing was decided: what its pods hold is shown, and nothing is missing.
+// A node without sharing pods has no decision. Its pods' resources are shown, and nothing is missing.
 func TestNodeWhereNobodyShares(t *testing.T) {
 	cli := nodeTest(t, interceptor.Funcs{})
 	ledBy(t, cli, "attune-system", "attune-7c9-xyz_1")

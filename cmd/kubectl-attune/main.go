@@ -1,19 +1,19 @@
-// Command kubectl-attune is the kubectl plugin. It shows what attune recommends, explains it, and pauses, resumes
-// or undoes it with the user's own rights.
+// Command kubectl-attune is the kubectl plugin. It shows what attune recommends, explains it, and pauses, resumes or
+// undoes it with the user's own rights.
 //
-// A command line takes this way:
+// A command line is processed in this order:
 //
 //  1. run (root.go) parses it and calls one verb: status, recommendations, savings, explain, diff, history, pause,
 //     resume, undo, node, ui, backtest, doctor, import, wizard.
 //  2. The verb selects recommendations or workloads by names, -n, -A and -l (selection.go, target.go).
-//  3. It makes an answer, a document, from objects of the API server or from files (explain_files.go).
+//  3. It builds an answer, a document, from objects of the API server or from files (explain_files.go).
 //  4. print writes the document as a table, JSON or YAML (output.go).
 //
-// Answers go to stdout, everything else to stderr. The exit code is 0, 1 for an error, and 2 for a finding, at
-// which a CI job should stop. The JSON of the answers is a contract; the tables may change (docs/cli.md).
+// Answers go to stdout, everything else to stderr. The exit code is 0, 1 for an error, and 2 for a finding, at which a
+// CI job should stop. The JSON of the answers is a contract; the tables may change (docs/cli.md).
 //
-// The plugin writes nothing but annotations (annotate.go), and it computes no recommendation of its own for a
-// workload in the cluster. Start reading at root.go.
+// The plugin writes only annotations (annotate.go). It shows the operator's recommendations for workloads in the
+// cluster, and does not compute its own. Start reading at root.go.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/terminal"
 )
 
-// main connects run with the process. The exit code is set last, after the context's handler has been removed.
+// main connects run with the process. It exits last, after it has removed the signal handler.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
@@ -42,7 +42,7 @@ func main() {
 		env.terminal = os.Stderr
 	}
 	code := run(ctx, env, os.Args[1:])
-	_ = colours.Close() // nobody is left to be told
+	_ = colours.Close() // no output is left for an error
 	stop()
 	os.Exit(code)
 }

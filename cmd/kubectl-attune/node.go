@@ -22,9 +22,8 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// newNode makes the verb node.
-// With a name it asks the leader (package connect) and falls back to the API server. With
-// --file it computes the shares itself (package output) and needs no cluster.
+// newNode returns the command node. With a name it asks the leader (package connect) and falls back to the API server.
+// With --file it computes the shares itself (package output) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
 	command := &cobra.Command{
@@ -65,23 +64,23 @@ func shareFile(env *environment, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	// One Sharer for both calls: Explain describes the result of the last Share.
+	// Use one Sharer for both calls, because Explain describes the result of the last Share.
 	var sharer node.Sharer
 	result := sharer.Share(demands.Available, demands.Pods)
 	return env.print(output.NewNodeFile(demands, result, sharer.Explain))
 }
 
-// podsByNode is the field by which the API server selects pods.
+// podsByNode is the field selector for the pods of a node.
 const podsByNode = "spec.nodeName"
 
-// showNode asks the leader, and the API server where the leader cannot be asked or has no pods that share the
-// node. In the first of these cases a note gives the reason.
+// showNode asks the leader. It reads from the API server if the leader cannot be asked, or has no pods that share the
+// node. In the first case a note gives the reason.
 func showNode(ctx context.Context, env *environment, operator, name string) error {
 	c, err := env.cluster.Client()
 	if err != nil {
 		return err
 	}
-	// The leader is asked first: it alone knows what was granted, and why.
+	// Ask the leader first: only the leader knows the grants and their reasons.
 	answer, err := askLeader(ctx, env, c, operator, name)
 	if err == nil && len(answer.Pods) > 0 {
 		return env.print(output.LiveNode{NodeAnswer: answer, Now: env.now()})
@@ -96,8 +95,8 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	return env.print(output.LiveNode{NodeAnswer: live, Now: env.now()})
 }
 
-// storedNode reads a node, its pods and all recommendations from the API server.
-// It needs the rights to get nodes, and to list pods and recommendations in all namespaces.
+// storedNode reads a node, its pods and all recommendations from the API server. It needs the rights to get nodes, and
+// to list pods and recommendations in all namespaces.
 func storedNode(ctx context.Context, c client.Client, name string) (answers.NodeAnswer, error) {
 	node := &corev1.Node{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
@@ -117,10 +116,10 @@ func storedNode(ctx context.Context, c client.Client, name string) (answers.Node
 	return output.StoredNode(node, pods.Items, recommendations.Items), nil
 }
 
-// askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is
-// the operator's namespace. The error is one sentence; the caller then shows what the API server knows.
+// askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is the
+// operator's namespace. The error is one sentence; the caller then reads from the API server.
 func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (answers.NodeAnswer, error) {
-	// The lease names the pod, so that exactly one pod has to be asked.
+	// The lease names the pod, so one request is enough.
 	pod, err := leader(ctx, c, operator)
 	if err != nil {
 		return answers.NodeAnswer{}, err
@@ -129,21 +128,20 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 	if err != nil {
 		return answers.NodeAnswer{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
 	}
-	// A replica that has just lost the lease answers with a sentence that names the new leader.
+	// A replica that has just lost the lease responds with a sentence that names the new leader.
 	if said.Status != http.StatusOK {
 		return answers.NodeAnswer{}, fmt.Errorf("pod %s says: %s", pod, said.Line())
 	}
 	var answer answers.NodeAnswer
-	// An answer without Decided is valid JSON of something else, or of another version.
+	// JSON without Decided is another document or from another version.
 	if err := json.Unmarshal(said.Body, &answer); err != nil || answer.Decided == nil {
 		return answers.NodeAnswer{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
 	}
 	return answer, nil
 }
 
-// leader returns the name of the operator's pod that holds the lease.
-// The holder of the lease is the pod's name and its UID, with an underscore between them. An error says which flag
-// or which right is missing.
+// leader returns the name of the operator's pod that holds the lease. The holder identity is the pod's name and UID,
+// joined by an underscore. An error names the missing flag or right.
 func leader(ctx context.Context, c client.Client, operator string) (string, error) {
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: answers.LeaseName}, lease)

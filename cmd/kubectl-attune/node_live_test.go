@@ -25,7 +25,8 @@ func nodeTest(t *testing.T, through interceptor.Funcs) cliTest {
 	return cliTest{t: t, client: c}
 }
 
-// What each pod of a node holds, wants and gets, and who counts as he is, where the leader cannot be asked.
+// Without the leader, the answer has the present and the wanted resources of each pod, and the pods outside the
+// sharing.
 func TestNode(t *testing.T) {
 	for name, args := range map[string][]string{
 		"node-live.txt": {}, "node-live-wide.txt": {"-o", "wide"}, "node-live.json": {"-o", "json"}, "node-live.yaml": {"-o", "yaml"},

@@ -29,7 +29,7 @@ func TestNodeFile(t *testing.T) {
 	}
 }
 
-// The shape of the answer is a promise: nothing is missing in it, and nothing is there besides.
+// The shape of the answer is a contract: no field is missing, and there are no others.
 func TestNodeShape(t *testing.T) {
 	got := cliTest{t: t}.run("node", "--file", "testdata/demands-short.yaml", "-o", "json")
 	require.Equal(t, exitOK, got.code, got.errOut)

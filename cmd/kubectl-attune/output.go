@@ -19,9 +19,9 @@ const (
 	// formatJSON and formatYAML have the same fields, which are a contract.
 	formatJSON format = "json"
 	formatYAML format = "yaml"
-	// formatKRR is JSON of another program's shape; recommendations alone has it.
+	// formatKRR is the JSON of the program KRR; only recommendations supports it.
 	formatKRR format = "krr"
-	// formatHTML is a page that stands alone; backtest alone has it.
+	// formatHTML is a self-contained page; only backtest supports it.
 	formatHTML format = "html"
 )
 
@@ -31,7 +31,7 @@ func (f *format) String() string { return string(*f) }
 // Type implements pflag.Value.
 func (f *format) Type() string { return "format" }
 
-// Set implements pflag.Value. It refuses unknown formats.
+// Set implements pflag.Value. It rejects unknown formats.
 func (f *format) Set(value string) error {
 	switch known := format(value); known {
 	case formatTable, formatWide, formatJSON, formatYAML, formatKRR, formatHTML:
@@ -41,7 +41,7 @@ func (f *format) Set(value string) error {
 	return fmt.Errorf("use table, wide, json or yaml, krr with recommendations, or html with backtest")
 }
 
-// fits returns one sentence where a verb does not have the format.
+// fits returns an error if a verb does not support the format.
 func (f *format) fits(verb string) error {
 	switch {
 	case *f == formatHTML && verb != "backtest":
@@ -54,12 +54,12 @@ func (f *format) fits(verb string) error {
 
 // document is the answer of a verb. Its JSON and YAML are a contract with scripts.
 type document interface {
-	// Human is the answer for people; wide is true for -o wide. The text may change between versions.
+	// Human returns the answer for people; wide is true for -o wide. The text may change between versions.
 	Human(wide bool) (string, error)
 }
 
-// print writes the answer to stdout in the format of -o.
-// An answer without rows is printed too: as empty lists in JSON and YAML, and as nothing in a table.
+// print writes the answer to stdout in the format of -o. It also prints an answer without rows: as empty lists in JSON
+// and YAML, and as nothing in a table.
 func (e *environment) print(answer document) error {
 	if e.watch != nil {
 		changed, first, err := e.watch.Changed(answer)
@@ -82,9 +82,9 @@ func (e *environment) render(answer document) (string, error) {
 	switch e.format {
 	case formatJSON, formatKRR:
 		var text strings.Builder
-		// The JSON is indented, since people read it too.
+		// Indent the JSON, because people read it too.
 		encoder := json.NewEncoder(&text)
-		// Messages hold signs such as < and &, which need no escapes outside of HTML.
+		// Messages contain characters such as < and &, which need no escapes outside HTML.
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		err := encoder.Encode(answer)

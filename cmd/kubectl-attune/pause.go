@@ -12,10 +12,9 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// newPause makes the verb pause. To pause a paused workload changes nothing.
-// It needs the right to patch the workloads. With -l it also needs the right to list recommendations and
-// workloads.
-// Only the value "true" is written; the operator reads the annotation at its next pass over the workload.
+// newPause returns the command pause. Pausing a paused workload changes nothing. It needs the right to patch the
+// workloads. With -l it also needs the rights to list recommendations and workloads. The operator reads the annotation
+// when it next reconciles the workload.
 func newPause(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause KIND/NAME... | -l SELECTOR | -A",
@@ -34,12 +33,12 @@ func newPause(env *environment) *cobra.Command {
 	}
 }
 
-// afterPause says what a pause leaves as it is.
+// afterPause says what a pause does not change.
 const afterPause = "Pods keep their present resources. An OOM kill or a crash loop below the original resources restores them.\n" +
 	"To restore all pods now: kubectl attune undo, with the same arguments."
 
-// newResume makes the verb resume, which undoes pause and undo.
-// It needs the same rights as pause, and the right to get recommendations for a pause of the operator.
+// newResume returns the command resume, which reverses pause and undo. It needs the same rights as pause. To end a
+// pause of the operator, it also needs the right to get recommendations.
 func newResume(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume KIND/NAME... | -l SELECTOR | -A",
@@ -56,9 +55,9 @@ func newResume(env *environment) *cobra.Command {
 	}
 }
 
-// resumption returns the annotations that end a pause: it removes those of pause and undo, and adds
-// attune.io/resumed with the time where the operator has paused the workload by itself. A user who may not read
-// recommendations gets a note, and the first part is done all the same.
+// resumption returns the annotations that end a pause. It removes the annotations of pause and undo. If the operator
+// has paused the workload itself, it adds attune.io/resumed with the time. A user that may not read recommendations
+// gets a note and only the first part.
 func (e *environment) resumption(ctx context.Context, c client.Client, w workload.Workload) (map[string]*string, error) {
 	// A nil value removes the annotation.
 	wanted := map[string]*string{v1alpha1.PausedAnnotation: nil, v1alpha1.UndoAnnotation: nil}
@@ -75,10 +74,9 @@ func (e *environment) resumption(ctx context.Context, c client.Client, w workloa
 	return wanted, nil
 }
 
-// newUndo makes the verb undo. The annotation's value is the present time, so that a second undo is another value
-// and is carried out again.
-// It needs the same rights as pause. The verb returns when the annotation is written; the operator resizes the
-// pods later.
+// newUndo returns the command undo. The annotation's value is the present time, so a second undo has another value and
+// runs again. It needs the same rights as pause. The verb returns after the annotation is written; the operator
+// resizes the pods later.
 func newUndo(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo KIND/NAME... | -l SELECTOR | -A",

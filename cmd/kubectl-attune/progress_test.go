@@ -11,7 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// It is shown on a terminal only, seldom, and taken away at the end; the answer is the same.
+// Progress is shown only on a terminal, rarely, and erased at the end. The answer is the same.
 func TestProgressOfABacktest(t *testing.T) {
 	f := newFiles(t, daily("web", 3, 0.4, 200)+daily("db", 3, 2, 3000)+daily("cache", 3, 2, 3000), anyPolicy)
 	shows := func(terminal *bytes.Buffer, tick time.Duration) (out, errOut string) {

@@ -19,9 +19,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// newRecommendations makes the verb recommendations.
-// It needs the right to list recommendations. Workloads and policies are optional: without the right to list a
-// kind its current sizes are missing, and without the right to read policies the holds of the next step are.
+// newRecommendations returns the command recommendations. It needs the right to list recommendations. Workloads and
+// policies are optional. Without the right to list a kind, its current sizes are missing. Without the right to read
+// policies, the reasons that block the next resize are missing.
 func newRecommendations(env *environment) *cobra.Command {
 	return env.watched(&cobra.Command{
 		Use:     "recommendations [KIND/NAME...]",
@@ -56,8 +56,8 @@ func runRecommendations(ctx context.Context, env *environment, args []string) er
 	return env.print(answer)
 }
 
-// recommendationReport is the answer of recommendations.
-// Its JSON, with -o json (quantities are texts, and null where a value is not known):
+// recommendationReport is the answer of recommendations. Its JSON, with -o json (quantities are texts, or null if a
+// value is not known):
 //
 //	{"recommendations": [{
 //	  "namespace": "shop", "kind": "Deployment", "workload": "web",
@@ -69,7 +69,7 @@ func runRecommendations(ctx context.Context, env *environment, args []string) er
 //	  "holds": []
 //	}]}
 type recommendationReport struct {
-	// Recommendations by namespace, kind, workload and container; never nil.
+	// Recommendations are sorted by namespace, kind, workload and container; never nil.
 	Recommendations []recommendation `json:"recommendations"`
 }
 
@@ -77,37 +77,37 @@ type recommendationReport struct {
 type recommendation struct {
 	// Namespace, Kind and Workload identify the workload.
 	Namespace string `json:"namespace"`
-	// Kind is such as Deployment.
+	// Kind is a kind such as Deployment.
 	Kind v1alpha1.WorkloadKind `json:"kind"`
 	// Workload is its name.
 	Workload string `json:"workload"`
 	// Container is its name in the pod template.
 	Container string `json:"container"`
-	// Policy sizes the workload, in this Mode.
+	// Policy selects the workload, in this Mode.
 	Policy string `json:"policy"`
-	// Mode is that of the stored recommendation.
+	// Mode is the mode of the stored recommendation.
 	Mode v1alpha1.UpdateType `json:"mode"`
-	// Replicas is spec.replicas; 0 where the workload does not exist or cannot be read.
+	// Replicas is spec.replicas; 0 if the workload does not exist or cannot be read.
 	Replicas int32 `json:"replicas"`
-	// Current are the requests and limits of the template.
+	// Current has the requests and limits of the template.
 	Current answers.Amounts `json:"current"`
 	// Target is the recommended size.
 	Target answers.Amounts `json:"target"`
 	// Confidence is from 0 to 1.
 	Confidence float64 `json:"confidence"`
-	// DataPoints are the steps of history with data.
+	// DataPoints counts the samples of the history that have data.
 	DataPoints int `json:"dataPoints"`
-	// Savings of requests if the target were applied to all replicas: negative where the target is more, nil where template
-	// or target has no request.
+	// Savings are the saved requests if the target were applied to all replicas. They are negative if the target is
+	// higher, and nil if template or target has no request.
 	Savings answers.Quantities `json:"savings"`
-	// Holds are the reasons for which a resource is left as it is.
+	// Holds are the reasons that block the resize of a resource.
 	Holds []answers.Hold `json:"holds"`
 }
 
-// add appends the rows of one workload.
-// The containers of the explanation and of the recommendation are in the same order (answers.Explain).
+// add appends the rows of one workload. The explanation and the recommendation have the same containers in the same
+// order (answers.Explain).
 func (r *recommendationReport) add(from explained) {
-	// A workload that cannot be read has no template: Current is then empty, and Savings are nil.
+	// A workload that cannot be read has no template. Current is then empty, and Savings are nil.
 	rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)
 	for i, c := range from.answer.Containers {
 		target := podview.FromResources(rec.Spec.Containers[i].Target)
@@ -139,8 +139,7 @@ func savedBy(current, target recommender.Size, replicas int32) (all answers.Quan
 	return all
 }
 
-// Human implements document.
-// It writes one table, and nothing where there are no rows.
+// Human implements document. It writes one table, and nothing without rows.
 func (r recommendationReport) Human(wide bool) (string, error) {
 	if len(r.Recommendations) == 0 {
 		return "", nil
@@ -175,10 +174,10 @@ func heldWords(holds []answers.Hold) string {
 	return strings.Join(words, ",")
 }
 
-// printKRR prints recommendations as KRR prints its own. Workloads that do not exist any more are left out, as KRR knows none;
-// where no workload of a kind was read, they may exist, and what they ask is not known.
+// printKRR prints recommendations in KRR's format. It omits workloads that no longer exist, because KRR does not list
+// them. If no workload of a kind was read, they may exist, but their requests are not known.
 func (r reach) printKRR(ctx context.Context, all []explained) error {
-	// A kind of which a workload was read may be listed: its other workloads do not exist.
+	// If a workload of a kind was read, the user may list the kind, so its missing workloads do not exist.
 	read := map[v1alpha1.WorkloadKind]bool{}
 	for _, from := range all {
 		read[from.Recommendation.Spec.Workload.Kind] = read[from.Recommendation.Spec.Workload.Kind] || from.Workload.Template != nil

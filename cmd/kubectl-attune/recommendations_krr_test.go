@@ -29,10 +29,10 @@ func (c cliTest) changeWeb(change func(*appsv1.Deployment, *v1alpha1.AttuneRecom
 	require.NoError(c.t, c.client.Update(c.t.Context(), rec))
 }
 
-// krrValue is what a script reads of one resource of a container.
+// krrValue has the values of one resource of a container that a script reads.
 type krrValue struct{ request, limit, info any }
 
-// krrOfWeb are the values of the container app of Deployment/web.
+// krrOfWeb returns the values of the container app of Deployment/web.
 func (c cliTest) krrOfWeb() (cpu, memory krrValue) {
 	c.t.Helper()
 	got := c.run("recommendations", "deploy/web", "-o", "krr")
@@ -53,7 +53,7 @@ func (c cliTest) krrOfWeb() (cpu, memory krrValue) {
 	return value("cpu"), value("memory")
 }
 
-// What holds a whole workload holds each of its resources: a script that applies values gets none, and reads why.
+// A reason that blocks a workload blocks all its resources: a script that applies values gets the reason instead.
 func TestKRRHasNoValueOfAWorkloadThatIsHeld(t *testing.T) {
 	annotated := func(key, value string) func(*appsv1.Deployment, *v1alpha1.AttuneRecommendation) {
 		return func(d *appsv1.Deployment, _ *v1alpha1.AttuneRecommendation) {
@@ -101,7 +101,7 @@ func TestKRRHasNoValueOfAWorkloadThatIsHeld(t *testing.T) {
 	}
 }
 
-// The policy's strategy Node holds from the moment in which it is set.
+// The policy's strategy Node blocks as soon as it is set.
 func TestKRROfAPolicyThatBecameNode(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	cli.changeWeb(func(*appsv1.Deployment, *v1alpha1.AttuneRecommendation) {})
@@ -112,7 +112,7 @@ func TestKRROfAPolicyThatBecameNode(t *testing.T) {
 	assert.Equal(t, krrValue{"?", "?", why}, memory)
 }
 
-// Without the settings nobody knows whether memory may be lowered, without the template whether it would be.
+// Without the settings it is unknown whether memory may be lowered, and without the template whether it would be.
 func TestKRRHasNoValueWhereTheUserMayNotReadEnough(t *testing.T) {
 	defaults := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 		if _, is := object.(*v1alpha1.AttuneDefaults); is {
@@ -135,7 +135,7 @@ func TestKRRHasNoValueWhereTheUserMayNotReadEnough(t *testing.T) {
 	}
 }
 
-// A mode that changes no pods is what such a script is for.
+// A mode that changes no pods does not block values, because such scripts are made for it.
 func TestKRRHasValuesInEveryMode(t *testing.T) {
 	for _, withheld := range []string{"", "ModeRecommend", "Held"} {
 		cli := newCLITest(t, interceptor.Funcs{})

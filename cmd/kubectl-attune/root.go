@@ -13,33 +13,33 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/terminal"
 )
 
-// Exit codes.
-// exitFinding lets a script tell a finding from a failure. Only status, diff, backtest and doctor have findings.
+// Exit codes. exitFinding lets a script distinguish a finding from a failure. Only status, diff, backtest and doctor
+// have findings.
 const (
 	exitOK      = 0
 	exitError   = 1
 	exitFinding = 2
 )
 
-// errFinding ends a run that did its work and found something at which a CI job should stop. It is not printed.
+// errFinding ends a run that succeeded with a finding at which a CI job should stop. It is not printed.
 var errFinding = errors.New("finding")
 
-// environment is everything that a verb may use: its streams, the time, the cluster, and the flags that all verbs
-// have. Tests replace all of them. It belongs to one run.
+// environment is everything that a verb may use: its streams, the time, the cluster, and the flags of all verbs. Tests
+// replace all of them. It belongs to one run.
 type environment struct {
 	// IOStreams are stdin, stdout and stderr. run wraps the last two.
 	genericiooptions.IOStreams
-	// terminal is stderr where that is a terminal, else nil. Unlike ErrOut it takes control characters.
+	// terminal is stderr if that is a terminal, else nil. Unlike ErrOut, it accepts control characters.
 	terminal io.Writer
-	// utf8: the terminal shows Unicode, by its locale.
+	// utf8 is true if the terminal's locale is UTF-8.
 	utf8 bool
-	// asks: stdin is a terminal, so that questions have somebody who answers them.
+	// asks is true if stdin is a terminal, so that a user can answer questions.
 	asks bool
 	// now returns the present time.
 	now func() time.Time
-	// cluster connects to the API server when a verb asks for it.
+	// cluster connects to the API server when a verb needs it.
 	cluster cluster
-	// scope holds -A and -l, format holds -o.
+	// scope holds -A and -l.
 	scope scope
 	// format is the value of -o; table where it was not given.
 	format format
@@ -49,7 +49,7 @@ type environment struct {
 	said map[string]bool
 }
 
-// note writes a line to stderr, once in a run. It is for everything that is not the answer, so that stdout stays parseable.
+// note writes a line to stderr, once in a run. All output except the answer uses it, so that stdout stays parseable.
 func (e *environment) note(text string, args ...any) {
 	if line := fmt.Sprintf(text, args...); !e.said[line] {
 		e.said[line] = true
@@ -57,10 +57,10 @@ func (e *environment) note(text string, args ...any) {
 	}
 }
 
-// watchEvery is how often a verb with -w looks again.
+// watchEvery is the interval of a verb with -w.
 const watchEvery = 2 * time.Second
 
-// watched adds -w to a verb: it is repeated until it is interrupted, and written again when it has changed.
+// watched adds -w to a verb, which repeats it until it is interrupted and prints the answer when it changes.
 func (e *environment) watched(command *cobra.Command) *cobra.Command {
 	asked, once := command.Flags().BoolP("watch", "w", false, "Go on, and write the answer again when it has changed"), command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
@@ -73,9 +73,9 @@ func (e *environment) watched(command *cobra.Command) *cobra.Command {
 	return command
 }
 
-// run carries out one command line and returns its exit code. All output goes through escaping.
+// run executes one command line and returns its exit code. It escapes all output.
 func run(ctx context.Context, env *environment, args []string) int {
-	// Every text may hold what others wrote into objects of the cluster, errors included.
+	// Every text may contain what other users wrote into objects of the cluster, including errors.
 	env.Out, env.ErrOut = terminal.Escaping{Writer: env.Out}, terminal.Escaping{Writer: env.ErrOut}
 	env.said = map[string]bool{}
 	root := newRoot(env)
@@ -83,7 +83,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.ErrOut)
-	// A finding has printed its answer already; an error has not, so it is written here.
+	// A finding has printed its answer already. An error is printed here.
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return exitOK
@@ -95,14 +95,13 @@ func run(ctx context.Context, env *environment, args []string) int {
 	}
 }
 
-// verbs are in the order of the help page.
-// Each function makes one command. A verb that is missing here does not exist.
+// verbs are in the order of the help page. Each function returns one command.
 var verbs = []func(*environment) *cobra.Command{
 	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport, newWizard,
 }
 
-// newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.
-// The default format is set before its flag is registered: pflag shows it in the help.
+// newRoot returns the command kubectl-attune with its verbs and the flags of all verbs. It sets the default format
+// before it registers the flag, because pflag shows the default in the help.
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-attune",
@@ -111,7 +110,7 @@ func newRoot(env *environment) *cobra.Command {
 			"Exit codes: 0 ok, 1 error, 2 finding (the help of each verb says what counts as one).\n" +
 			"kubectl's other connection flags, such as --as-group and --cluster, work as well.",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl attune"},
-		// Before a verb does anything: pause and undo write.
+		// Check the format before the verb runs, because pause and undo write.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return env.format.fits(cmd.Name())
 		},

@@ -14,9 +14,8 @@ import (
 	"attune.io/attune/podview"
 )
 
-// newSavings makes the verb savings.
-// It needs the right to list recommendations. Workloads, policies, defaults and pods are optional: what cannot be read
-// is not counted, and the answer says so.
+// newSavings returns the command savings. It needs the right to list recommendations. Workloads, policies, defaults
+// and pods are optional: figures without them are not counted, and the answer says so.
 func newSavings(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "savings [KIND/NAME...]",
@@ -32,7 +31,7 @@ func newSavings(env *environment) *cobra.Command {
 	}
 }
 
-// runSavings prints what the selected workloads save.
+// runSavings prints the savings of the selected workloads.
 func runSavings(ctx context.Context, env *environment, args []string) error {
 	r, views, err := env.views(ctx, args)
 	if err != nil {
@@ -62,8 +61,8 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	return env.print(answer)
 }
 
-// removableNodes counts the nodes. pods are all of the cluster, figures those of the pods that are sized. nil: the user may
-// not list the nodes, which a note says.
+// removableNodes counts the nodes. pods are all pods of the cluster, figures belong to the pods with a recommendation.
+// It returns nil with a note if the user may not list the nodes.
 func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures map[*corev1.Pod]answers.SavingsFigures) (*output.Nodes, error) {
 	var list corev1.NodeList
 	err := r.List(ctx, &list)

@@ -38,7 +38,7 @@ func TestSavingsWithoutTheRightToListPods(t *testing.T) {
 	assert.Contains(t, got.out, `"cpu": "870m"`, "all three replicas from the template")
 }
 
-// Two nodes of a core hold a pod each, of which both fit on one since attune made them smaller.
+// Two nodes of one core run one pod each. Both pods fit on one node since attune made them smaller.
 func TestSavingsCountRemovableNodes(t *testing.T) {
 	spread := func(through interceptor.Funcs) cliTest {
 		cli := newCLITest(t, through)
@@ -75,7 +75,7 @@ func TestSavingsCountRemovableNodes(t *testing.T) {
 	assert.NotContains(t, got.out, "Removable")
 }
 
-// A kind that the API server does not serve any more is left out, with a note, and the others are shown.
+// A kind that the API server no longer serves is omitted with a note, and the others are shown.
 func TestSavingsBesideAKindThatIsGone(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	gone := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset.apps.kruise.io-api"}}
@@ -94,7 +94,7 @@ func TestSavingsOfNothing(t *testing.T) {
 	assert.Equal(t, answer{errOut: "there is no recommendation to compare with: kubectl attune status shows the policies\n"}, got)
 }
 
-// byHand has a CronJob with a recommendation and the running pod of a Job that somebody made of it.
+// byHand has a CronJob with a recommendation and the running pod of a Job that a user created from it.
 func byHand(t *testing.T, through interceptor.Funcs) cliTest {
 	t.Helper()
 	cli := newCLITest(t, through)
@@ -124,7 +124,8 @@ func byHand(t *testing.T, through interceptor.Funcs) cliTest {
 	return cli
 }
 
-// The pods of a Job that kubectl create job --from=cronjob/NAME made are the CronJob's, as for the page and the metrics.
+// The pods of a Job from kubectl create job --from=cronjob/NAME belong to the CronJob, as on the page and in the
+// metrics.
 func TestAJobThatWasMadeOfACronJobByHandIsTheCronJobs(t *testing.T) {
 	got := byHand(t, interceptor.Funcs{}).run("savings", "cj/backup", "-o", "json")
 	require.Equal(t, exitOK, got.code, got.errOut)
@@ -144,7 +145,7 @@ func TestAJobThatWasMadeOfACronJobByHandIsTheCronJobs(t *testing.T) {
 	assert.Equal(t, "now-x2", pods.Scans[0].Object.Pods[0].Name)
 }
 
-// Who may not list Jobs is told what is not counted; who asks for no CronJob needs no such right.
+// A user that may not list Jobs gets a note about uncounted pods. Without CronJobs the right is not needed.
 func TestSavingsWithoutTheRightToListJobs(t *testing.T) {
 	cli := byHand(t, noRight(&batchv1.JobList{}, "jobs"))
 	got := cli.run("savings", "cj/backup", "-o", "json")

@@ -24,10 +24,10 @@ import (
 // workloads holds workloads by identity.
 type workloads map[workload.Identity]workload.Workload
 
-// recommendations reads the recommendations of the named workloads, else of every workload in scope, sorted by namespace,
-// kind and name. A named workload without a recommendation is an error.
+// recommendations reads the recommendations of the named workloads, or of every workload in scope, sorted by
+// namespace, kind and name. A named workload without a recommendation is an error.
 //
-// -l selects by the labels of the workloads. Recommendations do not have those, so the workloads are listed too.
+// -l selects by the labels of the workloads. Recommendations do not have these labels, so it lists the workloads too.
 func (e *environment) recommendations(ctx context.Context, arguments []string) (r reach, err error) {
 	if r, err = e.reach(); err != nil {
 		return r, err
@@ -39,10 +39,10 @@ func (e *environment) recommendations(ctx context.Context, arguments []string) (
 	if err := r.List(ctx, &list, client.InNamespace(r.namespace)); err != nil {
 		return r, fmt.Errorf("listing the recommendations: %w", err)
 	}
-	// The API server's order is that of the recommendations' names, which are derived and mean nothing to a user.
+	// The API server sorts by the recommendations' names, which are generated and mean nothing to a user.
 	slices.SortFunc(list.Items, byWorkload)
 	r.recs = list.Items
-	// Without -l the workloads are not listed, so no right for them is needed.
+	// Without -l the workloads are not listed, so the user needs no right to list them.
 	if r.selector == nil {
 		return r, nil
 	}
@@ -67,7 +67,7 @@ func (r *reach) readNamed(ctx context.Context, arguments []string) error {
 	}
 	r.recs = make([]v1alpha1.AttuneRecommendation, len(named))
 	for i, id := range named {
-		// A kind that is not served is said where there is no recommendation.
+		// If the kind is not served, withoutRecommendation reports it.
 		id.Kind, _, _ = kindOf(r, id.Kind)
 		err := r.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, &r.recs[i])
 		switch {
@@ -80,7 +80,8 @@ func (r *reach) readNamed(ctx context.Context, arguments []string) error {
 	return nil
 }
 
-// withoutRecommendation returns why a workload has none, as far as the user may read it and the policies.
+// withoutRecommendation returns an error with the reason why a workload has no recommendation, if the user may read
+// the workload and the policies.
 func withoutRecommendation(ctx context.Context, c client.Client, id workload.Identity) error {
 	w, _, err := getWorkload(ctx, c, id)
 	if err != nil && !apierrors.IsForbidden(err) {
@@ -91,7 +92,7 @@ func withoutRecommendation(ctx context.Context, c client.Client, id workload.Ide
 		return fmt.Errorf("there is no recommendation for %s in namespace %s: "+
 			"no policy selects it, or the operator has not looked at it yet; kubectl attune status shows the policies", id, id.Namespace)
 	}
-	// Cluster policies may be out of the user's sight, or not be served: then they are left out.
+	// If the user may not read cluster policies, or they are not served, they are omitted.
 	instances, _ := policies(c).Instances(ctx, id.Namespace)
 	return errors.New(output.WhyNoRecommendation(w, append(own.Items, instances...)))
 }
@@ -105,8 +106,8 @@ func byWorkload(a, b v1alpha1.AttuneRecommendation) int {
 	)
 }
 
-// workloads lists the workloads of the kinds that the recommendations have. Other kinds are not listed, so the
-// user needs no rights for them. A kind whose error is left out has none.
+// workloads lists the workloads of the kinds that the recommendations have. It lists no other kinds, so the user needs
+// no rights for them. It skips a kind if leftOut accepts its error.
 func (r reach) workloads(ctx context.Context, leftOut func(v1alpha1.WorkloadKind, error) bool) (workloads, error) {
 	found := workloads{}
 	for _, kind := range kindsOf(r.recs) {
@@ -119,7 +120,7 @@ func (r reach) workloads(ctx context.Context, leftOut func(v1alpha1.WorkloadKind
 	return found, nil
 }
 
-// kindsOf returns the kinds of the recommendations' workloads, each once, sorted.
+// kindsOf returns the kinds of the recommendations' workloads, sorted, each once.
 func kindsOf(recs []v1alpha1.AttuneRecommendation) []v1alpha1.WorkloadKind {
 	kinds := map[v1alpha1.WorkloadKind]bool{}
 	for _, rec := range recs {
@@ -128,9 +129,9 @@ func kindsOf(recs []v1alpha1.AttuneRecommendation) []v1alpha1.WorkloadKind {
 	return slices.Sorted(maps.Keys(kinds))
 }
 
-// templates returns the workloads of the recommendations, whose templates hold the current requests. Where the
-// user may not read a kind, its workloads are missing and a note says so.
-// Other errors end the verb: half of an answer without a note would be misleading.
+// templates returns the workloads of the recommendations, whose templates have the current requests. If the user may
+// not read a kind, or it is not served, its workloads are missing and a note says so. Other errors end the verb,
+// because half an answer without a note would mislead.
 func (r reach) templates(ctx context.Context) (workloads, error) {
 	r.selector = nil // the recommendations are selected already
 	return r.workloads(ctx, func(kind v1alpha1.WorkloadKind, err error) bool {
@@ -142,8 +143,8 @@ func (r reach) templates(ctx context.Context) (workloads, error) {
 	})
 }
 
-// views reads what the selected workloads are explained and judged by, without their pods. Settings are read once for each
-// policy, templates once for each kind.
+// views reads the input of explanations and savings for the selected workloads, without their pods. It reads the
+// settings once per policy and the templates once per kind.
 func (e *environment) views(ctx context.Context, arguments []string) (r reach, all []answers.View, err error) {
 	if r, err = e.recommendations(ctx, arguments); err != nil {
 		return r, nil, err
@@ -169,8 +170,8 @@ type explained struct {
 	answer answers.Explanation
 }
 
-// explainSelected explains the recommendations of the named workloads, else of every workload in scope, against
-// the workloads' templates.
+// explainSelected explains the recommendations of the named workloads, or of every workload in scope, against the
+// workloads' templates.
 func (e *environment) explainSelected(ctx context.Context, arguments []string) (reach, []explained, error) {
 	r, views, err := e.views(ctx, arguments)
 	if err != nil {
@@ -186,8 +187,8 @@ func (e *environment) explainSelected(ctx context.Context, arguments []string) (
 	return r, all, nil
 }
 
-// pods returns the pods of the recommendations' workloads that keep accepts, by workload, and all pods of the namespace. A
-// user who may not list pods gets nil, and a note that begins with unknown.
+// pods returns the pods of the recommendations' workloads that keep accepts, by workload, and all pods of the
+// namespace. If the user may not list pods it returns nil, with a note that begins with unknown.
 func (r reach) pods(ctx context.Context, keep func(*corev1.Pod) bool, unknown string) (of map[workload.Identity][]*corev1.Pod, all []*corev1.Pod, err error) {
 	var list corev1.PodList
 	err = r.List(ctx, &list, client.InNamespace(r.namespace))
@@ -213,8 +214,8 @@ func (r reach) pods(ctx context.Context, keep func(*corev1.Pod) bool, unknown st
 	return of, all, nil
 }
 
-// jobs returns which workloads own the Jobs, where Jobs or CronJobs have recommendations. Without the right to list Jobs
-// their names tell, which a note says.
+// jobs returns the owners of the Jobs if Jobs or CronJobs have recommendations. Without the right to list Jobs,
+// callers derive the owners from the Jobs' names, and a note says so.
 func (r reach) jobs(ctx context.Context) (lookup.Listed, error) {
 	if !slices.ContainsFunc(kindsOf(r.recs), workload.Batch) {
 		return nil, nil
@@ -227,16 +228,16 @@ func (r reach) jobs(ctx context.Context) (lookup.Listed, error) {
 	return jobs, err
 }
 
-// settings returns the settings of the recommendation's policy, which is read once. It returns nil without an error, and
-// notes the reason, where the policy does not exist, may not be read or is invalid.
+// settings returns the settings of the recommendation's policy, which it reads once. If the policy does not exist, may
+// not be read or is invalid, it returns nil without an error and notes the reason.
 func (r reach) settings(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*policy.Settings, error) {
 	key := policyOf(rec)
 	if settings, ok := r.known[key]; ok {
 		return settings, nil
 	}
 	settings, err := r.resolve(ctx, key)
-	// Three causes are normal for a user: the policy was deleted, may not be read, or is invalid. The answer is
-	// then given without a next step.
+	// Three causes are normal for a user: the policy was deleted, may not be read, or is invalid. The answer then has
+	// no next resize.
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), lookup.Invalid(err) != nil:
 		r.env.note("what policy %s would do next is not known: %v", key.Name, err)
@@ -244,21 +245,21 @@ func (r reach) settings(ctx context.Context, rec *v1alpha1.AttuneRecommendation)
 	case err != nil:
 		return nil, fmt.Errorf("reading the settings of policy %s: %w", key.Name, err)
 	}
-	// A nil is stored too: the note about a policy appears once.
+	// Store nil too, so that the note about a policy appears once.
 	r.known[key] = settings
 	return settings, err
 }
 
-// allowed is an operator that allows everything, because the plugin cannot know the operator's flags. Where the
-// operator does not allow it, the policy's status says so (refused).
+// allowed is an operator that allows everything, because the plugin cannot know the operator's flags. If the operator
+// does not allow it, the policy's status says so (refused).
 var allowed = policy.Operator{SourceNamespaces: []string{"*"}}
 
-// policies is the reader of the operator's loops, so that both find and resolve alike.
+// policies returns the same reader as in the operator's loops, so that both find and resolve policies alike.
 func policies(c client.Client) lookup.Reader {
 	return lookup.Reader{Client: c, Operator: allowed, Clusterwide: true}
 }
 
-// resolve resolves the settings as the loops do. Settings that the operator refuses are an error too.
+// resolve resolves the settings as the loops do. It returns an error too if the operator rejects the settings.
 func (r reach) resolve(ctx context.Context, key client.ObjectKey) (*policy.Settings, error) {
 	reader := policies(r)
 	own, err := reader.Policy(ctx, key)
@@ -272,8 +273,8 @@ func (r reach) resolve(ctx context.Context, key client.ObjectKey) (*policy.Setti
 	return &settings, err
 }
 
-// refused returns why the operator does not use the policy in its present generation, by its status; nil where it
-// does, or has not looked at it.
+// refused returns the reason why the operator rejects the present generation of the policy, from its status. It
+// returns nil if the operator accepts it, or has not reconciled it.
 func refused(p *v1alpha1.AttunePolicy) error {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Reason != v1alpha1.ReasonInvalidConfig || ready.ObservedGeneration != p.Generation {

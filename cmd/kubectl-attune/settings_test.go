@@ -47,7 +47,7 @@ func TestExplainUsesTheDefaultsOfBothLevels(t *testing.T) {
 	assert.Contains(t, cli.run("explain", "deploy/web").out, "web-7c9-aaaaa: cpu request 250m -> 220m")
 }
 
-// Each setting is shown with the object that sets it; those that nobody sets are shown with -o wide.
+// Each setting is shown with the object that sets it. Settings that no object sets are shown with -o wide.
 func TestExplainSaysWhoSetASetting(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	cluster := &v1alpha1.AttuneDefaults{}
@@ -74,7 +74,7 @@ func TestExplainSaysWhoSetASetting(t *testing.T) {
 	assert.NotContains(t, cli.run("explain", "sts/db", "-n", "pay").out, "Settings", "its policy was deleted")
 }
 
-// columns are the lines of a text, with one space between columns.
+// columns returns the lines of a text, with one space between columns.
 func columns(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))

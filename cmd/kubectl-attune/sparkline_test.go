@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Usage is a line for each resource of which the recommendation keeps some, and no part of the JSON.
+// Usage is a line for each resource with a stored history, and not a part of the JSON.
 func TestExplainDrawsUsage(t *testing.T) {
 	c := newCLITest(t, interceptor.Funcs{})
 	before := c.run("explain", "deployment/web", "-o", "json")

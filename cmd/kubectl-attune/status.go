@@ -20,9 +20,8 @@ import (
 	"attune.io/attune/internal/lookup"
 )
 
-// newStatus makes the verb status.
-// It needs the rights to list AttunePolicies and AttuneRecommendations. -l is a selector on policies here; for most
-// other verbs it is one on workloads. It takes no arguments.
+// newStatus returns the command status. It needs the rights to list AttunePolicies and AttuneRecommendations. -l
+// selects policies here; for most other verbs it selects workloads. It takes no arguments.
 func newStatus(env *environment) *cobra.Command {
 	return env.watched(&cobra.Command{
 		Use:   "status",
@@ -42,7 +41,7 @@ func newStatus(env *environment) *cobra.Command {
 	})
 }
 
-// runStatus lists policies and recommendations of the scope, prints the report and returns its finding. -l selects
+// runStatus lists the policies and recommendations of the scope, prints the report and returns its finding. -l selects
 // policies here, not workloads.
 func runStatus(ctx context.Context, env *environment) error {
 	r, err := env.reach()
@@ -53,7 +52,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err := r.List(ctx, &list, within(r.namespace, r.selector)...); err != nil {
 		return fmt.Errorf("listing the policies: %w", err)
 	}
-	// All recommendations are listed, since their labels are not those that -l selects policies by.
+	// List all recommendations, because -l selects by the labels of policies.
 	var recs v1alpha1.AttuneRecommendationList
 	if err := r.List(ctx, &recs, client.InNamespace(r.namespace)); err != nil {
 		return fmt.Errorf("listing the recommendations: %w", err)
@@ -62,7 +61,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err != nil {
 		env.note("cluster policies are not shown: %v", err)
 	}
-	// The report is printed before the finding is returned: a CI job shows it in its log.
+	// Print the report before returning the finding, so that a CI job shows it in its log.
 	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
 	if len(report.Policies) == 0 {
 		env.note("there is no AttunePolicy in %s", output.Where(r.namespace))
@@ -73,8 +72,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	return report.finding()
 }
 
-// statusReport is the answer of status.
-// Its JSON, with -o json:
+// statusReport is the answer of status. Its JSON, with -o json:
 //
 //	{"policies": [{
 //	  "namespace": "shop", "name": "web", "mode": "Auto",
@@ -85,34 +83,35 @@ func runStatus(ctx context.Context, env *environment) error {
 //	    "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
 //	}]}
 type statusReport struct {
-	// Policies by namespace and name; never nil.
+	// Policies are sorted by namespace and name; never nil.
 	Policies []policyStatus `json:"policies"`
 }
 
 // policyStatus is one policy of the report.
 type policyStatus struct {
-	// Namespace and Name identify the policy. A cluster policy has no namespace, and its name is AttuneClusterPolicy/NAME.
+	// Namespace and Name identify the policy. A cluster policy has no namespace, and its name is
+	// AttuneClusterPolicy/NAME.
 	Namespace string `json:"namespace"`
 	// Name of the policy.
 	Name string `json:"name"`
-	// Mode is empty until the operator has looked at the policy.
+	// Mode is empty until the operator has reconciled the policy.
 	Mode string `json:"mode"`
-	// Workloads are the counts of the policy's status; zeros until the operator has looked at it.
+	// Workloads has the counts of the policy's status; zero until the operator has reconciled it.
 	Workloads v1alpha1.WorkloadCounts `json:"workloads"`
-	// Readiness is that of the condition Ready. A policy that needs a person is a finding.
+	// Readiness comes from the conditions. A policy that needs attention is a finding.
 	answers.Readiness
-	// Held is what is left as it is under the policy; never nil.
+	// Held lists the blocked resources and conflicts of the policy; never nil.
 	Held []answers.Blocked `json:"held"`
-	// Savings are those of the policy's status; nil where it has none.
+	// Savings are the savings in the policy's status; nil if it has none.
 	Savings *v1alpha1.Savings `json:"savings,omitempty"`
 
-	// age of the policy when the report was made.
+	// age is the age of the policy at the time of the report.
 	age string
 }
 
-// newStatusReport makes the report. It sorts both lists in place.
+// newStatusReport builds the report. It sorts both lists in place.
 func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) statusReport {
-	// The order is fixed, so that two outputs can be compared.
+	// The order is fixed, so that users can compare two outputs.
 	slices.SortFunc(policies, func(a, b v1alpha1.AttunePolicy) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -144,7 +143,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 	return s
 }
 
-// finding returns errFinding where any policy needs attention.
+// finding returns errFinding if any policy needs attention.
 func (r statusReport) finding() error {
 	if slices.ContainsFunc(r.Policies, func(s policyStatus) bool { return s.NeedsPerson }) {
 		return errFinding
@@ -152,9 +151,8 @@ func (r statusReport) finding() error {
 	return nil
 }
 
-// Human implements document.
-// It writes one table of policies, and below it a table of what is held. Without a policy it writes nothing: the
-// note on stderr says so.
+// Human implements document. It writes a table of policies, and below it a table of blocked resources. Without a
+// policy it writes nothing: the note on stderr says so.
 func (r statusReport) Human(wide bool) (string, error) {
 	if len(r.Policies) == 0 {
 		return "", nil
@@ -162,7 +160,7 @@ func (r statusReport) Human(wide bool) (string, error) {
 	return output.Text(r.policies(), wide) + output.Below(r.held(), wide), nil
 }
 
-// policies is the table of the policies.
+// policies returns the table of policies.
 func (r statusReport) policies() answers.Table {
 	t := answers.Table{
 		Header:   []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE", "CPU SAVED", "MEM SAVED", "MESSAGE"},
@@ -180,7 +178,7 @@ func (r statusReport) policies() answers.Table {
 	return t
 }
 
-// held is the table of what is held.
+// held returns the table of blocked resources.
 func (r statusReport) held() answers.Table {
 	t := answers.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {

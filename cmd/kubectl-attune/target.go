@@ -40,11 +40,11 @@ func (e *environment) parseWorkloads(arguments []string) ([]workload.Identity, e
 	return named, nil
 }
 
-// scope is the part of the cluster that -n, -A and -l select.
+// scope is the part of the cluster that -A and -l select.
 type scope struct {
 	// all is -A: every namespace.
 	all bool
-	// selector is -l as given; empty: none.
+	// selector is -l as given; empty means not set.
 	selector string
 }
 
@@ -54,22 +54,22 @@ func (s *scope) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status and backtest, of workloads for every other verb")
 }
 
-// reach is the part of the cluster that a verb looks at, with the user's own rights. It belongs to one run.
+// reach is the part of the cluster that a verb reads, with the user's own rights. It belongs to one run.
 type reach struct {
 	client.Client
-	// env receives notes about what cannot be read.
+	// env receives notes about objects that cannot be read.
 	env *environment
-	// namespace is empty for all of them, as for the client.
+	// namespace is empty for all namespaces, as for the client.
 	namespace string
-	// selector is that of -l; nil where it was not given.
+	// selector is the selector of -l; nil if not set.
 	selector labels.Selector
-	// recs are the recommendations that the command line names or selects, where the verb has read them.
+	// recs are the recommendations that the command line names or selects, once the verb has read them.
 	recs []v1alpha1.AttuneRecommendation
-	// known holds the settings by policy; nil where they cannot be known.
+	// known caches the settings by policy; nil if they cannot be known.
 	known map[client.ObjectKey]*policy.Settings
 }
 
-// reach connects to the cluster, and reads -n, -A and -l.
+// reach creates the client, and reads -n, -A and -l.
 func (e *environment) reach() (r reach, err error) {
 	r.env, r.known = e, map[client.ObjectKey]*policy.Settings{}
 	if r.Client, err = e.cluster.Client(); err != nil {
@@ -82,16 +82,15 @@ func (e *environment) reach() (r reach, err error) {
 	return r, err
 }
 
-// namespace returns the namespace to look in; empty means all of them, as for the client.
+// namespace returns the namespace of -n; empty with -A, which means all namespaces to the client.
 func (e *environment) namespace() (string, error) {
-	// An empty namespace means all of them to the client.
 	if e.scope.all {
 		return "", nil
 	}
 	return e.cluster.Namespace()
 }
 
-// labelSelector parses -l; nil where it was not given.
+// labelSelector parses -l; nil if not set.
 func (s scope) labelSelector() (labels.Selector, error) {
 	if s.selector == "" {
 		return nil, nil
@@ -103,8 +102,8 @@ func (s scope) labelSelector() (labels.Selector, error) {
 	return selector, nil
 }
 
-// within returns the list options of a namespace and a selector. A nil selector is left out, since the client
-// would take it for a selector that matches nothing.
+// within returns the list options for a namespace and a selector. It omits a nil selector, because the client would
+// treat it as a selector that matches nothing.
 func within(namespace string, selector labels.Selector) []client.ListOption {
 	options := []client.ListOption{client.InNamespace(namespace)}
 	if selector != nil {
@@ -113,8 +112,8 @@ func within(namespace string, selector labels.Selector) []client.ListOption {
 	return options
 }
 
-// getWorkload reads one workload, and returns its object too, for a patch.
-// A workload that does not exist is an error with advice.
+// getWorkload reads one workload, and also returns its object for a patch. A missing workload is an error with
+// advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
 	kind, sized, err := kindOf(c, id.Kind)
 	if err != nil {
@@ -128,9 +127,8 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 	return found, object, err
 }
 
-// listWorkloads lists the workloads of one kind by identity. An empty namespace means all of them, a nil selector
-// any labels.
-// Parts of other workloads, such as a Deployment's ReplicaSets, are among them.
+// listWorkloads lists the workloads of one kind by identity. An empty namespace means all namespaces, a nil selector
+// any labels. The result includes parts of other workloads, such as a Deployment's ReplicaSets.
 func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
 	kind, sized, err := kindOf(c, kind)
 	if err != nil {
@@ -156,7 +154,7 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 	if !referred {
 		return found, nil
 	}
-	// The templates are those of Deployments.
+	// Some workloads take their templates from Deployments.
 	deployments, err := listWorkloads(ctx, c, v1alpha1.KindDeployment, namespace, nil)
 	for id, w := range found {
 		if of, known := deployments[w.TemplateOf]; known {
@@ -166,8 +164,8 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 	return found, err
 }
 
-// kindOf returns a kind as its objects have it, for one that was written in lower case or as a resource, and what the
-// client needs to read its objects. An error is one sentence about a kind that the API server does not serve.
+// kindOf returns the canonical form of a kind that was written in lower case or as a resource, and what the client
+// needs to read its objects. It returns an error with one sentence if the API server does not serve the kind.
 func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind, workload.Sized, error) {
 	sized := workload.Sized{Rollouts: true}
 	if !workload.IsScaled(kind) {
@@ -175,7 +173,7 @@ func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind,
 	}
 	found, err := findKind(c.RESTMapper(), workload.GroupKindOf(kind))
 	if meta.IsNoMatchError(err) {
-		// The error itself is of attune's own kinds elsewhere, and says there what to install.
+		// Replace the error, because plain would take it for missing kinds of attune and advise to install them.
 		return kind, sized, notServed{kind}
 	}
 	if err != nil {
@@ -186,7 +184,7 @@ func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind,
 		return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
 	}
 	if object, err := c.Scheme().New(found); err == nil {
-		if _, added := object.(*workload.ScaledObject); !added { // it has a Go type of its own, as a NetworkPolicy
+		if _, added := object.(*workload.ScaledObject); !added { // it has its own Go type, for example NetworkPolicy
 			return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
 		}
 	}
@@ -195,7 +193,7 @@ func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind,
 	return known, sized, nil
 }
 
-// notServed says that the API server does not serve a kind.
+// notServed is the error for a kind that the API server does not serve.
 type notServed struct{ Kind v1alpha1.WorkloadKind }
 
 func (n notServed) Error() string {
@@ -205,7 +203,7 @@ func (n notServed) Error() string {
 func findKind(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupVersionKind, error) {
 	mapping, err := mapper.RESTMapping(kind)
 	if err == nil {
-		// A mapping by a name in lower case has the kind in lower case; that of its resource is right.
+		// For a lower-case name, the mapping has the kind in lower case. Its resource gives the right spelling.
 		return mapper.KindFor(mapping.Resource)
 	}
 	if !meta.IsNoMatchError(err) {

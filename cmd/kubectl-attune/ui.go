@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// newUI makes the verb ui.
+// newUI returns the command ui.
 func newUI(env *environment) *cobra.Command {
 	o := connect.UIOptions{Out: env.Out, ErrOut: env.ErrOut}
 	var noOpen bool
@@ -35,7 +35,7 @@ func newUI(env *environment) *cobra.Command {
 	return command
 }
 
-// page asks the leader for a page.
+// page requests a page from the leader.
 func (e *environment) page(ctx context.Context, operator, path string) (answer connect.Answer, err error) {
 	c, err := e.cluster.Client()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// Who may not forward ports is told which right is missing, and where.
+// A user that may not forward ports gets an error with the missing right and its namespace.
 func TestUIWithoutRights(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	ledBy(t, cli, "attune-system", "attune-7c9-xyz_705ab4f5")

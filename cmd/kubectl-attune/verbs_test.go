@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// Every verb that reads, in every format.
+// goldens has every verb that reads, in every format.
 var goldens = []struct {
 	golden string
 	args   []string
@@ -50,7 +50,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// The order in which an API server lists is nobody's promise.
+// An API server may list objects in any order.
 func TestAnswersDoNotDependOnTheOrderOfLists(t *testing.T) {
 	reversed := interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// With -w the answer is written again when it has changed, and an interrupt ends the verb without an error.
+// With -w the answer is printed again when it changes, and an interrupt ends the verb without an error.
 func TestStatusWatches(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	rounds := 0

@@ -23,8 +23,8 @@ import (
 	"attune.io/attune/podview"
 )
 
-// newWizard makes the verb wizard.
-// It needs no right at all: with those to list workloads, policies and recommendations it says more.
+// newWizard returns the command wizard. It needs no rights. With the rights to list workloads, policies and
+// recommendations it shows more.
 func newWizard(env *environment) *cobra.Command {
 	terminal := func() wizard.Terminal {
 		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(p *input.Written) (string, error) { return env.render(p) }}
@@ -43,7 +43,7 @@ func (w wizardCluster) Namespace() (string, error) {
 	return w.env.namespace()
 }
 
-// selected are the workloads that a policy selects, without a look at other policies.
+// selected returns the workloads that a policy selects, ignoring other policies.
 func selected(ctx context.Context, c client.Client, p *v1alpha1.AttunePolicy) (workloads, error) {
 	found, err := listWorkloads(ctx, c, p.Spec.TargetRef.Kind, p.Namespace, nil)
 	alone := policy.NewMatcher([]v1alpha1.AttunePolicy{*p})
@@ -66,7 +66,7 @@ func (w wizardCluster) Selection(ctx context.Context, p *v1alpha1.AttunePolicy) 
 	}
 	created := metav1.NewTime(w.env.now())
 	rivals := slices.DeleteFunc(policies.Items, func(other v1alpha1.AttunePolicy) bool {
-		if other.Name == p.Name { // its spec is changed, and it stays as old as it is
+		if other.Name == p.Name { // its spec will change, but not its creation time
 			of.Exists, created = &other.Spec.TargetRef, other.CreationTimestamp
 		}
 		return other.Name == p.Name
@@ -115,9 +115,10 @@ func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, a
 	return newBacktestAnswer(played.tallies).Human(false)
 }
 
-// usage of what a policy selects that is not in the cluster yet: with the settings that it would have there.
+// usage returns the usage of the workloads that a policy would select, with the settings that it would have in the
+// cluster.
 func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (*liveUsage, error) {
-	// What is unusual about single containers is told by backtest.
+	// Discard the notes about single containers; backtest shows them.
 	quiet := *w.env
 	quiet.ErrOut = io.Discard
 	r, err := quiet.reach()
@@ -146,7 +147,8 @@ func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, addr
 	return l, l.recommendationsFor(ctx, p)
 }
 
-// recommendationsFor returns the recommendations of a policy's workloads, with what they keep, or else such as would be made.
+// recommendationsFor sets the recommendations of the policy's workloads: the stored ones, with their histories, or new
+// ones with the containers of the template.
 func (l *liveUsage) recommendationsFor(ctx context.Context, p *v1alpha1.AttunePolicy) error {
 	all, err := l.indexed(ctx, p.Namespace, l.sizes)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // wizardFlags answer all questions.
 var wizardFlags = strings.Fields("wizard --workloads deployment --mode Auto --strategy Workload --resizes InPlace")
 
-// The wizard's policy is replayed on what the recommendations of its workloads keep, whatever policy they belong to, by the
+// The wizard replays its policy on the stored histories of the selected workloads, whatever their policies, by the
 // code of backtest --from.
 func TestWizardWithABacktest(t *testing.T) {
 	c := newCLITest(t, interceptor.Funcs{})
@@ -39,7 +39,7 @@ func TestWizardWithABacktest(t *testing.T) {
 	assert.Equal(t, "shop", of.Metadata.Namespace)
 }
 
-// Where there is nothing to replay one sentence says why, and the policy is written all the same.
+// Without usage to replay, one sentence gives the reason, and the policy is still written.
 func TestWizardWithoutABacktest(t *testing.T) {
 	c := newCLITest(t, interceptor.Funcs{})
 	young := newCLITest(t, interceptor.Funcs{})
@@ -70,7 +70,7 @@ func TestWizardWithoutABacktest(t *testing.T) {
 	}
 }
 
-// A policy of the name that has another target is seen also by who may not list the workloads.
+// An existing policy of the name with another target is detected even if the user may not list the workloads.
 func TestWizardReplacesNoPolicyOfAnotherTarget(t *testing.T) {
 	for _, through := range []interceptor.Funcs{{}, noRight(workload.NewList(v1alpha1.KindDeployment), "deployments")} {
 		cli := newCLITest(t, through)
@@ -85,7 +85,7 @@ func TestWizardReplacesNoPolicyOfAnotherTarget(t *testing.T) {
 	}
 }
 
-// A policy is of one namespace, and nothing else is asked of the cluster.
+// A policy belongs to one namespace, so the wizard rejects -A and -l.
 func TestWizardIsOfOneNamespace(t *testing.T) {
 	for _, args := range [][]string{{"-A"}, {"-l", "tier=api"}} {
 		got := newCLITest(t, interceptor.Funcs{}).run(append(append([]string{}, wizardFlags...), args...)...)

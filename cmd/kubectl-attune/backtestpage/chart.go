@@ -23,9 +23,9 @@ const (
 // plot is the chart of one resource of one series.
 type plot struct {
 	ID, Title, Text string
-	// Usage is an outline that is filled, Request and Limit are lines; Limit is empty where it is the request.
+	// Usage is a filled outline. Request and Limit are lines; Limit is empty if it equals the request.
 	Usage, Request, Limit string
-	// Short are the parts with a shortage, as places and widths.
+	// Short has the parts with a shortage, as positions and widths.
 	Short  []bar
 	X, Y   []chart.Tick
 	Legend string
@@ -33,7 +33,7 @@ type plot struct {
 
 type bar struct{ At, Width chart.Place }
 
-// plots of a series: of each resource that was measured.
+// plots returns a plot for each measured resource of a series.
 func plots(s Shown, number int) (all []plot) {
 	for _, r := range recommender.Resources {
 		if p, ok := plotOf(s, r); ok {
@@ -44,7 +44,7 @@ func plots(s Shown, number int) (all []plot) {
 	return all
 }
 
-// plotOf one resource; false where it was never measured.
+// plotOf returns the plot of one resource; false if it was never measured.
 func plotOf(s Shown, r recommender.Resource) (plot, bool) {
 	most := 0.0
 	for _, m := range s.Line {
@@ -82,7 +82,7 @@ func plotOf(s Shown, r recommender.Resource) (plot, bool) {
 	return p, true
 }
 
-// points of a line of a series.
+// points returns the points of one line of a series.
 func points(l backtest.Timeline, of func(backtest.Moment) float64) []chart.Point {
 	all := make([]chart.Point, len(l))
 	for i, m := range l {
@@ -91,7 +91,7 @@ func points(l backtest.Timeline, of func(backtest.Moment) float64) []chart.Point
 	return all
 }
 
-// limited says whether memory has a limit beside its request.
+// limited reports whether memory has a limit that differs from its request.
 func limited(l backtest.Timeline) bool {
 	return slices.ContainsFunc(l, func(m backtest.Moment) bool { return m.Limit != m.Request[recommender.Memory] })
 }
@@ -113,7 +113,7 @@ type point struct {
 	LabelX, LabelY chart.Place
 }
 
-// frontiers of the resources that were measured.
+// frontiers returns a chart for each measured resource.
 func frontiers(p Page) (all []frontier) {
 	for _, r := range recommender.Resources {
 		if p.Policy.Of[r].Measured {
@@ -164,7 +164,7 @@ func frontierOf(p Page, r recommender.Resource) frontier {
 	return f
 }
 
-// decades is a logarithmic axis with a place for 0 at its left.
+// decades is a logarithmic axis with an extra position for 0 at its left.
 type decades struct{ first, last int }
 
 func newDecades(least, most float64) decades {
@@ -175,7 +175,7 @@ func newDecades(least, most float64) decades {
 	return decades{first, max(last, first+1)}
 }
 
-// zeroWide is the room for 0.
+// zeroWide is the width of the position for 0.
 const zeroWide = 40.0
 
 func (d decades) x(n float64) float64 {
@@ -194,7 +194,7 @@ func (d decades) ticks() []chart.Tick {
 	return all
 }
 
-// label puts the names beside their points, each where it covers none before it.
+// label places the names next to their points so that they do not overlap earlier names.
 func label(points []point) {
 	type box struct{ x, y, width float64 }
 	var placed []box
@@ -217,7 +217,7 @@ func label(points []point) {
 	}
 }
 
-// reliability is the chart of what was promised against what was observed.
+// reliability is the chart of promised against observed shortages.
 type reliability struct {
 	ID, Title, Text string
 	Points          []point
@@ -226,7 +226,7 @@ type reliability struct {
 	Rows            [][4]string
 }
 
-// promises of both resources.
+// promises returns a chart for each resource with promises.
 func promises(of *backtest.Reliability) (all []reliability) {
 	if of == nil {
 		return nil
@@ -239,7 +239,7 @@ func promises(of *backtest.Reliability) (all []reliability) {
 	return all
 }
 
-// decadesOfPromises are those of both axes: 0.0001 to 1, and what is less at their ends.
+// decadesOfPromises is the number of decades on both axes, 0.00001 to 1. Smaller values are placed at the end.
 const decadesOfPromises = 5.0
 
 func reliabilityOf(bins []backtest.Promises, r recommender.Resource) reliability {

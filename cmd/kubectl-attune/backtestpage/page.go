@@ -1,8 +1,9 @@
-// Package backtestpage writes the answer of a backtest as one HTML file: no script, no font and no picture is loaded, so that
-// it can be mailed, archived and opened without a network. Charts are inline SVG, with their numbers in tables beside them.
+// Package backtestpage writes the answer of a backtest as one HTML file. It loads no scripts, fonts or images, so
+// users can mail it, archive it and open it without a network. Charts are inline SVG, with their numbers in tables
+// next to them.
 //
-// Write takes a Page, which is data, and fills page.html with it. chart.go turns numbers into the coordinates of a chart.
-// The package is pure. Names of series come from others: html/template escapes them. Start reading here.
+// Write fills page.html with the data in a Page. chart.go converts numbers to the coordinates of a chart. The package
+// is pure. Names of series come from other users, and html/template escapes them. Start reading at Write.
 package backtestpage
 
 import (
@@ -18,45 +19,45 @@ import (
 	"attune.io/attune/recommender/backtest"
 )
 
-// Page is what a backtest found.
+// Page is the result of a backtest.
 type Page struct {
-	// Usage names what was replayed, At is when the page was made.
+	// Usage names the replayed usage. At is the time when the page was created.
 	Usage string
 	At    time.Time
 	Rules backtest.Rules
-	// Policy is what is judged, Others are what it is compared with, in the order of tables.
+	// Policy is the judged strategy. Others are compared with it, in the order of tables.
 	Policy backtest.Report
 	Others []backtest.Report
-	// Sweep are the members of a sweep, from the least risk to the greatest.
+	// Sweep are the members of a sweep, from the lowest to the highest risk.
 	Sweep []backtest.Report
-	// Saved compares with what is asked for without the policy.
+	// Saved compares the policy with requests without it.
 	Saved Saved
-	// Harmed are the containers with the most harm, the worst first; HarmedMore is how many more have any.
+	// Harmed are the containers with the most harm, worst first. HarmedMore counts the others with harm.
 	Harmed     []Harm
 	HarmedMore int
-	// Series that are drawn.
+	// Series are the drawn series.
 	Series []Shown
-	// Promises of the sweep, compared with what came of them; nil: none were made.
+	// Promises compares the promises of the sweep with the outcome; nil without a sweep.
 	Promises *backtest.Reliability
-	// Budgets are sentences about those that are broken.
+	// Budgets has a sentence for each exceeded budget.
 	Budgets []string
 }
 
-// all results in the order of tables: that of the policy, of what it is compared with, and of the sweep.
+// all returns all results in the order of tables: the policy, the others, the sweep.
 func (p Page) all() []backtest.Report {
 	return slices.Concat([]backtest.Report{p.Policy}, p.Others, p.Sweep)
 }
 
-// Saved is what a policy would have requested less than something else, over the containers of which both are known. Amounts
-// are core-hours and GiB-hours, by resource.
+// Saved compares the requests of a policy with other requests, over the containers that have both. Amounts are
+// core-hours and GiB-hours, by resource.
 type Saved struct {
-	// Than says in words what it is compared with; empty: with nothing.
+	// Than describes the other requests in words; empty if there are none.
 	Than string
 	// Policy and Other are the sums of both.
 	Policy, Other [2]float64
 }
 
-// Harm is what a policy would have done to one container.
+// Harm has the shortages of one container under the policy.
 type Harm struct {
 	Series                      string
 	OOMHours                    int
@@ -64,9 +65,9 @@ type Harm struct {
 	ContainerDays               float64
 }
 
-// Shown is one series that is drawn.
+// Shown is one drawn series.
 type Shown struct {
-	// Series is its name, Why says why it was chosen.
+	// Series is its name, Why the reason for drawing it.
 	Series, Why string
 	Line        backtest.Timeline
 }
@@ -85,12 +86,12 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 }).Parse(text))
 
-// Write the page.
+// Write writes the page.
 func Write(w io.Writer, p Page) error { return page.Execute(w, p) }
 
 func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + " %" }
 
-// row of the table of results.
+// row is a row of the table of results.
 type row struct {
 	Name    string
 	Policy  bool
@@ -99,7 +100,7 @@ type row struct {
 	Resizes string
 }
 
-// reports are the rows of the table: the policy, what it is compared with, the sweep.
+// reports returns the rows of the table: the policy, the others, the sweep.
 func reports(p Page) (rows []row) {
 	for i, r := range p.all() {
 		rows = append(rows, rowOf(r))
@@ -122,7 +123,7 @@ func rowOf(r backtest.Report) row {
 	return out
 }
 
-// saving is a row of what would have been saved.
+// saving is a row of the table of savings.
 type saving struct{ Resource, Policy, Other, Less, Part string }
 
 var units = [2]string{recommender.CPU: "core-hours", recommender.Memory: "GiB-hours"}

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file instead of comparing with it")
 
-// usage of three days with a cycle of a day and a spike, named by a user who means harm.
+// usage returns three days with a daily cycle and a spike. The name may contain HTML.
 func usage(name string) backtest.Series {
 	s := backtest.Series{ID: name}
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -36,7 +36,7 @@ func usage(name string) backtest.Series {
 	return s
 }
 
-// estimated are the settings of the sweep.
+// estimated returns the settings of the sweep.
 func estimated() recommender.Settings {
 	return backtest.Alone(recommender.Settings{HistoryWindow: 96 * time.Hour, QueryStep: 5 * time.Minute})
 }
@@ -85,7 +85,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Nothing that a browser would fetch or run, whatever the names are; every chart has a title and a text, every id is unique.
+// A browser fetches and runs nothing, whatever the names are. Every chart has a title and a text, every id is unique.
 func TestThePageStandsAlone(t *testing.T) {
 	for name, p := range map[string]Page{"full": example(), "empty": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestThePageStandsAlone(t *testing.T) {
 	}
 }
 
-// Lines have gaps where nothing was measured or requested.
+// Lines have gaps without samples or requests.
 func TestGapsOfCharts(t *testing.T) {
 	nan := math.NaN()
 	line := backtest.Timeline{

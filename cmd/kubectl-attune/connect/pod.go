@@ -1,12 +1,11 @@
-// Package connect reaches into the cluster with the user's own rights:
+// Package connect connects to the cluster with the user's own rights:
 //
-//   - pod.go: Fetch asks a pod for a path, as kubectl port-forward does.
+//   - pod.go: Fetch requests a path from a pod, as kubectl port-forward does.
 //   - ui.go: ShowUI shows the web page of the operator's leader on this machine.
-//   - server.go: Server reaches a server with the Prometheus HTTP API, through a pod of its Service where it has one.
-//   - usage.go: what the containers of workloads used lately, so that a backtest can replay it. Stored unpacks the histories
-//     that an AttuneRecommendation keeps (usage.source: embedded), Asked asks a server for one workload, by the expressions
-//     that the operator uses. A step's value is the highest of all replicas, as in the operator. One workload is in memory
-//     at a time.
+//   - server.go: Server returns a client for the Prometheus HTTP API. It reaches a Service through one of its pods.
+//   - usage.go: recent usage of workloads for a backtest. Stored unpacks the histories in an AttuneRecommendation
+//     (usage.source: embedded). Asked queries a server for one workload, with the operator's expressions. A sample has
+//     the highest value of all replicas, as in the operator. One workload is in memory at a time.
 package connect
 
 import (
@@ -29,21 +28,21 @@ import (
 )
 
 const (
-	// Timeout is how long a pod may take to answer.
+	// Timeout limits the time of one request to a pod.
 	Timeout = 15 * time.Second
-	// MostAnswer is more than a node's answer takes, in bytes.
+	// MostAnswer limits the response of a pod in bytes. A decision about a node is smaller.
 	MostAnswer = 32 << 20
 )
 
-// Answer is what a pod answers.
+// Answer is the HTTP response of a pod.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Line is the first line of an answer, for a sentence; of an empty one, or with more than 500 bytes, the HTTP status: another
-// server may listen on that port and send anything.
+// Line returns the first line of the body for a sentence. If that is empty or has more than 500 bytes, it returns the
+// HTTP status, because another server may listen on that port and send anything.
 func (a Answer) Line() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(a.Body)), "\n")
 	if line == "" || len(line) > 500 {
@@ -52,10 +51,11 @@ func (a Answer) Line() string {
 	return line
 }
 
-// Fetch sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does: by a port of
-// this machine's loopback address that is open while it waits. The body is cut off at MostAnswer bytes.
+// Fetch sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does. It
+// opens a port on this machine's loopback address for the duration of the request. It cuts the body at MostAnswer
+// bytes.
 //
-// It needs the right to create pods/portforward in the namespace. Timeout bounds all of it.
+// It needs the right to create pods/portforward in the namespace. Timeout limits the whole call.
 func Fetch(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (Answer, error) {
 	ctx, stop := context.WithTimeout(ctx, Timeout)
 	defer stop()
@@ -70,7 +70,7 @@ func Fetch(ctx context.Context, config *rest.Config, namespace, pod string, port
 		return Answer{}, err
 	}
 	go func() { ended <- forwarder.ForwardPorts() }()
-	// Dialers take no context: a connection that comes after its end is closed by ForwardPorts.
+	// Dialers take no context. ForwardPorts closes a connection that is established after its end.
 	select {
 	case <-ready:
 	case err := <-ended:
@@ -100,8 +100,8 @@ func Fetch(ctx context.Context, config *rest.Config, namespace, pod string, port
 	return Answer{response.StatusCode, response.Header, body}, err
 }
 
-// reasons takes the kubelet's reason why a port does not answer. The forwarder logs it before it closes the connection, and
-// returns it nowhere.
+// reasons captures the kubelet's reason why a port does not answer. The forwarder only logs it, before it closes the
+// connection.
 type reasons struct {
 	logr.LogSink
 	// refused has room for the first reason.
@@ -119,7 +119,7 @@ func (r reasons) Error(err error, _ string, _ ...any) {
 	}
 }
 
-// dialerTo connects to the pod over a websocket, or else over SPDY, which older API servers need.
+// dialerTo returns a dialer that connects to the pod over a websocket, or over SPDY for older API servers.
 func dialerTo(config *rest.Config, namespace, pod string) (httpstream.Dialer, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -134,8 +134,7 @@ func dialerTo(config *rest.Config, namespace, pod string) (httpstream.Dialer, er
 	if err != nil {
 		return nil, err
 	}
-	// API servers before websockets for port forwarding answer the upgrade with an error, which leads to the
-	// fallback.
+	// API servers without websockets for port forwarding reject the upgrade, which triggers the fallback.
 	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, at)
 	return portforward.NewFallbackDialerForStreaming(websocket, older, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)

@@ -20,8 +20,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// forwarder is an API server that forwards ports of the pod attune-system/leader over SPDY to a server, as those do that
-// know no websockets. What went wrong it says on the error stream.
+// forwarder is an API server without websockets. It forwards ports of the pod attune-system/leader to a server over
+// SPDY, and reports errors on the error stream.
 func forwarder(t *testing.T, to string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,7 @@ func forwarder(t *testing.T, to string) *httptest.Server {
 	return server
 }
 
-// A pod is asked through the API server, on the port that it listens at.
+// Fetch reaches a pod through the API server, on the port where the pod listens.
 func TestFetch(t *testing.T) {
 	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("From", "pod")
@@ -77,7 +77,7 @@ func TestFetch(t *testing.T) {
 	assert.ErrorContains(t, err, "no such pod")
 }
 
-// Nobody listens, as in a version of the operator that does not answer: what the node says of it is the error.
+// If no process listens, as in an earlier version of the operator, the error has the node's message.
 func TestFetchThatDoesNotListen(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestFetchThatDoesNotListen(t *testing.T) {
 	assert.EqualError(t, err, "error forwarding port 8082 to pod: connection refused")
 }
 
-// A server that never answers is not waited for.
+// Fetch does not wait for a server that never answers.
 func TestFetchEndsWithItsContext(t *testing.T) {
 	release := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -100,7 +100,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// Neither is a pod that stops in the middle of its answer.
+// Fetch does not wait for a pod that stops in the middle of its response.
 func TestFetchThatStops(t *testing.T) {
 	release := make(chan struct{})
 	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

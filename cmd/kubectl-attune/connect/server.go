@@ -21,18 +21,18 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// mostAnswer is the most that an answer of a server may have, in bytes. A forwarded port carries a little more, so that one
-// that is cut off is known by its length, and asked for in parts.
+// mostAnswer limits the response of a server in bytes. A forwarded port carries one byte more, so the client can
+// detect a response that was cut, and query again in parts.
 const mostAnswer = MostAnswer - 1
 
 // FetchPod is Fetch with the user's connection to the cluster.
 type FetchPod func(ctx context.Context, namespace, pod string, port int, path string) (Answer, error)
 
-// Server makes the client of a server with the Prometheus HTTP API. An address of a Service of the cluster (NAME.NAMESPACE,
-// NAME.NAMESPACE.svc and so on) is reached through a pod of it, any other address from this machine. The user needs the
-// rights to get the Service, to list its pods and to get and create pods/portforward.
+// Server returns the client of a server with the Prometheus HTTP API. It reaches an address of a Service of the
+// cluster (NAME.NAMESPACE, NAME.NAMESPACE.svc and so on) through one of its pods, and any other address from this
+// machine. The user needs the rights to get the Service, to list its pods and to get and create pods/portforward.
 //
-// A source that takes headers or credentials cannot be asked this way: the plugin reads no Secrets.
+// It returns an error for a source with headers or credentials, because the plugin reads no Secrets.
 func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha1.PrometheusSource, labels map[string]string) (*prometheus.Client, error) {
 	if len(source.Headers) > 0 || source.BasicAuth != nil || source.BearerTokenSecret != nil {
 		return nil, fmt.Errorf("the server %s takes headers or credentials, which the plugin does not send: forward a port of what stands behind it, and give --address http://localhost:PORT", source.Address)
@@ -47,7 +47,7 @@ func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &service)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !strings.Contains(source.Address, ".svc"):
-		return prometheus.New(config) // such as prometheus.example: it has to be reached by its name
+		return prometheus.New(config) // for example prometheus.example, a name that is not a Service
 	case err != nil:
 		return nil, fmt.Errorf("reading the Service of %s: %w", source.Address, err)
 	}
@@ -59,7 +59,7 @@ func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha
 	return prometheus.New(config)
 }
 
-// serviceOf takes an address for that of a Service; false where its host does not look like one.
+// serviceOf parses the address of a Service; false if its host does not look like a Service.
 func serviceOf(address string) (name, namespace string, port int32, ok bool) {
 	base, err := url.Parse(address)
 	if err != nil {
@@ -79,7 +79,7 @@ func serviceOf(address string) (name, namespace string, port int32, ok bool) {
 	return parts[0], parts[1], port, true
 }
 
-// behind finds a running pod of a Service, and the port on which it listens for the Service's.
+// behind finds a running pod of a Service, and the pod's port for the Service's port.
 func behind(ctx context.Context, c client.Reader, service *corev1.Service, port int32) (string, int, error) {
 	at := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
 	if at < 0 || len(service.Spec.Selector) == 0 {
@@ -97,7 +97,7 @@ func behind(ctx context.Context, c client.Reader, service *corev1.Service, port 
 	return "", 0, fmt.Errorf("no running pod of the Service %s in namespace %s listens on its port %d", service.Name, service.Namespace, port)
 }
 
-// listens is the port of a pod that a Service's port leads to; 0: none.
+// listens returns the pod's port for a Service's port; 0 if it has none.
 func listens(pod *corev1.Pod, port corev1.ServicePort) int {
 	switch {
 	case port.TargetPort == intstr.IntOrString{}:
@@ -115,15 +115,15 @@ func listens(pod *corev1.Pod, port corev1.ServicePort) int {
 	return 0
 }
 
-// forwarded carries requests to a port of a pod.
+// forwarded sends requests to a port of a pod.
 type forwarded struct {
 	fetch          FetchPod
 	namespace, pod string
 	port           int
 }
 
-// RoundTrip implements http.RoundTripper. Only GET is carried: to any other method it answers itself as a gateway does that
-// lets only reading requests through, after which the client asks by GET.
+// RoundTrip implements http.RoundTripper. It can only send GET. For another method it responds with 405 itself, as a
+// read-only gateway does, and the client retries with GET.
 func (f forwarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Scheme != "http" {
 		return nil, errors.New("a port is forwarded without TLS here: give an address that begins with http://")

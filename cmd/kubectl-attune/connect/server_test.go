@@ -52,7 +52,7 @@ func TestPortsOfPods(t *testing.T) {
 	}
 }
 
-// What the plugin does not send is said before anything is asked.
+// A source with credentials is rejected before any request.
 func TestCredentialsAreNotSent(t *testing.T) {
 	for name, source := range map[string]v1alpha1.PrometheusSource{
 		"a tenant's header": {Address: "http://mimir.m:80", Headers: map[string]string{"X-Scope-OrgID": "1"}},
@@ -64,7 +64,7 @@ func TestCredentialsAreNotSent(t *testing.T) {
 	}
 }
 
-// A Service without a running pod is an error that names it, and one that there is not may be another host's name.
+// A Service without a running pod is an error that names it. A missing Service may be another host's name.
 func TestServicesWithoutPods(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "prom"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 80}}}}
 	pending := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "x", Labels: map[string]string{"a": "b"}}, Status: corev1.PodStatus{Phase: corev1.PodPending}}

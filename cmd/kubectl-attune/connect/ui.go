@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// path is where the pages are. Nothing else of the leader is shown.
+	// path is the root of the pages. No other path of the leader is forwarded.
 	path = "/ui/"
-	// most requests are under way at a time; the leader answers four, of all users.
+	// most limits the concurrent requests. The leader handles four, for all users together.
 	most = 2
-	// mostWaiting requests wait until one of these ends: a page and its links in a few tabs.
+	// mostWaiting limits the waiting requests: a page and its links in a few tabs.
 	mostWaiting = 6
-	// timeout is how long a browser may take to ask, and longest what an answer may take with its wait.
+	// timeout limits the time to read a browser's request, longest the time to respond, including the wait.
 	timeout, longest = 10 * time.Second, time.Minute
 )
 
-// UIOptions of Run.
+// UIOptions are the options of ShowUI.
 type UIOptions struct {
-	// Port on 127.0.0.1; 0: any that is free.
+	// Port is a port on 127.0.0.1; 0 means any free port.
 	Port int
 	// Open opens the page in a browser.
 	Open bool
-	// Fetch asks the leader for a path.
+	// Fetch requests a path from the leader.
 	Fetch func(ctx context.Context, path string) (Answer, error)
-	// Out receives the address, ErrOut what is no answer.
+	// Out receives the address, ErrOut all other output.
 	Out, ErrOut io.Writer
 }
 
-// ShowUI serves the page until the context ends, and returns nil then. It asks for the first page before it listens: whoever
-// may not see it is told why.
+// ShowUI serves the page until the context ends, then returns nil. It requests the first page before it listens, so
+// that a user without the rights gets the reason at once.
 func ShowUI(ctx context.Context, o UIOptions) error {
 	answer, err := o.Fetch(ctx, path)
 	switch {
@@ -71,17 +71,18 @@ func ShowUI(ctx context.Context, o UIOptions) error {
 	return nil
 }
 
-// passed are the headers of the leader's that reach the browser.
+// passed are the headers of the leader's response that are forwarded to the browser.
 var passed = []string{
 	"Content-Type", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "X-Frame-Options",
 	"Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Cache-Control",
 }
 
-// own is the policy of this side. A browser obeys it beside the leader's: whatever answers at that port, no script runs.
+// own is this server's Content-Security-Policy. A browser applies it in addition to the leader's: whatever answers on
+// that port, no script runs.
 const own = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// UIHandler forwards GET and HEAD of pages, most at a time, and answers 429 where mostWaiting wait already. It refuses hosts
-// that are not loopback, and what pages of other origins ask.
+// UIHandler forwards GET and HEAD of pages, most at a time, and responds with 429 if mostWaiting wait already. It
+// rejects hosts that are not loopback, and requests from pages of other origins.
 func UIHandler(fetch func(ctx context.Context, path string) (Answer, error)) http.Handler {
 	free := make(chan struct{}, most)
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +110,7 @@ func UIHandler(fetch func(ctx context.Context, path string) (Answer, error)) htt
 	})
 }
 
-// forward writes an answer of the leader's.
+// forward writes a response of the leader.
 func forward(w http.ResponseWriter, answer Answer) {
 	for _, name := range passed {
 		for _, value := range answer.Header.Values(name) {
@@ -125,7 +126,7 @@ func forward(w http.ResponseWriter, answer Answer) {
 	_, _ = w.Write(answer.Body)
 }
 
-// open opens an address in the user's browser, and does not wait for it. The browser outlives this program.
+// open opens an address in the user's browser without waiting for it. The browser outlives this program.
 func open(address string) error {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {

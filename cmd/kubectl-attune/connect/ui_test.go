@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// leader answers with the path that it is asked for.
+// leader responds with the requested path.
 func leader(_ context.Context, path string) (Answer, error) {
 	header := http.Header{"Content-Type": {"text/html"}, "Content-Security-Policy": {"default-src 'none'"}, "Set-Cookie": {"a=b"}, "Location": {"http://evil.example"}}
 	return Answer{Status: http.StatusOK, Header: header, Body: []byte("page " + path)}, nil
@@ -31,7 +31,7 @@ func ask(handler http.Handler, method, host, path string) *httptest.ResponseReco
 	return w
 }
 
-// Pages are forwarded with the headers that guard them, and nothing else of the leader is.
+// Pages are forwarded with their security headers, and no other path of the leader is.
 func TestHandler(t *testing.T) {
 	h := UIHandler(leader)
 	w := ask(h, http.MethodGet, "127.0.0.1:9090", "/ui/ns/shop?page=2")
@@ -54,7 +54,7 @@ func TestHandler(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(h, http.MethodHead, "localhost", "/ui/").Code)
 }
 
-// A page whose name leads to this machine is told nothing.
+// Requests with another host name that resolves to this machine are rejected.
 func TestHosts(t *testing.T) {
 	asked := func(context.Context, string) (Answer, error) {
 		t.Error("the leader is asked")
@@ -65,7 +65,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What a page of another origin makes the browser ask costs no port-forward.
+// A request that a page of another origin causes does not forward a port.
 func TestPagesOfOthers(t *testing.T) {
 	for site, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "something new": http.StatusForbidden,
 		"none": http.StatusOK, "same-origin": http.StatusOK, "": http.StatusOK} {
@@ -83,7 +83,7 @@ func TestPagesOfOthers(t *testing.T) {
 	}
 }
 
-// Few requests wait for a slot. More are answered at once, and those that waited are answered in their turn.
+// Few requests wait for a slot. Further ones are rejected at once, and the waiting ones are answered in order.
 func TestFewWait(t *testing.T) {
 	asked, release := make(chan struct{}, 100), make(chan struct{})
 	h := UIHandler(func(ctx context.Context, path string) (Answer, error) {
@@ -122,7 +122,7 @@ func TestLeaderThatFails(t *testing.T) {
 	assert.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"))
 }
 
-// lines is a writer that is read from another goroutine.
+// lines is a writer that another goroutine reads.
 type lines struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -140,7 +140,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// It prints its address, which is on loopback, and ends with its context.
+// ShowUI prints its loopback address, and ends with its context.
 func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out lines
@@ -159,7 +159,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// Whoever may not see the page is told why at once, and nothing listens.
+// A user that may not see the page gets the reason at once, and no port is opened.
 func TestRunThatCannot(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -16,16 +16,16 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// SeriesID names the series of a container: namespace/kind/name/container.
+// SeriesID returns the name of a container's series: namespace/kind/name/container.
 func SeriesID(of workload.Identity, container string) string {
 	return of.Namespace + "/" + string(of.Kind) + "/" + of.Name + "/" + container
 }
 
-// Span is the time of which usage is read; its beginning is excluded.
+// Span is the period of usage. It excludes its start.
 type Span struct{ From, To time.Time }
 
-// Stored returns the series that the checkpoints of a recommendation hold, by the names of the containers. A container
-// without a checkpoint is missing. The error names the containers whose checkpoints cannot be read; the others are good.
+// Stored returns the series from a recommendation's checkpoints, by container name. A container without a checkpoint
+// is missing. The error names the containers whose checkpoints cannot be read; the others are valid.
 func Stored(rec *v1alpha1.AttuneRecommendation, span Span) (map[string]backtest.Series, error) {
 	found := map[string]backtest.Series{}
 	var broken []error
@@ -40,7 +40,8 @@ func Stored(rec *v1alpha1.AttuneRecommendation, span Span) (map[string]backtest.
 	return found, errors.Join(broken...)
 }
 
-// seriesOf has the steps of a span of which something is known. columns are by resource, and begin with the step first.
+// seriesOf returns the samples within a span that have a value. columns are by resource and start with sample number
+// first.
 func seriesOf(id string, first int64, step time.Duration, columns [2][]float64, span Span) backtest.Series {
 	series := backtest.Series{ID: id}
 	for i := range max(len(columns[0]), len(columns[1])) {
@@ -57,22 +58,23 @@ func seriesOf(id string, first int64, step time.Duration, columns [2][]float64, 
 	return series
 }
 
-// leastSteps is how few steps are not asked for in parts: a server that finds an hour of one workload too much is in trouble.
+// leastSteps is the minimum number of samples per query. A server that rejects an hour of one workload is in trouble,
+// so smaller parts do not help.
 const leastSteps = 12
 
-// Question is about the usage of one workload.
+// Question asks for the usage of one workload.
 type Question struct {
 	Source usage.Source
 	Of     workload.Identity
-	// Neighbours has the workloads of the namespace, so that a pod is not taken for that of a workload with a shorter name.
+	// Neighbours has the workloads of the namespace, so that a pod is not matched to a workload with a shorter name.
 	Neighbours workload.PodIndex
 	Span       Span
-	// Step is the distance of samples; CPU is the rate over it, memory the highest working set within it.
+	// Step is the interval of samples. CPU is the rate over it, memory the highest working set within it.
 	Step time.Duration
 }
 
-// Asked asks a source for the usage of a workload, and returns the series by the names of the containers. What is too much
-// at once is asked for in halves. The report says whether the answer lacks something.
+// Asked queries a source for the usage of a workload, and returns the series by container name. If the source rejects
+// the query as too large, Asked halves it. The report says whether data is missing.
 func Asked(ctx context.Context, q Question) (map[string]backtest.Series, usage.Report, error) {
 	query := usage.Query{
 		Namespaces: []string{q.Of.Namespace}, PodPrefixes: []string{usage.PodPrefix(q.Of.Name)},
@@ -91,14 +93,15 @@ func Asked(ctx context.Context, q Question) (map[string]backtest.Series, usage.R
 	return found, report, nil
 }
 
-// answer collects the highest value of each step.
+// answer collects the highest value of each sample.
 type answer struct {
 	question     Question
 	first, steps int64
 	of           map[string]*[2][]float64
 }
 
-// ask for a part. What an answer that broke off has told is told again by its halves, and the highest value stays the same.
+// ask queries a part. An aborted response may have delivered samples, and the halves deliver them again. The highest
+// value is the same.
 func (a *answer) ask(ctx context.Context, query usage.Query) (usage.Report, error) {
 	report, err := a.question.Source.Read(ctx, query, a.add)
 	if !errors.Is(err, usage.ErrTooMuch) || query.Steps() <= leastSteps {
@@ -115,7 +118,7 @@ func (a *answer) ask(ctx context.Context, query usage.Query) (usage.Report, erro
 	return report, nil
 }
 
-// add a piece of the answer, if it is of a pod of the workload.
+// add adds a series if its pod belongs to the workload.
 func (a *answer) add(piece usage.Series) {
 	owner, match := a.question.Neighbours.Of(piece.Pod)
 	if match != workload.MatchFound || owner.Kind != a.question.Of.Kind || owner.Name != a.question.Of.Name {

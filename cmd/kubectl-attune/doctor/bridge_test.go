@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 )
 
-// publishedVPA is one of the operator's own, for Deployment web.
+// publishedVPA returns a VPA of the operator for Deployment web.
 func publishedVPA() unstructured.Unstructured {
 	u := unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"targetRef":    map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
@@ -70,7 +70,7 @@ func TestBridge(t *testing.T) {
 	assert.Empty(t, of(installed(controller(nil, 1)), "bridge"), "who has no bridge is told nothing")
 }
 
-// Where somebody has taken one of them over, the command that deletes those that are left names them: the label is on both.
+// If a user took over one of the VPAs, the deletion command names the others, because all of them have the label.
 func TestWhatIsTakenOverIsNotDeleted(t *testing.T) {
 	var vpas []unstructured.Unstructured
 	add := func(namespace, workload, mode string) {
@@ -104,7 +104,7 @@ func TestWhatIsTakenOverIsNotDeleted(t *testing.T) {
 	assert.NotContains(t, left().Command, "taken")
 }
 
-// The operator's own do not count as VPAs that size a workload.
+// The operator's own VPAs do not count as VPAs that size a workload.
 func TestOwnVPAsSizeNothing(t *testing.T) {
 	seen := &Seen{Neighbours: Neighbours{VPAs: Read[unstructured.Unstructured]{Value: []unstructured.Unstructured{publishedVPA()}}}}
 	rec := v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}

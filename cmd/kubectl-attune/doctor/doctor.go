@@ -1,11 +1,11 @@
-// Package doctor judges whether everything that attune needs is there. It is pure: its caller reads the cluster, Examine
-// judges what was read, and the answer says it in one sentence for each finding.
+// Package doctor checks the requirements of attune. It is pure: the caller reads the cluster, Examine checks the
+// objects, and the answer has one sentence for each finding.
 //
 // Its parts:
-//   - platform.go, operator.go, webhook.go: what attune rests on.
-//   - policies.go, neighbours.go: what its policies meet.
+//   - platform.go, operator.go, webhook.go: what attune needs to run.
+//   - policies.go, neighbours.go: policies, and other objects that act on the same pods.
 //
-// A check is never ok because something could not be read: it is unknown then.
+// A check whose objects could not be read is unknown, never ok.
 package doctor
 
 import (
@@ -29,22 +29,21 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/output"
 )
 
-// Level is how serious a result is.
+// Level is the severity of a result.
 type Level string
 
 const (
-	// OK: nothing is to be done.
+	// OK means that no action is needed.
 	OK Level = "ok"
-	// Warning: something works less well than it could.
+	// Warning means that something works less well than it could.
 	Warning Level = "warning"
-	// Problem: something does not work.
+	// Problem means that something does not work.
 	Problem Level = "problem"
-	// Unknown: it could not be looked at.
+	// Unknown means that it could not be checked.
 	Unknown Level = "unknown"
 )
 
-// Answer is what the doctor found.
-// Its JSON, with -o json:
+// Answer is the answer of the doctor. Its JSON, with -o json:
 //
 //	{"checks": [{
 //	  "check": "kubelets", "result": "warning", "sentence": "…",
@@ -52,7 +51,7 @@ const (
 //	}],
 //	 "ok": 9, "warnings": 1, "problems": 0, "unknown": 2}
 type Answer struct {
-	// Checks are the results, in the order of the checks; never nil. A check has one result or several.
+	// Checks has the results in the order of the checks; never nil. A check has one or more results.
 	Checks []Result `json:"checks"`
 	// OK, Warnings, Problems and Unknown count the results.
 	OK       int `json:"ok"`
@@ -61,31 +60,31 @@ type Answer struct {
 	Unknown  int `json:"unknown"`
 }
 
-// Result is one sentence about one thing.
+// Result is one sentence of a check.
 type Result struct {
-	// Check is its name in one word.
+	// Check is the name of the check, one word.
 	Check  string `json:"check"`
 	Result Level  `json:"result"`
-	// Sentence says what was found.
+	// Sentence states the finding.
 	Sentence string `json:"sentence"`
-	// Command mends it, or shows more where no single command can; empty where nothing is to be done.
+	// Command fixes it, or shows more if no single command can; empty if no action is needed.
 	Command string `json:"command"`
 }
 
-// most is how many results a check has at most: a cluster may have thousands of the same kind.
+// most limits the results of a check per level, because a cluster may have thousands of the same kind.
 const most = 5
 
-// findings are the results of one check.
+// findings collects the results of one check.
 type findings struct {
 	check string
-	// of are the results, left is how many of which level were left out.
+	// of has the results. left counts the omitted ones by level.
 	of   []Result
 	left map[Level]int
-	// barred are the kinds that the user may not read.
+	// barred lists the kinds that the user may not read.
 	barred []string
 }
 
-// add appends a result. Of each level most are kept.
+// add appends a result. It keeps at most most results of each level.
 func (f *findings) add(level Level, command, sentence string, args ...any) {
 	same := 0
 	for _, r := range f.of {
@@ -100,14 +99,14 @@ func (f *findings) add(level Level, command, sentence string, args ...any) {
 	f.of = append(f.of, Result{Check: f.check, Result: level, Sentence: fmt.Sprintf(sentence, args...), Command: command})
 }
 
-// fine is the result of a check that has found nothing.
+// fine adds the result of a check without findings.
 func (f *findings) fine(sentence string, args ...any) {
 	if len(f.of) == 0 && len(f.barred) == 0 {
 		f.add(OK, "", sentence, args...)
 	}
 }
 
-// done returns the results, and how many there are more.
+// done returns the results, and the number of omitted ones.
 func (f *findings) done() []Result {
 	if f.barred != nil {
 		f.add(Unknown, f.granted(), "you may not read %s", strings.Join(f.barred, " and "))
@@ -120,8 +119,8 @@ func (f *findings) done() []Result {
 	return f.of
 }
 
-// unreadable notes that something could not be read; false: it was read. The first word of what is the name of the kind in
-// the plural.
+// unreadable records an error of reading and reports whether there is one. The first word of what is the plural name
+// of the kind.
 func (f *findings) unreadable(what string, err error) bool {
 	switch {
 	case err == nil:
@@ -136,7 +135,7 @@ func (f *findings) unreadable(what string, err error) bool {
 	return true
 }
 
-// granted is the command of an administrator that lets the user NAME read what the check could not.
+// granted returns the administrator's command that lets the user NAME read the objects of the check.
 func (f *findings) granted() string {
 	resources := make([]string, len(f.barred))
 	for i, what := range f.barred {
@@ -145,7 +144,7 @@ func (f *findings) granted() string {
 	return grant("attune-doctor-"+f.check, "get,list", strings.Join(resources, ","), "")
 }
 
-// checks in the order of the answer.
+// checks are in the order of the answer.
 var checks = []struct {
 	name string
 	run  func(*Seen, *findings)
@@ -156,7 +155,7 @@ var checks = []struct {
 	{"vpa", verticalAutoscalers}, {"bridge", published}, {"hpa", horizontalAutoscalers}, {"quota", quotas}, {"engines", engines},
 }
 
-// Examine judges what was seen.
+// Examine runs all checks.
 func Examine(seen *Seen) Answer {
 	answer := Answer{Checks: []Result{}}
 	for _, check := range checks {
@@ -171,11 +170,11 @@ func Examine(seen *Seen) Answer {
 	return answer
 }
 
-// indent is where sentences and commands begin: behind the result and the check.
+// indent is the column of sentences and commands, after the result and the check.
 const indent = 23
 
-// Human writes a result in each paragraph, the command that mends it below, and at last how many there are of each kind.
-// Commands are wider than a table where they have to be, so that they can be copied. wide changes nothing.
+// Human writes a paragraph for each result with its command below, and the counts at the end. Commands may be wider
+// than a table, so that users can copy them. wide changes nothing.
 func (a Answer) Human(bool) (string, error) {
 	var text strings.Builder
 	for _, r := range a.Checks {
@@ -201,7 +200,7 @@ func plural(n int) string {
 	return "s"
 }
 
-// Read is what was read of one kind, or why it could not be.
+// Read has the objects of one kind, or the error of reading them.
 type Read[T any] struct {
 	Value []T
 	Err   error
@@ -218,51 +217,52 @@ func (r Read[T]) all() iter.Seq[*T] {
 	}
 }
 
-// Scope is where the doctor looks.
+// Scope is the part of the cluster that the doctor checks.
 type Scope struct {
-	// Now is the time from which ages count.
+	// Now is the reference time of ages.
 	Now time.Time
-	// Namespace whose policies and neighbours are looked at; empty: all of them.
+	// Namespace limits the checked policies and neighbours; empty means all namespaces.
 	Namespace string
 	// Operator is the namespace of the operator.
 	Operator string
 }
 
-// Seen is all that the doctor has looked at. It is only read.
+// Seen has all objects that the doctor checks. The checks do not change it.
 type Seen struct {
 	Scope
-	// Version of the API server, such as v1.36.2.
+	// Version is the version of the API server, such as v1.36.2.
 	Version string
-	// Nodes of the cluster.
+	// Nodes are all nodes of the cluster.
 	Nodes Read[corev1.Node]
 	// CRDs are the CustomResourceDefinitions of all groups, without their schemas.
 	CRDs Read[metav1.PartialObjectMetadata]
-	// Rights of the caller, as the API server judges them.
+	// Rights are the caller's rights with the API server's answers.
 	Rights []Right
-	// Operator is what runs in the operator's namespace.
+	// Installed has the objects in the operator's namespace.
 	Installed Installed
-	// Admission is what judges or changes objects.
+	// Admission has the objects that validate or change other objects.
 	Admission Admission
-	// Policies and Recommendations of the scope.
+	// Policies and Recommendations are limited to the scope.
 	Policies        Read[v1alpha1.AttunePolicy]
 	Recommendations Read[v1alpha1.AttuneRecommendation]
-	// ClusterPolicies of the cluster; none where they may not be read, or the API server does not serve them.
+	// ClusterPolicies are all cluster policies; empty if the user may not read them, or the API server does not serve
+	// them.
 	ClusterPolicies []v1alpha1.AttuneClusterPolicy
-	// Namespaces of the scope.
+	// Namespaces are the namespaces of the scope.
 	Namespaces Read[corev1.Namespace]
-	// Neighbours are other objects of the scope.
+	// Neighbours are other objects in the scope.
 	Neighbours Neighbours
 }
 
-// Installed is what runs in the operator's namespace.
+// Installed has the objects in the operator's namespace.
 type Installed struct {
 	Deployments Read[appsv1.Deployment]
 	Slices      Read[discoveryv1.EndpointSlice]
-	// Leases are the one by which the replicas choose their leader; none where there is none.
+	// Leases has the lease of the leader election; empty if it does not exist.
 	Leases Read[coordinationv1.Lease]
 }
 
-// Admission is what judges or changes objects when they are written.
+// Admission has the objects that validate or change other objects at admission.
 type Admission struct {
 	Mutating   Read[admissionv1.MutatingWebhookConfiguration]
 	Validating Read[admissionv1.ValidatingWebhookConfiguration]

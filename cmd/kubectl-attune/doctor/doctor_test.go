@@ -38,7 +38,7 @@ func of(seen *Seen, check string) (all []Result) {
 	return all
 }
 
-// level is the worst of one check: each of these tests has one result.
+// level returns the level of a check that has one result.
 func level(t *testing.T, seen *Seen, check string) Level {
 	t.Helper()
 	results := of(seen, check)
@@ -81,7 +81,7 @@ func TestDefinitions(t *testing.T) {
 	assert.Equal(t, Warning, level(t, seen(append(all[:5:5], crd(all[5].Name, ""))...), "crds"))
 }
 
-// leading is a lease that a replica renewed so long ago.
+// leading returns a lease that a replica renewed so long ago.
 func leading(ago time.Duration) coordinationv1.Lease {
 	return coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To("attune-7c9-xyz_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-ago))),
@@ -93,7 +93,7 @@ func controller(wanted *int32, ready int32) appsv1.Deployment {
 		Spec: appsv1.DeploymentSpec{Replicas: wanted, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{component: componentController}}}}
 }
 
-// installed is an operator with these Deployments and a leader.
+// installed returns an operator with these Deployments and a leader.
 func installed(deployments ...appsv1.Deployment) *Seen {
 	return &Seen{Scope: Scope{Now: now, Operator: "attune-system"}, Installed: Installed{
 		Deployments: Read[appsv1.Deployment]{Value: deployments}, Leases: Read[coordinationv1.Lease]{Value: []coordinationv1.Lease{leading(15 * time.Second)}},
@@ -108,7 +108,7 @@ func TestOperator(t *testing.T) {
 	assert.Equal(t, OK, level(t, installed(controller(nil, 1)), "operator"))
 }
 
-// Webhooks alone size nothing that runs.
+// Without the controller, the webhook alone resizes no running pods.
 func TestOperatorNeedsAController(t *testing.T) {
 	webhook := controller(nil, 1)
 	webhook.Name, webhook.Spec.Selector = "attune-webhook", &metav1.LabelSelector{MatchLabels: map[string]string{component: "webhook"}}
@@ -121,7 +121,7 @@ func TestOperatorNeedsAController(t *testing.T) {
 	assert.Equal(t, OK, level(t, installed(webhook), "operator"), "a label of the Deployment itself")
 }
 
-// Replicas may be ready and none of them lead.
+// All replicas may be ready without a leader.
 func TestOperatorNeedsALeader(t *testing.T) {
 	seen := func(leases ...coordinationv1.Lease) *Seen {
 		s := installed(controller(nil, 1))
@@ -221,7 +221,7 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is not fresh: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
 }
 
-// What status finds the doctor finds too: it may be of two checks.
+// The doctor reports every finding of status. It may belong to two checks.
 func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonMonitoring, v1alpha1.ReasonPaused, v1alpha1.ReasonInvalidConfig, v1alpha1.ReasonStaleData, v1alpha1.ReasonInsufficientData, ""} {
 		for _, degraded := range []bool{false, true} {
@@ -243,7 +243,7 @@ func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
 	assert.Equal(t, Problem, level(t, &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{unknown}}}, "policies"))
 }
 
-// A VPA is the only autoscaler that works where the policy only observes or recommends: there is no command that stops it.
+// If the policy only observes or recommends, the VPA is the only working autoscaler, and no command stops it.
 func TestVerticalAutoscalers(t *testing.T) {
 	seen := func(mode v1alpha1.UpdateType, update string) *Seen {
 		return &Seen{
@@ -295,7 +295,7 @@ func TestQuotas(t *testing.T) {
 	assert.Equal(t, OK, level(t, seen("801m", v1alpha1.Hold{Resource: "cpu", Reason: "HPA"}), "quota"))
 }
 
-// What cannot be read is never ok, whatever it is and however reading it fails.
+// An object that cannot be read never gives ok, whatever it is and however reading it fails.
 func TestWhatIsNotReadIsUnknown(t *testing.T) {
 	for _, err := range []error{errors.New("connection refused"), &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "X"}}} {
 		seen := &Seen{Version: "v1.35.0"}
@@ -336,7 +336,7 @@ func TestTheAnswerIs100ColumnsWide(t *testing.T) {
 	assert.Equal(t, "0 ok, 0 warnings, 0 problems, 1 unknown", lines[len(lines)-2])
 }
 
-// The commands of one answer are run one after the other: each makes a ClusterRole of its own.
+// Users run the commands of one answer in order, so each creates its own ClusterRole.
 func TestEveryGrantHasItsOwnRole(t *testing.T) {
 	for _, namespace := range []string{"", "shop"} {
 		// Rights of one purpose, verb and namespace are one command.
@@ -355,7 +355,7 @@ func TestEveryGrantHasItsOwnRole(t *testing.T) {
 	}
 }
 
-// Namespaces that a cluster policy selects are one finding, however many of them are not labelled.
+// The namespaces that a cluster policy selects give one finding, however many have no label.
 func TestNamespacesOfAClusterPolicy(t *testing.T) {
 	p := v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
 	p.Status.Mode = v1alpha1.UpdateAuto

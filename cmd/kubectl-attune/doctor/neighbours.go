@@ -24,8 +24,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// verticalAutoscalers looks for VPA objects that size what a policy selects. Where the policy does not act, the VPA is the
-// only autoscaler that works, and no command stops it.
+// verticalAutoscalers finds VPAs that size the workloads of policies. If the policy does not apply its targets, the
+// VPA is the only working autoscaler, and the result has no command that stops it.
 func verticalAutoscalers(seen *Seen, f *findings) {
 	vpas := seen.Neighbours.VPAs
 	if meta.IsNoMatchError(vpas.Err) {
@@ -54,7 +54,7 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 	f.fine("no VerticalPodAutoscaler sizes what a policy selects")
 }
 
-// horizontalAutoscalers looks for HPAs that scale on a request which a policy would change.
+// horizontalAutoscalers finds HPAs that scale on a request that a policy would change.
 func horizontalAutoscalers(seen *Seen, f *findings) {
 	unread := f.unreadable("HorizontalPodAutoscalers", seen.Neighbours.HPAs.Err)
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
@@ -75,8 +75,8 @@ func horizontalAutoscalers(seen *Seen, f *findings) {
 	f.fine("no HorizontalPodAutoscaler scales on a request that a policy sizes")
 }
 
-// quotas looks whether the growth of every workload to its targets has room in the quotas of its namespace. Quotas with
-// scopes are left out: which pods they count depends on each pod.
+// quotas checks that the quotas of a namespace have room for the growth of each workload to its targets. It skips
+// quotas with scopes, because they count only some pods.
 func quotas(seen *Seen, f *findings) {
 	unread := f.unreadable("ResourceQuotas", seen.Neighbours.Quotas.Err)
 	unread = f.unreadable("pods", seen.Neighbours.Pods.Err) || unread
@@ -96,7 +96,7 @@ func quotas(seen *Seen, f *findings) {
 	f.fine("the quotas have room for every target")
 }
 
-// within judges the growth of a workload by one quota.
+// within checks the growth of a workload against one quota.
 func within(q *corev1.ResourceQuota, id workload.Identity, growth recommender.Size, f *findings) {
 	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
 		counted, ok := constraint.CountedBy(name)
@@ -111,7 +111,7 @@ func within(q *corev1.ResourceQuota, id workload.Identity, growth recommender.Si
 	}
 }
 
-// growths returns what the running pods of workloads need more for their targets, of requests and limits.
+// growths returns the additional requests and limits that the running pods of each workload need for their targets.
 func (s *Seen) growths() map[workload.Identity]recommender.Size {
 	recs := map[workload.Identity]*v1alpha1.AttuneRecommendation{}
 	for rec := range s.Recommendations.all() {
@@ -131,8 +131,8 @@ func (s *Seen) growths() map[workload.Identity]recommender.Size {
 	return sums
 }
 
-// needs returns what one pod needs more for the targets of its containers. A resource that is held grows by nothing, and
-// what shrinks makes room only when it has.
+// needs returns the additional requests and limits that one pod needs for the targets of its containers. Blocked
+// resources do not grow. A decrease does not offset growth, because it frees nothing until it is done.
 func needs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (sum recommender.Size) {
 	has := podview.ByName(podview.Read(pod))
 	for i := range rec.Spec.Containers {
@@ -154,15 +154,15 @@ func needs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (sum recommender
 	return sum
 }
 
-// bridged is the beginning of the flag by which the controller publishes VerticalPodAutoscalers.
+// bridged is the prefix of the flag that makes the controller publish VerticalPodAutoscalers.
 const bridged = "--bridge-vpa-role="
 
-// published looks whether the operator's own VerticalPodAutoscalers are there where they are asked for, and nowhere else. Where
-// the bridge is off there is a result only for what was left behind.
+// published checks that the operator's own VerticalPodAutoscalers exist only if the bridge is on. With the bridge off
+// it only reports leftovers.
 func published(seen *Seen, f *findings) {
 	vpas := seen.Neighbours.VPAs
 	if seen.Installed.Deployments.Err != nil || vpas.Err != nil && !meta.IsNoMatchError(vpas.Err) {
-		return // said by the checks of these
+		return // other checks report these errors
 	}
 	var ours []*unstructured.Unstructured
 	taken := 0
@@ -192,11 +192,11 @@ func published(seen *Seen, f *findings) {
 	}
 }
 
-// mostNamed is how many objects a command names.
+// mostNamed limits the objects that a command names.
 const mostNamed = 20
 
-// deleting returns the command that deletes what is left, and what is to be said of it. An object that somebody has taken over
-// may have the label still, so that a selector would find it.
+// deleting returns the command that deletes the leftovers, and a note. If users took over some objects, the command
+// names the others: an object that was taken over may still have the label, so a selector would match it.
 func deleting(ours []*unstructured.Unstructured, taken int) (command, note string) {
 	const verb = "kubectl delete verticalpodautoscalers"
 	if taken == 0 {

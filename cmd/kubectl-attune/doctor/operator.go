@@ -10,13 +10,13 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// Selector finds what the chart installs by its label.
+// Selector and SelectorValue are the label of the chart's objects.
 const Selector, SelectorValue = "app.kubernetes.io/name", "attune"
 
-// component is the label that tells the chart's programs apart.
+// component is the label that distinguishes the chart's programs.
 const component, componentController = "app.kubernetes.io/component", "controller"
 
-// operator looks at the operator's Deployments and at its leader.
+// operator checks the operator's Deployments and its leader.
 func operator(seen *Seen, f *findings) {
 	deployments := seen.Installed.Deployments
 	if f.unreadable("Deployments in namespace "+seen.Scope.Operator, deployments.Err) {
@@ -33,7 +33,7 @@ func operator(seen *Seen, f *findings) {
 	f.fine("all replicas of %s are ready, and one leads", listed("Deployment", names))
 }
 
-// replicas looks whether those of each Deployment are ready, and returns the names of the Deployments.
+// replicas checks that the replicas of each Deployment are ready, and returns the names of the Deployments.
 func replicas(deployments Read[appsv1.Deployment], f *findings) (names []string) {
 	for d := range deployments.all() {
 		names = append(names, d.Name)
@@ -51,7 +51,7 @@ func replicas(deployments Read[appsv1.Deployment], f *findings) (names []string)
 	return names
 }
 
-// controls looks whether one of the Deployments is the controller: webhooks may have one of their own.
+// controls checks that one of the Deployments is the controller, because the webhook may have its own Deployment.
 func controls(seen *Seen, names []string, f *findings) {
 	for d := range seen.Installed.Deployments.all() {
 		if d.Labels[component] == componentController || d.Spec.Selector != nil && d.Spec.Selector.MatchLabels[component] == componentController {
@@ -61,7 +61,7 @@ func controls(seen *Seen, names []string, f *findings) {
 	f.add(Problem, upgrade(seen.Scope), "there is no Deployment of attune's controller in namespace %s, but %s: no workload is sized", seen.Scope.Operator, listed("Deployment", names))
 }
 
-// leads looks whether a replica holds the lease now: the others wait.
+// leads checks that a replica holds the lease now.
 func leads(seen *Seen, f *findings) {
 	in := " in namespace " + seen.Scope.Operator
 	if f.unreadable("leases"+in, seen.Installed.Leases.Err) {
@@ -83,7 +83,7 @@ func leads(seen *Seen, f *findings) {
 	}
 }
 
-// endOf returns when a lease ends; the zero time where it does not say.
+// endOf returns when a lease expires; the zero time if it does not say.
 func endOf(lease *coordinationv1.Lease) time.Time {
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return time.Time{}

@@ -9,13 +9,13 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Versions of Kubernetes from which something is there.
+// Minimum versions of Kubernetes for in-place resizes and for lower memory limits.
 var (
 	resizes      = version.MustParseGeneric("1.33")
 	lowersLimits = version.MustParseGeneric("1.34")
 )
 
-// kubernetes looks at the API server's version.
+// kubernetes checks the API server's version.
 func kubernetes(seen *Seen, f *findings) {
 	const show = "kubectl version"
 	v, err := version.ParseGeneric(seen.Version)
@@ -30,7 +30,7 @@ func kubernetes(seen *Seen, f *findings) {
 	f.fine("the API server is %s: pods are resized in place, memory limits too", seen.Version)
 }
 
-// kubelets looks at the kubelet's version of every node.
+// kubelets checks the kubelet's version of every node.
 func kubelets(seen *Seen, f *findings) {
 	const show = "kubectl get nodes -o wide"
 	if f.unreadable("nodes", seen.Nodes.Err) {
@@ -63,12 +63,12 @@ func kubelets(seen *Seen, f *findings) {
 	f.fine("the kubelets of all %d nodes are 1.34 or newer", len(seen.Nodes.Value))
 }
 
-// ours are attune's CustomResourceDefinitions, chart the label that its chart gives them.
+// ours are attune's CustomResourceDefinitions, and chartLabel is the label that its chart gives them.
 var ours = []string{"attuneclusterpolicies", "attunedefaults", "attunenamespacedefaults", "attunepolicies", "attunerecommendations"}
 
 const chartLabel = "attune.io/crds"
 
-// crds looks for attune's kinds, and for those of somebody else in the same group.
+// crds checks that attune's kinds are installed, and that no other program's kinds are in its group.
 func crds(seen *Seen, f *findings) {
 	if f.unreadable("CustomResourceDefinitions", seen.CRDs.Err) {
 		return
@@ -97,12 +97,12 @@ func crds(seen *Seen, f *findings) {
 	f.fine("attune's %d CustomResourceDefinitions are there, and none of others in their group", len(ours))
 }
 
-// upgrade is the command that installs what is missing.
+// upgrade returns the command that installs missing objects.
 func upgrade(s Scope) string {
 	return "helm upgrade --install attune charts/attune --namespace " + s.Operator + " --create-namespace --reuse-values"
 }
 
-// listed names the first three of several.
+// listed formats up to three of the names.
 func listed(kind string, names []string) string {
 	slices.Sort(names)
 	more := ""
@@ -115,20 +115,20 @@ func listed(kind string, names []string) string {
 	return kind + " " + strings.Join(names, ", ") + more
 }
 
-// Right is one that a verb of the plugin takes.
+// Right is a right that a verb of the plugin needs.
 type Right struct {
-	// Verb, Group, Resource and Subresource are those of the request.
+	// Verb, Group, Resource and Subresource are the attributes of the request.
 	Verb, Group, Resource, Subresource string
-	// Namespace of the request; empty: all of them, or none.
+	// Namespace is the namespace of the request; empty for all namespaces or for cluster-scoped objects.
 	Namespace string
-	// For is what it is needed for.
+	// For names the verbs that need it.
 	For string
-	// Allowed is the answer of the API server; Err: there is none.
+	// Allowed is the API server's answer. Err is set if it did not answer.
 	Allowed bool
 	Err     error
 }
 
-// What rights are for.
+// Purposes of rights.
 const (
 	forAll       = "status, recommendations, explain, savings, history and diff"
 	forSettings  = "the settings and prices in explain, diff and savings"
@@ -139,12 +139,12 @@ const (
 	forDecisions = "what the operator decided, in node"
 )
 
-// word stands for a purpose in the names of roles: two purposes may take the same right in different namespaces.
+// word is the part of a role's name for a purpose. Two purposes may need the same right in different namespaces.
 var word = map[string]string{
 	forAll: "read", forSettings: "settings", forTemplates: "templates", forPods: "pods", forPause: "pause", forNode: "node", forDecisions: "decisions",
 }
 
-// Needed returns the rights that the verbs of the plugin take in the scope.
+// Needed returns the rights that the verbs of the plugin need in the scope.
 func Needed(s Scope) (all []Right) {
 	const get, list, patch = "get", "list", "patch"
 	group := v1alpha1.GroupVersion.Group
@@ -184,8 +184,8 @@ func (r Right) name() string {
 	return name
 }
 
-// grant is the command of an administrator that gives rights in one namespace, or in all where that is empty. NAME stands
-// for the user.
+// grant returns the administrator's command that grants rights in one namespace, or in all if it is empty. NAME is the
+// placeholder for the user.
 func grant(role, verbs, resources, namespace string) string {
 	create := "kubectl create clusterrole " + role + " --verb=" + verbs + " --resource=" + resources
 	if namespace == "" {
@@ -194,7 +194,7 @@ func grant(role, verbs, resources, namespace string) string {
 	return create + " && kubectl create rolebinding " + role + " --clusterrole=" + role + " --user=NAME --namespace " + namespace
 }
 
-// rights looks at what the caller may do. Missing ones of one purpose, verb and namespace are one result.
+// rights checks the caller's rights. The missing rights of one purpose, verb and namespace are one result.
 func rights(seen *Seen, f *findings) {
 	rest, failed, cause := seen.Rights, 0, error(nil)
 	for len(rest) > 0 {
@@ -225,7 +225,7 @@ func rights(seen *Seen, f *findings) {
 	f.fine("you have the rights for every verb of the plugin")
 }
 
-// in is a namespace for a sentence.
+// in formats a namespace for a sentence.
 func in(namespace string) string {
 	if namespace == "" {
 		return " in the whole cluster"

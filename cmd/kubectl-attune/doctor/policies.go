@@ -13,10 +13,10 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// usageReasons are those of a policy that is not ready because of its usage; every other one is the policy's.
+// usageReasons are the reasons of policies that are not ready because of their usage. The check usage reports them.
 var usageReasons = []string{v1alpha1.ReasonStaleData, v1alpha1.ReasonPrometheusUnavailable, v1alpha1.ReasonInsufficientData, v1alpha1.ReasonUsageImplausible}
 
-// policies looks at what needs a person (answers.ReadinessOf), but for what concerns usage.
+// policies reports policies that need attention (answers.ReadinessOf), except because of their usage.
 func policies(seen *Seen, f *findings) {
 	if f.unreadable("AttunePolicies", seen.Policies.Err) {
 		return
@@ -47,7 +47,7 @@ func policies(seen *Seen, f *findings) {
 	f.fine("all %d policies can be used", len(all))
 }
 
-// policies returns those of the scope, and the cluster policies.
+// policies returns the policies of the scope, and the cluster policies.
 func (s *Seen) policies() (all []*v1alpha1.AttunePolicy) {
 	all = slices.Collect(s.Policies.all())
 	for i := range s.ClusterPolicies {
@@ -56,7 +56,7 @@ func (s *Seen) policies() (all []*v1alpha1.AttunePolicy) {
 	return all
 }
 
-// named is how a finding names a policy.
+// named returns the name of a policy in a finding.
 func named(p *v1alpha1.AttunePolicy) string {
 	if policy.OfCluster(p) {
 		return p.Name
@@ -64,7 +64,7 @@ func named(p *v1alpha1.AttunePolicy) string {
 	return p.Namespace + "/" + p.Name
 }
 
-// usage looks whether usage is measured, by the conditions of policies and the holds of recommendations.
+// usage checks that usage is measured, by the conditions of policies and the holds of recommendations.
 func usage(seen *Seen, f *findings) {
 	unread := f.unreadable("AttunePolicies", seen.Policies.Err)
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
@@ -102,7 +102,7 @@ func usage(seen *Seen, f *findings) {
 	f.fine("usage is fresh under every policy")
 }
 
-// staleHold returns the first hold for want of new usage, or nil.
+// staleHold returns the first hold because of stale usage, or nil.
 func staleHold(rec *v1alpha1.AttuneRecommendation) *v1alpha1.Hold {
 	for _, c := range rec.Spec.Containers {
 		for i := range c.Holds {
@@ -114,7 +114,7 @@ func staleHold(rec *v1alpha1.AttuneRecommendation) *v1alpha1.Hold {
 	return nil
 }
 
-// namespaces looks whether the label by which new pods are sized, and policies, are in the same namespaces.
+// namespaces checks that namespaces with policies that size new pods have the label for it, and the other way round.
 func namespaces(seen *Seen, f *findings) {
 	unread := f.unreadable("namespaces", seen.Namespaces.Err)
 	if f.unreadable("AttunePolicies", seen.Policies.Err) || unread {
@@ -144,8 +144,8 @@ func namespaces(seen *Seen, f *findings) {
 	f.fine("namespaces are labelled where policies size new pods")
 }
 
-// unlabelled looks whether the namespaces that a cluster policy selects are labelled, and notes them as having a policy. It
-// is one finding, however many there are.
+// unlabelled checks that the namespaces that a cluster policy selects have the label, and adds them to selected. It
+// adds one finding, however many there are.
 func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool) {
 	scope, _ := policy.ScopeOf(p, seen.Scope.Operator)
 	var missing []string

@@ -20,7 +20,7 @@ const (
 
 // hook is one webhook of a configuration.
 type hook struct {
-	// of is the configuration, such as MutatingWebhookConfiguration attune.
+	// of and configuration identify the configuration, such as MutatingWebhookConfiguration attune.
 	of, configuration string
 	name              string
 	client            admissionv1.WebhookClientConfig
@@ -49,13 +49,13 @@ func (a *Admission) own() []hook {
 	return slices.DeleteFunc(a.hooks(), func(h hook) bool { return h.name != podWebhook && h.name != settingsWebhook })
 }
 
-// unreadable notes which webhook configurations could not be read.
+// unreadable records the webhook configurations that could not be read, and reports whether there are any.
 func (a *Admission) unreadable(f *findings) bool {
 	mutating := f.unreadable("MutatingWebhookConfigurations", a.Mutating.Err)
 	return f.unreadable("ValidatingWebhookConfigurations", a.Validating.Err) || mutating
 }
 
-// webhook looks for attune's webhooks.
+// webhook checks that attune's webhooks are configured.
 func webhook(seen *Seen, f *findings) {
 	if seen.Admission.unreadable(f) {
 		return
@@ -73,10 +73,10 @@ func webhook(seen *Seen, f *findings) {
 	f.fine("the webhooks pods.attune.io and settings.attune.io are configured")
 }
 
-// soon is how long before its end a certificate is to be renewed.
+// soon is how long before its expiry a certificate should have been renewed.
 const soon = 14 * 24 * time.Hour
 
-// certificate looks at the authorities that the API server trusts the webhooks by.
+// certificate checks the CAs by which the API server trusts the webhooks.
 func certificate(seen *Seen, f *findings) {
 	if seen.Admission.unreadable(f) {
 		return
@@ -105,7 +105,7 @@ func certificate(seen *Seen, f *findings) {
 	f.fine("the webhooks' authority is valid until %s", first.UTC().Format(time.RFC3339))
 }
 
-// validUntil returns the end of the certificate of a bundle that ends last; false: there is none that can be read.
+// validUntil returns the latest expiry of a bundle's certificates; false if none can be parsed.
 func validUntil(bundle []byte) (until time.Time, found bool) {
 	for {
 		block, rest := pem.Decode(bundle)
@@ -123,7 +123,7 @@ func validUntil(bundle []byte) (until time.Time, found bool) {
 	}
 }
 
-// endpoints looks whether anybody answers the webhooks' Service.
+// endpoints checks that the webhooks' Service has ready endpoints.
 func endpoints(seen *Seen, f *findings) {
 	unread := seen.Admission.unreadable(f)
 	if f.unreadable("EndpointSlices in namespace "+seen.Scope.Operator, seen.Installed.Slices.Err) || unread {
@@ -151,7 +151,7 @@ func endpoints(seen *Seen, f *findings) {
 	f.fine("the webhooks' Service has ready endpoints")
 }
 
-// ready counts the ready addresses of a Service. An address without a state is ready, as the API says.
+// ready counts the ready addresses of a Service. The API defines an address without the condition as ready.
 func ready(slices Read[discoveryv1.EndpointSlice], service string) (n int) {
 	for slice := range slices.all() {
 		if slice.Labels[discoveryv1.LabelServiceName] != service {
@@ -166,8 +166,8 @@ func ready(slices Read[discoveryv1.EndpointSlice], service string) (n int) {
 	return n
 }
 
-// engines looks for what judges pods/resize, and may refuse a resize. A rule for all resources ("*") has no
-// subresources in it, but "*/*" has.
+// engines finds webhooks and admission policies that match pods/resize and may reject a resize. A rule for all
+// resources ("*") does not match subresources, but "*/*" does.
 func engines(seen *Seen, f *findings) {
 	seen.Admission.unreadable(f)
 	f.unreadable("ValidatingAdmissionPolicies", seen.Admission.Policies.Err)

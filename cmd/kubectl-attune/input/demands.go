@@ -16,16 +16,17 @@ import (
 
 // Demands are the input of node.Sharer.Share.
 type Demands struct {
-	// Available is what the node has for the pods, in millicores and bytes: allocatable of the file.
+	// Available is the node's capacity for the pods, in millicores and bytes: allocatable in the file.
 	Available node.Amounts
-	// Pods in the order of the file.
+	// Pods are in the order of the file.
 	Pods []node.Pod
-	// Measured[i][j][r] is true where the file has a demand of resource r for container j of pod i. A container
-	// without a demand takes part with what it holds, and keeps that.
+	// Measured[i][j][r] is true if the file has a demand of resource r for container j of pod i. A container without a
+	// demand takes part with its current resources, and keeps them.
 	Measured [][][2]bool
 }
 
-// ParseDemands reads the file. Its error has one sentence for each mistake: the field, the value, and what would work.
+// ParseDemands parses the file. Its error has one sentence for each mistake: the field, the value, and a valid
+// example.
 func ParseDemands(text []byte) (Demands, error) {
 	var f *file
 	err := eachDocument(text, func(_ int, object []byte) error {
@@ -41,7 +42,7 @@ func ParseDemands(text []byte) (Demands, error) {
 	if err != nil {
 		return Demands{}, err
 	}
-	// The demands are of no use where there is a mistake; the caller looks at the error first.
+	// On a mistake the demands are not usable; the caller checks the error first.
 	r := reader{file: f, pods: map[string]int{}}
 	demands := r.demands()
 	if len(r.problems) > 0 {
@@ -50,8 +51,7 @@ func ParseDemands(text []byte) (Demands, error) {
 	return demands, err
 }
 
-// file is the format of the YAML file. Its field names are a contract.
-// For example:
+// file is the format of the YAML file. Its field names are a contract. For example:
 //
 //	allocatable: {cpu: "4", memory: 16Gi}
 //	eviction: Enabled
@@ -65,21 +65,21 @@ func ParseDemands(text []byte) (Demands, error) {
 //	    cpu: {base: 250m, peak: 800m}
 //	    memory: {base: 300Mi, peak: 600Mi, max7d: 700Mi}
 type file struct {
-	// Allocatable is what the node has; a resource that no pod asks for may be missing.
+	// Allocatable is the node's capacity. A resource may be missing if no pod requests it.
 	Allocatable amounts `json:"allocatable"`
-	// Eviction is Enabled or Disabled; empty: Disabled.
+	// Eviction is Enabled or Disabled; empty means Disabled.
 	Eviction string `json:"eviction"`
 	Pods     []pod  `json:"pods"`
 }
 
-// amounts of CPU and memory; nil: not given.
+// amounts of CPU and memory; nil means not given.
 type amounts struct {
 	CPU    *resource.Quantity `json:"cpu"`
 	Memory *resource.Quantity `json:"memory"`
 }
 
-// pod is one pod of the file. Name is NAMESPACE/NAME. Pods of one Group share spikes; empty: the pod spikes alone.
-// EvictionRanking is Low, Medium, High or Never; empty: Low.
+// pod is one pod of the file. Name is NAMESPACE/NAME. The pods of one Group spike together; without a group, the pod
+// spikes alone. EvictionRanking is Low, Medium, High or Never; empty means Low.
 type pod struct {
 	Name            string      `json:"name"`
 	Group           string      `json:"group"`
@@ -89,7 +89,7 @@ type pod struct {
 	Containers      []container `json:"containers"`
 }
 
-// container is one container of a pod. Current is what it holds.
+// container is one container of a pod. Current has its present requests.
 type container struct {
 	Name    string  `json:"name"`
 	Current amounts `json:"current"`
@@ -97,40 +97,41 @@ type container struct {
 	Memory  memory  `json:"memory"`
 }
 
-// demand of a resource: Base is needed always, Peak at most within a day. Both are given or neither.
+// demand is the demand of a resource. Base is needed always, Peak is the maximum within a day. Both are required, or
+// neither.
 type demand struct {
 	Base *resource.Quantity `json:"base"`
 	Peak *resource.Quantity `json:"peak"`
 }
 
-// memory adds what is known of memory alone: the highest usage of seven days, and
-// the amount that OOM kills taught.
+// memory adds the fields that only memory has: the highest usage of seven days, and the minimum learned from OOM
+// kills.
 type memory struct {
 	demand `json:",inline"`
 	Max7d  *resource.Quantity `json:"max7d"`
 	OOM    *resource.Quantity `json:"oom"`
 }
 
-// examples complete the messages about mistakes.
+// examples are valid amounts for error messages.
 var examples = [2]string{recommender.CPU: "500m", recommender.Memory: "256Mi"}
 
 // reader converts a file to demands and collects the mistakes.
 type reader struct {
 	file     *file
 	problems []string
-	// pods holds the names so far, with the index of the pod that has them.
+	// pods maps the names so far to the index of the pod.
 	pods map[string]int
-	// asked is the path of the first field that needs a resource; empty: none does.
+	// asked is the path of the first field that needs a resource; empty if no field does.
 	asked [2]string
 }
 
-// mistake records one mistake; reading goes on.
+// mistake records one mistake and continues.
 func (r *reader) mistake(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// demands converts the whole file. The allocatable resources come last, since only then it is known which of them
-// are needed.
+// demands converts the whole file. It checks the allocatable resources last, because the pods determine which are
+// required.
 func (r *reader) demands() Demands {
 	var d Demands
 	evicts := r.evicts()
@@ -148,7 +149,7 @@ func (r *reader) demands() Demands {
 	return d
 }
 
-// evicts returns whether pods may be evicted.
+// evicts reports whether pods may be evicted.
 func (r *reader) evicts() bool {
 	switch r.file.Eviction {
 	case string(v1alpha1.Enabled):
@@ -160,7 +161,7 @@ func (r *reader) evicts() bool {
 	return false
 }
 
-// groupOf returns the pod's group, which is within its namespace as in a cluster; empty: it spikes alone.
+// groupOf returns the pod's group within its namespace, as in a cluster; empty if it spikes alone.
 func groupOf(p *pod) string {
 	namespace, _, named := strings.Cut(p.Name, "/")
 	switch {
@@ -172,9 +173,8 @@ func groupOf(p *pod) string {
 	return board.GroupIn(namespace, p.Group)
 }
 
-// pod converts one pod, and returns which resources of its containers were measured. Without eviction its ranking
-// is Never.
-// A container of a DaemonSet is taken to be born with what it holds.
+// pod converts one pod, and returns which resources of its containers were measured. Without eviction the ranking is
+// Never.
 func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	in, path := &r.file.Pods[i], fmt.Sprintf("pods[%d]", i)
 	r.named(path, in.Name, "shop/web-1", "pod", i, r.pods)
@@ -185,7 +185,7 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	if !evicts {
 		p.Ranking = node.Never
 	}
-	// An init request needs room on the node too.
+	// An init request needs capacity of the node too.
 	r.ask(path+".initRequest", p.InitRequest)
 	if len(in.Containers) == 0 {
 		r.mistake("%s.containers is missing: write at least one, e.g. [{name: app, cpu: {base: 250m, peak: 800m}}]", path)
@@ -195,7 +195,7 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	for j := range in.Containers {
 		c, known := r.container(&in.Containers[j], fmt.Sprintf("%s.containers[%d]", path, j), j, names)
 		if p.DaemonSet {
-			// What it holds stands for what it was born with, which a file does not tell.
+			// A file does not have the resources at creation, so use the current ones.
 			c.Born = c.Current
 		}
 		p.Containers, measured = append(p.Containers, c), append(measured, known)
@@ -203,7 +203,7 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	return p, measured
 }
 
-// named checks that a pod or a container, the n-th of a list, has a name of its own. names holds those so far.
+// named checks that the n-th pod or container of a list has a unique name. names has the names so far.
 func (r *reader) named(path, name, example, what string, n int, names map[string]int) {
 	switch first, twice := names[name]; {
 	case name == "":
@@ -215,7 +215,7 @@ func (r *reader) named(path, name, example, what string, n int, names map[string
 	}
 }
 
-// ranking converts the eviction ranking; empty is Low, as in a policy.
+// ranking converts the eviction ranking. Empty means Low, as in a policy.
 func (r *reader) ranking(path, name string) node.Ranking {
 	if name == "" {
 		return node.Low
@@ -227,7 +227,7 @@ func (r *reader) ranking(path, name string) node.Ranking {
 	return ranking
 }
 
-// container converts one container. A resource without a demand is replaced by what the container holds.
+// container converts one container. The current resources replace a missing demand.
 func (r *reader) container(in *container, path string, j int, names map[string]int) (node.Container, [2]bool) {
 	r.named(path, in.Name, "app", "container", j, names)
 	c := node.Container{
@@ -241,7 +241,7 @@ func (r *reader) container(in *container, path string, j int, names map[string]i
 		of := recommender.Resource(of)
 		c.Of[of], measured[of] = r.demand(of, path+"."+of.String(), given)
 		if !measured[of] {
-			// Base and peak are what it holds, so sharing neither takes from it nor adds to it.
+			// Base and peak equal the current amount, so sharing changes neither up nor down.
 			c.Of[of] = node.Unmeasured(c.Current[of])
 		}
 	}
@@ -249,7 +249,7 @@ func (r *reader) container(in *container, path string, j int, names map[string]i
 	return c, measured
 }
 
-// ask records which field is the first to need a resource. The message about a missing allocatable names it.
+// ask records the first field that needs a resource, for the message about missing allocatable resources.
 func (r *reader) ask(path string, wanted node.Amounts) {
 	for of := range wanted {
 		if wanted[of] > 0 && r.asked[of] == "" {
@@ -258,7 +258,7 @@ func (r *reader) ask(path string, wanted node.Amounts) {
 	}
 }
 
-// demand converts a demand; false where none was given.
+// demand converts a demand; false if not given.
 func (r *reader) demand(of recommender.Resource, path string, given demand) (node.Demand, bool) {
 	switch {
 	case given.Base == nil && given.Peak == nil:
@@ -279,7 +279,7 @@ func (r *reader) both(path string, given amounts) node.Amounts {
 	}
 }
 
-// amount converts a quantity to millicores or bytes; 0 where none was given.
+// amount converts a quantity to millicores or bytes; 0 if not given.
 func (r *reader) amount(of recommender.Resource, path string, given *resource.Quantity) recommender.Amount {
 	if given == nil {
 		return 0

@@ -40,7 +40,7 @@ pods:
 				{Name: "app", Current: node.Amounts{500, 256 * mi}, Of: [2]node.Demand{{Base: 250, Peak: 800}, {Base: 100 * mi, Peak: 200 * mi}}, Max7d: 220 * mi, OOM: 300 * mi},
 				{Name: "mesh", Current: node.Amounts{0, 32 * mi}, Of: [2]node.Demand{{Base: 0, Peak: 1000}, {Base: 32 * mi, Peak: 32 * mi}}},
 			}},
-			// What a DaemonSet holds stands for what it was born with.
+			// The current resources of a DaemonSet's pod stand for its resources at creation.
 			{Name: "kube-system/agent", DaemonSet: true, Containers: []node.Container{
 				{Name: "agent", Current: node.Amounts{300}, Born: node.Amounts{300}, Of: [2]node.Demand{{Base: 500, Peak: 1000}}},
 			}},
@@ -49,7 +49,7 @@ pods:
 	}, got)
 }
 
-// Evictions are off unless they are switched on, and then Low is the ranking of those that have none.
+// Evictions are off by default. If they are on, Low is the default ranking.
 func TestEvictionAndRanking(t *testing.T) {
 	for text, want := range map[string]node.Ranking{
 		"pods: [{name: a, containers: [{name: c}]}]":                                                           node.Never,

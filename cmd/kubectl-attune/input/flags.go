@@ -1,10 +1,10 @@
-// Package input reads what users write: flags and the names of workloads on the command line, and YAML files. An error says
-// what was written, and what would work.
+// Package input parses user input: flags and workload names on the command line, and YAML files. An error quotes the
+// input and gives a valid example.
 //
-//   - flags.go: values of flags that are more than a text or a number, and workloads as kubectl names them, such as deploy/web.
-//   - policy.go: a policy with the defaults under it (ParsePolicy), and a policy as it is written (WritePolicy).
+//   - flags.go: flags with their own syntax, and workloads as kubectl names them, such as deploy/web.
+//   - policy.go: a policy with its defaults (ParsePolicy), and a policy as a user writes it (WritePolicy).
 //   - demands.go: the demands of a node's pods (ParseDemands).
-//   - strict.go: decoding as strictly as the API server.
+//   - strict.go: decoding as strict as the API server's.
 package input
 
 import (
@@ -27,24 +27,24 @@ import (
 
 // Amounts is the value of a flag such as cpu=500m,memory=1Gi.
 type Amounts struct {
-	// Of is indexed by recommender.Resource, in millicores and bytes; 0: not given.
+	// Of is indexed by recommender.Resource, in millicores and bytes; 0 means not given.
 	Of [2]recommender.Amount
 	// text is the flag as given.
 	text string
-	// Given is true once the flag was given, also with amounts of 0.
+	// Given is true if the flag was given, also with amounts of 0.
 	Given bool
 }
 
-// String implements pflag.Value: the text as given.
+// String implements pflag.Value. It returns the flag as given.
 func (a *Amounts) String() string { return a.text }
 
 // Type implements pflag.Value.
 func (a *Amounts) Type() string { return "amounts" }
 
-// Set implements pflag.Value. A resource that is there twice, or an unknown one, is an error.
+// Set implements pflag.Value. A repeated or unknown resource is an error.
 func (a *Amounts) Set(value string) error {
 	*a = Amounts{text: value, Given: true}
-	// A resource that is given twice would silently have its last value.
+	// Without this check, a repeated resource would silently get its last value.
 	seen := map[string]bool{}
 	for _, pair := range strings.Split(value, ",") {
 		name, text, _ := strings.Cut(pair, "=")
@@ -73,7 +73,8 @@ func (n *Node) AddTo(flags *pflag.FlagSet) {
 	flags.Var(&n.Amounts, "node", "Node on which the recorded containers ran, e.g. cpu=16,memory=64Gi: greater samples are dropped (default: those above 1,024 cores or 64Ti, or 1,000 times the median of their series)")
 }
 
-// Bounds of plausible samples. CPU may exceed the node by the error of a rate (usage.MostOn); memory is measured at once.
+// Bounds returns the limits of plausible samples. CPU may exceed the node by the error of a rate (usage.MostOn).
+// Memory is not a rate.
 func (n *Node) Bounds() usage.Most {
 	return usage.Most{
 		Cores: usage.MostOn(float64(n.Of[recommender.CPU])/1000, 0).Cores,
@@ -81,7 +82,7 @@ func (n *Node) Bounds() usage.Most {
 	}
 }
 
-// amountExamples complete the error messages.
+// amountExamples are valid values for error messages.
 var amountExamples = [2]string{recommender.CPU: "cpu=500m", recommender.Memory: "memory=1Gi"}
 
 // resourceNamed converts cpu or memory to a resource.
@@ -97,7 +98,7 @@ func resourceNamed(name string) (recommender.Resource, error) {
 // Period is the value of a flag with a duration that may be in days, such as 14d.
 type Period struct {
 	time.Duration
-	// Given is true once the flag was given.
+	// Given is true if the flag was given.
 	Given bool
 }
 
@@ -112,7 +113,7 @@ func (p *Period) String() string {
 // Type implements pflag.Value.
 func (p *Period) Type() string { return "duration" }
 
-// mostPeriod is as much as the longest history window.
+// mostPeriod equals the longest history window.
 const mostPeriod = 90 * 24 * time.Hour
 
 // Set implements pflag.Value.
@@ -145,8 +146,9 @@ var KindNames = map[v1alpha1.WorkloadKind][]string{
 	v1alpha1.KindRollout:     {"rollout", "rollouts", "ro", "rollouts.argoproj.io", "rollout.argoproj.io"},
 }
 
-// ParseWorkload parses KIND/NAME, such as deploy/web. Upper and lower case of the kind do not matter.
-// The workload need not exist, nor a kind that is written KIND.GROUP. Errors say how a workload is written, or which kinds attune sizes.
+// ParseWorkload parses KIND/NAME, such as deploy/web. The case of the kind does not matter. The workload need not
+// exist, and neither must a kind that is written as KIND.GROUP. Errors give the syntax, or the kinds that attune
+// sizes.
 func ParseWorkload(argument, namespace string) (workload.Identity, error) {
 	spelled, name, found := strings.Cut(argument, "/")
 	// A second slash is most likely NAMESPACE/KIND/NAME, which kubectl does not accept either.
@@ -154,7 +156,7 @@ func ParseWorkload(argument, namespace string) (workload.Identity, error) {
 		return workload.Identity{}, fmt.Errorf("%q names no workload: write KIND/NAME, e.g. deployment/web", argument)
 	}
 	kind, known := KindNamed(spelled)
-	// How the objects of a kind that the operator's owner adds spell it, the API server knows (package selection).
+	// For KIND.GROUP, only the API server knows the canonical spelling. The plugin resolves it later.
 	if !known && workload.IsScaled(v1alpha1.WorkloadKind(spelled)) {
 		kind, known = v1alpha1.WorkloadKind(spelled), true
 	}
@@ -164,12 +166,12 @@ func ParseWorkload(argument, namespace string) (workload.Identity, error) {
 	return workload.Identity{Kind: kind, Namespace: namespace, Name: name}, nil
 }
 
-// SizedKinds are the kinds that always are sized, for sentences.
+// SizedKinds lists, for sentences, the kinds that are always sized.
 const SizedKinds = "deployment, statefulset, daemonset, replicaset, job, cronjob or rollout"
 
-// KindNamed returns the kind of a name that kubectl accepts. Upper and lower case do not matter.
+// KindNamed returns the kind of a name that kubectl accepts. Case does not matter.
 func KindNamed(spelled string) (v1alpha1.WorkloadKind, bool) {
-	// No spelling belongs to two kinds, so the order of the map does not matter.
+	// No name belongs to two kinds, so the order of the map does not matter.
 	for kind, names := range KindNames {
 		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, spelled) }) {
 			return kind, true

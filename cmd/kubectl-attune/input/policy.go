@@ -18,29 +18,29 @@ import (
 
 // Documents holds the objects of a file.
 type Documents struct {
-	// Policy is never nil after Parse has succeeded.
+	// Policy is never nil if ParsePolicy succeeded.
 	Policy *v1alpha1.AttunePolicy
-	// Namespace and Cluster are the defaults; nil where the file has none.
+	// Namespace are the defaults of the namespace; nil if the file has none.
 	Namespace *v1alpha1.AttuneNamespaceDefaults
-	// Cluster are the defaults of the cluster; nil where the file has none.
+	// Cluster are the defaults of the cluster; nil if the file has none.
 	Cluster *v1alpha1.AttuneDefaults
 }
 
-// ParsePolicy reads the documents of a file. Its error has one sentence for each mistake: the field, the value, and what
-// would work.
+// ParsePolicy parses the documents of a file. Its error has one sentence for each mistake: the field, the value, and a
+// valid example.
 func ParsePolicy(text []byte) (Documents, error) {
 	var documents Documents
 	if err := eachDocument(text, func(number int, object []byte) error { return inDocument(number, documents.add(object)) }); err != nil {
 		return Documents{}, err
 	}
-	// Defaults without a policy resolve to nothing.
+	// Defaults need a policy.
 	if documents.Policy == nil {
 		return Documents{}, errors.New("it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
 	}
 	return documents, nil
 }
 
-// eachDocument yields the YAML documents of a file as JSON, with their numbers, except for empty ones.
+// eachDocument yields the YAML documents of a file as JSON, with their numbers. It skips empty ones.
 func eachDocument(text []byte, yield func(number int, object []byte) error) error {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for number := 1; ; number++ {
@@ -55,7 +55,7 @@ func eachDocument(text []byte, yield func(number int, object []byte) error) erro
 		if err != nil {
 			return inDocument(number, fmt.Errorf("it is not YAML: %w", err))
 		}
-		// A document of comments alone, or an empty one between two separators.
+		// A document with only comments, or an empty one between two separators.
 		if string(object) == "null" {
 			continue
 		}
@@ -73,10 +73,10 @@ func inDocument(number int, err error) error {
 	return fmt.Errorf("document %d: %w", number, err)
 }
 
-// add decodes one document.
-// The API version is checked before the kind: a policy of another product must not be taken for one of attune.
+// add decodes one document. It checks the API version before the kind, so that a policy of another product is not
+// taken for one of attune.
 func (d *Documents) add(text []byte) error {
-	// Only version and kind are read here. They decide into which type the document is decoded.
+	// Version and kind determine the Go type of the document.
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(text, &meta); err != nil {
 		return errors.New("it is no Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
@@ -100,11 +100,11 @@ func (d *Documents) add(text []byte) error {
 		}
 		return namedDefault(kind, d.Cluster.Name)
 	}
-	// It may be a typing mistake, and ignoring it would change the result.
+	// Reject it: it may be a typing mistake, and ignoring it would change the result.
 	return fmt.Errorf("kind %q has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", meta.Kind)
 }
 
-// clusterPolicy takes a cluster policy for the policy of any namespace that it selects.
+// clusterPolicy converts a cluster policy to the policy of a namespace that it selects.
 func (d *Documents) clusterPolicy(kind string, text []byte) error {
 	var of *v1alpha1.AttuneClusterPolicy
 	if d.Policy != nil {
@@ -117,7 +117,7 @@ func (d *Documents) clusterPolicy(kind string, text []byte) error {
 	return nil
 }
 
-// once decodes a document of a kind that a file may have once.
+// once decodes a document of a kind that may occur once in a file.
 func once[T any](into **T, kind string, text []byte) error {
 	if *into != nil {
 		return fmt.Errorf("it is a second %s: leave one of them", kind)
@@ -126,7 +126,7 @@ func once[T any](into **T, kind string, text []byte) error {
 	return decodeStrict(text, *into)
 }
 
-// namedDefault refuses defaults of another name than default: the operator would ignore them silently.
+// namedDefault rejects defaults with a name other than default, because the operator would ignore them silently.
 func namedDefault(kind, name string) error {
 	if name != v1alpha1.DefaultsName {
 		return fmt.Errorf("%s metadata.name %q is not read: only the object named %s is", kind, name, v1alpha1.DefaultsName)
@@ -134,7 +134,7 @@ func namedDefault(kind, name string) error {
 	return nil
 }
 
-// Written is an AttunePolicy as a user writes it: without status and without what the API server fills in.
+// Written is an AttunePolicy as a user writes it, without status and without fields that the API server sets.
 type Written struct {
 	APIVersion string                    `json:"apiVersion"`
 	Kind       string                    `json:"kind"`
@@ -142,13 +142,13 @@ type Written struct {
 	Spec       v1alpha1.AttunePolicySpec `json:"spec"`
 }
 
-// Metadata of a policy.
+// Metadata is the metadata of a policy.
 type Metadata struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 }
 
-// WritePolicy makes a policy of a spec.
+// WritePolicy returns a policy with this spec.
 func WritePolicy(of Metadata, spec v1alpha1.AttunePolicySpec) *Written {
 	return &Written{APIVersion: v1alpha1.GroupVersion.String(), Kind: "AttunePolicy", Metadata: of, Spec: spec}
 }
@@ -159,7 +159,7 @@ func (w *Written) Human(bool) (string, error) {
 	return string(text), err
 }
 
-// Acts reports whether the policy changes pods. Its type must be there.
+// Acts reports whether the policy changes pods. spec.updateStrategy.type must be set.
 func (w *Written) Acts() bool {
 	switch *w.Spec.UpdateStrategy.Type {
 	case v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend:
@@ -168,7 +168,7 @@ func (w *Written) Acts() bool {
 	return true
 }
 
-// Made returns what is at a place, and makes it where there is nothing.
+// Made returns the value that at points to, and allocates it first if it is nil.
 func Made[T any](at **T) *T {
 	if *at == nil {
 		*at = new(T)

@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// The samples are policies that the operator takes.
+// The operator accepts the policies of the samples.
 func TestSamples(t *testing.T) {
 	samples, err := filepath.Glob("../../../config/samples/*.yaml")
 	require.NoError(t, err)

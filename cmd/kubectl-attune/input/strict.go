@@ -17,26 +17,25 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// decodeStrict reads an object into a pointer to a struct, as strictly as the API server would: an unknown field or a value
-// of the wrong type is a mistake. It applies no defaults, and no validation beyond types. The decoders of the Kubernetes libraries name neither the
-// field of a wrong quantity nor the fields that exist, so the text is checked against the type first. After an
-// error into is not changed.
-// All mistakes are in one error, separated by semicolons, in the order of their paths.
+// decodeStrict decodes an object into a pointer to a struct, as strictly as the API server: an unknown field or a
+// value of the wrong type is a mistake. It applies no defaults and validates only types. The decoders of the
+// Kubernetes libraries name neither the field of a wrong quantity nor the fields that exist, so decodeStrict first
+// checks the text against the type. On an error it does not change into. The error has all mistakes, separated by
+// semicolons, in the order of their paths.
 func decodeStrict(text []byte, into any) error {
-	// The check comes first. Decoding stops at the first mistake and does not name its field.
+	// Check first, because decoding stops at the first mistake and does not name its field.
 	if problems := check("", text, reflect.TypeOf(into)); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))
 	}
 	return json.Unmarshal(text, into)
 }
 
-// unmarshaler marks types that decode themselves, such as quantities. They are checked by decoding them.
+// unmarshaler is the interface of types that decode themselves, such as quantities. Decoding checks them.
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// check compares the value at a path with its type, and returns one sentence for each mistake. null fits every
-// type.
-// The order of the cases matters: a type that decodes itself, such as a quantity, may be a struct, and its fields
-// are not those of the JSON. Bytes are a text in JSON, not a list.
+// check compares the value at a path with its type, and returns one sentence for each mistake. null is valid for every
+// type. The order of the cases matters: a type that decodes itself, such as a quantity, may be a struct whose fields
+// are not in the JSON. Bytes are a string in JSON, not a list.
 func check(path string, text json.RawMessage, t reflect.Type) []string {
 	if string(text) == "null" {
 		return nil
@@ -68,10 +67,10 @@ func checkObject(path string, text json.RawMessage, field func(name string) (ref
 		return []string{fmt.Sprintf("%s %s must be an object: write its fields under it", orDocument(path), text)}
 	}
 	var problems []string
-	// The order is fixed, so that the same file has the same error.
+	// The order is fixed, so that the same file gives the same error.
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		t, problem := field(name)
-		// The field is unknown. Its value is not looked at.
+		// The field is unknown, so its value is not checked.
 		if t == nil {
 			problems = append(problems, problem)
 			continue
@@ -81,8 +80,7 @@ func checkObject(path string, text json.RawMessage, field func(name string) (ref
 	return problems
 }
 
-// checkList checks every element of a list.
-// The path of an element has its index, such as containers[0].
+// checkList checks every element of a list. The path of an element has its index, such as containers[0].
 func checkList(path string, text json.RawMessage, t reflect.Type) []string {
 	var list []json.RawMessage
 	if json.Unmarshal(text, &list) != nil {
@@ -95,7 +93,7 @@ func checkList(path string, text json.RawMessage, t reflect.Type) []string {
 	return problems
 }
 
-// checkValue decodes a value that has no parts into a throw-away variable.
+// checkValue decodes a value without parts into a temporary variable.
 func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
 	if json.Unmarshal(text, reflect.New(t).Interface()) == nil {
 		return nil
@@ -103,8 +101,7 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
 	return []string{fmt.Sprintf("%s %s must be %s", orDocument(path), text, wanted(text, t))}
 }
 
-// wanted returns in words what a value of the type looks like.
-// It names an example where the type has a format of its own.
+// wanted describes a valid value of the type, with an example if the type has its own format.
 func wanted(text json.RawMessage, t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[v1alpha1.Duration]():
@@ -125,7 +122,7 @@ func wanted(text json.RawMessage, t reflect.Type) string {
 	return "of the type " + t.String()
 }
 
-// fieldsOf returns a struct's fields by their JSON names, with those of inlined structs.
+// fieldsOf returns a struct's fields by their JSON names, including the fields of inlined structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -143,7 +140,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// unknownField is the sentence for a field that the type does not have. It lists those that it has.
+// unknownField returns the sentence for an unknown field, with the known ones.
 func unknownField(path, name string, known map[string]reflect.Type) string {
 	return fmt.Sprintf("%s is no field: %s has %s",
 		join(path, name), orDocument(path), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
@@ -152,5 +149,5 @@ func unknownField(path, name string, known map[string]reflect.Type) string {
 // join appends a field name to a path, which is empty at the top.
 func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
-// orDocument names the top of the document, which has no path.
+// orDocument returns the path, or a name for the top of the document.
 func orDocument(path string) string { return cmp.Or(path, "the document") }

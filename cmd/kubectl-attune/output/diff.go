@@ -8,8 +8,7 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// Diff is the answer of diff.
-// Its JSON, with -o json:
+// Diff is the answer of diff. Its JSON, with -o json:
 //
 //	{"differences": [{
 //	  "namespace": "shop", "kind": "Deployment", "workload": "web",
@@ -17,18 +16,18 @@ import (
 //	  "current": "500m", "target": "200m"
 //	}]}
 type Diff struct {
-	// Differences by workload, container and field; never nil.
+	// Differences are sorted by workload, container and field; never nil.
 	Differences []Difference `json:"differences"`
 }
 
-// NewDiff makes an answer without differences.
+// NewDiff returns an answer without differences.
 func NewDiff() Diff { return Diff{Differences: []Difference{}} }
 
-// Difference is one value of a template for which another one is recommended.
+// Difference is one value of a template that differs from the recommendation.
 type Difference struct {
 	// Namespace, Kind and Workload identify the workload.
 	Namespace string `json:"namespace"`
-	// Kind is such as Deployment.
+	// Kind is a kind such as Deployment.
 	Kind string `json:"kind"`
 	// Workload is its name.
 	Workload string `json:"workload"`
@@ -36,7 +35,7 @@ type Difference struct {
 	Container string `json:"container"`
 	// Field is the path under the container's resources, such as requests.cpu.
 	Field string `json:"field"`
-	// Current is the template's value; null where it sets none.
+	// Current is the template's value; null if not set.
 	Current *string `json:"current"`
 	// Target is the recommended value.
 	Target string `json:"target"`
@@ -59,8 +58,8 @@ func (r *Diff) Add(explained answers.Explanation) {
 	}
 }
 
-// Human writes lines in the style of diff -u: one heading for each container, a minus line for the template's value
-// where there is one, and a plus line for the target. -o wide changes nothing.
+// Human writes lines in the style of diff -u: a heading for each container, a minus line for the template's value if
+// it is set, and a plus line for the target. -o wide changes nothing.
 func (r Diff) Human(bool) (string, error) {
 	var text strings.Builder
 	var shown Difference
@@ -77,7 +76,7 @@ func (r Diff) Human(bool) (string, error) {
 	return text.String(), nil
 }
 
-// container identifies the container that a difference belongs to. Human writes one heading for each.
+// container identifies the container of a difference. Human writes one heading for each container.
 func (d Difference) container() []string {
 	return []string{d.Namespace, d.Kind, d.Workload, d.Container}
 }

@@ -15,32 +15,32 @@ import (
 	"attune.io/attune/resize"
 )
 
-// KRRContainer is what is written of one container.
+// KRRContainer is the input for one container.
 type KRRContainer struct {
 	Namespace, Kind, Workload, Name string
-	// Pods of the workload by name, sorted.
+	// Pods are the names of the workload's pods, sorted.
 	Pods []string
-	// Labels and Annotations of the workload.
+	// Labels and Annotations belong to the workload.
 	Labels, Annotations map[string]string
-	// Current is what the template asks; nil: not known.
+	// Current has the requests and limits of the template; nil if not known.
 	Current *recommender.Size
-	// Target is where the container is heading; a request of 0 is not known.
+	// Target is the recommended size; a request of 0 is not known.
 	Target recommender.Size
-	// Holds are the reasons for which a resource is left as it is; without a Resource: all of them (KRRHolds).
+	// Holds are the reasons that block a resource; without a Resource they block all (KRRHolds).
 	Holds []answers.Hold
 }
 
-// KRR is the answer of recommendations -o krr: the JSON that robusta-dev/krr writes with -f json, so that scripts that read
-// that go on working. What is not known has the value that KRR has for it: "?" for an amount that cannot be told, null for
-// one that is not set. NewKRR makes it; KRRHolds says why a workload has no values at all.
+// KRR is the answer of recommendations -o krr: the JSON of robusta-dev/krr with -f json, so that scripts for KRR keep
+// working. It uses KRR's values for missing data: "?" for an unknown amount, null for one that is not set. NewKRR
+// builds it; KRRHolds returns why a workload has no values at all.
 type KRR struct {
 	Scans []scan `json:"scans"`
-	// Score is from 0 to 100: the part of the containers whose size is good.
+	// Score is from 0 to 100: the share of containers with a good size.
 	Score       int      `json:"score"`
 	Resources   []string `json:"resources"`
 	Description string   `json:"description"`
 	Strategy    strategy `json:"strategy"`
-	// Errors, ClusterSummary and Config are always there, and always empty.
+	// Errors, ClusterSummary and Config are always present, and always empty.
 	Errors         []any          `json:"errors"`
 	ClusterSummary map[string]any `json:"clusterSummary"`
 	Config         *struct{}      `json:"config"`
@@ -101,7 +101,7 @@ type judged struct {
 	Severity severity `json:"severity"`
 }
 
-// amount is in cores or bytes; NaN is not known, negative is not set.
+// amount is in cores or bytes. NaN means not known, a negative value not set.
 type amount float64
 
 const unset amount = -1
@@ -119,7 +119,7 @@ func (a amount) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(a))
 }
 
-// severity of a difference between what is asked and what is recommended, in KRR's words.
+// severity rates the difference between the template and the recommendation, in KRR's terms.
 type severity string
 
 const (
@@ -132,17 +132,17 @@ const (
 	millicores          = 1000
 )
 
-// worst first.
+// severities are sorted, worst first.
 var severities = []severity{critical, warning, ok, good, notKnown}
 
-// bounds from which on a difference is critical, a warning, or ok: KRR's, in cores and bytes.
+// bounds are KRR's minimum differences for critical, warning and ok, in cores and bytes.
 var bounds = [2][3]amount{
 	recommender.CPU:    {0.5, 0.25, 0.1},
 	recommender.Memory: {500 * mebibyte, 250 * mebibyte, 100 * mebibyte},
 }
 
-// NewKRR makes the answer of containers, which are in the order in which they are written. cluster is the context of the
-// kubeconfig; empty: it is read within the cluster.
+// NewKRR builds the answer for containers, in their order. cluster is the context of the kubeconfig; empty within a
+// cluster.
 func NewKRR(cluster string, containers []KRRContainer) KRR {
 	result := KRR{
 		Scans: []scan{}, Resources: []string{"cpu", "memory"}, Description: "What attune recommends; what it leaves as it is has a reason in info.",
@@ -184,7 +184,7 @@ func scanOf(c *KRRContainer) scan {
 	return s
 }
 
-// resource returns what is asked and what is recommended of one resource, and why nothing is.
+// resource returns the present and the recommended amounts of one resource, and the reasons that block it.
 func (c *KRRContainer) resource(r recommender.Resource) (request, limit amount, wantedRequest, wantedLimit judged, why *string) {
 	request, limit = unknown, unknown
 	if c.Current != nil {
@@ -194,15 +194,15 @@ func (c *KRRContainer) resource(r recommender.Resource) (request, limit amount, 
 	info, blocked := reasons(c.Holds, r)
 	switch {
 	case blocked || toRequest == unset:
-		// KRR recommends nothing where it found a reason, such as an HPA, either.
+		// KRR also recommends nothing if it found a reason, such as an HPA.
 		toRequest, toLimit = unknown, unknown
 	case toLimit == unset:
-		toLimit = limit // it is left as it is
+		toLimit = limit // the limit does not change
 	}
 	return request, limit, judge(r, request, toRequest), judge(r, limit, toLimit), info
 }
 
-// amountOf is in cores and bytes.
+// amountOf converts an amount to cores or bytes.
 func amountOf(r recommender.Resource, a recommender.Amount) amount {
 	switch {
 	case a == 0:
@@ -213,8 +213,8 @@ func amountOf(r recommender.Resource, a recommender.Amount) amount {
 	return amount(a)
 }
 
-// reasons joins the reasons for which a resource is left as it is; nil: there is none. A change that is too small is a reason,
-// and blocks nothing: to make it does no harm.
+// reasons joins the reasons of a resource; nil if there are none. A change that is too small is a reason too, but does
+// not block, because applying it is harmless.
 func reasons(holds []answers.Hold, r recommender.Resource) (why *string, blocked bool) {
 	var all []string
 	for _, hold := range holds {
@@ -230,7 +230,7 @@ func reasons(holds []answers.Hold, r recommender.Resource) (why *string, blocked
 	return new(strings.Join(all, "; ")), blocked
 }
 
-// judge a recommended amount by its distance from the present one.
+// judge rates a recommended amount by its distance from the present one.
 func judge(r recommender.Resource, current, wanted amount) judged {
 	of := judged{wanted, notKnown}
 	distance := amount(math.Abs(float64(current - wanted)))
@@ -249,15 +249,15 @@ func judge(r recommender.Resource, current, wanted amount) judged {
 	return of
 }
 
-// Human writes JSON: there is no other form.
+// Human writes JSON, the only form of this answer.
 func (r KRR) Human(bool) (string, error) {
 	text, err := json.Marshal(r)
 	return string(text), err
 }
 
-// KRRHolds are the reasons for which a workload is left as it is, with all its resources; none: there is none. w is the zero
-// value where the workload was not read, settings are nil where those of its policy are not known: without them nobody knows
-// whether memory may be lowered.
+// KRRHolds returns the reasons that block all resources of a workload. w is the zero value if the workload was not
+// read. settings are nil if the settings of its policy are not known: then it is unknown whether memory may be
+// lowered.
 func KRRHolds(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) []answers.Hold {
 	var all []answers.Hold
 	add := func(reason, message string) {
@@ -270,7 +270,7 @@ func KRRHolds(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings 
 	} else if w.Template == nil {
 		add(answers.ReasonUnknown, "the workload does not exist, or cannot be read")
 	}
-	// A policy may have become one of the strategy Node after the recommendation was written.
+	// The policy may have changed to strategy Node after the recommendation was written.
 	now := *rec
 	if settings != nil && settings.Strategy == v1alpha1.StrategyNode {
 		now.Spec.Strategy = v1alpha1.StrategyNode
@@ -286,8 +286,8 @@ func KRRHolds(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings 
 	return all
 }
 
-// elsewhere reports whether the thing is no reason to keep a value back: a mode that changes no pods is what scripts are for,
-// and a seed may be withheld for what its resources, or the reasons so far, say themselves.
+// elsewhere reports whether the reason does not block a value. Scripts are made for modes that change no pods. The
+// reasons of a withheld seed may already be in the resources' holds or in said.
 func elsewhere(thing answers.Blocked, said []answers.Hold) bool {
 	if thing.Reason != answers.SeedWithheld {
 		return thing.Reason == resize.ReasonMode

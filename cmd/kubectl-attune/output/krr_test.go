@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// size in millicores and MiB.
+// size returns a size from millicores and MiB.
 func size(cpu, cpuLimit, memory, memoryLimit int64) recommender.Size {
 	return recommender.Size{
 		recommender.CPU:    {Request: recommender.Amount(cpu), Limit: recommender.Amount(cpuLimit)},
@@ -46,7 +46,7 @@ func scanned(t *testing.T, c KRRContainer) (of struct {
 	return of
 }
 
-// Severities are those of KRR: by the distance in cores and in MiB.
+// Severities are KRR's: by the distance in cores and in MiB.
 func TestSeverities(t *testing.T) {
 	for _, test := range []struct {
 		current, target recommender.Size
@@ -68,7 +68,7 @@ func TestSeverities(t *testing.T) {
 	}
 }
 
-// Amounts are in cores and bytes; "?" is what is not known, null what is not set.
+// Amounts are in cores and bytes; "?" means not known, null not set.
 func TestAmounts(t *testing.T) {
 	of := scanned(t, KRRContainer{Current: pointer(size(500, 1000, 1024, 0)), Target: size(200, 400, 768, 0)})
 	assert.Equal(t, map[string]any{"cpu": 0.5, "memory": 1024. * 1048576}, of.Object.Allocations.Requests)
@@ -79,7 +79,7 @@ func TestAmounts(t *testing.T) {
 	assert.Nil(t, of.Recommended.Limits["memory"].Value)
 	assert.Nil(t, of.Object.Cluster)
 
-	// A limit that has no target is left as it is.
+	// A limit without a target does not change.
 	assert.Equal(t, 1., scanned(t, KRRContainer{Current: pointer(size(500, 1000, 1, 0)), Target: size(200, 0, 1, 0)}).Recommended.Limits["cpu"].Value)
 
 	// A template that cannot be read.
@@ -89,7 +89,7 @@ func TestAmounts(t *testing.T) {
 	assert.Equal(t, "UNKNOWN", of.Severity)
 }
 
-// A script must not apply what attune leaves as it is.
+// A script must not apply values of blocked resources.
 func TestWhatIsHeldHasNoAmount(t *testing.T) {
 	held := func(reason recommender.Reason) KRRContainer {
 		return KRRContainer{
@@ -112,7 +112,7 @@ func TestWhatIsHeldHasNoAmount(t *testing.T) {
 	assert.NotNil(t, of.Recommended.Info["cpu"])
 }
 
-// The score is the part of the containers that are well, where a warning counts seven tenths.
+// The score is the share of good containers. A warning costs seven tenths.
 func TestScore(t *testing.T) {
 	good := KRRContainer{Current: pointer(size(100, 0, 100, 0)), Target: size(100, 0, 100, 0)}
 	warned := KRRContainer{Current: pointer(size(400, 0, 100, 0)), Target: size(100, 0, 100, 0)}
@@ -122,7 +122,7 @@ func TestScore(t *testing.T) {
 	assert.Equal(t, 43, NewKRR("", []KRRContainer{good, warned, bad}).Score)
 }
 
-// Every key of KRR's is there, also where there is nothing to say: scripts index them without a look.
+// Every key of KRR is always present, because scripts index them without a check.
 func TestEveryKeyIsThere(t *testing.T) {
 	text, err := json.Marshal(NewKRR("here", []KRRContainer{{Name: "app", Pods: []string{"web-1"}}}))
 	require.NoError(t, err)

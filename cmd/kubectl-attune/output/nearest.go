@@ -15,7 +15,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// WhyNoRecommendation returns one sentence: why the workload, which exists, has no recommendation. policies are those of its namespace.
+// WhyNoRecommendation returns a sentence that says why an existing workload has no recommendation. policies are the
+// policies of its namespace.
 func WhyNoRecommendation(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
 	switch where, skipped := w.Skipped(); {
 	case w.Part():
@@ -38,7 +39,7 @@ func WhyNoRecommendation(w workload.Workload, policies []v1alpha1.AttunePolicy) 
 	return fmt.Sprintf("no policy selects %s in namespace %s; the nearest is %s, which %s", w, w.Namespace, best.policy, best.why)
 }
 
-// policyState is what a policy says of itself.
+// policyState describes the state of a policy from its conditions.
 func policyState(p *v1alpha1.AttunePolicy) string {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
@@ -52,13 +53,13 @@ func policyState(p *v1alpha1.AttunePolicy) string {
 	return ready.Reason + ", " + ready.Message
 }
 
-// miss is why a policy does not select a workload, and how far from it that is.
+// miss is why a policy does not select a workload, and its distance.
 type miss struct {
 	policy, why string
 	far         int
 }
 
-// Distances of a policy from a workload. To each label that does not match one is added.
+// Distances of a policy from a workload. Each label that does not match adds one to labelled.
 const (
 	deleted   = 0
 	labelled  = 1
@@ -67,7 +68,7 @@ const (
 	invalid   = 3000
 )
 
-// missOf says why the policy does not select the workload.
+// missOf returns why the policy does not select the workload.
 func missOf(p *v1alpha1.AttunePolicy, w workload.Workload) miss {
 	ref := p.Spec.TargetRef
 	switch {
@@ -88,7 +89,7 @@ func missOf(p *v1alpha1.AttunePolicy, w workload.Workload) miss {
 	return miss{p.Name, "has a targetRef that cannot be used: kubectl attune status shows why", invalid}
 }
 
-// unmet says of each requirement that the labels do not meet what they have instead.
+// unmet describes each requirement that the labels do not meet, with the actual value.
 func unmet(requirements labels.Requirements, has map[string]string) (all []string) {
 	for i := range requirements {
 		r := &requirements[i]

@@ -16,19 +16,18 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// LiveNode is the answer of node about a node of the cluster. From the leader it has the last decision. Without
-// the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
-// size of its open resize, else what it holds. The words are those of the web page (package internal/answers).
+// LiveNode is the answer of node about a node of the cluster. From the leader it has the last decision. Without the
+// leader it comes from pods and recommendations: grants and gates are not known, and a container gets the size of its
+// in-flight resize, or its present size. The web page uses the same texts (package internal/answers).
 type LiveNode struct {
-	// NodeAnswer is the JSON of the answer. Its Decided is nil where no leader answered.
+	// NodeAnswer is the JSON of the answer. Its Decided is nil without an answer of the leader.
 	answers.NodeAnswer
-	// Now is the time from which the age of the decision counts.
+	// Now is the reference time for the age of the decision.
 	Now time.Time `json:"-"`
 }
 
-// Human writes the answer for people.
-// It writes a line about the node, a table of the containers, with -o wide the computation, and then evictions and
-// what the node is short of.
+// Human writes the answer for people: a line about the node, a table of the containers, with -o wide the computation,
+// then evictions and the shortages of the node.
 func (a LiveNode) Human(wide bool) (string, error) {
 	text := a.Sentence(a.Now) + "\n\n" + Text(a.Containers(), wide)
 	if a.Decided != nil && wide {
@@ -38,7 +37,7 @@ func (a LiveNode) Human(wide bool) (string, error) {
 	if sentence := a.Overcommitted(); sentence != "" {
 		text += "\n" + sentence + "\n"
 	}
-	// What the pods do not have, and which pods keep more than their share.
+	// The missing resources, and the pods that keep more than their share.
 	for i, sentence := range a.Holders() {
 		if i == 0 {
 			text += "\n" + answers.HoldersHead + "\n"
@@ -48,8 +47,8 @@ func (a LiveNode) Human(wide bool) (string, error) {
 	return text, nil
 }
 
-// StoredNode computes the answer from objects (answers.StoredNode, as the web page does). It has no grants and no Decided: these
-// are the leader's.
+// StoredNode computes the answer from objects by answers.StoredNode, as the web page does. It has no grants and no
+// Decided, because only the leader knows them.
 func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1.AttuneRecommendation) answers.NodeAnswer {
 	of := map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}
 	for i := range recommendations {
@@ -60,7 +59,7 @@ func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1
 		all[i] = &pods[i]
 	}
 	return answers.StoredNode(node, all, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
-		// The owner is found from the pod alone, by the rule that the operator uses.
+		// OwnerOf finds the owner from the pod alone, by the operator's rule.
 		id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
 		if !ok {
 			return nil
@@ -69,8 +68,7 @@ func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1
 	})
 }
 
-// NodeFile is the answer of node --file.
-// Its JSON, with -o json:
+// NodeFile is the answer of node --file. Its JSON, with -o json:
 //
 //	{"pods": [{"name": "shop/web-1", "containers": [{
 //	  "name": "app", "cpuRequest": "800m",
@@ -79,14 +77,14 @@ func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1
 //	 "evictions": [{"name": "shop/batch-1", "reason": "…"}],
 //	 "overcommitted": false}
 type NodeFile struct {
-	// Pods that stay, by name; never nil.
+	// Pods are the pods that stay, sorted by name; never nil.
 	Pods []nodePod `json:"pods"`
-	// Evictions in the order in which they would be made; never nil.
+	// Evictions are in the order in which they would be made; never nil.
 	Evictions []nodeEviction `json:"evictions"`
-	// Overcommitted is true where the pods do not fit and none may be evicted to make them fit.
+	// Overcommitted is true if the pods do not fit and no pod may be evicted to make them fit.
 	Overcommitted bool `json:"overcommitted"`
 
-	// said has the evictions and the steps of the grants, which are written as those of a node in the cluster.
+	// said has the evictions and the steps of the grants. They are written like the ones of a node in the cluster.
 	said answers.NodeAnswer
 }
 
@@ -94,11 +92,11 @@ type NodeFile struct {
 type nodePod struct {
 	// Name is NAMESPACE/NAME as in the file.
 	Name string `json:"name"`
-	// Containers in the order of the file.
+	// Containers are in the order of the file.
 	Containers []nodeContainer `json:"containers"`
 }
 
-// nodeContainer is what a container would get. An amount is nil where the file has no demand for the resource.
+// nodeContainer is the grant of a container. An amount is nil if the file has no demand for the resource.
 type nodeContainer struct {
 	// Name of the container.
 	Name string `json:"name"`
@@ -106,23 +104,23 @@ type nodeContainer struct {
 	CPURequest *string `json:"cpuRequest"`
 	// MemoryRequest is the grant of memory.
 	MemoryRequest *string `json:"memoryRequest"`
-	// MemoryLimit is nil where the grant has none.
+	// MemoryLimit is nil if the grant has none.
 	MemoryLimit *string `json:"memoryLimit"`
 
-	// demand is what the file has of it.
+	// demand is the container's demand in the file.
 	demand node.Container
 }
 
 // nodeEviction is a pod that would be evicted.
 type nodeEviction struct {
-	// Name of the pod, and Reason in one sentence.
+	// Name is the name of the pod.
 	Name string `json:"name"`
-	// Reason is the sentence of the recommender.
+	// Reason is the recommender's sentence.
 	Reason string `json:"reason"`
 }
 
-// NewNodeFile makes the answer of a result. Grants are in the order of all containers of all pods; steps returns
-// those of one container.
+// NewNodeFile builds the answer from a result. The grants are in the order of all containers of all pods. steps
+// returns the steps of one container.
 func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, container int) []recommender.Step) NodeFile {
 	answer := NodeFile{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
 	gone := map[int]bool{}
@@ -131,12 +129,12 @@ func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, cont
 		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason()})
 		answer.said.Evictions = append(answer.said.Evictions, answers.NodeEviction{Name: v.Name, Reason: v.Reason(), Ranking: v.Ranking.String()})
 	}
-	// result.Grants is one flat list over the containers of all pods, evicted ones included.
+	// result.Grants is one flat list over the containers of all pods, including evicted ones.
 	first := 0
 	for i, p := range demands.Pods {
 		grants := result.Grants[first : first+len(p.Containers)]
 		first += len(grants)
-		// A pod that is evicted has grants in the result, but they are not shown.
+		// An evicted pod has grants in the result, but they are not shown.
 		if gone[i] {
 			continue
 		}
@@ -145,7 +143,7 @@ func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, cont
 			measured := demands.Measured[i][j]
 			c := answers.NodeContainer{Name: p.Containers[j].Name}
 			for _, s := range steps(i, j) {
-				if measured[s.Resource] { // else the container keeps what it holds, and the step explains nothing
+				if measured[s.Resource] { // otherwise the container keeps its resources, and the step explains nothing
 					c.Steps = append(c.Steps, answers.StepOf(s))
 				}
 			}
@@ -158,7 +156,7 @@ func NewNodeFile(demands input.Demands, result node.Result, steps func(pod, cont
 	return answer
 }
 
-// newNodeContainer formats one grant. A resource that was not measured keeps nil.
+// newNodeContainer formats one grant. A resource that was not measured stays nil.
 func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nodeContainer {
 	c := nodeContainer{Name: demand.Name, demand: demand}
 	request := answers.QuantitiesOf(g.Request, measured)
@@ -169,9 +167,8 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 	return c
 }
 
-// Human writes the answer for people.
-// It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
-// follow where there are any.
+// Human writes the answer for people: a table of the pods, and with -o wide the computation. Evictions and a sentence
+// about overcommitment follow if there are any.
 func (a NodeFile) Human(wide bool) (string, error) {
 	text := Text(a.table(), wide)
 	if wide {
@@ -184,7 +181,7 @@ func (a NodeFile) Human(wide bool) (string, error) {
 	return text, nil
 }
 
-// table has one row for each container: what it holds, its demand and its grant.
+// table has one row for each container: its present requests, its demand and its grant.
 func (a NodeFile) table() answers.Table {
 	t := answers.Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
 	const cpu, memory = recommender.CPU, recommender.Memory
@@ -198,7 +195,7 @@ func (a NodeFile) table() answers.Table {
 	return t
 }
 
-// wanted formats an amount of the demand; empty where the resource was not measured.
+// wanted formats an amount of the demand; empty if the resource was not measured.
 func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount) string {
 	if r == recommender.CPU && c.CPURequest == nil || r == recommender.Memory && c.MemoryRequest == nil {
 		return ""
@@ -206,7 +203,7 @@ func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount)
 	return answers.Readable(r, recommender.Format(r, amount))
 }
 
-// orDash formats an amount; empty, which the table shows as a dash, where it is 0.
+// orDash formats an amount. For 0 it returns an empty text, which the table shows as a dash.
 func orDash(r recommender.Resource, amount recommender.Amount) string {
 	if amount == 0 {
 		return ""

@@ -12,27 +12,28 @@ import (
 // Savings is the answer of savings.
 type Savings struct {
 	answers.SavingsReport
-	// Nodes is nil where not the whole cluster was asked for, or the user may not list its nodes.
+	// Nodes is nil unless the whole cluster was selected and the user may list its nodes.
 	Nodes *Nodes `json:"nodes,omitempty"`
 }
 
-// Nodes is an estimate of how many nodes could be removed (answers.RemovableNodes).
+// Nodes estimates how many nodes could be removed (answers.RemovableNodes).
 type Nodes struct {
-	// Nodes of the cluster.
+	// Nodes counts the nodes of the cluster.
 	Nodes int `json:"nodes"`
-	// Removable with the pods as they are, Before with the sizes that they had before attune, and Potential with their
+	// Removable counts with the present sizes of pods, Before with their sizes before attune, Potential with their
 	// targets.
 	Removable int `json:"removable"`
 	Before    int `json:"removableBefore"`
 	Potential int `json:"removablePotential"`
 }
 
-// sentence is such as "Removable nodes, an estimate: 2 of 12; 1 before attune, 3 with the potential."
+// sentence returns "Removable nodes, an estimate: 2 of 12; 1 before attune, 3 with the potential." with its numbers.
 func (n Nodes) sentence() string {
 	return fmt.Sprintf("Removable nodes, an estimate: %d of %d; %d before attune, %d with the potential.", n.Removable, n.Nodes, n.Before, n.Potential)
 }
 
-// Human writes the answer for people: three sentences or four, a table of the workloads, one of the sums, and with wide what is not counted.
+// Human writes the answer for people: three or four sentences, a table of the workloads and one of the sums. With wide
+// it adds a table of resources that are not counted.
 func (r Savings) Human(wide bool) (string, error) {
 	if len(r.Workloads) == 0 {
 		return "", nil
@@ -49,7 +50,7 @@ func (r Savings) Human(wide bool) (string, error) {
 	return text, nil
 }
 
-// workloads has two rows for each workload: what is realised and what is potential.
+// workloads has two rows for each workload: realised and potential savings.
 func (r Savings) workloads() answers.Table {
 	t := answers.Table{
 		Header:   []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED", "PODS", "REPLICAS", "MODE", "POLICY"},
@@ -66,7 +67,7 @@ func (r Savings) workloads() answers.Table {
 	return t
 }
 
-// cells are CPU, memory and price.
+// cells formats CPU, memory and price.
 func cells(s *answers.Saved) []string {
 	if s == nil {
 		return []string{"", "", ""}
@@ -74,7 +75,7 @@ func cells(s *answers.Saved) []string {
 	return []string{answers.Cell(recommender.CPU, &s.CPU), answers.Cell(recommender.Memory, &s.Memory), s.Money()}
 }
 
-// sums has two rows for each namespace and for all of them.
+// sums has two rows for each namespace, and for all namespaces together.
 func (r Savings) sums() answers.Table {
 	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOADS", "SAVING", "CPU", "MEMORY", "A MONTH"}}
 	add := func(name string, of answers.SavingsSum) {
@@ -90,7 +91,7 @@ func (r Savings) sums() answers.Table {
 	return t
 }
 
-// left has a row for everything that is not counted.
+// left has a row for each resource that is not counted.
 func (r Savings) left() answers.Table {
 	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}}
 	for _, of := range r.Workloads {

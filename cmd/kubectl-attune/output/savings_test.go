@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// Without the pods nothing is claimed to be realised, and without a workload there is no table.
+// Without the pods, realised savings are not known. Without a workload there is no table.
 func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Name: "web"}}}
 	answer := Savings{SavingsReport: answers.NewSavingsReport([]answers.SavingsEntry{{View: answers.View{Recommendation: rec}, Figures: answers.SavingsFigures{Potential: answers.SavedAmounts{-200, 1 << 30}}}}, false)}

@@ -11,19 +11,19 @@ import (
 	"attune.io/attune/recommender/backtest"
 )
 
-// SparklineSpan is how much is drawn: a sign for each hour.
+// SparklineSpan is the period of a sparkline, with one sign per hour.
 const (
 	SparklineSpan = signs * time.Hour
 	signs         = 24
 )
 
-// Signs from the lowest to the highest. Those of terminals that do not show Unicode are of ASCII.
+// Signs from the lowest to the highest, for terminals with and without Unicode.
 var (
 	blocks = []rune("▁▂▃▄▅▆▇█")
 	ascii  = []rune("_.,-~=*#")
 )
 
-// UTF8 reports whether a locale's characters are those of Unicode. getenv is that of the process.
+// UTF8 reports whether the locale is UTF-8. getenv reads the environment of the process.
 func UTF8(getenv func(string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if locale := getenv(name); locale != "" {
@@ -34,8 +34,9 @@ func UTF8(getenv func(string) string) bool {
 	return false
 }
 
-// Sparkline draws the last SparklineSpan of one resource up to now, each hour by its highest value from 0 to the highest of all, and tells
-// the lowest and the highest of these and the end. Empty: nothing was measured.
+// Sparkline draws one resource over the last SparklineSpan before now. Each sign is the highest value of an hour,
+// scaled from 0 to the overall maximum. The text after it has the lowest and the highest value, and the end. It
+// returns an empty text without samples.
 func Sparkline(samples []backtest.Sample, r recommender.Resource, now time.Time, utf8 bool) string {
 	hours, until := hoursOf(samples, r, now)
 	first, low, high := -1, math.NaN(), 0.0
@@ -69,14 +70,14 @@ func Sparkline(samples []backtest.Sample, r recommender.Resource, now time.Time,
 	return fmt.Sprintf("%s  %s to %s by the hour, %dh until %s", drawn.String(), chart.Amount(r, low), chart.Amount(r, high), signs-first, until.UTC().Format("2006-01-02 15:04"))
 }
 
-// hoursOf are the highest values of each hour, NaN where nothing was measured, and the time of the last of them.
+// hoursOf returns the highest value of each hour, NaN without samples, and the time of the last sample.
 func hoursOf(samples []backtest.Sample, r recommender.Resource, now time.Time) (hours [signs]float64, until time.Time) {
 	for i := range hours {
 		hours[i] = math.NaN()
 	}
 	from := now.Add(-SparklineSpan).UnixMilli()
 	for _, s := range samples {
-		// An hour excludes its beginning, as steps do.
+		// An hour excludes its start, as samples do.
 		i := (s.At - from - 1) / time.Hour.Milliseconds()
 		if s.At <= from || i >= signs || math.IsNaN(s.Used[r]) {
 			continue

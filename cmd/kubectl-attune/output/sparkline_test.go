@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// hours of CPU in cores, of which the last ends now.
+// hours returns hourly samples of CPU in cores. The last hour ends now.
 func hours(values ...float64) (samples []backtest.Sample) {
 	for i, value := range values {
 		at := now.Add(time.Duration(i+1-len(values)) * time.Hour)
@@ -42,7 +42,7 @@ func TestLines(t *testing.T) {
 	assert.Equal(t, "▅█  512 MiB to 1 GiB by the hour, 2h until 2026-03-02 12:00", Sparkline(hours(0.5, 1), recommender.Memory, now, true))
 }
 
-// A line has a sign for each hour, the highest of it, of a day at most, and fits beside its label.
+// A line has a sign for the maximum of each hour, covers at most a day, and fits next to its label.
 func TestADayAtMost(t *testing.T) {
 	var long []float64
 	for i := range 100 {

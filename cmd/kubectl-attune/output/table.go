@@ -1,10 +1,10 @@
-// Package output has the answers of the plugin's verbs and writes them for people. It is pure: an answer is made of values, and
-// computes nothing but its text. What the web page answers too is in internal/answers.
+// Package output has the answers of the plugin's verbs and formats them for people. It is pure: an answer is built
+// from values and only computes its text. Texts that the web page shares are in internal/answers.
 //
 //   - table.go: tables.
 //   - diff.go, savings.go, node.go: the answers of diff, savings and node.
 //   - nearest.go: why a workload has no recommendation (WhyNoRecommendation).
-//   - krr.go: recommendations as robusta-dev/krr writes its own.
+//   - krr.go: recommendations in the format of robusta-dev/krr.
 //   - sparkline.go: usage as one line of text.
 package output
 
@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// Text is a table with aligned columns. Not wide, it is made to fit MostColumns, where it can be.
+// Text formats a table with aligned columns. Without wide it tries to fit the table into MostColumns.
 func Text(t answers.Table, wide bool) string {
 	if wide {
 		return layoutOf(t).text()
@@ -26,7 +26,7 @@ func Text(t answers.Table, wide bool) string {
 	return layoutOf(t.Narrow()).fitted().text()
 }
 
-// Below is an empty line and the table; nothing where the table has no rows.
+// Below returns an empty line and the table; nothing if the table has no rows.
 func Below(t answers.Table, wide bool) string {
 	if len(t.Rows) == 0 {
 		return ""
@@ -34,8 +34,8 @@ func Below(t answers.Table, wide bool) string {
 	return "\n" + Text(t, wide)
 }
 
-// dashed returns the row with a dash in the place of empty cells. A cell stays in its line and its column: what others wrote
-// makes no rows.
+// dashed replaces empty cells with a dash and keeps each cell in its line and column: texts of other users cannot add
+// rows.
 func dashed(row []string) []string {
 	cells := make([]string, len(row))
 	for i, cell := range row {
@@ -47,16 +47,16 @@ func dashed(row []string) []string {
 	return cells
 }
 
-// MostColumns is how many columns of a terminal a table takes, where names of usual length let it.
+// MostColumns is the maximum width of a table if names have a common length.
 const MostColumns = 100
 
-// why is the header of a last column that has sentences.
+// why is the header of a last column with sentences.
 const why = "WHY"
 
 // layout is how a table is written.
 type layout struct {
 	header, rows [][]string
-	// below are sentences, each of which is written under its row; nil: none are.
+	// below has a sentence for each row, to write under it; nil if there are none.
 	below []string
 	// gap is the number of spaces between columns.
 	gap int
@@ -70,8 +70,8 @@ func layoutOf(t answers.Table) layout {
 	return l
 }
 
-// fitted is the first of these that fits: the table as it is; sentences under their rows; headers in two lines; and less room
-// between columns. A table that fits in none of these is written in the last one.
+// fitted returns the first layout that fits: the table unchanged, sentences under their rows, headers in two lines, a
+// smaller gap between columns. Each step includes the ones before it. If none fits, it returns the last one.
 func (l layout) fitted() layout {
 	for _, narrower := range []func(layout) layout{layout.sentencesBelow, layout.headersBroken, func(l layout) layout { l.gap = 2; return l }} {
 		if l.width() <= MostColumns {
@@ -82,7 +82,7 @@ func (l layout) fitted() layout {
 	return l
 }
 
-// sentencesBelow takes the last column off where it has sentences.
+// sentencesBelow moves the last column below the rows if it has sentences.
 func (l layout) sentencesBelow() layout {
 	last := len(l.header[0]) - 1
 	if l.header[0][last] != why {
@@ -95,7 +95,7 @@ func (l layout) sentencesBelow() layout {
 	return l
 }
 
-// headersBroken writes headers of several words in two lines.
+// headersBroken splits headers of several words into two lines.
 func (l layout) headersBroken() layout {
 	first, second := make([]string, len(l.header[0])), make([]string, len(l.header[0]))
 	for i, name := range l.header[0] {
@@ -121,7 +121,7 @@ func broken(name string) (first, second string) {
 	return first, second
 }
 
-// width is that of the longest row. Sentences below rows are wrapped.
+// width returns the length of the longest row. Sentences below rows do not count, because they are wrapped.
 func (l layout) width() (most int) {
 	for _, line := range l.lines() {
 		most = max(most, utf8.RuneCountInString(line))
@@ -129,12 +129,12 @@ func (l layout) width() (most int) {
 	return most
 }
 
-// lines are those of headers and rows.
+// lines formats the headers and the rows.
 func (l layout) lines() (lines []string) {
 	var text strings.Builder
 	out := tabwriter.NewWriter(&text, 0, 8, l.gap, ' ', 0)
 	for _, row := range slices.Concat(l.header, l.rows) {
-		_, _ = io.WriteString(out, strings.Join(row, "\t")+"\n") // a builder takes everything
+		_, _ = io.WriteString(out, strings.Join(row, "\t")+"\n") // a strings.Builder never returns an error
 	}
 	_ = out.Flush()
 	for line := range strings.Lines(text.String()) {
@@ -156,10 +156,10 @@ func (l layout) text() string {
 	return text.String()
 }
 
-// indent stands before the sentences below a row.
+// indent precedes the sentences below a row.
 const indent = "    "
 
-// Wrapped breaks a sentence at its spaces into lines of at most so many columns. A longer word has a line of its own.
+// Wrapped breaks a sentence at spaces into lines of at most most columns. A longer word gets its own line.
 func Wrapped(sentence string, most int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(sentence) {
@@ -175,7 +175,7 @@ func Wrapped(sentence string, most int) (lines []string) {
 	return append(lines, line)
 }
 
-// Where returns the scope in words, for a sentence.
+// Where describes the scope for a sentence.
 func Where(namespace string) string {
 	if namespace == "" {
 		return "any namespace"

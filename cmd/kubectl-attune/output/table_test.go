@@ -11,8 +11,8 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// A table that is too wide has its sentences under the rows, then headers in two lines, then less room; one that fits, and one
-// that may be wide, is written as it is.
+// A table that is too wide gets its sentences under the rows, then headers in two lines, then a smaller gap. A table
+// that fits, or that may be wide, does not change.
 func TestTablesFit(t *testing.T) {
 	sentence := "quota requests of namespace shop has no room for 200m more, and nothing that could be lowered makes room for it"
 	of := answers.Table{Header: []string{"POLICY", "REASON", "WHY"}}

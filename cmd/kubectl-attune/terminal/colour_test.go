@@ -30,7 +30,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestNobodySmugglesColours: what others wrote is escaped before it is coloured.
+// TestNobodySmugglesColours: texts of other users are escaped before colours are added.
 func TestNobodySmugglesColours(t *testing.T) {
 	var out bytes.Buffer
 	c := &Coloured{Writer: &out}

@@ -33,7 +33,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	}
 }
 
-// What is escaped in JSON says the same as before.
+// Escaped JSON decodes to the same value.
 func TestEscapedJSONIsJSON(t *testing.T) {
 	text := ""
 	for r := rune(1); r < 0x2100; r++ {

@@ -1,5 +1,5 @@
-// Package terminal writes for people at terminals: without control characters that others wrote into objects (Escaping),
-// coloured (Coloured), how far a long run is (Progress), and an answer again when it has changed (Watch).
+// Package terminal writes to users' terminals. Escaping escapes control characters from objects of the cluster,
+// Coloured adds colours, Progress shows the progress of a long run, and Watch repeats an answer when it changes.
 package terminal
 
 import (
@@ -16,15 +16,14 @@ import (
 	"unicode"
 )
 
-// Escaping is a writer that escapes control characters, except line breaks and tabs. Messages of objects and
-// answers of usage sources are written by others; without it, a message could move the cursor or change the title
-// of the user's terminal.
+// Escaping is a writer that escapes control characters, except line breaks and tabs. Other users write the messages of
+// objects and the answers of usage sources. Without escaping, such a text could move the cursor or change the title of
+// the user's terminal.
 type Escaping struct{ io.Writer }
 
-// Write implements io.Writer.
-// It returns the number of bytes of p, not of the escaped text, as io.Writer demands.
+// Write implements io.Writer. It returns the number of bytes of p, not of the escaped text, as io.Writer requires.
 func (e Escaping) Write(p []byte) (int, error) {
-	// Nearly all texts have nothing to escape and are written as they are.
+	// Nearly all texts have nothing to escape, so write them unchanged.
 	if !bytes.ContainsFunc(p, isControl) {
 		return e.Writer.Write(p)
 	}
@@ -42,7 +41,8 @@ func (e Escaping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// escaped is as JSON has it where JSON's own encoder leaves the character as it is: JSON stays JSON.
+// escaped returns a JSON escape sequence for characters that JSON's encoder does not escape, so that JSON stays
+// valid.
 func escaped(r rune) string {
 	if r == 0x7f {
 		return `\u007f`
@@ -51,8 +51,8 @@ func escaped(r rune) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// isControl recognises the C0 and C1 controls, DEL, the Unicode marks that change the direction of text, and its separators
-// of lines.
+// isControl reports C0 and C1 controls, DEL, the Unicode marks that change the direction of text, and the Unicode line
+// and paragraph separators.
 func isControl(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
@@ -63,12 +63,11 @@ func isControl(r rune) bool {
 	return unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }
 
-// Coloured is a writer that colours the word with which a line begins, where the word is one of colours and a gap of
-// two spaces follows, as in a table's first column. It writes to a terminal, below Escaping: what others have written
-// has no colours of its own.
+// Coloured is a writer that colours the first word of a line if it is in colours and two spaces follow, as in a
+// table's first column. It is the writer under Escaping, so texts of other users cannot contain their own colours.
 type Coloured struct {
 	io.Writer
-	// line is the beginning of a line whose rest was not written yet.
+	// line is an incomplete line that is not written yet.
 	line []byte
 }
 
@@ -77,13 +76,13 @@ var colours = map[string]string{"problem": "\x1b[31m", "warning": "\x1b[33m", "u
 
 const plain = "\x1b[0m"
 
-// WantsColour reports whether a terminal gets colours, by the environment: NO_COLOR (no-color.org) and TERM=dumb ask for
-// none.
+// WantsColour reports whether a terminal gets colours. The environment variables NO_COLOR (no-color.org) and TERM=dumb
+// disable them.
 func WantsColour(getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
-// Write implements io.Writer. A line is written when it is whole.
+// Write implements io.Writer. It writes complete lines only.
 func (c *Coloured) Write(p []byte) (int, error) {
 	c.line = append(c.line, p...)
 	end := bytes.LastIndexByte(c.line, '\n') + 1
@@ -101,7 +100,7 @@ func (c *Coloured) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes a last line that has no end.
+// Close writes a last line without a line break.
 func (c *Coloured) Close() error {
 	_, err := c.Writer.Write(colour(c.line))
 	c.line = nil
@@ -117,29 +116,29 @@ func colour(line []byte) []byte {
 	return append([]byte(start+string(word)+plain), line[len(word):]...)
 }
 
-// Progress shows on a terminal how far a long run is. It keeps nothing of what it showed.
+// Progress shows the progress of a long run on a terminal, and erases it at the end.
 type Progress struct {
-	// terminal is nil where stderr is none: then nothing is shown, so that logs of CI jobs stay readable.
+	// terminal is nil if stderr is not a terminal. Nothing is shown then, so that logs of CI jobs stay readable.
 	terminal io.Writer
 	now      func() time.Time
 	began    time.Time
-	// shown is when it was shown last; zero: never.
+	// shown is the time of the last update; zero if there was no update.
 	shown time.Time
 }
 
 const (
-	// showsEvery is the least time between two updates, and how long a run is that shows nothing.
+	// showsEvery is the minimum time between two updates, and before the first one.
 	showsEvery = 200 * time.Millisecond
 	barWidth   = 24
 	mostShown  = 32
 )
 
-// NewProgress begins to show. terminal is nil where there is none.
+// NewProgress starts a run. terminal is nil if stderr is not a terminal.
 func NewProgress(terminal io.Writer, now func() time.Time) *Progress {
 	return &Progress{terminal: terminal, now: now, began: now()}
 }
 
-// At shows what is under way, and which part of all is done; 0: not known.
+// At shows the current item and the fraction of the work that is done; 0 means not known.
 func (p *Progress) At(part float64, what string) {
 	now := p.now()
 	if p.terminal == nil || now.Sub(p.began) < showsEvery || now.Sub(p.shown) < showsEvery {
@@ -149,7 +148,7 @@ func (p *Progress) At(part float64, what string) {
 	fmt.Fprintf(p.terminal, "\r%s\x1b[K", p.line(part, now.Sub(p.began), what))
 }
 
-// line is such as [######..................]  25 %, 3s, 9s left: shop/Deployment/web/app.
+// line returns a text like [######..................]  25 %, 3s, 9s left: shop/Deployment/web/app.
 func (p *Progress) line(part float64, took time.Duration, what string) string {
 	part = min(max(part, 0), 1)
 	full := int(math.Round(part * barWidth))
@@ -160,7 +159,7 @@ func (p *Progress) line(part float64, took time.Duration, what string) string {
 	return fmt.Sprintf("[%s%s] %3.0f %%, %s%s: %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*part, took.Round(time.Second), left, shortened(what))
 }
 
-// shortened is the end of a name, which tells more than its beginning, without anything that a terminal would obey.
+// shortened returns the end of a name, which is more specific than its beginning, without control characters.
 func shortened(name string) string {
 	var safe bytes.Buffer
 	_, _ = Escaping{Writer: &safe}.Write([]byte(strings.Join(strings.Fields(name), " ")))
@@ -171,7 +170,7 @@ func shortened(name string) string {
 	return string(runes)
 }
 
-// Done takes away what was shown.
+// Done erases the progress.
 func (p *Progress) Done() {
 	if p.terminal != nil && !p.shown.IsZero() {
 		fmt.Fprint(p.terminal, "\r\x1b[K")
@@ -182,14 +181,14 @@ func (p *Progress) Done() {
 type Watch struct {
 	// every is the time between the end of a round and the next.
 	every time.Duration
-	// last is the JSON of the last answer; nil: there was none.
+	// last is the JSON of the last answer; nil before the first one.
 	last []byte
 }
 
-// NewWatch makes a watch.
+// NewWatch returns a Watch.
 func NewWatch(every time.Duration) *Watch { return &Watch{every: every} }
 
-// Changed reports whether the answer differs from the last one, by its JSON: what only tells how old something is does not
+// Changed reports whether the JSON of the answer differs from the last one. Ages are not in the JSON, so they do not
 // count. first is true for the first answer.
 func (w *Watch) Changed(answer any) (changed, first bool, err error) {
 	text, err := json.Marshal(answer)
@@ -202,10 +201,10 @@ func (w *Watch) Changed(answer any) (changed, first bool, err error) {
 	return changed, first, nil
 }
 
-// Run repeats the verb until the context ends, which is no error. An error of the verb ends it, but for a finding.
+// Run repeats the verb until the context ends, then returns nil. An error of the verb ends it, except a finding.
 func (w *Watch) Run(ctx context.Context, finding error, verb func() error) error {
 	for {
-		// After an interrupt an error is most likely one about the interrupt.
+		// After an interrupt, an error is most likely caused by it.
 		if err := verb(); err != nil && ctx.Err() == nil && !errors.Is(err, finding) {
 			return err
 		}

@@ -10,24 +10,24 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/input"
 )
 
-// containerPolicy is what a VPA says of one container, or, with the name *, of those that it does not name.
+// containerPolicy is a VPA's policy for one container. The name * stands for all containers without their own policy.
 type containerPolicy struct {
 	ContainerName    string                       `json:"containerName"`
 	Mode             string                       `json:"mode"`
 	MinAllowed       map[string]resource.Quantity `json:"minAllowed"`
 	MaxAllowed       map[string]resource.Quantity `json:"maxAllowed"`
 	ControlledValues string                       `json:"controlledValues"`
-	// ControlledResources are both where it is nil.
+	// ControlledResources means both resources if nil.
 	ControlledResources []string `json:"controlledResources"`
 }
 
-// others is the name of the policy of all containers that have none of their own.
+// others is the name of the policy for all containers without their own.
 const others = "*"
 
-// off reports whether the container is left alone.
+// off reports whether the VPA does not size the container.
 func (p containerPolicy) off() bool { return p.Mode == "Off" }
 
-// policyOf returns the policy of a container: its own, else that of the others, else one that sets nothing.
+// policyOf returns the policy of a container: its own, or the one for others, or an empty one.
 func (x *importer) policyOf(container string) containerPolicy {
 	var rest containerPolicy
 	for _, p := range x.ResourcePolicy.ContainerPolicies {
@@ -42,9 +42,9 @@ func (x *importer) policyOf(container string) containerPolicy {
 	return rest
 }
 
-// sized returns the policies of the containers that are sized, and excludes the others: also those that the VPA names and
-// that the template does not have today. Where the workload's containers are not known, those stand for them that the VPA
-// names, and *.
+// sized returns the policies of the containers that the VPA sizes, and excludes the others. It also excludes
+// containers that only the VPA names and the template does not have today. If the workload's containers are unknown,
+// it uses the names in the VPA and "*".
 func (x *importer) sized() (all []containerPolicy) {
 	for _, name := range x.named() {
 		p := x.policyOf(name)
@@ -69,7 +69,7 @@ func (x *importer) sized() (all []containerPolicy) {
 	return all
 }
 
-// named returns the containers that sized looks at. A policy without a name is of no container.
+// named returns the container names for sized. It ignores a container policy without a name.
 func (x *importer) named() []string {
 	names := slices.Clone(x.containers)
 	for _, p := range x.ResourcePolicy.ContainerPolicies {
@@ -83,9 +83,9 @@ func (x *importer) named() []string {
 	return names
 }
 
-// bounds translates what a VPA says of single containers. An AttunePolicy has one minAllowed, maxAllowed and
-// controlledValues of each resource for all containers: where containers differ, the widest bounds are taken, so that
-// none is bounded more than before. Where a lower bound is lost, the policy only recommends.
+// bounds translates the policies of single containers. An AttunePolicy has one minAllowed, maxAllowed and
+// controlledValues per resource for all containers. If containers differ, bounds takes the widest range, so that no
+// container is limited more than before. If a lower bound is lost, the policy only recommends.
 func (x *importer) bounds() {
 	sized := x.sized()
 	for _, name := range []string{"cpu", "memory"} {
@@ -121,8 +121,8 @@ func (x *importer) set(name string, low, high *resource.Quantity) {
 	input.Made(&x.spec.CPU).MinAllowed, input.Made(&x.spec.CPU).MaxAllowed = low, high
 }
 
-// widest returns the bound that no container's own is beyond: the least (sign -1) or the greatest (sign 1); nil where a
-// container has none. differs reports whether the containers have not all the same.
+// widest returns the lowest (sign -1) or the highest (sign 1) bound of all containers; nil if a container has none.
+// differs reports whether the containers' bounds differ.
 func widest(sized []containerPolicy, name string, of func(containerPolicy) map[string]resource.Quantity, sign int) (bound *resource.Quantity, differs bool) {
 	missing := false
 	for _, p := range sized {
@@ -145,7 +145,7 @@ func widest(sized []containerPolicy, name string, of func(containerPolicy) map[s
 	return bound, differs
 }
 
-// orNone writes a bound.
+// orNone formats a bound.
 func orNone(q *resource.Quantity) string {
 	if q == nil {
 		return "left out"
@@ -153,12 +153,12 @@ func orNone(q *resource.Quantity) string {
 	return q.String()
 }
 
-// partial makes a policy that only recommends where the VPA sizes one resource of a container, or none. Containers that
-// are named and not in the template count too: they may be added to the pods later.
+// partial makes the policy only recommend if the VPA sizes just one resource of a container, or none. Containers that
+// the VPA names count even if the template does not have them, because pods may get them later.
 func (x *importer) partial(sized []containerPolicy) {
 	said := map[string]bool{}
 	for _, p := range slices.Concat(sized, x.ResourcePolicy.ContainerPolicies) {
-		covered := p.ContainerName == others && x.containers != nil // Those that * stands for are in sized.
+		covered := p.ContainerName == others && x.containers != nil // sized has the containers that * stands for
 		both := p.ControlledResources == nil || slices.Contains(p.ControlledResources, "cpu") && slices.Contains(p.ControlledResources, "memory")
 		if p.off() || both || covered || said[p.ContainerName] {
 			continue
@@ -168,7 +168,7 @@ func (x *importer) partial(sized []containerPolicy) {
 	}
 }
 
-// controlled translates controlledValues. RequestsOnly changes less, so it is taken where containers differ.
+// controlled translates controlledValues. If containers differ it takes RequestsOnly, which changes less.
 func (x *importer) controlled(sized []containerPolicy) {
 	only := 0
 	for _, p := range sized {

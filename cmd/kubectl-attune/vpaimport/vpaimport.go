@@ -1,8 +1,8 @@
-// Package vpaimport turns VerticalPodAutoscalers (autoscaling.k8s.io/v1) into AttunePolicies. It is pure: objects in,
-// policies and sentences out. VPAs are read without Go types, so that no module of theirs is linked.
+// Package vpaimport converts VerticalPodAutoscalers (autoscaling.k8s.io/v1) to AttunePolicies. It is pure: objects in,
+// policies and sentences out. It reads VPAs without Go types, so that the binary does not link VPA's modules.
 //
 //   - vpaimport.go: the policy of one VPA (Import), its target and its mode.
-//   - containers.go: what a VPA says of single containers, and an AttunePolicy of all.
+//   - containers.go: from policies for single containers to one AttunePolicy for all.
 package vpaimport
 
 import (
@@ -25,7 +25,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// vpa is what is read of a VPA's spec.
+// vpa has the fields of a VPA's spec that Import reads.
 type vpa struct {
 	TargetRef struct {
 		APIVersion string `json:"apiVersion"`
@@ -43,20 +43,20 @@ type vpa struct {
 	} `json:"startupBoost"`
 }
 
-// boost is more CPU for a starting pod.
+// boost is additional CPU for a starting pod.
 type boost struct {
 	Type            string `json:"type"`
 	Factor          int64  `json:"factor"`
 	DurationSeconds int64  `json:"durationSeconds"`
 }
 
-// importer makes one policy.
+// importer builds one policy.
 type importer struct {
 	vpa
 	name       string
 	spec       v1alpha1.AttunePolicySpec
 	containers []string
-	// notes are sentences about what has no counterpart.
+	// notes has a sentence for each setting without a counterpart.
 	notes []string
 }
 
@@ -65,8 +65,8 @@ func (x *importer) note(sentence string, args ...any) {
 	x.notes = append(x.notes, "VerticalPodAutoscaler "+x.name+": "+fmt.Sprintf(sentence, args...))
 }
 
-// Target returns the workload that a VPA sizes; false: attune does not size its kind. A missing group counts as the right one, as
-// it does for VPAs' holds.
+// Target returns the workload that a VPA sizes; false if attune does not size its kind. A missing API group is
+// accepted, as for the operator's check for VPAs.
 func Target(object *unstructured.Unstructured) (workload.Identity, bool) {
 	field := func(name string) string {
 		value, _, _ := unstructured.NestedString(object.Object, "spec", "targetRef", name)
@@ -79,8 +79,8 @@ func Target(object *unstructured.Unstructured) (workload.Identity, bool) {
 	return workload.Identity{Kind: known, Namespace: object.GetNamespace(), Name: name}, true
 }
 
-// Import returns the policy of a VPA, and a sentence for each setting that has no counterpart. nil: there can be no
-// policy, and a sentence says why. containers are those of the workload; nil: they are not known.
+// Import returns the policy of a VPA, and a sentence for each setting without a counterpart. It returns nil if no
+// policy is possible, and a sentence says why. containers are the workload's containers; nil if not known.
 func Import(object *unstructured.Unstructured, containers []string) (*input.Written, []string) {
 	x := &importer{name: object.GetNamespace() + "/" + object.GetName(), containers: containers}
 	spec, _ := object.Object["spec"].(map[string]any)
@@ -129,13 +129,13 @@ func (x *importer) mode() {
 	}
 }
 
-// recommend makes the policy one that only recommends, since one that acts would act more than the VPA.
+// recommend makes the policy only recommend, because a policy that acts would change more than the VPA.
 func (x *importer) recommend(why string, args ...any) {
 	*x.spec.UpdateStrategy.Type = v1alpha1.UpdateRecommend
 	x.note("its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: "+why, args...)
 }
 
-// boost translates the startup boost of all containers.
+// boost translates the startup boost for all containers.
 func (x *importer) boost() {
 	if x.StartupBoost == nil || x.StartupBoost.CPU == nil {
 		return
@@ -149,7 +149,7 @@ func (x *importer) boost() {
 	input.Made(&x.spec.CPU).StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
 }
 
-// translated are the fields that have a counterpart, by the field that they are in.
+// translated are the fields with a counterpart, by their parent field.
 var translated = map[string][]string{
 	"":                                 {"targetRef", "updatePolicy", "resourcePolicy", "startupBoost"},
 	"updatePolicy":                     {"updateMode"},
@@ -157,7 +157,7 @@ var translated = map[string][]string{
 	"resourcePolicy.containerPolicies": {"containerName", "mode", "minAllowed", "maxAllowed", "controlledValues", "controlledResources"},
 }
 
-// instead completes the sentence about a field by what attune has in its place.
+// instead completes the sentence about a field with attune's replacement.
 var instead = map[string]string{
 	"recommenders":                                                      ": attune recommends by itself",
 	"updatePolicy.minReplicas":                                          ": attune never evicts the last ready replica",
@@ -170,7 +170,7 @@ var instead = map[string]string{
 	"resourcePolicy.containerPolicies.startupBoost":                     ": cpu.startupBoost is of all containers",
 }
 
-// rest notes every field that is set and has no counterpart, once each. Fields of later versions are among them.
+// rest notes every set field without a counterpart, once each. That includes fields of later VPA versions.
 func (x *importer) rest(spec map[string]any) {
 	said := map[string]bool{}
 	x.left("", spec, said)

@@ -24,7 +24,7 @@ func imported(t *testing.T, spec string, containers ...string) (string, []string
 	return strings.Replace(string(text), "targetRef:\n  kind: Deployment\n  name: web\n", "", 1), x.notes
 }
 
-// result of one import; its notes are without the VPA's name.
+// result is the result of one import. Its notes omit the VPA's name.
 type result struct {
 	made  *input.Written
 	notes []string
@@ -39,7 +39,7 @@ func imports(t *testing.T, spec string, containers ...string) (x result) {
 	return x
 }
 
-// of is a VPA of Deployment/web with this spec beside.
+// of returns a VPA of Deployment/web with this spec.
 func of(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
 	fields := map[string]any{"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
@@ -68,7 +68,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// later is said of mode Off for all other containers.
+// later is the note for mode Off on all other containers.
 const later = "mode Off of container * covers today's containers alone: one that is added later is sized, until it is added to excludedContainers"
 
 func TestContainers(t *testing.T) {
@@ -110,7 +110,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// What acts on a resource that the VPA leaves alone only recommends, whatever the VPA's mode.
+// A policy only recommends if it would act on a resource that the VPA does not size, whatever the VPA's mode.
 func TestOneResourceOfTwo(t *testing.T) {
 	because := func(container, resources string) string {
 		return "its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: controlledResources of container " + container + " is " + resources + ", and a policy sizes cpu and memory"
@@ -188,8 +188,8 @@ func TestWhatCannotBeImported(t *testing.T) {
 	assert.Len(t, notes, 1)
 }
 
-// What the VPA leaves alone by name is left alone, whether or not the template has it today. * is another matter: later
-// containers have no name yet.
+// Containers that the VPA excludes by name stay excluded, whether or not the template has them today. The name *
+// differs, because the names of later containers are not known.
 func TestContainersOfLater(t *testing.T) {
 	for _, c := range []struct {
 		policies   string
@@ -218,7 +218,8 @@ func TestContainersOfLater(t *testing.T) {
 	}
 }
 
-// A lower bound that a policy cannot have, since other containers have none, would let the policy lower more than the VPA.
+// If other containers have no lower bound, the policy has none. It would then lower more than the VPA, so it only
+// recommends.
 func TestALowerBoundThatIsLost(t *testing.T) {
 	const because = "its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: containers differ in minAllowed.%s, and a policy has one for all: it is left out"
 	for policies, notes := range map[string][]string{

@@ -14,25 +14,26 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/input"
 )
 
-// question is answered by a line, or beforehand by a flag of the same syntax.
+// question is answered by a line, or in advance by a flag with the same syntax.
 type question struct {
-	// flag is the name of the flag, which stands for the question, too.
+	// flag is the name of the flag. It also identifies the question.
 	flag string
 	// asks is the question; %s in it is the namespace.
 	asks string
 	// usual is the answer of an empty line.
 	usual string
-	// options to choose from, by their names or numbers; none: the answer is free, and hint says how it is written.
+	// options can be chosen by name or number. Without options the answer is free text, and hint describes its
+	// syntax.
 	options []option
 	hint    string
 	// set writes a valid answer into the spec.
 	set func(spec *v1alpha1.AttunePolicySpec, answer string) error
 }
 
-// option is one answer and what it means.
+// option is one answer and its meaning.
 type option struct{ name, means string }
 
-// questions in their order. The usual answers are the built-in settings.
+// questions are in their order. The usual answers are the built-in settings.
 var questions = []question{
 	{
 		flag: "workloads", asks: "Which workloads of namespace %s? (-n chooses another namespace)", usual: "deployment",
@@ -76,7 +77,7 @@ const (
 	orRecreate = "OrRecreate"
 )
 
-// take an answer: empty is the usual one.
+// take parses an answer and writes it into the spec. An empty answer means the usual one.
 func (q *question) take(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	answer = cmp.Or(strings.TrimSpace(answer), q.usual)
 	if len(q.options) == 0 {
@@ -92,7 +93,7 @@ func (q *question) take(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	return q.set(spec, q.options[at].name)
 }
 
-// optionNames are the names of the options; none where an answer is free.
+// optionNames returns the names of the options; empty if the answer is free text.
 func (q *question) optionNames() []string {
 	names := make([]string, len(q.options))
 	for i, o := range q.options {
@@ -101,14 +102,14 @@ func (q *question) optionNames() []string {
 	return names
 }
 
-// names of the options, for sentences.
+// names lists the options for sentences.
 func (q *question) names() string {
 	names := q.optionNames()
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// text of the question as it is asked.
+// text returns the question as it is printed.
 func (q *question) text(number int, namespace string) string {
 	asks := q.asks
 	if strings.Contains(asks, "%s") {

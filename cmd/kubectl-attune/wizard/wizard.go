@@ -1,9 +1,10 @@
-// Package wizard writes an AttunePolicy by four questions, each of which Enter or a flag answers. It applies nothing.
+// Package wizard writes an AttunePolicy from the answers to four questions, each by Enter or a flag. It applies
+// nothing.
 //
-//   - questions.go: the questions, and what an answer writes into the policy.
-//   - wizard.go: the command, which asks, names and writes the policy, and says what it would have done lately.
+//   - questions.go: the questions, and how an answer changes the policy.
+//   - wizard.go: the command, which asks, names and writes the policy, and shows a backtest of it.
 //
-// What it asks and says goes to stderr; the policy alone goes to stdout, or into a file.
+// Questions and notes go to stderr. Only the policy goes to stdout, or into a file.
 package wizard
 
 import (
@@ -29,32 +30,33 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Cluster is what the wizard asks about the cluster. An error costs a sentence, and never the policy.
+// Cluster provides data of the cluster. An error only adds a sentence, and never prevents the policy.
 type Cluster interface {
-	// Namespace is that of -n, else that of the context.
+	// Namespace returns the namespace of -n, or of the context.
 	Namespace() (string, error)
-	// Selection is what a policy would find in its namespace today.
+	// Selection returns what the policy would find in its namespace today.
 	Selection(ctx context.Context, p *v1alpha1.AttunePolicy) (Selection, error)
-	// Backtest says what the policy would have done with the usage of what it selects. address is that of a Prometheus
-	// server; empty: that of the policy's defaults, or what the operator keeps.
+	// Backtest replays the policy on the usage of its workloads and describes the result. address is a Prometheus
+	// server. If empty, it uses the server of the policy's defaults, or the stored histories.
 	Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (string, error)
 }
 
-// Selection is what a policy finds in its namespace.
+// Selection describes a policy's namespace.
 type Selection struct {
-	// Workloads that it selects, as Kind/name, sorted.
+	// Workloads are the selected workloads, as Kind/name, sorted.
 	Workloads []string
-	// Lost are those of them that another policy goes on to size, with its name and the reason, sorted.
+	// Lost are the selected workloads that another policy keeps, with its name and the reason, sorted.
 	Lost []string
-	// Exists is the target of the policy that has its name; nil: there is none. It is known also where the rest is not.
+	// Exists is the target of an existing policy with this name; nil without one. It may be set even if the rest is
+	// not known.
 	Exists *v1alpha1.TargetRef
 }
 
-// Terminal is how the wizard speaks.
+// Terminal has the streams and the output format of the wizard.
 type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Asks: stdin is a terminal, so that questions have somebody who answers them.
+	// Asks is true if stdin is a terminal, so that a user can answer questions.
 	Asks bool
 	// Format returns a policy in the format of -o.
 	Format func(p *input.Written) (string, error)
@@ -64,13 +66,13 @@ type Terminal struct {
 type wizard struct {
 	Terminal
 	cluster Cluster
-	// answers that flags give, by their names.
+	// given has the answers of flags by their names.
 	given map[string]*string
-	// name of the policy, file to write, address of a server; empty where not given.
+	// name is the name of the policy, file the file to write, address a server; empty if not given.
 	name, file, address string
 }
 
-// New makes the verb wizard.
+// New returns the command wizard.
 func New(terminal func() Terminal, cluster Cluster) *cobra.Command {
 	w := &wizard{cluster: cluster, given: map[string]*string{}}
 	command := &cobra.Command{
@@ -97,7 +99,7 @@ func New(terminal func() Terminal, cluster Cluster) *cobra.Command {
 			usage = "One of " + q.names()
 		}
 		w.given[q.flag] = f.String(q.flag, "", usage)
-		// An error means that there is no such flag.
+		// The only error is an unknown flag.
 		_ = command.RegisterFlagCompletionFunc(q.flag, cobra.FixedCompletions(q.optionNames(), cobra.ShellCompDirectiveNoFileComp))
 	}
 	f.StringVar(&w.name, "name", "", "Name of the policy (default: made of the workloads')")
@@ -106,7 +108,7 @@ func New(terminal func() Terminal, cluster Cluster) *cobra.Command {
 	return command
 }
 
-// run asks what is not given, writes the policy, and says what is known about it.
+// run asks the questions without a flag, writes the policy, and prints notes about it.
 func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
 	if err := w.check(given); err != nil {
 		return err
@@ -134,7 +136,7 @@ func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
 	return ctx.Err()
 }
 
-// check returns one sentence about flags that cannot work, before anything is asked.
+// check returns an error about flags that cannot work, before the first question.
 func (w *wizard) check(given func(string) bool) error {
 	if problems := validation.IsDNS1123Subdomain(w.name); w.name != "" && len(problems) > 0 {
 		return fmt.Errorf("--name %q is no name of an object: write e.g. web", w.name)
@@ -190,7 +192,7 @@ func (w *wizard) ask(ctx context.Context, namespace string, given func(string) b
 	return spec, nil
 }
 
-// fit takes an answer that fits those before it; any other one changes nothing.
+// fit applies an answer that is valid together with the earlier ones. Otherwise spec does not change.
 func (q *question) fit(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	with := spec.DeepCopy()
 	if err := q.take(with, answer); err != nil {
@@ -203,7 +205,8 @@ func (q *question) fit(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	return nil
 }
 
-// linesOf reads lines until the context ends. The goroutine may hang in a read of the terminal; it ends with the process.
+// linesOf reads lines until the context ends. The goroutine may block in a read of the terminal; it ends with the
+// process.
 func linesOf(ctx context.Context, in io.Reader) <-chan string {
 	lines := make(chan string)
 	go func() {
@@ -219,7 +222,7 @@ func linesOf(ctx context.Context, in io.Reader) <-chan string {
 	return lines
 }
 
-// next line of the terminal. An interrupt ends the wait.
+// next returns the next line of the terminal. An interrupt ends the wait.
 func next(ctx context.Context, lines <-chan string) (string, error) {
 	select {
 	case line, more := <-lines:
@@ -232,7 +235,7 @@ func next(ctx context.Context, lines <-chan string) (string, error) {
 	}
 }
 
-// write the policy to stdout or into a new file.
+// write writes the policy to stdout or into a new file.
 func (w *wizard) write(p *input.Written) error {
 	text, err := w.Format(p)
 	if err != nil {
@@ -253,11 +256,11 @@ func (w *wizard) write(p *input.Written) error {
 	return errors.Join(err, file.Close())
 }
 
-// mostNamed is how many workloads are named.
+// mostNamed limits the workloads that a sentence names.
 const mostNamed = 5
 
-// told says what is known about a policy that has been written, and at last how it is applied. unread is why it is not known
-// which workloads it selects.
+// told prints notes about the written policy, and how to apply it. unread is the error if the selected workloads are
+// not known.
 func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selection, unread error) {
 	switch {
 	case unread != nil:
@@ -289,7 +292,7 @@ func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selec
 	w.say("nothing was applied: kubectl apply -f %s", quoted(w.file))
 }
 
-// judge a policy on the usage of what it selects.
+// judge prints a backtest of the policy on the usage of its workloads.
 func (w *wizard) judge(ctx context.Context, p *v1alpha1.AttunePolicy) {
 	judged, err := w.cluster.Backtest(ctx, p, w.address)
 	if err != nil {
@@ -299,7 +302,7 @@ func (w *wizard) judge(ctx context.Context, p *v1alpha1.AttunePolicy) {
 	w.say("\nWhat it would have done with their usage (attune), and what their templates ask for (current):\n%s", judged)
 }
 
-// first some of a list, for a sentence.
+// first formats the first mostNamed entries of a list for a sentence.
 func first(all []string) string {
 	text := strings.Join(all[:min(len(all), mostNamed)], ", ")
 	if left := len(all) - mostNamed; left > 0 {
@@ -308,13 +311,13 @@ func first(all []string) string {
 	return text
 }
 
-// say a sentence on stderr.
+// say prints a sentence on stderr.
 func (w *wizard) say(sentence string, args ...any) { fmt.Fprintf(w.Err, sentence+"\n", args...) }
 
-// plain paths are taken by a shell as they are.
+// plain matches paths that a shell needs no quotes for.
 var plain = regexp.MustCompile(`^[\w./+,@%-]*$`)
 
-// quoted is a path as a shell takes it.
+// quoted quotes a path for a shell.
 func quoted(path string) string {
 	if plain.MatchString(path) {
 		return path
@@ -322,11 +325,11 @@ func quoted(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// unnamed are the characters that nameOf replaces.
+// unnamed matches the characters that nameOf replaces.
 var unnamed = regexp.MustCompile(`[^a-z0-9.]`)
 
-// nameOf makes the name of a policy from what it selects: deployments, deployment-web, or deployment-tier-api for tier=api.
-// Different targets have different names, as far as the characters of a name allow.
+// nameOf derives the name of a policy from its target: deployments, deployment-web, or deployment-tier-api for
+// tier=api. Different targets get different names if the allowed characters permit it.
 func nameOf(target v1alpha1.TargetRef) string {
 	kind := strings.ToLower(string(target.Kind))
 	words := []string{kind}
@@ -349,12 +352,12 @@ func nameOf(target v1alpha1.TargetRef) string {
 	return name
 }
 
-// replaced reports whether there is a policy of the name that has another target.
+// replaced reports whether a policy with this name exists and has another target.
 func (s Selection) replaced(by v1alpha1.TargetRef) bool {
 	return s.Exists != nil && !equality.Semantic.DeepEqual(*s.Exists, by)
 }
 
-// spelled is a target as --workloads takes it.
+// spelled returns a target in the syntax of --workloads.
 func spelled(target v1alpha1.TargetRef) string {
 	switch kind := string(target.Kind); {
 	case target.Name != "":

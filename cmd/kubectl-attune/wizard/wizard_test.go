@@ -21,7 +21,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// world is a cluster with the namespace shop, and a terminal at which lines are typed.
+// world is a cluster with the namespace shop, and a terminal with typed lines.
 type world struct {
 	found    Selection
 	unread   error
@@ -42,7 +42,7 @@ func (w *world) Backtest(_ context.Context, _ *v1alpha1.AttunePolicy, address st
 	return "judged " + address + "\n", w.backtest
 }
 
-// run the wizard and return stdout and stderr.
+// run runs the wizard and returns stdout and stderr.
 func (w *world) run(t *testing.T, args ...string) (string, string, error) {
 	t.Helper()
 	return w.runIn(t.Context(), strings.NewReader(w.typed), args...)
@@ -76,7 +76,7 @@ spec:
     type: Recommend
 `
 
-// Enter takes what is in brackets, a wrong answer is asked again, and the policy alone goes to stdout.
+// Enter takes the answer in brackets, a wrong answer is asked again, and only the policy goes to stdout.
 func TestFourQuestions(t *testing.T) {
 	w := &world{asks: true, typed: "\n\n\n\n", found: Selection{Workloads: []string{"Deployment/web"}}}
 	out, errOut, err := w.run(t)
@@ -110,7 +110,7 @@ func parsed(t *testing.T, text string) *v1alpha1.AttunePolicy {
 	return documents.Policy
 }
 
-// Without a terminal the flags answer, or the error says which.
+// Without a terminal the flags answer, or the error names the missing ones.
 func TestFlagsAnswer(t *testing.T) {
 	out, _, err := (&world{}).run(t, "--workloads", "deployment", "--mode", "Auto")
 	assert.EqualError(t, err, "stdin is no terminal, and questions are left: answer them with flags, e.g. --strategy Workload --resizes InPlace")
@@ -132,7 +132,7 @@ func TestFlagsAnswer(t *testing.T) {
 	}
 }
 
-// Answers that do not go together are refused where the second one is given.
+// Conflicting answers are rejected at the second one.
 func TestAnswersThatDoNotGoTogether(t *testing.T) {
 	out, errOut, err := (&world{asks: true, typed: "\nCanary\nNode\nAdaptive-Low\n\n"}).run(t)
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestAnswersThatDoNotGoTogether(t *testing.T) {
 	assert.Equal(t, v1alpha1.StrategyAdaptive, *parsed(t, out).Spec.Strategy)
 }
 
-// Every answer makes a policy that the operator takes, and that is read back as it was written.
+// Every answer gives a policy that the operator accepts, and that parses to the same policy.
 func TestEveryAnswerIsAPolicy(t *testing.T) {
 	for _, workloads := range []string{"deployment", "ds/agent", "cj", "deploy,tier=api,env in (a,b),!old"} {
 		for _, mode := range questions[1].options {
@@ -165,7 +165,7 @@ func TestEveryAnswerIsAPolicy(t *testing.T) {
 	}
 }
 
-// A file is written once, and never over another one.
+// The wizard writes a new file, and never overwrites one.
 func TestTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "my policy.yaml")
 	args := []string{"--workloads", "deployment,tier=api", "--mode", "Auto", "--strategy", "Workload", "--resizes", "InPlace", "-f", file}
@@ -184,7 +184,7 @@ func TestTheFile(t *testing.T) {
 	assert.ErrorContains(t, err, "writing the policy")
 }
 
-// What the cluster does not tell costs a sentence, and never the policy.
+// An error of the cluster adds a sentence, and never prevents the policy.
 func TestThePolicyIsWrittenWhateverTheClusterSays(t *testing.T) {
 	w := &world{asks: true, typed: "\n\n\n\n", unread: errors.New("no rights"), backtest: errors.New("no usage")}
 	out, errOut, err := w.run(t)
@@ -203,7 +203,7 @@ func TestThePolicyIsWrittenWhateverTheClusterSays(t *testing.T) {
 	assert.Contains(t, errOut, "judged http://here")
 }
 
-// Different targets have different names: a policy that another run wrote is not replaced.
+// Different targets have different names, so that a second run does not replace the first policy.
 func TestNamesOfPolicies(t *testing.T) {
 	names := map[string]string{}
 	for workloads, want := range map[string]string{
@@ -234,14 +234,14 @@ func TestNamesOfPolicies(t *testing.T) {
 	assert.Equal(t, "deployments", parsed(t, out).Name, "a name of an object has 253 characters")
 }
 
-// A policy of the same name with another target would be replaced: that takes a name on the command line.
+// The wizard does not replace a policy with another target unless the name is on the command line.
 func TestAPolicyOfAnotherTargetIsNotReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	flags := []string{"--workloads", "deployment/web", "--mode", "Auto", "--strategy", "Workload", "--resizes", "InPlace", "-f", file}
 	labelled, err := metav1.ParseToLabelSelector("tier=api")
 	require.NoError(t, err)
 	other := &v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Selector: labelled}
-	// Also where nothing else is known.
+	// This holds even if nothing more is known.
 	for _, unread := range []error{nil, errors.New("no rights")} {
 		w := &world{found: Selection{Exists: other}, unread: unread}
 		out, errOut, err := w.run(t, flags...)
@@ -261,7 +261,7 @@ func TestAPolicyOfAnotherTargetIsNotReplaced(t *testing.T) {
 	assert.Contains(t, errOut, "policy mine of namespace shop has another target, Deployment,tier=api: kubectl apply replaces it\n")
 }
 
-// The end of stdin and an interrupt write nothing.
+// After the end of stdin or an interrupt, nothing is written.
 func TestNothingIsWrittenBeforeTheLastAnswer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	_, _, err := (&world{asks: true, typed: "\n\n"}).run(t, "-f", file)
