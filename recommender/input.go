@@ -50,7 +50,7 @@ type Distribution interface {
 // Profile is the digest of one container's history, over all replicas (the highest replica's value of each step) and
 // across template generations. The zero value has no data.
 type Profile struct {
-	// Of holds the history of each resource, indexed by Resource.
+	// Of has the history of each resource, indexed by Resource.
 	Of [2]ResourceProfile
 	// First and Last are the times of the first and the last step with data of either resource.
 	First, Last time.Time
