@@ -43,7 +43,7 @@ func SingleStep(at time.Time, cores, bytes float64) StepUsage {
 	return StepUsage{At: at, CPUCores: cores, MemoryBytes: bytes, CPUPeak: math.NaN(), MemoryPeak: math.NaN()}
 }
 
-// Highest is the greater of two amounts, either of which may be NaN (not measured).
+// Highest is the greater of two amounts; each may be NaN (not measured).
 func Highest(a, b float64) float64 {
 	if math.IsNaN(a) || b > a {
 		return b
