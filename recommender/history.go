@@ -220,8 +220,8 @@ func (p *ResourceProfile) days(step time.Duration) float64 { return inDays(p.Las
 
 func inDays(d time.Duration) float64 { return float64(d) / float64(day) }
 
-// caution is the factor that compensates for low confidence c, from 2 at c = 0 to 1 at c = 1: 1 + m·(1 − c)^e with m =
-// 1 and e = 2.
+// caution is the factor that compensates for low confidence c, from 2 at c = 0 to 1 at c = 1: 1 + m·(1 − c)^e
+// with m = 1 and e = 2.
 func caution(confidence float64) float64 {
 	missing := 1 - confidence
 	return 1 + missing*missing

@@ -75,8 +75,8 @@ const (
 // is found tainted starts with Overloaded set.
 type LoadState struct {
 	Overloaded bool
-	// Since is when the node first crossed its threshold, without interruption until Last. Zero means that it is not
-	// across.
+	// Since is when the node first crossed its threshold, without interruption until Last. Zero means that it has
+	// not crossed it.
 	Since, Last time.Time
 	// Load is the last measured load (LoadSample.Load).
 	Load float64
@@ -118,7 +118,7 @@ type LoadedNode struct {
 }
 
 // Taints returns the names of the nodes that should have the taint, in alphabetical order. These are overloaded nodes:
-// at most a third of the open nodes, or one of two. Nodes that have the taint keep it first. Then come the most
+// at most a third of the open nodes, or one of two. Nodes that already have the taint come first, then the most
 // overloaded nodes with a measured load: missing data taints no node.
 //
 // Nodes that are not open accept no new pods anyway. They do not count for the third, and get no new taint. A taint

@@ -145,7 +145,7 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extra
 	return byNode, nil
 }
 
-// due returns the jobs whose turn it is, at most so many.
+// due returns the jobs whose turn it is, at most most of them.
 func (s *scraper) due(now time.Time, watched map[string]*extras, most int) []*job {
 	jobs := s.targets.due(now, watched, s.NodePressure, most)
 	for _, j := range jobs {

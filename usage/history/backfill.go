@@ -46,7 +46,7 @@ type lacking struct {
 	*track
 }
 
-// maxPrefixes is how many workloads are asked for by name; for more, the whole namespaces are read.
+// maxPrefixes is how many workloads are queried by name; for more, whole namespaces are read.
 const maxPrefixes = 100
 
 // plan continues backwards from the oldest steps read, for workloads that have been read back to the same step. Every

@@ -75,8 +75,8 @@ func (w *scratch) of(sketch int) []uint32 { return w.counts[sketch*w.width : (sk
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// span sets First, Last, Gaps and Runs of the profile. A step is measured if it has CPU or memory. A run ends if more
-// than recommender.RunGap steps in a row are missing.
+// span sets First, Last, Gaps and Runs of the profile. A step is measured if it has CPU or memory. A run ends if
+// recommender.RunGap or more steps in a row are missing.
 func (d *digest) span(from int64, step time.Duration, w *scratch) {
 	first, last, count := int64(-1), int64(-1), 0
 	memory := w.buckets[recommender.Memory]

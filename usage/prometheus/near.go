@@ -161,7 +161,7 @@ func (n *Near) grown(held map[nearContainer]float64) map[NearPod]*closePod {
 
 // inTurns takes as many pods as there is room for, one per namespace in turns, so that no namespace can displace the
 // others. Within a namespace, grown pods come first, then the pods closest to their limits. If there is not enough room
-// for all pods, the next refresh starts with another namespace. The caller holds mutex.
+// for all pods, the next refresh starts mostNear namespaces further on, in a circle. The caller holds mutex.
 func (n *Near) inTurns(found map[NearPod]*closePod) (taken []*closePod) {
 	of := map[string][]*closePod{}
 	for _, pod := range found {

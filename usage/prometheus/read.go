@@ -66,7 +66,7 @@ func Read(ctx context.Context, scope Scope, query usage.Query, ask Asker, yield 
 // picker turns the series of an answer into usage.Series, and counts unusable samples by reason.
 type picker struct {
 	query usage.Query
-	// asked is the subject of the query. Data about anything more is rejected: otherwise a policy's server could set
+	// asked is the subject of the query. Other data is rejected: otherwise a policy's server could set
 	// the usage of another namespace.
 	asked usage.Asked
 	// memory is true for the answer about memory, false for CPU.
