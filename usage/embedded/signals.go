@@ -28,7 +28,7 @@ func (s *Source) Waiting(ctx context.Context, namespace string, pods []string, w
 
 // Memory returns the peak memory of the cgroups of some pods' containers over the window, including page cache, in
 // bytes, by pod and container. Unknown values are missing. The error is usage.ErrSoon, with all known values, if a pod
-// was first queried only now.
+// without values was first queried less than knownWithin ago.
 func (s *Source) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	var young []string
 	for _, pod := range pods {
