@@ -8,7 +8,7 @@ import (
 	. "attune.io/attune/recommender"
 )
 
-// week is seven days in steps of five minutes, with a burst, so that every rule has something to do.
+// week is seven days in steps of five minutes, with a burst, so that every rule applies.
 func week() Input {
 	rng := rand.New(rand.NewPCG(13, 14))
 	steps := flat(2016, 0.2, 5e8)

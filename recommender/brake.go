@@ -1,14 +1,14 @@
 package recommender
 
-// The brake on memory limits. What fills its limit (page cache that counts in the working set, a heap that is sized
-// from the limit) would ask for more after each raise, without end. So no limit is raised above MemoryCeiling.
+// The brake on memory limits. Usage that fills its limit (page cache that counts in the working set, a heap sized from
+// the limit) would ask for more after each raise, without end. So no limit is raised above MemoryCeiling.
 
-// brakeFactor is the multiple of the template's memory limit to which a limit is raised at most without an OOM kill.
+// brakeFactor is the largest multiple of the template's memory limit without an OOM kill.
 const brakeFactor = 2
 
-// MemoryCeiling is the amount in bytes above which no memory limit of a container is raised: twice its limit in the
-// template, or what OOM kills taught (floor), or minAllowed, which a person chose. It is 0, no ceiling, where the
-// template has no limit. It never lowers a limit.
+// MemoryCeiling is the amount in bytes above which no memory limit of a container is raised. It is the highest of twice
+// the template's limit, the minimum learned from OOM kills (floor), and minAllowed, which a user set. It is 0, no
+// ceiling, if the template has no limit. It never lowers a limit.
 func MemoryCeiling(template Allocation, floor Floor, minAllowed Amount) Amount {
 	if template.Limit == 0 {
 		return 0
@@ -16,7 +16,7 @@ func MemoryCeiling(template Allocation, floor Floor, minAllowed Amount) Amount {
 	return max(Memory.WholeDown(brakeFactor*min(template.Limit, MaxAmount)), template.Limit, Memory.Whole(max(floor.Taught, floor.Amount)), minAllowed)
 }
 
-// Brake is an amount within a ceiling, such as that of MemoryCeiling; 0 is no ceiling.
+// Brake bounds an amount by a ceiling, such as MemoryCeiling; 0 means no ceiling.
 func Brake(limit, ceiling Amount) Amount {
 	if ceiling == 0 {
 		return limit
@@ -24,8 +24,8 @@ func Brake(limit, ceiling Amount) Amount {
 	return min(limit, ceiling)
 }
 
-// highestRequest is the highest request under a ceiling; 0: no bound. It stays below the limit where the template's does, since the
-// pod's class of quality of service may depend on it.
+// highestRequest is the highest request under a ceiling; 0: no bound. It stays below the limit if the template's
+// request does, because the pod's QoS class may depend on it.
 func highestRequest(template Allocation, ceiling Amount) Amount {
 	if ceiling == 0 || template.pinned() {
 		return ceiling
@@ -33,8 +33,9 @@ func highestRequest(template Allocation, ceiling Amount) Amount {
 	return max(template.Request, ceiling-Memory.grain(ceiling))
 }
 
-// braked is the hold of memory whose usage asks for a limit above the ceiling, or nil. New pods still get the target. Usage
-// asks for 1.1 times its peak, and for its percentile with the margin; caution about short history is no usage.
+// braked returns the hold of memory whose usage needs a limit above the ceiling, or nil. Created pods still get the
+// target. The needed limit is 1.1 times the peak, or the percentile with its margin. The factor for low confidence does
+// not count, because it is not usage.
 func (c *chain) braked() *Hold {
 	needed := Memory.Whole(max((c.history.Peak * limitHeadroom).RoundUp(), margin(c, 0)))
 	if c.ceiling == 0 || !c.enough() || needed <= c.ceiling {

@@ -9,7 +9,7 @@ import (
 	. "attune.io/attune/recommender"
 )
 
-// filling is a week of usage that fills a part of a limit, such as page cache or a heap that is sized from the limit.
+// filling is a week of usage that fills a part of a limit, such as page cache or a heap sized from the limit.
 func filling(limit Amount, part float64, template Allocation) Input {
 	in := input(flat(2016, 0.2, float64(limit)*part))
 	in.Original[Memory] = template
@@ -17,8 +17,8 @@ func filling(limit Amount, part float64, template Allocation) Input {
 	return in
 }
 
-// A heap that takes 93 % of any limit, one rollout after another, in each of the shapes that a template has. Without a
-// kill the limit ends at twice the template's, and says so.
+// A heap that takes 93 % of any limit, one rollout after another, for each shape of template. Without an OOM kill the
+// limit stops at twice the template's, and the hold says so.
 func TestBrakeOnUsageThatFollowsItsLimit(t *testing.T) {
 	for name, template := range map[string]Allocation{
 		"request and limit equal": {Request: 512 * mi, Limit: 512 * mi},
@@ -51,7 +51,8 @@ func holdsFor(holds []Hold, reason Reason) string {
 	return ""
 }
 
-// The hold says the figures and what lifts it, and a kill, a higher limit in the template or RequestsOnly lifts it.
+// The hold has the figures and the ways to lift it. An OOM kill, a higher limit in the template or RequestsOnly lifts
+// it.
 func TestBrakeIsLifted(t *testing.T) {
 	template := Allocation{Request: 256 * mi, Limit: 512 * mi}
 	braked := filling(1024*mi, 0.98, template)
@@ -75,7 +76,7 @@ func TestBrakeIsLifted(t *testing.T) {
 	assert.Empty(t, holdsFor(Recommend(none).Holds, FollowsItsLimit), "a container without a limit has no brake")
 }
 
-// A limit of many times its request is capped, and the request still follows what is used: usage is far from the limit.
+// A limit of many times its request is capped, and the request still follows usage, which is far from the limit.
 func TestBrakeCapsARatioWithoutHold(t *testing.T) {
 	in := filling(500*mi, 1, Allocation{Request: 100 * mi, Limit: 1024 * mi})
 	r := Recommend(in)
@@ -84,7 +85,7 @@ func TestBrakeCapsARatioWithoutHold(t *testing.T) {
 	assert.Empty(t, r.Holds)
 }
 
-// A chain of kills arrives: from 16Mi to 400Mi in less than the 16 kills after which a workload is paused.
+// A chain of OOM kills reaches its size: from 16Mi to 400Mi in less than the 16 kills after which a workload is paused.
 func TestBrakeLetsAChainOfKillsArrive(t *testing.T) {
 	template := Allocation{Request: 8 * mi, Limit: 16 * mi}
 	limit, taught, kills := template.Limit, Amount(0), 0
@@ -97,7 +98,7 @@ func TestBrakeLetsAChainOfKillsArrive(t *testing.T) {
 	}
 }
 
-// A step of a running container goes no further than its target, whatever the ratio makes of the request on its way.
+// A resize step of a running container goes no further than its target, for any ratio of the request on its way.
 func TestBrakeOnSteps(t *testing.T) {
 	in := filling(1024*mi, 0.98, Allocation{Request: 256 * mi, Limit: 512 * mi})
 	r := Recommend(in)

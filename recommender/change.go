@@ -5,15 +5,15 @@ import "cmp"
 // deadBandPercent is the dead band in percent of the live request: a smaller change is not worth a resize.
 const deadBandPercent = 10
 
-// NextStep is the rule change: one step of a live container towards its target. A difference of less than
-// 10 % of the live request is held; a greater one is capped at MaxChangePercent of it, not rejected, so
-// that repeated steps arrive within the dead band around the target and stay there. Less memory needs
-// AllowDecrease. A live request of zero is not set, and takes the target at once.
+// NextStep is the rule change: one resize step of a live container towards its target. A difference of less than 10 %
+// of the live request is held. A larger one is capped at MaxChangePercent of it, not rejected, so that repeated steps
+// arrive within the dead band around the target and stay there. Lowering memory needs AllowDecrease. A live request of
+// zero is not set, and takes the target at once.
 //
-// A new amount is a whole one; an amount that stays, stays exactly. Limits follow the next request by the ratio of the
-// original resources, where the settings say so and the container has a limit; none is added or taken away. A request is
-// never above its limit. Neither hold nor cap keeps a memory limit below MemoryLimitFloor, with or without a target, so
-// compare Next with Live to see whether there is anything to do: a held resource may still have a limit to raise.
+// A new amount is whole; an unchanged amount stays exact. Limits follow the next request by the ratio of the original
+// resources, if the settings say so and the container has a limit. No limit is added or removed. A request never
+// exceeds its limit. Neither hold nor cap keeps a memory limit below MemoryLimitFloor, with or without a target. So
+// compare Next with Live to see whether there is a change: a held resource may still get a higher limit.
 func NextStep(m Move) Change {
 	change := Change{Next: m.Live}
 	for _, resource := range Resources {
@@ -34,7 +34,7 @@ func NextStep(m Move) Change {
 		change.Steps = append(change.Steps, Step{
 			Resource: resource, Name: "change", Before: cmp.Or(s.target, s.live.Request), After: s.next.Request, Reason: why,
 		})
-		// Without a target the resource is held already, by whoever left the target out.
+		// Without a target, the caller has already reported the hold.
 		if s.hold != "" && s.target > 0 {
 			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: why})
 		}
@@ -42,23 +42,22 @@ func NextStep(m Move) Change {
 	return change
 }
 
-// step computes one resource's step towards its target. newStep fills the first group of fields, NextStep the
-// second.
+// step computes one resource's step towards its target. newStep fills the first group of fields, NextStep the second.
 type step struct {
 	resource       Resource
 	settings       *ResourceSettings
 	target         Amount
 	live, original Allocation
-	// largest is what a limit is raised to at most; 0: not known.
+	// largest bounds raises of a limit; 0: not known.
 	largest Amount
 	// raisedPast is the dead band of a raise, in percent of the live request.
 	raisedPast Amount
-	// limitFloor is what a memory limit must not be below, in bytes; 0 for CPU and for limits that are left alone.
+	// limitFloor is the minimum of a memory limit, in bytes; 0 for CPU and for limits that do not change.
 	limitFloor Amount
-	// ceiling is what a memory limit is not raised above, in bytes; 0: none.
+	// ceiling bounds raises of a memory limit, in bytes; 0: no ceiling.
 	ceiling Amount
 
-	// next, hold and why are the result; hold is empty where nothing was held.
+	// next, hold and why are the result; hold is empty if the resource is not held.
 	next Allocation
 	hold Reason
 	why  sentence
@@ -81,7 +80,7 @@ func newStep(m *Move, resource Resource) *step {
 	}
 	if resource == Memory && s.limitFollows() {
 		s.limitFloor = Brake(resource.Whole(m.MemoryLimitFloor), s.largest)
-		// Target and floor are within the ceiling of the recommendation, which knows more kills.
+		// Target and floor are within the ceiling of the recommendation, which knows more OOM kills.
 		s.ceiling = max(MemoryCeiling(s.original, Floor{}, s.settings.MinAllowed), s.limitFloor, m.Target[resource].Limit, s.live.Limit)
 	}
 	return s
@@ -92,13 +91,13 @@ func (s *step) limitFollows() bool {
 	return s.settings.LimitsFollow && s.live.Limit > 0 && s.original.Limit > 0
 }
 
-// pinned reports whether request and limit are equal and have to stay so.
+// pinned reports whether request and limit are equal and must stay equal.
 func (s *step) pinned() bool {
 	return s.limitFollows() && s.original.pinned() && s.live.pinned()
 }
 
-// request is the next request, as far as the limit allows. The order of the cases is the order of precedence: no
-// target, no live request, dead band, memory that must not fall, and only then a capped step.
+// request is the next request, within the limit. The order of the cases is the order of precedence: no target, no live
+// request, dead band, memory that must not fall, and only then a capped step.
 func (s *step) request() Amount {
 	target := s.target
 	if s.live.Limit > 0 && !s.limitFollows() && target > s.live.Limit {
@@ -127,11 +126,11 @@ func (s *step) keep(reason Reason, why sentence) Amount {
 	return s.live.Request
 }
 
-// WithinDeadBand reports whether the target differs from the live amount by less than 10 % of it, which is not
-// worth a resize. A live amount of zero is not set and has no dead band.
+// WithinDeadBand reports whether the target differs from the live amount by less than 10 % of it, which is not worth a
+// resize. A live amount of zero is not set and has no dead band.
 func WithinDeadBand(live, target Amount) bool { return within(live, target, deadBandPercent) }
 
-// within reports whether the target differs from the live amount by less than so many percent of it.
+// within reports whether the target differs from the live amount by less than this percentage of it.
 func within(live, target, percent Amount) bool {
 	if live <= 0 {
 		return false
@@ -140,8 +139,8 @@ func within(live, target, percent Amount) bool {
 	return max(target-live, live-target) <= (live-1).times(percent, 100)
 }
 
-// RaisedPast is the dead band of raises, in percent of the live request. That of the strategy Adaptive is less than 10 %,
-// because its margins are often no more than that.
+// RaisedPast is the dead band of raises, in percent of the live request. It is below 10 % for the strategy Adaptive,
+// because its margins are often not larger than that.
 func (s *Settings) RaisedPast(r Resource) Amount {
 	if s.Adapts() {
 		return [...]Amount{CPU: 8, Memory: 3}[r]
@@ -157,8 +156,8 @@ func (s *step) deadBand(target Amount) Amount {
 	return deadBandPercent
 }
 
-// capped is the target, or as much of the way as one step may go (MaxChangePercent of the live request), in whole
-// amounts and always at least one unit. Without that least step a small request would never move.
+// capped is the target, or as far towards it as one step may go (MaxChangePercent of the live request), in whole
+// amounts and always at least one unit. Without that minimum a small request would never move.
 func (s *step) capped(target Amount) Amount {
 	live := s.live.Request
 	most := max(1, live.times(Amount(max(s.settings.MaxChangePercent, 0)), 100))
@@ -167,8 +166,8 @@ func (s *step) capped(target Amount) Amount {
 	return next
 }
 
-// nearer is the end of a step as a whole amount, rounded towards live so that the cap is kept. Where that leaves
-// no step, because the cap is less than the grain, memory is rounded to whole KiB or left exact.
+// nearer is the end of a step as a whole amount, rounded towards live so that the cap is kept. If that leaves no step,
+// because the cap is below the grain, memory is rounded to whole KiB or stays exact.
 func (r Resource) nearer(live, end, target Amount) Amount {
 	if end == target {
 		return end
@@ -184,7 +183,7 @@ func (r Resource) nearer(live, end, target Amount) Amount {
 	return end
 }
 
-// limit is the limit that goes with the next request.
+// limit is the limit for the next request.
 func (s *step) limit() Amount {
 	if !s.limitFollows() {
 		return s.live.Limit
@@ -203,8 +202,8 @@ func (s *step) limit() Amount {
 	return limit
 }
 
-// caughtUp is the next limit of a request that stays within its dead band. A memory limit that could not be
-// lowered along with its request is lowered here later, by capped steps of its own.
+// caughtUp is the next limit of a request that stays within its dead band. If a memory limit could not be lowered with
+// its request, it is lowered here later, by capped steps of its own.
 func (s *step) caughtUp(limit Amount) Amount {
 	live := Allocation{Request: s.live.Limit}
 	band := step{resource: s.resource, live: live, settings: s.settings}
@@ -217,8 +216,8 @@ func (s *step) caughtUp(limit Amount) Amount {
 	return next
 }
 
-// pin gives request and limit one value. Where the limit's floor would force both above the policy's maximum, the
-// container stays as it is (FloorAboveMaximum).
+// pin gives request and limit one value. If the limit's floor would force both above the policy's maximum, the
+// container stays unchanged (FloorAboveMaximum).
 func (s *step) pin() {
 	size := max(s.next.Request, s.limitFloor)
 	if size > s.next.Request {
@@ -232,24 +231,24 @@ func (s *step) pin() {
 	s.next = Allocation{Request: size, Limit: size}
 }
 
-// limitHeadroom is the least quotient of a memory limit and the peak of the history.
+// limitHeadroom is the minimum ratio of a memory limit to the peak of the history.
 const limitHeadroom = 1.1
 
-// defaulted returns the allocation with its limit as the request where it has no request, as the API server does.
+// defaulted returns the allocation with its limit as the request if it has no request, as the API server does.
 func (a Allocation) defaulted() Allocation {
 	a.Request = cmp.Or(a.Request, a.Limit)
 	return a
 }
 
-// pinned reports whether request and limit are equal. They then have to stay so, since the pod's class of quality
-// of service may depend on it.
+// pinned reports whether request and limit are equal. They must then stay equal, because the pod's QoS class may depend
+// on it.
 func (a Allocation) pinned() bool { return a.Limit > 0 && a.Request == a.Limit }
 
-// LimitFor is the limit that goes with a request. It keeps the ratio of limit to request of the original
-// resources, rounded down to a whole amount so that a LimitRange's maximal ratio is still kept, and is never below
-// the request. The original is used and not the live allocation: a ratio that is read back drifts with every
-// rounding. A memory limit is not below memoryLimitFloor (bytes) either; for CPU that argument is ignored. Without
-// an original limit the result is 0, no limit.
+// LimitFor is the limit for a request. It keeps the ratio of limit to request of the original resources, and is never
+// below the request. It is rounded down to a whole amount, so that the maximum ratio of a LimitRange is kept. The ratio
+// comes from the original, not from the live allocation, because a ratio that is read back drifts with every rounding.
+// A memory limit is at least memoryLimitFloor (bytes); for CPU that argument is ignored. Without an original limit the
+// result is 0, no limit.
 func LimitFor(r Resource, original Allocation, request, memoryLimitFloor Amount) Amount {
 	if original.Limit == 0 {
 		return 0
@@ -264,8 +263,8 @@ func LimitFor(r Resource, original Allocation, request, memoryLimitFloor Amount)
 	return limit
 }
 
-// above is a limit rounded down to a whole amount. Where that would make it equal to its request, which may be
-// another quality-of-service class, memory is in whole KiB, however much it is.
+// above is a limit rounded down to a whole amount. If that would make it equal to its request, which may change the QoS
+// class, memory is rounded to whole KiB, whatever its size.
 func (r Resource) above(request, limit Amount) Amount {
 	if whole := r.WholeDown(limit); whole > request || r == CPU {
 		return whole
@@ -273,7 +272,7 @@ func (r Resource) above(request, limit Amount) Amount {
 	return limit - limit%kibibyte
 }
 
-// memoryLimitFloor is the greater of 1.1 times the peak of the window and the learned floor, as a whole amount; no
+// memoryLimitFloor is the greater of 1.1 times the peak of the window and the learned floor, as a whole amount. No
 // memory limit may be below it.
 func memoryLimitFloor(peak Usage, learned Amount) Amount {
 	return Memory.Whole(max((peak * limitHeadroom).RoundUp(), learned))

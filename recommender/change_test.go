@@ -9,7 +9,7 @@ import (
 	. "attune.io/attune/recommender"
 )
 
-// move is a change of CPU alone.
+// cpuMove is a change of CPU only.
 func cpuMove(live, target Amount) Move {
 	return Move{Live: Size{CPU: {Request: live}}, Target: Size{CPU: {Request: target}}, Original: Size{CPU: {Request: live}}, Settings: builtIn()}
 }
@@ -73,8 +73,8 @@ func TestNextStepConverges(t *testing.T) {
 	assert.LessOrEqual(t, len(path)-1, 8)
 }
 
-// From anywhere to anywhere, with any cap: finitely many steps, each closer, and then rest within the
-// dead band around the target.
+// For any start, target and cap: finitely many steps, each closer, and then no change within the dead band around the
+// target.
 func TestNextStepAlwaysSettles(t *testing.T) {
 	amounts := []Amount{1, 2, 3, 7, 10, 11, 95, 100, 105, 999, 4000, 64000, 1 << 30, 1 << 40}
 	for _, percent := range []int{1, 5, 9, 10, 30, 50, 100, 1000} {
@@ -89,7 +89,7 @@ func TestNextStepAlwaysSettles(t *testing.T) {
 	}
 }
 
-// settle repeats the change until it rests.
+// settle repeats the change until nothing changes.
 func settle(t *testing.T, m Move) Amount {
 	for range 20000 {
 		next := NextStep(m).Next
@@ -125,7 +125,7 @@ func TestNextStepMemoryDecrease(t *testing.T) {
 	assert.Equal(t, Allocation{Request: 250, Limit: 500}, NextStep(m).Next[CPU], "CPU needs no leave: there is no such setting")
 }
 
-// inMi is an allocation whose amounts are written in MiB.
+// inMi is an allocation with amounts in MiB.
 func inMi(a Allocation) Allocation { return Allocation{Request: a.Request * mi, Limit: a.Limit * mi} }
 
 // Amounts are in MiB.
@@ -237,7 +237,7 @@ func TestNextStepCPUHasNoLimitFloor(t *testing.T) {
 	assert.Equal(t, Allocation{Request: 250, Limit: 500}, NextStep(m).Next[CPU])
 }
 
-// A memory limit can be left behind: it is lowered in a patch of its own, and not right after a start.
+// A memory limit may not follow its request at once: it is lowered in a patch of its own, and not right after a start.
 func TestALimitThatWasLeftBehindCatchesUp(t *testing.T) {
 	original := Allocation{Request: 512, Limit: 1024}
 	move := func(live Allocation, maxChange int) Move {

@@ -2,35 +2,36 @@ package recommender
 
 import "time"
 
-// AdaptiveSettings are those of the strategy Adaptive. The zero value is another strategy.
+// AdaptiveSettings are the settings of the strategy Adaptive. The zero value means another strategy.
 type AdaptiveSettings struct {
-	// Risk that is accepted: 1 is Medium, greater accepts more shortage to reserve less; 0: another strategy.
+	// Risk: 1 is Medium, a higher value accepts more shortage to reserve less; 0 means another strategy.
 	Risk float64
-	// Cadence is how often a size is changed at most; a shorter trough is not followed.
+	// Cadence is the minimum time between changes of a size; a shorter trough is not followed.
 	Cadence time.Duration
 }
 
 // Adapts reports whether targets come from the strategy Adaptive.
 func (s *Settings) Adapts() bool { return s.Adaptive.Risk > 0 }
 
-// Estimate is what a container's own past says about one resource under the strategy Adaptive; package adaptive makes it.
-// The zero value says nothing.
+// Estimate is the estimate of one resource from the container's own past under the strategy Adaptive; package adaptive
+// makes it. The zero value means no estimate.
 type Estimate struct {
-	// Amount that is reserved, in millicores or bytes.
+	// Amount to reserve, in millicores or bytes.
 	Amount Usage
-	// Wanted is what the choice alone would reserve; Amount differs where a small raise or a fall waits.
+	// Wanted is the amount of the current choice. Amount differs from it while a small raise or a fall waits.
 	Wanted Usage
-	// Rule is the statistic of the past that was chosen, such as "max of 24 h", Value its value and Margin the factor on it.
+	// Rule is the chosen statistic of the past, such as "max of 24 h", Value its value and Margin the factor on it.
 	Rule   string
 	Value  Usage
 	Margin float64
-	// Short is the part of the time (CPU) or of the hours (memory) in which usage is expected to exceed Wanted.
+	// Short is the expected part of the time (CPU) or of the hours (memory) with usage above Wanted.
 	Short float64
-	// Hours of this container's past that were counted, older ones less.
+	// Hours of this container's past that were counted, with lower weights for older ones.
 	Hours float64
 }
 
-// adapted is the first rule of the strategy Adaptive: the estimate, in place of percentile, margin, burst and confidence.
+// adapted is the first rule of the strategy Adaptive: the estimate, instead of percentile, margin, burst and
+// confidence.
 func adapted(c *chain, _ Amount) Amount { return c.estimate.Amount.RoundUp() }
 
 func whyAdapted(c *chain, s sentence, _, _ Amount) sentence {

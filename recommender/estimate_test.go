@@ -23,7 +23,7 @@ func adaptiveInput(estimates *[2]Estimate) Input {
 
 var epoch = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
-// With the strategy Adaptive the estimate takes the place of the first four rules; floors and bounds are the same.
+// With the strategy Adaptive the estimate replaces the first four rules; floors and bounds are the same.
 func TestAdaptiveRules(t *testing.T) {
 	in := adaptiveInput(&[2]Estimate{
 		{Amount: 240, Wanted: 240, Rule: "max of 24 h", Value: 200, Margin: 1.2, Short: 0.0021, Hours: 71.4},
@@ -53,14 +53,14 @@ func TestAdaptiveRules(t *testing.T) {
 	assert.Equal(t, Amount(400<<20), Target(in).Target[Memory].Request, "what killed is not tried again")
 }
 
-// Where request and limit are equal, the request is the memory limit, and that is never below 1.1 times the peak.
+// If request and limit are equal, the request is the memory limit, which is never below 1.1 times the peak.
 func TestAdaptiveKeepsAPinnedLimitAboveThePeak(t *testing.T) {
 	in := adaptiveInput(&[2]Estimate{{Amount: 240, Rule: "max of 1 h"}, {Amount: 290 << 20, Rule: "max of 1 h"}})
 	in.Original = Size{Memory: {Request: 500 << 20, Limit: 500 << 20}}
 	assert.Equal(t, Allocation{Request: 330 << 20, Limit: 330 << 20}, Target(in).Target[Memory])
 }
 
-// Without an estimate there is no target, however long the history is.
+// Without an estimate there is no target, for any length of history.
 func TestAdaptiveWithoutAnEstimate(t *testing.T) {
 	for name, estimates := range map[string]*[2]Estimate{"none": nil, "empty": {}} {
 		r := Recommend(adaptiveInput(estimates))
@@ -71,7 +71,7 @@ func TestAdaptiveWithoutAnEstimate(t *testing.T) {
 	}
 }
 
-// An estimate changes nothing of the strategy Workload.
+// An estimate does not affect the strategy Workload.
 func TestWorkloadIgnoresEstimates(t *testing.T) {
 	in := adaptiveInput(&[2]Estimate{{Amount: 9000}, {Amount: 9 << 30}})
 	in.Settings.Adaptive = AdaptiveSettings{}
@@ -80,7 +80,7 @@ func TestWorkloadIgnoresEstimates(t *testing.T) {
 	assert.Equal(t, Recommend(in), with)
 }
 
-// The dead band of raises is smaller than with the strategy Workload; that of falls is the same.
+// The dead band of raises is smaller than with the strategy Workload; the dead band of falls is the same.
 func TestAdaptiveDeadBands(t *testing.T) {
 	for name, c := range map[string]struct {
 		risk   float64

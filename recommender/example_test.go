@@ -7,7 +7,7 @@ import (
 	. "attune.io/attune/recommender"
 )
 
-// A container that uses 200m and asked for 500m, after 5.6 days.
+// A container that uses 200m and requested 500m, after 5.6 days.
 func Example() {
 	var history []StepUsage
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)

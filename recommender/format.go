@@ -9,9 +9,8 @@ import (
 
 var binarySuffixes = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 
-// Format writes an amount as a Kubernetes quantity, exactly: CPU as cores where they are whole, else
-// as millicores ("2", "250m"); memory with the greatest binary suffix that divides it ("256Mi"), else
-// as bytes.
+// Format writes an amount as an exact Kubernetes quantity. CPU is in cores if whole, otherwise in millicores ("2",
+// "250m"). Memory has the largest binary suffix that divides it ("256Mi"), otherwise it is in bytes.
 func Format(r Resource, a Amount) string {
 	switch {
 	case r == Memory:
@@ -23,8 +22,7 @@ func Format(r Resource, a Amount) string {
 	}
 }
 
-// Readable writes an amount for people: memory that is no whole number of mebibytes to two decimals
-// ("1.34Gi").
+// Readable writes an amount for people: memory that is not a whole number of MiB has two decimals ("1.34Gi").
 func Readable(r Resource, a Amount) string { return string(sentence(nil).amount(r, a)) }
 
 func appendBytes(text []byte, a Amount) []byte {
@@ -36,7 +34,7 @@ func appendBytes(text []byte, a Amount) []byte {
 	return append(strconv.AppendInt(text, int64(a), 10), binarySuffixes[suffix]...)
 }
 
-// sentence is a reason being written. Its methods append and return it, as append does.
+// sentence is a reason under construction. Its methods append and return it, as append does.
 type sentence []byte
 
 func (s sentence) text(t string) sentence { return append(s, t...) }
@@ -57,11 +55,11 @@ func (s sentence) number(x float64, decimals int) sentence {
 	return s
 }
 
-// amount writes an amount for people: as usage does.
+// amount writes an amount for people, as usage does.
 func (s sentence) amount(r Resource, a Amount) sentence { return s.usage(r, Usage(a)) }
 
-// usage writes a usage for people: millicores to one decimal ("200.4m"), whole cores without a
-// unit ("2"); memory exactly where it is whole mebibytes ("1300Mi"), else to two decimals ("1.34Gi").
+// usage writes a usage for people: millicores to one decimal ("200.4m"), whole cores without a unit ("2"). Memory is
+// exact if it is whole mebibytes ("1300Mi"), otherwise to two decimals ("1.34Gi").
 func (s sentence) usage(r Resource, u Usage) sentence {
 	x := float64(u)
 	switch {
@@ -76,7 +74,7 @@ func (s sentence) usage(r Resource, u Usage) sentence {
 	}
 }
 
-// greatest writes a usage that may be absurd: CPU in cores, and nothing above MaxAmount.
+// greatest writes a usage that may be absurdly large: CPU in cores, and nothing above MaxAmount.
 func (s sentence) greatest(r Resource, u Usage) sentence {
 	u = min(u, Usage(MaxAmount))
 	if r == CPU {
@@ -104,7 +102,7 @@ func (s sentence) days(n float64) sentence {
 	return s.number(n, 1).text(" days")
 }
 
-// duration writes a span of time to the minute, or in days where it is longer than two.
+// duration writes a span of time to the minute, or in days from two days on.
 func (s sentence) duration(d time.Duration) sentence {
 	if d >= 2*day {
 		return s.days(inDays(d))

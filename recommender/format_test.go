@@ -30,7 +30,7 @@ func TestReadable(t *testing.T) {
 	assert.Equal(t, "1.34Gi", Readable(Memory, 1438814044))
 }
 
-// What we write, Kubernetes reads as the same amount and writes in the same way.
+// Kubernetes reads our text as the same amount and writes it in the same way.
 func FuzzFormat(f *testing.F) {
 	for _, a := range []int64{0, 1, 1000, 1023, 1024, 1 << 20, 1<<30 + 1, math.MaxInt64} {
 		f.Add(a)
@@ -40,7 +40,7 @@ func FuzzFormat(f *testing.F) {
 		memory, err := resource.ParseQuantity(Format(Memory, Amount(n)))
 		require.NoError(t, err)
 		require.Equal(t, n, memory.Value())
-		if n >= 1024 { // below, Kubernetes turns to decimal suffixes: 1k
+		if n >= 1024 { // below 1024, Kubernetes uses decimal suffixes: 1k
 			require.Equal(t, resource.NewQuantity(n, resource.BinarySI).String(), Format(Memory, Amount(n)))
 		}
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Gathering makes one step of history of finer samples: CPU is their mean with the highest as its peak, memory the highest.
-// A resource that no sample has is NaN.
+// Gathering combines finer samples into one step of history. CPU is their mean, with the highest as its peak; memory is
+// the highest. A resource without samples is NaN.
 type Gathering struct {
 	at           time.Time
 	sum          float64
@@ -28,22 +28,22 @@ func (g *Gathering) Add(cores, bytes float64) {
 	g.peak, g.memory = Highest(g.peak, cores), Highest(g.memory, bytes)
 }
 
-// Step is what was gathered.
+// Step returns the combined step.
 func (g *Gathering) Step() StepUsage {
 	mean := math.NaN()
 	if g.measured > 0 {
-		// The mean of equal values is that value, not one that adding them up has moved.
+		// The mean of equal values is that value, without the rounding error of the sum.
 		mean = min(g.sum/float64(g.measured), g.peak)
 	}
 	return StepUsage{At: g.at, CPUCores: mean, MemoryBytes: g.memory, CPUPeak: g.peak, MemoryPeak: math.NaN()}
 }
 
-// SingleStep makes a step of one sample. It has no peaks, because nothing is known of the time between the samples.
+// SingleStep makes a step of one sample. It has no peaks, because the time between the samples is unknown.
 func SingleStep(at time.Time, cores, bytes float64) StepUsage {
 	return StepUsage{At: at, CPUCores: cores, MemoryBytes: bytes, CPUPeak: math.NaN(), MemoryPeak: math.NaN()}
 }
 
-// Highest is the greater of two amounts, either of which may not be measured (NaN).
+// Highest is the greater of two amounts; each may be NaN (not measured).
 func Highest(a, b float64) float64 {
 	if math.IsNaN(a) || b > a {
 		return b

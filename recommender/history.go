@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// StepUsage is what a container used in one step of history. Values that are NaN, infinite or negative count as
-// not measured.
+// StepUsage is the usage of a container in one step of history. NaN, infinite and negative values count as not
+// measured.
 type StepUsage struct {
 	// At is the time of the step.
 	At time.Time
 	// CPUCores is the mean CPU usage of the step in cores, MemoryBytes the memory usage in bytes.
 	CPUCores, MemoryBytes float64
-	// CPUPeak (cores) and MemoryPeak (bytes) are the maxima within the step; 0 where they are not known to be
-	// higher.
+	// CPUPeak (cores) and MemoryPeak (bytes) are the maxima within the step; 0 if they are not known to be higher.
 	CPUPeak, MemoryPeak float64
 }
 
-// NewProfile turns history into a profile. It keeps every value, so quantiles are exact. The steps may be in any
-// order, at most one for each interval of the length step.
+// NewProfile turns history into a profile. It keeps every value, so quantiles are exact. The steps may be in any order,
+// at most one for each interval of the length step.
 func NewProfile(steps []StepUsage, step time.Duration) Profile {
 	profile := Outline(steps, step)
 	for _, r := range Resources {
@@ -28,7 +27,7 @@ func NewProfile(steps []StepUsage, step time.Duration) Profile {
 	return profile
 }
 
-// Outline is NewProfile without the distributions, for callers that look at none.
+// Outline is NewProfile without the distributions, for callers that do not use them.
 func Outline(steps []StepUsage, step time.Duration) Profile {
 	profile := Profile{Of: [2]ResourceProfile{outline(steps, CPU), outline(steps, Memory)}}
 	measured := 0
@@ -43,8 +42,7 @@ func Outline(steps []StepUsage, step time.Duration) Profile {
 	return profile
 }
 
-// runs counts the stretches of time with data. Steps are sorted first only if they are not in order, which is
-// rare.
+// runs counts the stretches of time with data. Steps are rarely out of order, so they are sorted only if needed.
 func runs(steps []StepUsage, step time.Duration) (n int) {
 	if !slices.IsSortedFunc(steps, inOrder) {
 		steps = slices.Clone(steps)
@@ -65,7 +63,7 @@ func runs(steps []StepUsage, step time.Duration) (n int) {
 
 func inOrder(a, b StepUsage) int { return a.At.Compare(b.At) }
 
-// gaps counts the steps that fit into a span of time and were not measured.
+// gaps counts the steps in a span of time that were not measured.
 func gaps(span, step time.Duration, measured int) int {
 	if step <= 0 || measured == 0 {
 		return 0
@@ -74,7 +72,7 @@ func gaps(span, step time.Duration, measured int) int {
 	return max(0, room-measured)
 }
 
-// span widens the time from first to last so that it includes at; zero times are not set.
+// span extends the time from first to last to include at; zero times are not set.
 func span(first, last, at time.Time) (time.Time, time.Time) {
 	if first.IsZero() || at.Before(first) {
 		first = at
@@ -85,7 +83,7 @@ func span(first, last, at time.Time) (time.Time, time.Time) {
 	return first, last
 }
 
-// Used is the step's usage in millicores or bytes, memory at its highest; false: it was not measured.
+// Used is the step's usage in millicores or bytes, for memory the highest; false if not measured.
 func (s *StepUsage) Used(r Resource) (Usage, bool) {
 	used, ok := s.value(r)
 	if ok && r == Memory {
@@ -99,7 +97,7 @@ func (s *StepUsage) measured(r Resource) bool {
 	return ok
 }
 
-// value is the step's usage in millicores or bytes; false: it was not measured.
+// value is the step's usage in millicores or bytes; false if not measured.
 func (s *StepUsage) value(r Resource) (Usage, bool) {
 	if r == Memory {
 		return valid(s.MemoryBytes)
@@ -172,8 +170,8 @@ func (s sorted) Count() int { return len(s) }
 
 func (s sorted) Quantile(q float64) Usage { return Quantile(s, q) }
 
-// Quantile returns the q-quantile (0 to 1) of values in ascending order. It interpolates between the two values
-// around rank q × (n − 1), as PromQL's quantile_over_time does; 0 without values.
+// Quantile returns the q-quantile (0 to 1) of values in ascending order. It interpolates between the two values around
+// rank q × (n − 1), like PromQL's quantile_over_time; 0 without values.
 func Quantile(ascending []Usage, q float64) Usage {
 	if len(ascending) == 0 {
 		return 0
@@ -192,9 +190,9 @@ const (
 	fullDays = 7
 )
 
-// confidence in a history, from 0 to 1: clamp(min(days, √(steps/24)) / min(7, history window in days)). The days
-// run from the beginning of the first step to the end of the last one, so that a window without gaps gives exactly
-// 1. The VerticalPodAutoscaler measures confidence in a similar way, by days and number of samples.
+// confidence in a history, from 0 to 1: clamp(min(days, √(steps/24)) / min(7, history window in days)). The days run
+// from the beginning of the first step to the end of the last one, so that a window without gaps gives exactly 1. The
+// VerticalPodAutoscaler measures confidence in a similar way, by days and number of samples.
 func (p *ResourceProfile) confidence(s *Settings) float64 {
 	if p.Points == 0 {
 		return 0
@@ -207,8 +205,8 @@ func (p *ResourceProfile) confidence(s *Settings) float64 {
 	return min(max(evidence/needed, 0), 1)
 }
 
-// MostConfidence is the confidence of a full history window without gaps, from 0 to 1. It is below 1 where the
-// window or the number of its steps is too small. Without a query step it is 1.
+// MostConfidence is the confidence of a full history window without gaps, from 0 to 1. It is below 1 if the window or
+// the number of its steps is too small. Without a query step it is 1.
 func (s *Settings) MostConfidence() float64 {
 	if s.QueryStep <= 0 {
 		return 1
@@ -222,8 +220,8 @@ func (p *ResourceProfile) days(step time.Duration) float64 { return inDays(p.Las
 
 func inDays(d time.Duration) float64 { return float64(d) / float64(day) }
 
-// caution is the factor that compensates missing confidence c, from 2 at c = 0 to 1 at c = 1: 1 + m·(1 − c)^e with
-// m = 1 and e = 2.
+// caution is the factor that compensates for low confidence c, from 2 at c = 0 to 1 at c = 1: 1 + m·(1 − c)^e
+// with m = 1 and e = 2.
 func caution(confidence float64) float64 {
 	missing := 1 - confidence
 	return 1 + missing*missing

@@ -116,7 +116,7 @@ func TestProfilePeakIsNeverBelowTheValue(t *testing.T) {
 	assert.InDelta(t, 1000, float64(p.Of[Memory].Peak), 1e-9)
 }
 
-// Scrapes do not come to the second: a step that is a little early or late is still that step.
+// Scrapes are not exact to the second: a step that is a little early or late is still the same step.
 func TestProfileGapsBearJitter(t *testing.T) {
 	steps := flat(11, 0.2, 1e9)
 	steps[0].At, steps[10].At = steps[0].At.Add(time.Minute), steps[10].At.Add(-time.Minute)

@@ -2,11 +2,11 @@ package recommender
 
 import "time"
 
-// Reason is the word by which a hold is known in objects and metrics.
+// Reason is the name of a hold in objects and metrics.
 type Reason string
 
-// The reasons of holds: too little or no history, history that ended, a step within the dead band, memory that may
-// not be lowered, and a floor above the policy's maximum.
+// The reasons of holds: too little or no history, history that ended, a change within the dead band, memory that must
+// not be lowered, a floor above the policy's maximum, and usage that follows its limit.
 const (
 	InsufficientData   Reason = "InsufficientData"
 	StaleData          Reason = "StaleData"
@@ -16,14 +16,14 @@ const (
 	DecreaseNotAllowed Reason = "AllowDecrease"
 	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
 	FollowsItsLimit    Reason = "FollowsItsLimit"
-	// UsageImplausible: most samples of the last day cannot be true.
+	// UsageImplausible: most samples of the last day are impossible values.
 	UsageImplausible Reason = "UsageImplausible"
 )
 
-// StaleAfter is how old the newest step of history may be: two steps, and ten minutes for a source that lags.
+// StaleAfter is the maximum age of the newest step of history: two steps, and ten minutes for a source that lags.
 func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.Minute }
 
-// appendHolds adds the reasons why the resource has no target, or why its target is not applied.
+// appendHolds adds the reasons why the resource has no target, or why its target is blocked.
 func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
 	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.braked(), c.heldBy(in)} {
 		if hold != nil {
@@ -33,7 +33,7 @@ func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
 	return holds
 }
 
-// heldBy is the hold that the caller gave for the resource, or nil.
+// heldBy returns the caller's hold of the resource, or nil.
 func (c *chain) heldBy(in *Input) *Hold {
 	held := in.Held[c.resource]
 	if held == nil {
@@ -42,8 +42,8 @@ func (c *chain) heldBy(in *Input) *Hold {
 	return &Hold{Resource: c.resource, Reason: held.Reason, Message: held.Message}
 }
 
-// provenLimitFloor is the limit's floor without a peak on which the history cannot be relied on. A learned floor
-// rests on harm that was seen on a pod and holds whatever the state of the history.
+// provenLimitFloor is the limit's floor. It omits the peak if the history is too short or out of date. A learned floor
+// comes from a regression observed on a pod, and applies in any state of the history.
 func (c *chain) provenLimitFloor(now time.Time) Amount {
 	if !c.enough() || c.silent(now) {
 		return Memory.Whole(max(c.learned.Amount, c.killed))
@@ -51,8 +51,8 @@ func (c *chain) provenLimitFloor(now time.Time) Amount {
 	return c.limitFloor
 }
 
-// enough reports whether there is enough history for a target: a number of steps, or some whole runs for a
-// workload that runs now and then. The strategy Adaptive needs an estimate too.
+// enough reports whether there is enough history for a target: a number of steps, or some whole runs for a workload
+// that runs from time to time. The strategy Adaptive also needs an estimate.
 func (c *chain) enough() bool {
 	return c.measured() && (!c.all.Adapts() || c.estimate.Rule != "")
 }
@@ -64,29 +64,30 @@ func (c *chain) measured() bool {
 
 func (c *chain) pointsNeeded() int { return max(c.all.MinimumDataPoints, 1) }
 
-// outdated reports whether the newest step is older than StaleAfter allows.
+// outdated reports whether the newest step is older than StaleAfter.
 func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > c.all.StaleAfter() }
 
-// silent reports whether pods ran and the source has nothing new about them.
+// silent reports whether pods ran but the source has no new data about them.
 func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.notRunning }
 
-// Implausible counts the samples of a resource that were dropped in the last day because no node has so much.
+// Implausible counts the samples of a resource that were dropped in the last day because they exceed the largest node.
 type Implausible struct {
-	// Dropped samples of all that there were (Of).
+	// Dropped samples, out of all samples (Of).
 	Dropped, Of int
-	// Highest dropped sample, and the Most that a sample may be, in millicores or bytes.
+	// Highest dropped sample, and the upper bound of a sample (Most), in millicores or bytes.
 	Highest, Most Usage
 }
 
-// Blocks reports whether more than half of the samples were dropped: what is left says nothing about the container.
+// Blocks reports whether more than half of the samples were dropped: the others are not reliable either.
 func (i Implausible) Blocks() bool { return 2*i.Dropped > i.Of }
 
-// Told is the highest dropped sample and the bound in words, such as "1602 cores: no container can use more than 96 cores".
+// Told returns the highest dropped sample and the bound as text, such as "1602 cores: no container can use more than 96
+// cores".
 func (i Implausible) Told(r Resource) string {
 	return string(sentence(nil).greatest(r, i.Highest).text(": no container can use more than ").greatest(r, i.Most))
 }
 
-// implausible is the hold of a resource most of whose samples cannot be true, or nil.
+// implausible returns the hold of a resource whose samples are mostly impossible values, or nil.
 func (c *chain) implausible(in *Input) *Hold {
 	i := in.Implausible[c.resource]
 	if !i.Blocks() {
@@ -97,7 +98,7 @@ func (c *chain) implausible(in *Input) *Hold {
 		text(". Lifted when half of a day's samples are plausible: correct the usage source, or name a larger node (nodes.largest, --node)"))
 }
 
-// tooLittle is the hold of a resource that was not measured often enough to say anything, or nil.
+// tooLittle returns the hold of a resource with too few measurements, or nil.
 func (c *chain) tooLittle(in *Input) *Hold {
 	points, needed := c.history.Points, c.pointsNeeded()
 	switch {
@@ -118,7 +119,7 @@ func (c *chain) tooLittle(in *Input) *Hold {
 		text(" steps measured; enough at ").at(ready).text(" if none is missing"))
 }
 
-// runs writes how many more are needed.
+// runs writes how many more runs are needed.
 func (s sentence) runs(n int) sentence {
 	if n == 1 {
 		return s.text("1 more run")
@@ -126,7 +127,7 @@ func (s sentence) runs(n int) sentence {
 	return s.count(n).text(" more runs")
 }
 
-// stale is the hold of a resource whose history ends too long ago, or nil.
+// stale returns the hold of a resource whose history is out of date, or nil.
 func (c *chain) stale(now time.Time) *Hold {
 	if !c.enough() || !c.silent(now) {
 		return nil
@@ -136,7 +137,7 @@ func (c *chain) stale(now time.Time) *Hold {
 		text(" ago; nothing is applied on history older than ").duration(c.all.StaleAfter()))
 }
 
-// asleep is the hold of a resource of which no pod has run for long, or nil.
+// asleep returns the hold of a resource without a running pod for some time, or nil.
 func (c *chain) asleep(now time.Time) *Hold {
 	if !c.enough() || !c.outdated(now) || !c.notRunning {
 		return nil
@@ -145,8 +146,8 @@ func (c *chain) asleep(now time.Time) *Hold {
 		text(" ago; used for new pods only"))
 }
 
-// beyondMaximum is the hold of a resource whose floor is above what the policy allows, or nil: its maximum would force a
-// size that killed, or one that surely will.
+// beyondMaximum returns the hold of a resource whose floor is above the policy's maximum, or nil. Applying the maximum
+// would use a size that led to an OOM kill, or is too small for the peak.
 func (c *chain) beyondMaximum() *Hold {
 	highest := c.learned.Amount
 	if c.limitRaisesRequest() {

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Settings are the settings of a recommendation. Every field is set, and validated once where the settings are
-// made (internal/policy); this package does not check them again.
+// Settings are the settings of a recommendation. Every field is set and validated when the settings are made
+// (internal/policy); this package does not check them again.
 type Settings struct {
-	// HistoryWindow is the span of history that full confidence needs, at most 7 days of it.
+	// HistoryWindow is the length of the history. Full confidence needs all of it, at most 7 days.
 	HistoryWindow time.Duration
 	// QueryStep is the length of one step of history.
 	QueryStep time.Duration
-	// MinimumDataPoints is the number of steps with data below which nothing is recommended.
+	// MinimumDataPoints is the number of steps with data that a recommendation needs.
 	MinimumDataPoints int
-	// Adaptive are the settings of the strategy Adaptive; the zero value is another strategy.
+	// Adaptive are the settings of the strategy Adaptive; the zero value means another strategy.
 	Adaptive AdaptiveSettings `json:",omitzero"`
-	// Of holds each resource's own settings, indexed by Resource.
+	// Of has each resource's own settings, indexed by Resource.
 	Of [2]ResourceSettings
 }
 
@@ -24,53 +24,54 @@ type Settings struct {
 type ResourceSettings struct {
 	// Percentile of usage: 50, 90, 95 or 99.
 	Percentile int
-	// OverheadPercent is the headroom above it, in percent.
+	// OverheadPercent is the headroom above the percentile, in percent.
 	OverheadPercent float64
-	// BurstSensitivity weighs bursts; 0 switches the burst step off.
+	// BurstSensitivity weighs bursts; 0 disables the burst rule.
 	BurstSensitivity float64
-	// MinAllowed and MaxAllowed bound the request; zero is no bound.
+	// MinAllowed and MaxAllowed bound the request; zero means no bound.
 	MinAllowed, MaxAllowed Amount
-	// MaxChangePercent caps one step, in percent of the live allocation.
+	// MaxChangePercent caps one resize step, in percent of the live allocation.
 	MaxChangePercent int
-	// LimitsFollow: limits keep the original limit-to-request ratio; else they are left alone.
+	// LimitsFollow: limits keep the original ratio to the request; otherwise limits do not change.
 	LimitsFollow bool
-	// AllowDecrease lets the request be lowered.
+	// AllowDecrease allows lowering the request.
 	AllowDecrease bool
 }
 
 // Distribution is a set of usage values, one for each step, in millicores or bytes.
 type Distribution interface {
-	// Quantile is the value that the fraction q (0 to 1) of the steps does not exceed, interpolated
-	// linearly between neighbours as PromQL's quantile_over_time does; 0 if empty.
+	// Quantile is the value that the fraction q (0 to 1) of the steps does not exceed, interpolated linearly between
+	// neighbours like PromQL's quantile_over_time; 0 if empty.
 	Quantile(q float64) Usage
 	// Count is the number of steps.
 	Count() int
 }
 
-// Profile is the digest of one container's history, over all replicas (the highest replica's value of each step)
-// and across template generations. The zero value has no data.
+// Profile is the digest of one container's history, over all replicas (the highest replica's value of each step) and
+// across template generations. The zero value has no data.
 type Profile struct {
-	// Of holds the history of each resource, indexed by Resource.
+	// Of has the history of each resource, indexed by Resource.
 	Of [2]ResourceProfile
 	// First and Last are the times of the first and the last step with data of either resource.
 	First, Last time.Time
 	// Gaps counts steps between First and Last without data.
 	Gaps int
-	// Runs counts the stretches of time with data, separated by RunGap or more steps without data.
+	// Runs counts the stretches of time with data. Two steps with data more than RunGap steps apart belong to different
+	// runs.
 	Runs int
 }
 
-// RunGap is how many steps apart two steps with data may be within one run: a single step may have been lost.
+// RunGap is the largest distance, in steps, between two steps with data of one run: a single step may have been lost.
 const RunGap = 2
 
-// FirstRuns whole runs of a workload that runs now and then are enough for a target, ProvenRuns for one that may
-// lower a request.
+// For a workload that runs from time to time, FirstRuns whole runs are enough for a target, ProvenRuns for lowering a
+// request.
 const (
 	FirstRuns  = 3
 	ProvenRuns = 7
 )
 
-// WholeRuns is the number of runs that have ended; the last one may still go on.
+// WholeRuns is the number of runs that have ended; the last one may still be running.
 func (p *Profile) WholeRuns(step time.Duration, now time.Time) int {
 	if p.Runs > 0 && now.Sub(p.Last) <= RunGap*step {
 		return p.Runs - 1
@@ -78,7 +79,7 @@ func (p *Profile) WholeRuns(step time.Duration, now time.Time) int {
 	return p.Runs
 }
 
-// ResourceProfile is the history of one resource. A resource that was never measured has Points 0.
+// ResourceProfile is the history of one resource. A resource without measurements has Points 0.
 type ResourceProfile struct {
 	// Hours are the distributions by hour of the day, UTC; an hour without data may be nil.
 	Hours [24]Distribution
@@ -92,33 +93,31 @@ type ResourceProfile struct {
 	First, Last time.Time
 }
 
-// Floor is an amount that harm taught not to go below, decayed to the present. The zero value is no floor.
+// Floor is a minimum learned from a regression, decayed to the present. The zero value means no floor.
 type Floor struct {
 	// Amount in millicores or bytes.
 	Amount Amount
-	// Taught is the most memory that OOM kills taught, in bytes, not decayed: a limit that killed once is not enough
-	// after weeks either.
+	// Taught is the most memory learned from OOM kills, in bytes, not decayed: a limit that led to an OOM kill stays
+	// too low after weeks.
 	Taught Amount
-	// Reason is the harm that taught it: oomkill, throttle, restart, notready or slo.
+	// Reason is the regression that taught the floor: oomkill, throttle, restart, notready or slo.
 	Reason string
 }
 
-// A floor fades by a fifth every week: what killed in spring should not size the container in autumn.
+// A floor fades by a fifth every week: an OOM kill in spring should not size the container in autumn.
 const (
 	decayFactor = 0.8
 	decayPeriod = 7 * 24 * time.Hour
 )
 
-// OOMFloor is the memory that a container needs at least after an OOM kill at the given limit: 1.3
-// times that limit.
+// OOMFloor is the minimum memory of a container after an OOM kill at the given limit: 1.3 times that limit.
 func OOMFloor(limit Amount) Amount { return limit.scaled(1.3) }
 
-// ThrottleFloor is the CPU that a container needs at least after it was throttled at the given limit:
-// 1.3 times that limit.
+// ThrottleFloor is the minimum CPU of a container after it was throttled at the given limit: 1.3 times that limit.
 func ThrottleFloor(limit Amount) Amount { return limit.scaled(1.3) }
 
-// Decay is what is left of a floor after a time: it shrinks continuously, by the factor 0.8 every 7 days. A floor
-// that was learned in the future (by another clock) has not decayed.
+// Decay is the rest of a floor after a time: it shrinks continuously, by the factor 0.8 every 7 days. A floor learned
+// in the future (by another clock) has not decayed.
 func Decay(amount Amount, learnedAt, now time.Time) Amount {
 	age := now.Sub(learnedAt)
 	if age <= 0 {

@@ -40,7 +40,7 @@ func TestLimitFor(t *testing.T) {
 	}
 }
 
-// A ratio that was read back from the live allocation would drift to 1; the original's does not.
+// A ratio read back from the live allocation would drift to 1; the original ratio does not.
 func TestRatioSurvivesAHundredResizes(t *testing.T) {
 	original := Allocation{Request: 700, Limit: 1000}
 	settings := builtIn()

@@ -11,8 +11,8 @@ import (
 	. "attune.io/attune/recommender"
 )
 
-// oracle is the page of the algorithm once more, as plainly as it can be written: floats, no types, the
-// whole chain in one function. It and the package share nothing but the steps of history.
+// oracle implements the documented algorithm again, as plainly as possible: floats, no types, the whole chain in one
+// function. It shares only the steps of history with the package.
 func oracle(steps []StepUsage, of func(StepUsage) float64, memory bool, s Settings, r ResourceSettings, floor float64) float64 {
 	var measured []StepUsage
 	peak := 0.0
@@ -50,8 +50,8 @@ func oracle(steps []StepUsage, of func(StepUsage) float64, memory bool, s Settin
 	return wholeBytes(x, float64(r.MinAllowed), float64(r.MaxAllowed))
 }
 
-// wholeBytes is memory in MiB, below 16 of them in KiB: up, or down where up is above the maximum, or as it is where
-// down is below the minimum.
+// wholeBytes rounds memory to MiB, or to KiB below 16 MiB. It rounds up, or down if the result would exceed the
+// maximum. The amount stays exact if rounding down would be below the minimum.
 func wholeBytes(x, low, high float64) float64 {
 	unit := 1048576.0
 	if x < 16777216 {

@@ -15,7 +15,7 @@ import (
 	. "attune.io/attune/recommender"
 )
 
-// greatest is the most that any amount comes to.
+// greatest is the largest possible amount.
 const greatest = Amount(1 << 53)
 
 func TestMoreOverheadIsNeverLess(t *testing.T) {
@@ -36,8 +36,8 @@ func TestMoreOverheadIsNeverLess(t *testing.T) {
 	}
 }
 
-// Usage that grows as a whole never lowers the answer. Usage that grows in some steps only may do so
-// where it makes a burst less of one; without the burst step it never does.
+// Usage that grows in all steps never lowers the target. Usage that grows in only some steps may lower it if the burst
+// becomes smaller; without the burst rule it never does.
 func TestMoreUsageIsNeverLess(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 50 {
@@ -72,7 +72,7 @@ func assertNotLess(t *testing.T, in Input, more []StepUsage) {
 	}
 }
 
-// What was applied is what would be applied: a container at its target rests.
+// A container at its target does not change.
 func TestTargetIsAFixedPoint(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 200 {
@@ -100,7 +100,7 @@ func randomSize(rng *rand.Rand) Size {
 	return size
 }
 
-// FuzzRecommend throws anything at the whole way from usage to the next size.
+// FuzzRecommend runs arbitrary input through the whole computation from usage to the next size.
 func FuzzRecommend(f *testing.F) {
 	f.Add(uint64(1), 0.2, 5e8, 20.0, 0.1, uint16(2016), uint8(95), int64(0), int64(0), 50)
 	f.Add(uint64(2), nan, -1.0, -150.0, nan, uint16(48), uint8(0), int64(500), int64(4000), 0)

@@ -2,16 +2,16 @@ package recommender
 
 import "math"
 
-// trace collects the steps of a recommendation. All reasons are written into one buffer, which becomes one string
-// that the steps share: ends[i] is where the reason of steps[i] ends. A nil trace collects nothing.
+// trace collects the steps of a recommendation. All reasons are written into one buffer, which becomes one string that
+// the steps share: ends[i] is the end of the reason of steps[i]. A nil trace collects nothing.
 type trace struct {
 	steps []Step
 	ends  []int
 	text  sentence
 }
 
-// newTrace reserves space for all steps of both resources, so that a recommendation allocates a fixed number of
-// times.
+// newTrace reserves space for all steps of both resources, so that a recommendation makes a fixed number of
+// allocations.
 func newTrace() *trace {
 	const most = len(Resources) * int(ruleCount)
 	return &trace{
@@ -30,7 +30,7 @@ func (t *trace) add(c *chain, r rule, before, after Amount) {
 	t.steps = append(t.steps, Step{Resource: c.resource, Name: ruleNames[r], Before: before, After: after})
 }
 
-// finish is the collected steps, each with its reason.
+// finish returns the collected steps, each with its reason.
 func (t *trace) finish() []Step {
 	all, start := string(t.text), 0
 	for i, end := range t.ends {
@@ -122,7 +122,7 @@ func whyBounds(c *chain, s sentence, before, after Amount) sentence {
 	return s.rounded(c.resource, clamped, after)
 }
 
-// rounded says what became of the amount that the bounds left.
+// rounded writes how the amount within the bounds was rounded.
 func (s sentence) rounded(r Resource, clamped, after Amount) sentence {
 	switch {
 	case after > clamped:
@@ -193,8 +193,8 @@ func (s *step) whyMoved(target, next Amount) sentence {
 	return why.text(", capped at ").count(s.settings.MaxChangePercent).text(" % a step: ").amount(s.resource, next)
 }
 
-// distance is the way from the live request to the target in percent, truncated so that what is within
-// the dead band never reads as 10 %.
+// distance is the difference between the live request and the target in percent. It is truncated, so that a difference
+// within the dead band never reads as 10 %.
 func (s *step) distance(target Amount) sentence {
 	live := s.live.Request
 	percent := math.Trunc(float64(target-live)/float64(live)*1000) / 10

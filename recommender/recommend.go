@@ -2,7 +2,7 @@ package recommender
 
 import "time"
 
-// Input is everything on which a recommendation for one container depends.
+// Input has everything that a recommendation for one container depends on.
 type Input struct {
 	// Container is its name; it is only copied into the result.
 	Container string
@@ -10,32 +10,33 @@ type Input struct {
 	Profile Profile
 	// Settings of the workload's policy.
 	Settings Settings
-	// Original is what the container had before attune; its ratio of limit to request is kept.
+	// Original is the container's size before attune; its ratio of limit to request is kept.
 	Original Size
-	// Floors of the request that were learned from harm, indexed by Resource; zero amounts are none.
+	// Floors of the request, learned from regressions, indexed by Resource; a zero amount means no floor.
 	Floors [2]Floor
-	// Killed is what OOM kills taught of the memory limit (OOMFloor); the zero value: nothing. The request
-	// follows it only where it equals the limit. Of a container without a limit the request counts: that is in Floors.
+	// Killed is the minimum of the memory limit learned from OOM kills (OOMFloor); the zero value means no OOM kill.
+	// The request follows it only if request and limit are equal. For a container without a limit, OOM kills count for
+	// the request, in Floors.
 	Killed Floor
-	// Estimates are what the strategy Adaptive made of the container's past, indexed by Resource; nil for others.
+	// Estimates are the estimates of the strategy Adaptive, indexed by Resource; nil for other strategies.
 	Estimates *[2]Estimate
-	// Held is a reason not to change a resource that only the caller knows (HPA, VPA); nil: none.
+	// Held is a reason not to change a resource that only the caller knows (HPA, VPA), or nil.
 	Held [2]*Hold
-	// NotRunning: no pod has run since the last step, so that an old history is no sign of a silent source.
+	// NotRunning: no pod has run since the last step, so old history does not mean that the source is silent.
 	NotRunning bool
-	// Implausible are the samples of the last day that were dropped, indexed by Resource; the zero value: none was.
+	// Implausible counts the dropped samples of the last day, indexed by Resource; the zero value: none were dropped.
 	Implausible [2]Implausible
-	// CountRuns: the workload runs now and then (Jobs); a few whole runs count as much as many steps.
+	// CountRuns: the workload runs from time to time (Jobs); a few whole runs count as much as many steps.
 	CountRuns bool
 	// Now is the time of the decision.
 	Now time.Time
 }
 
-// Hold is the reason why a resource has no target or is not changed. NoData and InsufficientData come without a
-// target. With any other reason the target is still shown and nothing of it is applied; with NotRunning new pods
-// may get it, as there are no running ones.
+// Hold is the reason why a resource has no target or is not changed. NoData and InsufficientData have no target. With
+// any other reason the target is shown but not applied. With NotRunning, created pods may get it, because no pods are
+// running.
 type Hold struct {
-	// Resource that is held.
+	// Resource that the hold blocks.
 	Resource Resource
 	// Reason of the hold.
 	Reason Reason
@@ -55,30 +56,29 @@ type Step struct {
 	Reason string
 }
 
-// Recommendation is the size that a container should have, and why. Recommend makes it; it holds no pointers into
-// its input.
+// Recommendation is the recommended size of a container, and why. Recommend makes it; it has no pointers into its
+// input.
 type Recommendation struct {
 	// Container is the name of the container.
 	Container string
-	// Confidence (0 to 1) and DataPoints (steps) are those of the resource that is known less well, of the
-	// resources that were measured at all; 0 where none was.
+	// Confidence (0 to 1) and DataPoints (steps) are the lower values of the measured resources; 0 if no resource was
+	// measured.
 	Confidence float64
 	DataPoints int
-	// Target is the size after all rules. A resource that is held without a target is zero.
+	// Target is the size after all rules. It is zero for a resource that is held without a target.
 	Target Size
-	// MemoryLimitFloor is what no memory limit may be below: 1.1 times the peak, and the learned floor;
-	// only the latter where the history is too short or too old to be relied on. It is never above MemoryCeiling.
+	// MemoryLimitFloor is the minimum of any memory limit: the greater of 1.1 times the peak and the learned floor. If
+	// the history is too short or out of date, only the learned floor counts. It is never above MemoryCeiling.
 	MemoryLimitFloor Amount
 	// Holds are the reasons why a resource is not applied.
 	Holds []Hold
-	// Steps are the rules in the order in which they were applied; nil from Target.
+	// Steps are the rules in the order in which they were applied; nil if Target made it.
 	Steps []Step
 }
 
-// Recommend computes the size that a container should have. It is a pure function. The returned steps are the
-// computation, in order: percentile, margin, burst, confidence, floor, bounds, first for CPU and then for memory.
-// With the strategy Adaptive the first four are one step, adaptive.
-// A resource without enough data has no steps.
+// Recommend computes the recommended size of a container. It is a pure function. The returned steps are the
+// computation, in order: percentile, margin, burst, confidence, floor, bounds, first for CPU and then for memory. With
+// the strategy Adaptive the first four are one step, adaptive. A resource without enough data has no steps.
 func Recommend(in Input) Recommendation {
 	t := newTrace()
 	r := recommend(&in, t)
@@ -86,8 +86,8 @@ func Recommend(in Input) Recommendation {
 	return r
 }
 
-// Target is Recommend without the steps, which cost most of its time. It is for callers that decide often and
-// explain nothing, such as a replay.
+// Target is Recommend without the steps, which take most of its time. It is for callers that decide often and do not
+// explain, such as a replay.
 func Target(in Input) Recommendation { return recommend(&in, nil) }
 
 func recommend(in *Input, t *trace) Recommendation {
@@ -104,7 +104,7 @@ func recommend(in *Input, t *trace) Recommendation {
 	return r
 }
 
-// countEvidence keeps the lesser confidence and number of steps.
+// countEvidence keeps the lower confidence and number of steps.
 func (r *Recommendation) countEvidence(c *chain) {
 	points := c.history.Points
 	if points == 0 {
@@ -117,32 +117,32 @@ func (r *Recommendation) countEvidence(c *chain) {
 	r.DataPoints, r.Confidence = min(r.DataPoints, points), min(r.Confidence, c.confidence)
 }
 
-// Move is everything that one step of a live container towards its target depends on.
+// Move has everything that one resize step of a live container towards its target depends on.
 type Move struct {
-	// Container is its name, for messages of the caller only.
+	// Container is its name, only for messages of the caller.
 	Container string
-	// Target is the size after the bounds; a zero request leaves that resource alone.
+	// Target is the size after the bounds; a zero request leaves that resource unchanged.
 	Target Size
-	// MemoryLimitFloor is what no memory limit may be below.
+	// MemoryLimitFloor is the minimum of any memory limit.
 	MemoryLimitFloor Amount
-	// Largest is what a limit is raised to at most, indexed by Resource: that of the largest node. 0: not known. A greater
-	// limit of Original stays.
+	// Largest bounds raises of a limit, indexed by Resource: the size of the largest node; 0: not known. A higher limit
+	// of Original stays.
 	Largest [2]Amount
-	// Live is what the pod has now, never its template.
+	// Live is the current size of the pod, never its template.
 	Live Size
-	// Original is what the container had before attune: its limit-to-request ratio is kept.
+	// Original is the container's size before attune; its ratio of limit to request is kept.
 	Original Size
-	// Settings of the workload's policy: bounds, the cap of one step, whether limits follow and memory may be
+	// Settings of the workload's policy: bounds, the cap of one step, whether limits follow, and whether memory may be
 	// lowered.
 	Settings Settings
 }
 
-// Change is the step from a live allocation towards a target.
+// Change is one resize step from a live allocation towards a target.
 type Change struct {
-	// Next is what would be applied now; it equals the live size where nothing would.
+	// Next is the size to apply now; it equals the live size if nothing changes.
 	Next Size
 	// Holds are the reasons why a resource does not move although it has a target.
 	Holds []Hold
-	// Steps has one entry for each resource that has a target or a limit that is too low.
+	// Steps has one entry for each resource with a target or with a limit that is too low.
 	Steps []Step
 }

@@ -185,8 +185,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// A peak above the maximum is the user's choice while the limit stays above the peak; where request and
-// limit are one, the maximum would kill.
+// A maximum below the peak is the user's choice while the limit stays above the peak. If request and limit are equal,
+// the maximum would cause OOM kills.
 func TestPeakAboveMaximum(t *testing.T) {
 	in := input(flat(2016, 0.2, 1000*mi))
 	in.Settings.Of[Memory].MaxAllowed = 900 * mi
@@ -241,7 +241,7 @@ func TestTargetLimits(t *testing.T) {
 	}
 }
 
-// With little headroom the limit's own floor, 1.1 times the peak, is what decides.
+// With little headroom the limit's own floor, 1.1 times the peak, decides.
 func TestLimitFloorDecides(t *testing.T) {
 	in := input(flat(2016, 0.2, 1000*mi))
 	in.Settings.Of[Memory].OverheadPercent = 5
@@ -257,7 +257,7 @@ func TestLimitFloorDecides(t *testing.T) {
 	assert.Equal(t, Allocation{Request: 1050 * mi, Limit: 1060 * mi}, Recommend(in).Target[Memory], "a limit that is left alone has no floor")
 }
 
-// unheld is the target without the resources that are held: what may be applied.
+// unheld is the target without held resources: the part that may be applied.
 func unheld(r Recommendation) Size {
 	target := r.Target
 	for _, hold := range r.Holds {

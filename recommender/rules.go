@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// rule is one step of the computation, for CPU and memory alike. Rules are called by name and not through a table
-// of functions: so the compiler can see that no rule keeps the chain, and no input is copied to the heap.
+// rule is one step of the computation, for CPU and memory alike. Rules are called by name, not through a table of
+// functions. So the compiler can see that no rule keeps the chain, and no input is copied to the heap.
 type rule uint8
 
 // The algorithm, in order.
@@ -23,13 +23,14 @@ const (
 
 var ruleNames = [ruleCount]string{"percentile", "margin", "burst", "confidence", "floor", "bounds", "adaptive"}
 
-// The rules of each strategy. The strategy Node sizes a pod by its node, and shows what Workload would do beside it.
+// The rules of each strategy. The strategy Node sizes a pod by its node, and shows the result of Workload for
+// comparison.
 var (
 	workloadRules = [...]rule{percentileRule, marginRule, burstRule, confidenceRule, floorRule, boundsRule}
 	adaptiveRules = [...]rule{adaptiveRule, floorRule, boundsRule}
 )
 
-// apply is all that a decision needs.
+// apply computes the amount after the rule. It is all that a decision needs.
 func (r rule) apply(c *chain, before Amount) (after Amount) {
 	switch r {
 	case percentileRule:
@@ -49,7 +50,7 @@ func (r rule) apply(c *chain, before Amount) (after Amount) {
 	}
 }
 
-// why writes the reason from what apply left in the chain. It is called only for a trace.
+// why writes the reason from the figures that apply left in the chain. It is called only for a trace.
 func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
 	switch r {
 	case percentileRule:
@@ -69,8 +70,8 @@ func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
 	}
 }
 
-// burstRatio of peak to 95th percentile above which usage counts as bursty; the noise keeps one of
-// exactly three, computed in floating point, from counting.
+// burstRatio is the ratio of peak to 95th percentile above which usage counts as bursty. noise keeps a ratio of exactly
+// three, computed in floating point, from counting.
 const (
 	burstRatio = 3
 	noise      = 1e-9
@@ -79,7 +80,7 @@ const (
 // noHour says that no hour of the day is busier than the whole history.
 const noHour = -1
 
-// chain is the computation for one resource: what the rules read, and the figures that they leave.
+// chain is the computation for one resource: the input of the rules, and the figures that they leave.
 type chain struct {
 	resource Resource
 	history  *ResourceProfile
@@ -87,27 +88,27 @@ type chain struct {
 	settings *ResourceSettings
 	original Allocation
 	learned  Floor
-	// killed is what OOM kills taught of the memory limit; limitFloor is what that limit must not be below.
+	// killed is the minimum of the memory limit learned from OOM kills. limitFloor is the minimum of that limit.
 	killed     Amount
 	limitFloor Amount
-	// ceiling is what no memory limit is raised above; 0: none.
+	// ceiling bounds raises of a memory limit; 0: no ceiling.
 	ceiling    Amount
 	confidence float64
-	// estimate is zero but with the strategy Adaptive.
+	// estimate is zero except with the strategy Adaptive.
 	estimate Estimate
-	// notRunning and countsRuns are the input's, runs the whole ones of its profile.
+	// notRunning and countsRuns are copied from the input. runs counts the whole runs of its profile.
 	notRunning, countsRuns bool
 	runs                   int
 
-	// What follows is what the rules leave for their reasons: usage is the percentile before rounding, which the margin is
-	// taken from; hour is the busiest.
+	// The fields below are left by the rules for their reasons. usage is the percentile before rounding, to which the
+	// margin applies; hour is the busiest.
 	usage Usage
 	hour  int
 	p95   Usage
 	ratio float64
 }
 
-// chainOf one resource. It is returned, and not written through a pointer, so that the input stays on the stack.
+// chainOf one resource. It is returned by value, so that the input stays on the stack.
 func chainOf(in *Input, resource Resource) chain {
 	c := chain{
 		resource: resource,
@@ -134,7 +135,7 @@ func chainOf(in *Input, resource Resource) chain {
 	return c
 }
 
-// target applies the rules; it is zero where the history is too short.
+// target applies the rules; it is zero if the history is too short.
 func (c *chain) target(t *trace) Allocation {
 	if !c.enough() {
 		return Allocation{}
@@ -152,8 +153,8 @@ func (c *chain) target(t *trace) Allocation {
 	return Allocation{Request: request, Limit: c.limit(request)}
 }
 
-// limit is the limit that goes with the request. A pinned request has already been raised to the limit's
-// floor, or is held because it must not be.
+// limit is the limit for the request. A pinned request has already been raised to the limit's floor, or is held because
+// it must not be.
 func (c *chain) limit(request Amount) Amount {
 	switch {
 	case !c.settings.LimitsFollow:
@@ -165,8 +166,8 @@ func (c *chain) limit(request Amount) Amount {
 	}
 }
 
-// percentile is the highest of the configured percentile of the whole history and of its 24 hours of
-// the day, so that the busiest hour is covered.
+// percentile is the highest of the configured percentile of the whole history and of its 24 hours of the day, so that
+// the busiest hour is covered.
 func percentile(c *chain, _ Amount) Amount {
 	c.usage, c.hour = c.history.busiest(float64(c.settings.Percentile) / 100)
 	return c.usage.RoundUp()
@@ -189,14 +190,13 @@ func quantile(d Distribution, q float64) Usage {
 	return d.Quantile(q)
 }
 
-// margin is the configured headroom above the percentile.
+// margin is the percentile with the configured headroom.
 func margin(c *chain, _ Amount) Amount {
 	return (c.usage * Usage(100+c.settings.OverheadPercent) / 100).RoundUp()
 }
 
-// burst makes room for peaks that a percentile cannot see: 1 + sensitivity × log2(peak / p95) where the
-// peak is more than three times the 95th percentile of the whole history, whatever percentile is
-// configured.
+// burst makes room for peaks that a percentile does not show: 1 + sensitivity × log2(peak / p95), if the peak is more
+// than three times the 95th percentile of the whole history. This holds for any configured percentile.
 func burst(c *chain, before Amount) Amount {
 	c.p95 = quantile(c.history.Overall, 0.95)
 	c.ratio = float64(c.history.Peak / cmp.Or(c.p95, 1)) // finite also for an idle container
@@ -212,15 +212,16 @@ func (c *chain) bursty() bool {
 
 func (c *chain) burstFactor() float64 { return 1 + c.settings.BurstSensitivity*math.Log2(c.ratio) }
 
-// confidence widens the answer while history is short.
+// confidence raises the amount while history is short.
 func confidence(c *chain, before Amount) Amount { return before.scaled(caution(c.confidence)) }
 
-// floor keeps off what is known to harm: memory below its own peak, and either resource below what harm taught. An
-// OOM kill teaches about the memory limit, where there is one: the request follows only where it equals the limit.
+// floor prevents known regressions: memory below its own peak, and either resource below its learned minimum. For a
+// container with a memory limit, an OOM kill raises the minimum of the limit. The request follows only if request and
+// limit are equal.
 func floor(c *chain, before Amount) Amount { return max(before, c.least()) }
 
-// least is the greatest amount below which the request must not be: the learned floor, the peak of memory, and the
-// limit's floor where request and limit are equal. The strategy Adaptive weighs the peak by itself.
+// least is the minimum of the request: the learned floor, the peak of memory, and the limit's floor if request and
+// limit are equal. The strategy Adaptive already includes the peak in its estimate.
 func (c *chain) least() Amount {
 	least := c.learned.Amount
 	if c.resource == Memory && !c.all.Adapts() {
@@ -232,13 +233,14 @@ func (c *chain) least() Amount {
 	return least
 }
 
-// limitRaisesRequest: the request is the memory limit, so the limit's floor is its floor too.
+// limitRaisesRequest reports whether request and memory limit are equal, so that the limit's floor applies to the
+// request too.
 func (c *chain) limitRaisesRequest() bool {
 	return c.resource == Memory && c.settings.LimitsFollow && c.original.pinned()
 }
 
-// bounds clamps to what the policy allows and to a limit that is left alone, and makes a whole amount of
-// it. A request that is its limit, which is left alone, stays equal to it.
+// bounds clamps to the policy's bounds and to a limit that does not change, and rounds to a whole amount. A request
+// equal to such a limit stays equal to it.
 func bounds(c *chain, before Amount) Amount {
 	after := c.clamped(before)
 	if c.original.pinned() && after == c.fixedLimit() {
@@ -252,7 +254,7 @@ func (c *chain) clamped(a Amount) Amount {
 	return Brake(max(a, c.settings.MinAllowed, 1), c.highest())
 }
 
-// highest is the lesser of the policy's maximum and the highest limit, or 0.
+// highest is the lower of the policy's maximum and the highest limit, or 0.
 func (c *chain) highest() Amount {
 	most, limit := c.settings.MaxAllowed, c.fixedLimit()
 	if c.ceiling > 0 {
@@ -264,7 +266,7 @@ func (c *chain) highest() Amount {
 	return min(most, limit)
 }
 
-// fixedLimit is the limit that is not ours to change, or 0.
+// fixedLimit is the limit that attune must not change, or 0.
 func (c *chain) fixedLimit() Amount {
 	if c.settings.LimitsFollow {
 		return 0

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the scenarios in testdata give as what they shall give")
 
-// TestScenarios runs every scenario in testdata. A scenario is a block of input, a line of dashes and
-// the expected trace; testdata/README.md has the words. Read the difference before -update hides it.
+// TestScenarios runs every scenario in testdata. A scenario is a block of input, a line of dashes and the expected
+// trace; testdata/README.md defines the words. Read the difference before -update hides it.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ type scenario struct {
 	walk    bool
 }
 
-// load is the usage of one resource: a steady amount and the times at which it differs.
+// load is the usage of one resource: a constant amount, and the times with other amounts.
 type load struct {
 	steady float64
 	other  []exception
@@ -264,7 +264,7 @@ func showWalk(out *strings.Builder, move Move) {
 	}
 }
 
-// walk repeats the change until nothing moves.
+// walk repeats the change until nothing changes.
 func walk(move Move, of Resource) []string {
 	path := []string{size(of, move.Live[of])}
 	for range 1000 {
@@ -301,7 +301,7 @@ func resource(t *testing.T, word string) Resource {
 	return CPU
 }
 
-// amount reads 200m, 2 (cores), 512Mi, or "unmeasured".
+// amount parses 200m, 2 (cores), 512Mi, or "unmeasured".
 func amount(t *testing.T, word string) float64 {
 	if word == "unmeasured" {
 		return math.NaN()
@@ -314,7 +314,7 @@ func amount(t *testing.T, word string) float64 {
 	return decimal(t, word) * 1000
 }
 
-// allocation reads request/limit; a missing one is not set.
+// allocation parses request/limit; a missing part is not set.
 func allocation(t *testing.T, word string) Allocation {
 	request, limit, _ := strings.Cut(word, "/")
 	var a Allocation

@@ -45,10 +45,10 @@ func TestWholeWithin(t *testing.T) {
 	}
 }
 
-// whole is written down once more: it divides without a rest.
+// whole is an independent definition: divisible without remainder.
 func whole(a Amount) bool { return a%mi == 0 || a < 16*mi && a%ki == 0 }
 
-// What is stored is whole, within the bounds, and not below what harms but for the bounds.
+// Stored amounts are whole, within the bounds, and not below the floors, except where the bounds force that.
 func TestTargetsAreWhole(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	lowered := 0
@@ -71,7 +71,7 @@ func TestTargetsAreWhole(t *testing.T) {
 				highest = ceiling
 			}
 		}
-		exact := in.Original[Memory].Limit == target.Request // pinned to a limit that is left alone
+		exact := in.Original[Memory].Limit == target.Request // pinned to a limit that does not change
 		require.True(t, whole(target.Request) || exact && !s.LimitsFollow, "%+v of %+v", target, in.Original)
 		require.True(t, whole(target.Limit) || !s.LimitsFollow || target.Limit%ki == 0, "%+v of %+v", target, in.Original)
 		require.True(t, whole(r.MemoryLimitFloor))
@@ -91,8 +91,8 @@ func TestTargetsAreWhole(t *testing.T) {
 	assert.Greater(t, lowered, 20, "bounds have to matter")
 }
 
-// From any amount of memory, whole or not, each step is closer, within the cap, whole but where the cap is less than
-// the grain, and the last one rests within the dead band.
+// From any amount of memory, whole or not, each step is closer, within the cap, and whole unless the cap is less than
+// the grain. The last one ends within the dead band.
 func TestStepsOfMemoryAreWhole(t *testing.T) {
 	rng := rand.New(rand.NewPCG(33, 34))
 	for range 300 {
@@ -117,7 +117,7 @@ func TestStepsOfMemoryAreWhole(t *testing.T) {
 	}
 }
 
-// The default cap arrives as fast as exact steps do.
+// With the default cap, whole steps reach the target as fast as exact steps.
 func TestWholeStepsAreNotMore(t *testing.T) {
 	m := Move{Live: Size{Memory: {Request: 4096*mi + 7}}, Target: Size{Memory: {Request: 250 * mi}}, Settings: builtIn()}
 	m.Settings.Of[Memory].AllowDecrease = true

@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// Backfilled is a source that began at some time, together with one that knows what was before.
+// Backfilled combines a source that began at some time with a source of older usage.
 type Backfilled struct {
 	Source
 	// Since is when the source began.
 	Since func(context.Context) (time.Time, error)
-	// Past is asked for what was before only.
+	// Past is queried only for usage before Since.
 	Past Source
 }
 
-// leastPast is how many steps of the past are no reason to ask for less: a server that finds so few too much is in trouble.
+// leastPast is the number of steps up to which ErrTooMuch of Past is not passed on: a server that rejects so few steps
+// has a problem.
 const leastPast = 12
 
-// Read asks the source and, where the question reaches further back than it does, the past. An answer that
-// lacks the past is partial, so that it is asked for again.
+// Read queries the source and, if the query starts before it, the past. An answer without the past is partial, so that
+// it is queried again.
 func (b Backfilled) Read(ctx context.Context, query Query, yield func(Series)) (Report, error) {
 	since, err := b.Since(ctx)
 	if err != nil {
@@ -31,7 +32,7 @@ func (b Backfilled) Read(ctx context.Context, query Query, yield func(Series)) (
 		return report, err
 	}
 	before := query
-	// The first steps of the source are made of fewer samples: of two values, the higher one counts.
+	// The first steps of the source have fewer samples, so both are read: of two values, the higher one counts.
 	last := max(StepHolding(since, query.Step), StepOf(since.Add(query.RateWindow), query.Step))
 	if end := StepEnd(last, query.Step); end.Before(query.End) {
 		before.End = end

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// asked is a source that yields its name as a pod, and keeps what it was asked.
+// asked is a source that yields its name as a pod, and records its queries.
 type asked struct {
 	name    string
 	queries []usage.Query
@@ -39,7 +39,7 @@ func TestBackfilled(t *testing.T) {
 		name  string
 		query usage.Query
 		err   error
-		// until is the end of what the past was asked for; zero: nothing.
+		// until is the end of the query to the past; zero: no query.
 		until   time.Time
 		partial bool
 		fails   error

@@ -5,23 +5,23 @@ import (
 	"context"
 )
 
-// Most is what a container can use at most, in cores and bytes. A field of 0 is not known.
+// Most is the upper bound of a container's usage, in cores and bytes. A field of 0 is not known.
 type Most struct{ Cores, Bytes float64 }
 
 // nodeFactor is how far a sample may exceed the largest node: a counter and its clock are read at slightly different
-// moments, so that a counter may seem to run faster than it does.
+// moments, so a counter may seem to run too fast.
 const nodeFactor = 1.5
 
-// Several times what the largest nodes are made of (some 2,000 CPUs and 32 TiB), for sources whose nodes are not known.
+// Several times the largest nodes (some 2,000 CPUs and 32 TiB), for sources with unknown nodes.
 const (
 	mostCores = 10_000
 	mostBytes = 64 << 40
 )
 
-// MostOn is what a container can use on the largest node, given its cores and bytes; 0: not known.
+// MostOn is the upper bound of usage on the largest node, given its cores and bytes; 0: not known.
 func MostOn(cores, bytes float64) Most { return Most{cores * nodeFactor, bytes * nodeFactor} }
 
-// Of is the most of memory (bytes) or of CPU (cores).
+// Of returns the bound of memory (bytes) or CPU (cores).
 func (m Most) Of(memory bool) float64 {
 	if memory {
 		return cmp.Or(m.Bytes, mostBytes)
@@ -29,7 +29,8 @@ func (m Most) Of(memory bool) float64 {
 	return cmp.Or(m.Cores, mostCores)
 }
 
-// DropOf is why a sample of memory (bytes) or of CPU (cores) cannot be true, or empty. CPU of 0 is a measurement.
+// DropOf returns why a sample of memory (bytes) or CPU (cores) is impossible, or empty. CPU of 0 is a valid
+// measurement.
 func (m Most) DropOf(value float64, memory bool) Drop {
 	switch drop := DropOf(value); {
 	case drop != "":
@@ -42,10 +43,10 @@ func (m Most) DropOf(value float64, memory bool) Drop {
 	return ""
 }
 
-// Bounded is a source whose samples are judged by the largest node that is known.
+// Bounded is a source whose samples are checked against the largest known node.
 type Bounded struct {
 	Source
-	// Most is what a container can use at most; the zero value: no node is known.
+	// Most is the upper bound of a container's usage; the zero value if no node is known.
 	Most func() Most
 }
 

@@ -6,42 +6,43 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Query asks for the history of every container in some namespaces.
+// Query requests the history of every container in some namespaces.
 type Query struct {
-	// Namespaces to look at; without any the answer is empty.
+	// Namespaces to read; without namespaces the answer is empty.
 	Namespaces []string
 	// PodPrefixes narrow the answer to pods whose names start with one of them; empty: every pod.
 	PodPrefixes []string
 	// Start and End are the ends of the first and the last step, both included.
 	Start, End time.Time
-	// Step is the length of a step. Steps end at multiples of it since the epoch, so that every answer
-	// speaks of the same steps whenever it is asked for.
+	// Step is the length of a step. Steps end at multiples of it since the epoch, so that all answers have the same
+	// steps.
 	Step time.Duration
 	// RateWindow is the window of the rate of CPU counters.
 	RateWindow time.Duration
-	// Waited: CPU usage counts the time spent waiting for CPU where that is measured, usage × (1 + waiting
-	// rate), as recommender/node.Waited does.
+	// Waited: CPU usage includes the time spent waiting for CPU if that is measured, usage × (1 + waiting rate), as in
+	// recommender/node.Waited.
 	Waited bool
-	// Most is what a container can use at most; samples above it are dropped. The zero value: no node is known.
+	// Most is the upper bound of a container's usage; samples above it are dropped. The zero value: no node is known.
 	Most Most
 }
 
-// Asked tells what a query is about.
+// Asked is the subject of a query.
 type Asked struct {
 	namespaces sets.Set[string]
 	// prefixes of pods; empty: every pod.
 	prefixes sets.Set[string]
 }
 
-// Asked of the query.
+// Asked returns the subject of the query.
 func (q Query) Asked() Asked {
 	return Asked{sets.New(q.Namespaces...), sets.New(q.PodPrefixes...)}
 }
 
-// Namespace is asked about.
+// Namespace reports whether the query covers a namespace.
 func (a Asked) Namespace(name string) bool { return a.namespaces.Has(name) }
 
-// Pod is asked about, in a namespace that is. Prefixes end with a dash or are as long as they can be (PodPrefix).
+// Pod reports whether the query covers a pod, in a covered namespace. Prefixes end with a dash or have the maximum
+// length (PodPrefix).
 func (a Asked) Pod(name string) bool {
 	if len(a.prefixes) == 0 {
 		return true
@@ -54,16 +55,16 @@ func (a Asked) Pod(name string) bool {
 	return len(name) >= maxGenerated && a.prefixes.Has(name[:maxGenerated])
 }
 
-// maxGenerated is how much of a workload's name is in its pods' names at most.
+// maxGenerated is the most characters of a workload's name in its pods' names.
 const maxGenerated = 58
 
-// PodPrefix is what the names of a workload's pods start with.
+// PodPrefix is the common prefix of the names of a workload's pods.
 func PodPrefix(workload string) string {
 	name := workload + "-"
 	return name[:min(len(name), maxGenerated)]
 }
 
-// Steps is the number of steps asked for.
+// Steps is the number of steps of the query.
 func (q Query) Steps() int64 { return StepOf(q.End, q.Step) - StepOf(q.Start, q.Step) + 1 }
 
 // Split cuts the query into consecutive ones of at most limit steps each.
@@ -79,13 +80,13 @@ func (q Query) Split(limit int64) []Query {
 	return parts
 }
 
-// StepOf is the number of the last step that has ended at t. Steps are numbered since the epoch: number n
-// spans (n-1)·step, excluded, to n·step, included. Steps are whole milliseconds.
+// StepOf is the number of the last step that has ended at t. Steps are numbered since the epoch: number n spans
+// (n-1)·step, excluded, to n·step, included. Steps are whole milliseconds.
 func StepOf(t time.Time, step time.Duration) int64 {
 	return floorDiv(t.UnixMilli(), step.Milliseconds())
 }
 
-// StepHolding is the number of the step that t lies in.
+// StepHolding is the number of the step that contains t.
 func StepHolding(t time.Time, step time.Duration) int64 {
 	return -floorDiv(-t.UnixMilli(), step.Milliseconds())
 }

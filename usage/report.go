@@ -11,7 +11,7 @@ type Drop string
 
 // Reasons to drop a sample.
 const (
-	// DropNotANumber is a NaN: what the server computes from nothing.
+	// DropNotANumber is a NaN: a server computes it from missing data.
 	DropNotANumber Drop = "not a number"
 	// DropInfinite is an infinite value.
 	DropInfinite Drop = "infinite"
@@ -21,27 +21,27 @@ const (
 	DropUnnamed Drop = "without namespace, pod or container"
 	// DropLabels has a label twice.
 	DropLabels Drop = "with a label twice"
-	// DropOutside is outside the span that was asked for.
+	// DropOutside is outside the queried span.
 	DropOutside Drop = "outside the span asked for"
 	// DropHistogram is a native histogram where a number was expected.
 	DropHistogram Drop = "a histogram"
-	// DropClock has a time that the source's own clock rules out.
+	// DropClock has a time that the source's clock rules out.
 	DropClock Drop = "from an impossible time"
-	// DropImplausible is more than any node has.
+	// DropImplausible exceeds the largest node.
 	DropImplausible Drop = "more than any node has"
-	// DropZero is memory of 0 bytes: a running container holds more, so that it was not measured.
+	// DropZero is memory of 0 bytes: a running container uses more, so it was not measured.
 	DropZero Drop = "memory of 0 bytes"
-	// DropElsewhere is of a pod that is not on the node whose kubelet tells of it, as far as the API server says.
+	// DropElsewhere belongs to a pod that is not on the reporting kubelet's node, according to the API server.
 	DropElsewhere Drop = "of a pod that is not on the node"
-	// DropForeign is of a namespace that was not asked for.
+	// DropForeign belongs to a namespace that was not queried.
 	DropForeign Drop = "of a namespace that was not asked for"
-	// DropAmbiguous has a pod name that several workloads of different kinds could have made.
+	// DropAmbiguous has a pod name that several workloads of different kinds could have generated.
 	DropAmbiguous Drop = "ambiguous pod name"
 	// DropFull found no room: in the store, or among the series of its node.
 	DropFull Drop = "no room is left"
 )
 
-// DropOf is why a value is not an amount, or empty.
+// DropOf returns why a value is not an amount, or empty.
 func DropOf(value float64) Drop {
 	switch {
 	case math.IsNaN(value):
@@ -54,18 +54,18 @@ func DropOf(value float64) Drop {
 	return ""
 }
 
-// maxWarnings bounds what is kept of a server's warnings: one a store of a large installation is plenty.
+// maxWarnings bounds the kept warnings of a server: enough for one per store of a large installation.
 const maxWarnings = 10
 
-// Report says what an answer is made of. Its zero value is ready for use.
+// Report describes the content of an answer. Its zero value is ready for use.
 type Report struct {
-	// Series and Samples count what was used.
+	// Series and Samples count the used data.
 	Series, Samples int
-	// Dropped counts samples that were not, by reason.
+	// Dropped counts unused samples by reason.
 	Dropped map[Drop]int
-	// Warnings of the server, each once, the first ones only.
+	// Warnings of the server, each once; only the first ones.
 	Warnings []string
-	// Partial: the server says that it did not have everything at hand.
+	// Partial: the server reports that it did not have all data.
 	Partial bool
 }
 
@@ -80,14 +80,14 @@ func (r *Report) Drop(reason Drop, n int) {
 	r.Dropped[reason] += n
 }
 
-// Warn keeps a warning of the server.
+// Warn adds a warning of the server.
 func (r *Report) Warn(warning string) {
 	if len(r.Warnings) < maxWarnings && !slices.Contains(r.Warnings, warning) {
 		r.Warnings = append(r.Warnings, warning)
 	}
 }
 
-// Add counts another report in.
+// Add adds another report to this one.
 func (r *Report) Add(other Report) {
 	r.Series += other.Series
 	r.Samples += other.Samples
@@ -100,5 +100,5 @@ func (r *Report) Add(other Report) {
 	}
 }
 
-// DropReasons are the reasons for which something was dropped, in alphabetical order.
+// DropReasons returns the reasons with dropped samples, in alphabetical order.
 func (r Report) DropReasons() []Drop { return slices.Sorted(maps.Keys(r.Dropped)) }

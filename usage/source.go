@@ -1,4 +1,4 @@
-// Package usage answers: what did the containers use?
+// Package usage defines how container usage is read: sources, queries, and reports about answers.
 package usage
 
 import (
@@ -10,37 +10,36 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// Source answers what containers used. Any number of goroutines may use one.
+// Source returns container usage. It is safe for concurrent use.
 type Source interface {
-	// Read calls yield for each piece of the answer, in no particular order, before it returns. The same
-	// container may come several times, with other steps or other fields; where two values of a step
-	// differ, the highest one counts. A Series and its slices are only valid during the call.
+	// Read calls yield for each piece of the answer, in no particular order, before it returns. The same container may
+	// come several times, with other steps or other fields. If two values of a step differ, the highest one counts. A
+	// Series and its slices are only valid during the call.
 	//
-	// A partial answer is data with gaps, and the report says so. An error means that the answer broke off
-	// and that what was yielded is to be thrown away; it wraps ErrTooMuch where asking for less would do.
+	// A partial answer has gaps, and the report says so. An error means that the answer is incomplete and that the
+	// caller must discard the yielded data. It wraps ErrTooMuch if a smaller query may succeed.
 	Read(ctx context.Context, query Query, yield func(Series)) (Report, error)
 }
 
-// Dialer makes the source of some settings, reading the Secrets that they name. It is called again after a failure, so that
-// a Secret that was changed is read again.
+// Dialer makes the source of some settings and reads the Secrets that they name. It is called again after a failure, so
+// that a changed Secret is read again.
 type Dialer func(SourceSettings) (Source, error)
 
-// ErrTooMuch is wrapped by errors of a Source that could not answer because it was asked for too much: too
-// large an answer, too many samples, or too long a computation. Ask for a shorter span.
+// ErrTooMuch is wrapped by errors of a Source that could not answer because the query was too large: too large an
+// answer, too many samples, or too long a computation. Query a shorter span.
 var ErrTooMuch = errors.New("too much was asked for at once")
 
-// Series is a piece of one container's history in one pod. Each slice holds one sample a step and any of
-// them may be empty.
+// Series is a piece of one container's history in one pod. Each slice has one sample per step, and any of them may be
+// empty.
 type Series struct {
 	Namespace, Pod, Container string
 	// CPU is in cores: the rate over the rate window that ends with the step.
 	CPU []Sample
-	// CPUPeak is the highest rate within the step, in cores; empty where CPU leaves no part of a step out
-	// and so is its own peak.
+	// CPUPeak is the highest rate within the step, in cores; empty if CPU covers the whole step and so is its own peak.
 	CPUPeak []Sample
 	// Memory is the highest working set within the step, in bytes.
 	Memory []Sample
-	// CPUImplausible and MemoryImplausible are samples that were dropped because no node has so much.
+	// CPUImplausible and MemoryImplausible are samples that were dropped because they exceed the largest node.
 	CPUImplausible, MemoryImplausible []Sample
 }
 
@@ -54,7 +53,7 @@ type Sample struct {
 // Time of the end of the sample's step.
 func (s Sample) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 
-// Newest is the time of the last of some samples in Unix milliseconds; 0: there is none.
+// Newest is the time of the last sample in Unix milliseconds; 0 without samples.
 func Newest(samples []Sample) int64 {
 	if len(samples) == 0 {
 		return 0
@@ -62,34 +61,34 @@ func Newest(samples []Sample) int64 {
 	return samples[len(samples)-1].At
 }
 
-// ErrSoon says of what is missing in an answer that it will be known within seconds: it was not asked for before.
+// ErrSoon says that the missing part of an answer will be available within seconds: it was queried for the first time.
 var ErrSoon = errors.New("not measured yet")
 
-// ByContainer holds one value for each container that was measured, by pod.
+// ByContainer has one value for each measured container, by pod.
 type ByContainer map[string]map[string]float64
 
-// Trace is what was measured of a container's memory lately.
+// Trace is the recently measured memory of a container.
 type Trace struct {
-	// Samples of its working set in bytes, the oldest first.
+	// Samples of its working set in bytes, oldest first.
 	Samples []Sample
-	// Stalled is the fraction of time, 0 to 1, in which its tasks waited for memory (PSI); 0 also where that is not known.
+	// Stalled is the fraction of time, 0 to 1, in which its tasks waited for memory (PSI); 0 also if unknown.
 	Stalled float64
 }
 
-// Traces are by pod and container; what is not known is missing.
+// Traces are by pod and container; unknown ones are missing.
 type Traces map[string]map[string]Trace
 
-// SourceSettings say which server is asked and how; two policies with equal ones share every query.
+// SourceSettings say which server is queried and how. Policies with equal settings share every query.
 type SourceSettings struct {
 	// Prometheus is nil for the operator's own source.
 	Prometheus *v1alpha1.PrometheusSource
-	// Namespace holds the Secrets that Prometheus names; empty for the operator's own source.
+	// Namespace of the Secrets that Prometheus names; empty for the operator's own source.
 	Namespace string
-	// Labels that every series of a server has that is asked for, such as a cluster's.
+	// Labels that select the series of a server, such as a cluster label.
 	Labels map[string]string
-	// OfPolicy: a policy or the defaults of a namespace named the server, and not the operator's own configuration.
+	// OfPolicy: a policy or the defaults of a namespace named the server, not the operator's own configuration.
 	OfPolicy bool
-	// HistoryWindow is how far back is looked at, QueryStep the resolution, RateWindow that of rate().
+	// HistoryWindow is the length of the history, QueryStep the resolution, RateWindow the window of rate().
 	HistoryWindow, QueryStep, RateWindow time.Duration
 }
 

@@ -1,15 +1,15 @@
-// Package adaptive estimates the size of a container from its own past: a handful of rules (the most of the last hours, of
-// the last days, a percentile) times a grid of margins, of which it takes the pair that would have been cheapest. What a
-// pair costs is what it reserves, and a price for each time that usage would have passed it; how often that was is
-// counted on this container, and a prior stands in until there is evidence.
+// Package adaptive estimates the size of a container from its own past. It has a few rules (the maximum of the last
+// hours or days, a percentile) and a grid of margins, and takes the pair that would have been cheapest. The cost of a
+// pair is the amount that it reserves, plus a price for each time that usage would have exceeded it. How often that
+// happened is counted on this container; a prior is used until there is evidence.
 //
-// It is Autopilot's idea of an ensemble whose members are priced (EuroSys 2020), with counters in the place of models.
-// One knob, the risk, divides the price of being short.
+// It is Autopilot's idea of an ensemble with priced members (EuroSys 2020), with counters instead of models. One
+// parameter, the risk, divides the price of shortage.
 //
-// Of replays the history of a container, step by step, through one Estimator for each resource (past.go). An Estimator is
-// fed usage in order of time (Observe) and asked for a size each hour, and at new heights within it (Decide). What it says depends on nothing but the
-// history and the settings: there is no state that could be lost. Start reading with Of, then Estimator.Decide,
-// counters.go, and terms.go, which has every constant.
+// Of replays the history of a container, step by step, through one Estimator for each resource (past.go). An Estimator
+// receives usage in order of time (Observe). It decides a size each hour, and at new maxima within the hour (Decide).
+// The result depends only on the history and the settings: there is no state that could be lost. Start reading with Of,
+// then Estimator.Decide, counters.go, and terms.go, which has every constant.
 package adaptive
 
 import (
@@ -22,27 +22,27 @@ import (
 
 // Estimator sizes one resource of one container. Amounts are millicores or bytes.
 type Estimator struct {
-	// price of being short, and the part of time or hours that may be short whatever it saves.
+	// price of shortage, and the part of time or hours with shortage that is always tolerated.
 	price, tolerated float64
-	// hold is how long a wish is kept: a trough that is shorter is not followed.
+	// hold is how long a wish is kept: a shorter trough is not followed.
 	hold time.Duration
 	counters
-	// inForce is the size that was decided last; 0: none yet.
+	// inForce is the last decided size; 0 before the first decision.
 	inForce float64
-	// pair that is taken: a rule and a margin.
+	// rule and margin are the chosen pair.
 	rule, margin int
 	chosen       bool
-	// wishes of the last decisions, the newest last.
+	// wishes of the last decisions, newest last.
 	wishes []wish
 }
 
-// wish is what was wanted at a time.
+// wish is the wanted size at a time.
 type wish struct {
 	at   time.Time
 	size float64
 }
 
-// New makes the estimator of a resource.
+// New returns the estimator of a resource.
 func New(r recommender.Resource, settings recommender.AdaptiveSettings) *Estimator {
 	t := &cpuTerms
 	if r == recommender.Memory {
@@ -54,8 +54,8 @@ func New(r recommender.Resource, settings recommender.AdaptiveSettings) *Estimat
 	}
 }
 
-// Decide returns the size that is wanted from now on, and the choice behind it; the zero value without any usage. It
-// raises at once, and falls to the most of what was wanted lately, where the caller allows it.
+// Decide returns the wanted size from now on, and the choice behind it; the zero value without any usage. It raises the
+// size at once. It lowers the size to the maximum of recent wishes, if the caller allows it.
 func (e *Estimator) Decide(now time.Time, mayFall bool) recommender.Estimate {
 	e.closeUntil(now)
 	if !e.known {
@@ -76,7 +76,7 @@ func (e *Estimator) Decide(now time.Time, mayFall bool) recommender.Estimate {
 	return estimate
 }
 
-// choose the pair that costs least. The one that is in force stays unless another is clearly cheaper.
+// choose takes the cheapest pair. The current pair stays unless another is clearly cheaper.
 func (e *Estimator) choose() recommender.Estimate {
 	best, rule, margin := math.Inf(1), 0, 0
 	for r := range e.terms.rules {
@@ -97,10 +97,10 @@ func (e *Estimator) choose() recommender.Estimate {
 	}
 }
 
-// switchPast is by how much another pair has to be cheaper: 5 %.
+// switchPast is how much cheaper another pair must be: 5 %.
 const switchPast = 0.05
 
-// above is how often usage was beyond a rule times a margin, in decayed hours.
+// above is how often usage exceeded a rule times a margin, in decayed hours.
 func (e *Estimator) above(r, k int) (sum float64) {
 	for _, n := range e.over[r][k+1:] {
 		sum += n
@@ -108,13 +108,13 @@ func (e *Estimator) above(r, k int) (sum float64) {
 	return sum
 }
 
-// short is the part of hours or of time that is expected to be short where a pair is chosen: the container's own evidence, and
-// the prior with the weight of terms.prior hours, times what the choice hides.
+// short is the expected part of hours or of time with shortage if a pair is chosen. It combines the container's own
+// evidence with the prior, weighted with terms.weight hours, and multiplies by terms.hidden.
 func (e *Estimator) short(r, k int, above float64) float64 {
 	return e.terms.hidden * (above + e.terms.weight*e.terms.rules[r].prior[k]) / (e.hours + e.terms.weight)
 }
 
-// cost of a pair for each hour, in core-hours or GiB-hours, where its rule says value.
+// cost of a pair per hour, in core-hours or GiB-hours, if its rule has this value.
 func (e *Estimator) cost(value float64, r, k int, above float64) float64 {
 	short := e.short(r, k, above)
 	cost := value*e.terms.margins[k]/e.terms.unit + e.price*short

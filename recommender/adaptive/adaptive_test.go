@@ -16,7 +16,8 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 const gi = float64(1 << 30)
 
-// feed gives an estimator a sample a minute for some hours, and asks it each hour. It returns the last size and estimate.
+// feed gives an estimator a sample a minute for some hours, and calls Decide each hour. It returns the last size and
+// estimate.
 func feed(e *Estimator, from time.Time, hours int, used func(minute int) float64, mayFall bool) (size float64, estimate recommender.Estimate) {
 	for m := 1; m <= hours*60; m++ {
 		at := from.Add(time.Duration(m) * time.Minute)
@@ -44,7 +45,7 @@ func TestNothingIsKnownAtFirst(t *testing.T) {
 	}
 }
 
-// On steady usage the expected shortage falls with evidence, and with it the margin, which is never below what is used.
+// On steady usage the expected shortage falls with evidence, and so does the margin, which never falls below usage.
 func TestEvidenceOfCalm(t *testing.T) {
 	for r, used := range map[recommender.Resource]float64{recommender.CPU: 1000, recommender.Memory: 4 * gi} {
 		e := New(r, atRisk(1))
@@ -57,10 +58,10 @@ func TestEvidenceOfCalm(t *testing.T) {
 	}
 }
 
-// Who often passes the most of the last hours gets a margin on it that covers that.
+// Usage that often exceeds the maximum of the last hours gets a margin that covers it.
 func TestEvidenceOfBursts(t *testing.T) {
 	for r, used := range map[recommender.Resource]float64{recommender.CPU: 500, recommender.Memory: 4 * gi} {
-		bursts := func(m int) float64 { // each burst is greater than those of the last day
+		bursts := func(m int) float64 { // each burst is greater than all of the last day
 			if m%(7*60) < 20 {
 				return used * (1 + float64(m*37%101)/50)
 			}
@@ -76,7 +77,7 @@ func TestEvidenceOfBursts(t *testing.T) {
 	}
 }
 
-// A raise is made at once, also soon after a fall; a fall is followed after the hold, where it may be.
+// A raise is made at once, also soon after a fall; a fall is followed after the hold, if allowed.
 func TestRaisesAreAtOnceAndFallsAreHeld(t *testing.T) {
 	e := New(recommender.CPU, atRisk(1))
 	before, _ := feed(e, noon, 48, steady(1000), true)
@@ -95,7 +96,7 @@ func TestRaisesAreAtOnceAndFallsAreHeld(t *testing.T) {
 	assert.Less(t, fell, 2500.0)
 }
 
-// Who accepts more risk reserves less, on usage of any kind.
+// A higher risk reserves less, for any kind of usage.
 func TestMoreRiskReservesLess(t *testing.T) {
 	for seed := range uint64(5) {
 		sums := map[float64]float64{}
@@ -112,7 +113,7 @@ func TestMoreRiskReservesLess(t *testing.T) {
 	}
 }
 
-// A large container has a smaller margin than a small one: its slack costs more, and a starved minute the same.
+// A large container has a smaller margin than a small one: its slack costs more, and a starved minute costs the same.
 func TestSizeMakesMarginsSmaller(t *testing.T) {
 	margin := func(used float64) float64 {
 		e := New(recommender.CPU, atRisk(1))
@@ -122,7 +123,7 @@ func TestSizeMakesMarginsSmaller(t *testing.T) {
 	assert.Less(t, margin(10000), margin(10))
 }
 
-// Usage is counted against the values in force before it can change them: a new peak counts as beyond.
+// Usage is compared with the values in force before it can change them: a new peak counts as an excess.
 func TestAPeakCountsAgainstTheOldValue(t *testing.T) {
 	for _, r := range recommender.Resources {
 		e := New(r, atRisk(1))
@@ -135,7 +136,7 @@ func TestAPeakCountsAgainstTheOldValue(t *testing.T) {
 	}
 }
 
-// A gap is no usage of zero: it adds no evidence, and what is in force stays.
+// A gap is not a usage of zero: it adds no evidence, and the size in force stays.
 func TestGaps(t *testing.T) {
 	for _, r := range recommender.Resources {
 		e := New(r, atRisk(1))
@@ -150,7 +151,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// Whatever comes, the size is a number, is not below nothing, and what is kept stays as large as it is.
+// For any input, the size is a number and not negative, and the kept state does not grow.
 func FuzzEstimator(f *testing.F) {
 	for seed := range uint64(50) {
 		f.Add(seed)

@@ -8,35 +8,36 @@ import (
 )
 
 const (
-	// evidenceHalves is the half-life of evidence: a deploy of a week ago is forgotten.
+	// evidenceHalves is the half-life of evidence, so that old deployments are forgotten: after a week a fifth is left.
 	evidenceHalves = 72.0 // hours
-	// mostStep is the longest time that one sample stands for.
+	// mostStep is the longest time that one sample represents.
 	mostStep = 10 * time.Minute
-	// follow is the part below which a rule's value in force follows the rule down.
+	// follow is the ratio below which a rule's value in force is lowered.
 	follow = 0.9
 )
 
-// counters are what is remembered of one resource: the most of recent hours and days, and how often usage was beyond each
-// rule times each margin.
+// counters are the state of one resource: the maxima of recent hours and days, and how often usage exceeded each rule
+// times each margin.
 type counters struct {
 	terms *terms
-	// hourMost and dayMost are the most of hours and of days, the newest last; NaN: not measured.
+	// hourMost and dayMost are the maxima of hours and of days, newest last; NaN: not measured.
 	hourMost [24]float64
 	dayMost  [14]float64
 	ever     float64
 	p95      histogram
-	// hourEnd is the end of the hour that is under way, most its most so far; NaN: nothing yet.
+	// hourEnd is the end of the current hour, most its maximum so far; NaN: no sample yet.
 	hourEnd time.Time
 	most    float64
 	// last is the time of the last sample.
 	last  time.Time
 	known bool
-	// base is each rule's value in force, against which usage is counted; based: there is one, after the first hour.
+	// base is each rule's value in force, which usage is compared with. based is true after the first hour, when base
+	// has values.
 	base  []float64
 	based bool
-	// over is decayed evidence in hours by rule, and by how many margins the usage was beyond.
+	// over is decayed evidence in hours, by rule and by the number of margins that the usage exceeded.
 	over [][marginCount + 1]float64
-	// hours of evidence, decayed; inHour is what the hour under way has of it.
+	// hours of evidence, decayed; inHour is the part of the current hour.
 	hours, inHour float64
 }
 
@@ -51,9 +52,9 @@ func newCounters(t *terms) counters {
 	return c
 }
 
-// Observe a sample of usage, in millicores or bytes. Samples come in order of time; one at a whole hour belongs to the hour
-// that ends with it. It is counted against the values in force before it can change them. The result is whether it is the
-// most of its hour so far.
+// Observe a sample of usage, in millicores or bytes. Samples come in order of time; a sample at a whole hour belongs to
+// the hour that ends then. It is compared with the values in force before it can change them. The result says whether
+// it is the maximum of its hour so far.
 func (c *counters) Observe(at time.Time, used float64) (higher bool) {
 	if math.IsNaN(used) {
 		return false
@@ -73,7 +74,7 @@ func (c *counters) Observe(at time.Time, used float64) (higher bool) {
 	return higher
 }
 
-// count usage against each rule, for so many hours.
+// count compares usage with each rule, and adds that many hours of evidence.
 func (c *counters) count(used, hours float64) {
 	for r, base := range c.base {
 		beyond := 0
@@ -84,7 +85,7 @@ func (c *counters) count(used, hours float64) {
 	}
 }
 
-// closeUntil closes the hours that end at a time or before.
+// closeUntil closes the hours that end at or before a time.
 func (c *counters) closeUntil(now time.Time) {
 	for !c.hourEnd.IsZero() && !c.hourEnd.After(now) {
 		c.close()
@@ -92,7 +93,7 @@ func (c *counters) closeUntil(now time.Time) {
 	}
 }
 
-// close the hour under way.
+// close the current hour.
 func (c *counters) close() {
 	measured := !math.IsNaN(c.most)
 	if c.terms.byHour && measured && c.based {
@@ -117,7 +118,7 @@ func (c *counters) close() {
 	c.based = c.based || measured
 }
 
-// turn moves the hour under way into the rings of hours and days.
+// turn moves the current hour into the rings of hours and days.
 func (c *counters) turn() {
 	copy(c.hourMost[:], c.hourMost[1:])
 	c.hourMost[len(c.hourMost)-1] = c.most
@@ -143,7 +144,7 @@ func (c *counters) value(r int) float64 {
 	}
 }
 
-// recent is the most of a part of a ring and of the hour under way. Where nothing of it was measured it is the most ever.
+// recent is the maximum of a part of a ring and of the current hour. Without measurements there it is the maximum ever.
 func (c *counters) recent(ring []float64) float64 {
 	most := c.most
 	for _, v := range ring {
@@ -188,7 +189,7 @@ func (h *histogram) fade() {
 	h.total *= f
 }
 
-// percentile is the upper edge of the bucket in which the part q of the weight is reached.
+// percentile is the upper edge of the bucket that reaches the fraction q of the weight.
 func (h *histogram) percentile(q float64) float64 {
 	sum := 0.0
 	for i, w := range h.weights {

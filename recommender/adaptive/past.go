@@ -7,24 +7,24 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Past is a container's history as the estimators have seen it so far. NewPast makes one.
+// Past is a container's history as seen by the estimators so far. Use NewPast.
 type Past struct {
 	settings recommender.Settings
 	of       [2]*Estimator
-	// estimates are those of the last decision.
+	// estimates of the last decision.
 	estimates [2]recommender.Estimate
-	// lowered is when either resource was lowered last; zero: never.
+	// lowered is when either resource was last lowered; zero: never.
 	lowered time.Time
-	// from is where the history begins that counts, last the newest step that was seen, and due the next whole hour at
-	// which sizes are decided.
+	// from is the beginning of the counted history, last the newest step seen, and due the next whole hour for a
+	// decision.
 	from, last, due time.Time
 }
 
-// NewPast has seen nothing.
+// NewPast returns a Past without history.
 func NewPast(settings recommender.Settings) *Past { return &Past{settings: settings} }
 
-// Of makes the estimates of a container from its history, oldest step first; nil with another strategy. It is a function
-// of the steps and the settings alone, so that an operator that restarts, and a file of the same usage, give the same.
+// Of computes the estimates of a container from its history, oldest step first; nil for another strategy. It depends
+// only on the steps and the settings. So a restarted operator, and a file with the same usage, give the same result.
 func Of(steps []recommender.StepUsage, settings recommender.Settings) *[2]recommender.Estimate {
 	if !settings.Adapts() {
 		return nil
@@ -33,13 +33,13 @@ func Of(steps []recommender.StepUsage, settings recommender.Settings) *[2]recomm
 	return &estimates
 }
 
-// grains is into how many parts the history window is divided. Where the history begins moves by one of them, so that
-// most estimates continue those of the hour before: with the built-in window by two days. The oldest values
-// that a store keeps are less exact until a whole page of them has left (package usage/history); they are not looked at.
+// grains is the number of parts of the history window. The beginning of the history moves by whole parts, so that most
+// estimates continue the previous ones. With the built-in window it moves by two days. A store's oldest values are less
+// exact until a whole page of them has left (package usage/history); they are not used.
 const grains = 7
 
-// Estimates are what Of makes of the steps. Those that were seen by an earlier call are not looked at again, unless the
-// beginning of the history has moved.
+// Estimates returns the result of Of for the steps. Steps seen by an earlier call are skipped, unless the beginning of
+// the history has moved.
 func (p *Past) Estimates(steps []recommender.StepUsage) [2]recommender.Estimate {
 	if len(steps) == 0 {
 		return [2]recommender.Estimate{}
@@ -63,8 +63,8 @@ func (p *Past) Estimates(steps []recommender.StepUsage) [2]recommender.Estimate 
 	return p.estimates
 }
 
-// see a step. Sizes are decided at each whole hour, and at once where either resource reaches a new height of its hour;
-// they fall at whole hours only. What is decided stays decided, so that the result does not depend on when it is asked for.
+// see a step. Sizes are decided at each whole hour, and at once if either resource reaches a new maximum of its hour;
+// they fall only at whole hours. Decisions are final, so the result does not depend on the time of the call.
 func (p *Past) see(step *recommender.StepUsage) {
 	if p.due.IsZero() {
 		p.due = step.At.Add(time.Hour - 1).Truncate(time.Hour)
@@ -87,7 +87,7 @@ func (p *Past) see(step *recommender.StepUsage) {
 	}
 }
 
-// decideHour decides at the whole hour that is due.
+// decideHour decides at the due whole hour.
 func (p *Past) decideHour() {
 	p.decide(p.due, p.lowered.IsZero() || p.due.Sub(p.lowered) >= betweenFalls)
 	p.due = p.due.Add(time.Hour)

@@ -16,7 +16,7 @@ func weekly(risk float64) recommender.Settings {
 	return recommender.Settings{HistoryWindow: 7 * 24 * time.Hour, QueryStep: 5 * time.Minute, Adaptive: recommender.AdaptiveSettings{Risk: risk, Cadence: time.Hour}}
 }
 
-// walk makes steps of history that wander, with bursts and gaps.
+// walk returns steps of history that wander, with bursts and gaps.
 func walk(seed uint64, n int) []recommender.StepUsage {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	steps, level, at := make([]recommender.StepUsage, 0, n), 0.5, noon
@@ -42,7 +42,7 @@ func TestOtherStrategiesHaveNoEstimates(t *testing.T) {
 	assert.Nil(t, Of(walk(1, 100), weekly(0)))
 }
 
-// Whoever is asked once, at every step or at some has the same answer: nothing is kept that the steps do not say.
+// Calls at every step, at some steps or only once give the same result: all state follows from the steps.
 func TestEstimatesDependOnTheStepsAlone(t *testing.T) {
 	for seed := range uint64(4) {
 		steps := walk(seed, 3500)
@@ -63,14 +63,14 @@ func TestEstimatesDependOnTheStepsAlone(t *testing.T) {
 	}
 }
 
-// Steps older than the window change nothing, in whatever order of magnitude they are.
+// Steps older than the window change nothing, whatever their order of magnitude.
 func TestTheWindowHasAnEnd(t *testing.T) {
 	steps := walk(7, 2016)
 	before := recommender.StepUsage{At: steps[len(steps)-1].At.Add(-169 * time.Hour), CPUCores: 1000, MemoryBytes: 1000 * gi}
 	assert.Equal(t, Of(steps, weekly(1)), Of(append([]recommender.StepUsage{before}, steps...), weekly(1)))
 }
 
-// Whoever is asked at every step sees a size fall at whole hours only, and twice a day at most; it is raised at any time.
+// With a call at every step, a size falls only at whole hours, and at most twice a day; it may rise at any time.
 func TestTwoFallsADay(t *testing.T) {
 	for seed := range uint64(6) {
 		past, rng := NewPast(weekly(1)), rand.New(rand.NewPCG(seed, 11))
@@ -83,7 +83,7 @@ func TestTwoFallsADay(t *testing.T) {
 			used := math.Exp(0.6*rng.NormFloat64()) * (1.5 + math.Sin(float64(i)/288*2*math.Pi))
 			steps = append(steps, recommender.StepUsage{At: at, CPUCores: used, MemoryBytes: used * gi})
 			now := past.Estimates(steps)
-			if !past.from.Equal(from) { // the window has moved: another past
+			if !past.from.Equal(from) { // the window has moved, so this is a new past
 				last, from = now, past.from
 				fell = nil
 			}
@@ -102,7 +102,7 @@ func TestTwoFallsADay(t *testing.T) {
 	}
 }
 
-// Who changes sizes seldom is not led down by a trough that is shorter than that.
+// With a long cadence, a shorter trough does not lower the size.
 func TestTheHoldFollowsTheCadence(t *testing.T) {
 	steps := []recommender.StepUsage{}
 	for i := range 5 * 288 {
@@ -118,7 +118,7 @@ func TestTheHoldFollowsTheCadence(t *testing.T) {
 	assert.Greater(t, Of(steps, daily)[0].Amount, recommender.Usage(1500))
 }
 
-// Who uses no CPU at all has an estimate of nothing, and not none.
+// A container without any CPU usage has an estimate of zero, not a missing estimate.
 func TestNoUsageIsAnEstimateToo(t *testing.T) {
 	steps := walk(1, 600)
 	for i := range steps {

@@ -5,47 +5,49 @@ import (
 	"time"
 )
 
-// terms are what the estimators of a resource have in common.
+// terms are the constants of a resource's estimators.
 type terms struct {
 	rules   []rule
 	margins [marginCount]float64
 	// unit of the price: millicores in a core, bytes in a GiB.
 	unit float64
-	// price of being short at risk 1: core-minutes for a starved minute, GiB-hours for an OOM kill.
+	// price of shortage at risk 1: core-minutes for a starved minute, GiB-hours for an OOM kill.
 	price float64
-	// most is the part of time or hours that may be short whatever it saves.
+	// most is the part of time or hours with shortage that is always tolerated.
 	most float64
 	// weight of the prior, in hours of evidence.
 	weight float64
-	// hidden is by how much more is short than was counted, of the pair that was chosen for a low count: the least of many
-	// estimates is too low by chance (the optimizer's curse, Smith and Winkler 2006). Measured in docs/quality.md.
+	// hidden is the ratio of actual to counted shortage for the chosen pair. A pair is chosen for its low count, and
+	// the minimum of many estimates is too low by chance (the optimizer's curse, Smith and Winkler 2006). Measured in
+	// docs/quality.md.
 	hidden float64
-	// hold is how long a wish is kept: a trough that is shorter is not followed.
+	// hold is how long a wish is kept: a shorter trough is not followed.
 	hold time.Duration
-	// raisePast and lowerPast are the parts of the size in force beyond which it is changed, leastMove the least that
-	// is worth lowering.
+	// raisePast and lowerPast are the parts of the size in force beyond which it is changed. leastMove is the smallest
+	// lowering that is worth a change.
 	raisePast, lowerPast, leastMove float64
-	// byHour: usage beyond a size counts once for each hour (an OOM kill), and not by the time that it lasts.
+	// byHour: usage above a size counts once per hour (an OOM kill), not by its duration.
 	byHour bool
 }
 
 const marginCount = 16
 
-// betweenFalls is the time between two falls of a container, of either resource: two a day.
+// betweenFalls is the minimum time between two falls of a container, of either resource: two a day.
 const betweenFalls = 12 * time.Hour
 
 // rule is one statistic of the past.
 type rule struct {
 	name string
-	// hours of which it is the most; 0: of all that was ever seen. percentile: the load-weighted 95th percentile.
+	// hours is the window of the maximum; 0: all history. percentile: the load-weighted 95th percentile.
 	hours      int
 	percentile bool
-	// prior is the part of time or hours that usage passes each margin times the rule, over all containers.
+	// prior is the part of time or hours in which usage exceeds each margin times the rule, over all containers.
 	prior [marginCount]float64
 }
 
-// Priors: the chance that usage passes its own most of the last hours by a factor falls like a power of the factor. The
-// constants are fitted to the pooled rates of public traces; evidence of a container's own outweighs them within days.
+// Priors: the probability that usage exceeds its own maximum of the last hours by a factor falls like a power of the
+// factor. The constants are fitted to the pooled rates of public traces; a container's own evidence outweighs them
+// within days.
 func cpuPrior(once float64) (prior [marginCount]float64) {
 	for i, k := range cpuMargins {
 		prior[i] = once * math.Pow(1+10*max(k-1, 0), -1.5)

@@ -1,14 +1,14 @@
-// Package backtest replays recorded usage through algorithms that size containers, and scores what each of them would
-// have reserved, starved and killed.
+// Package backtest replays recorded usage through algorithms that size containers, and scores the reserved resources,
+// the CPU shortage and the OOM kills of each.
 //
-// A series is replayed sample by sample. Before each sample, the decisions that are due are made from what was observed
-// so far (Algorithm.Decide); the sample is then scored against the size in force, and only then observed. An algorithm
-// so knows nothing of the sample that it is judged by; only the two oracles look ahead, and say so.
+// A series is replayed sample by sample. Before each sample, the due decisions are made from the usage observed so far
+// (Algorithm.Decide). The sample is then scored against the size in force, and only then observed. So an algorithm
+// knows nothing of the sample that it is scored with. Only the two oracles look ahead; their documentation says so.
 //
-// Usage is taken as given: a size does not change later usage. What the replay cannot see is listed in docs/quality.md.
+// Usage is fixed: a size does not change later usage. docs/quality.md lists the limits of the replay.
 //
-// The package is pure: it reads no files and no clock, and one series at a time is enough for it. Start reading with
-// Replay, then score.go; the algorithms are in peers.go and chain.go.
+// The package is pure: it reads no files and no clock, and needs only one series at a time. Start reading with Replay,
+// then score.go; the algorithms are in peers.go and chain.go.
 package backtest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Sample is what one container used at one time.
+// Sample is the usage of one container at one time.
 type Sample struct {
 	// At is in Unix milliseconds.
 	At int64
@@ -24,16 +24,16 @@ type Sample struct {
 	Used [2]float64
 }
 
-// Series holds the samples of one container, oldest first, no two at the same time.
+// Series has the samples of one container, oldest first, no two at the same time.
 type Series struct {
-	// ID names it.
+	// ID names the series.
 	ID string
 	// Samples of the container.
 	Samples []Sample
 }
 
-// Size is a CPU request in cores and a memory request in bytes, which is the memory limit too; indexed by
-// recommender.Resource. 0: none.
+// Size is a CPU request in cores and a memory request in bytes, which is also the memory limit, indexed by
+// recommender.Resource. 0: not set.
 type Size [2]float64
 
 // measured is false for NaN.
@@ -41,18 +41,19 @@ func measured(amount float64) bool { return !math.IsNaN(amount) }
 
 // Algorithm sizes one container. It is made for one series and used by one goroutine.
 type Algorithm interface {
-	// Observe is told of a sample after it was scored, with the size that was in force (zero during the warm-up).
+	// Observe is called with a sample after it was scored, with the size in force (zero during the warm-up).
 	Observe(s Sample, inForce Size)
-	// OOM is told that memory went beyond the limit, after Observe. It returns whether it decides again at once.
+	// OOM is called when memory exceeded the limit, after Observe. It returns whether the algorithm decides again at
+	// once.
 	OOM(at int64, limit float64) bool
-	// Decide returns the size that it wants at a time. A resource that is NaN is left as it is.
+	// Decide returns the wanted size at a time. A resource that is NaN stays unchanged.
 	Decide(at int64) Size
 }
 
-// Limiter is an algorithm whose memory limit is not its request.
+// Limiter is an algorithm with a memory limit other than its request.
 type Limiter interface {
 	Algorithm
-	// MemoryLimit in bytes, since the last decision; NaN or 0: none is known.
+	// MemoryLimit in bytes, since the last decision; NaN or 0: not known.
 	MemoryLimit() float64
 }
 
@@ -60,7 +61,7 @@ type Limiter interface {
 type Strategy struct {
 	// Name of the strategy in reports.
 	Name string
-	// New makes the algorithm for a series. Only oracles may look at the series.
+	// New makes the algorithm for a series. Only oracles may read the series.
 	New func(Series) Algorithm
 	// Exact strategies have no dead band: every decision is applied.
 	Exact bool
@@ -68,11 +69,11 @@ type Strategy struct {
 	RaisedPast [2]float64
 }
 
-// Rules say how a trace is replayed.
+// Rules of a replay.
 type Rules struct {
-	// Warmup is how long a series is observed and not scored.
+	// Warmup is how long a series is observed without being scored.
 	Warmup time.Duration
-	// Cadence is how often a decision is made, on whole multiples of it.
+	// Cadence is the time between decisions, which are made at whole multiples of it.
 	Cadence time.Duration
 }
 
@@ -80,15 +81,15 @@ type Rules struct {
 // change rule of this project.
 const deadBand = 0.1
 
-// mostInGap bounds the decisions between two samples, so that a replay costs what its samples are and not how far they
-// are apart: a thousand is six weeks of hours. The last ones are made, since what fades has faded by then, and what
-// happens in between is judged by nothing.
+// mostInGap bounds the decisions between two samples, so that the cost of a replay depends on the number of samples,
+// not on their distance. A thousand is six weeks of hours. Only the last ones are made: older evidence has decayed by
+// then, and no sample scores the decisions in between.
 const mostInGap = 1000
 
 // least is the smallest size that Kubernetes stores: a millicore and a byte.
 var least = Size{0.001, 1}
 
-// Replay plays one series through one strategy. The score has no time where the series ends within the warm-up.
+// Replay replays one series with one strategy. The score has no time if the series ends within the warm-up.
 func Replay(series Series, strategy Strategy, rules Rules) Score {
 	return NewPlayer(series, strategy).replay(series.Samples, rules)
 }
@@ -109,10 +110,10 @@ func (p *Player) replay(samples []Sample, rules Rules) Score {
 	return p.score
 }
 
-// above is the first multiple of the cadence that is not below a time.
+// above is the first multiple of the cadence at or after a time.
 func above(at, cadence int64) int64 { return (at + cadence - 1) / cadence * cadence }
 
-// Player is one replay under way.
+// Player is a running replay.
 type Player struct {
 	strategy  Strategy
 	algorithm Algorithm
@@ -120,16 +121,17 @@ type Player struct {
 	// InForce is the size in force; zero before the first decision.
 	InForce Size
 	score   Score
-	// seen is called with each sample, the size in force and the memory limit, before it is observed; nil: not called.
+	// seen is called with each sample, the size in force and the memory limit, before the sample is observed; nil: not
+	// called.
 	seen func(s Sample, inForce Size, limit float64)
 }
 
-// NewPlayer begins to play a series through a strategy.
+// NewPlayer starts a replay of a series with a strategy.
 func NewPlayer(series Series, strategy Strategy) *Player {
 	return &Player{strategy: strategy, algorithm: strategy.New(series), step: Step(series.Samples)}
 }
 
-// Take scores a sample and has it observed.
+// Take scores a sample and passes it to the algorithm.
 func (p *Player) Take(s Sample) {
 	killed, limit := p.score.add(s, p.InForce, p.step), p.InForce[1]
 	if own, has := p.algorithm.(Limiter); has {
@@ -146,7 +148,8 @@ func (p *Player) Take(s Sample) {
 	}
 }
 
-// Decide applies what the algorithm wants, as far as it is beyond the dead band. The first size is free.
+// Decide applies the size that the algorithm wants, if it is beyond the dead band. The first size does not count as a
+// resize.
 func (p *Player) Decide(at int64) {
 	wanted, resized := p.algorithm.Decide(at), false
 	for r, want := range wanted {
@@ -174,7 +177,7 @@ func (p *Player) deadBand(r int, want float64) float64 {
 	return deadBand
 }
 
-// Step is the time that one sample stands for: the median distance of neighbours, a minute where there is only one.
+// Step is the time that one sample represents: the median distance of neighbours, a minute for fewer than two samples.
 func Step(samples []Sample) time.Duration {
 	if len(samples) < 2 {
 		return time.Minute

@@ -29,7 +29,7 @@ func every(n int, used func(i int) (cores, bytes float64)) Series {
 	return s
 }
 
-// scripted wants what its script says, in the order of its decisions, and notes what it was told.
+// scripted wants the sizes of its script, in the order of its decisions, and records its calls.
 type scripted struct {
 	wants  []Size
 	again  bool
@@ -55,7 +55,7 @@ func replayed(series Series, s *scripted, rules Rules) Score {
 // hourly decisions, the first an hour after noon.
 var hourly = Rules{Warmup: 59 * time.Minute, Cadence: time.Hour}
 
-// A clock that was wrong once: the first sample is of 1970, or one in the middle is of the year 5000.
+// A clock was wrong once: the first sample is from 1970, or one in the middle from the year 5000.
 func TestAGapCostsABoundedNumberOfDecisions(t *testing.T) {
 	day := every(60*24, func(int) (float64, float64) { return 0.5, 50 }).Samples
 	minutely := Rules{Warmup: time.Hour, Cadence: time.Minute}
@@ -81,7 +81,7 @@ func TestAGapCostsABoundedNumberOfDecisions(t *testing.T) {
 	}
 }
 
-// Two hours after one of warm-up: half of 1 core is used, then 1.5 of it, and memory passes its limit in one hour.
+// Two hours after one of warm-up: half of 1 core is used, then 1.5 of it, and memory exceeds its limit in one hour.
 func TestReplay(t *testing.T) {
 	series := every(180, func(i int) (float64, float64) {
 		switch {
@@ -144,7 +144,7 @@ func TestWhatIsNotScored(t *testing.T) {
 	assert.Equal(t, Report{Name: "x"}, tally.Report())
 }
 
-// Fleet slack is of all that is requested, the median that of the containers.
+// Fleet slack is a part of all requests, the median is over the containers.
 func TestReports(t *testing.T) {
 	tally := NewTally("x")
 	for _, of := range []struct{ request, used float64 }{{10, 1}, {1, 0.5}, {1, 0.75}} {
@@ -186,7 +186,7 @@ func strategies() []Strategy {
 	return append(Peers(), Shipped("attune", settings()), Adaptive(1, settings()))
 }
 
-// What comes later changes nothing of what was decided before, but for the oracles. The same input has the same score.
+// Later samples do not change earlier decisions, except for the oracles. The same input has the same score.
 func TestNoStrategyLooksAhead(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 5 {
@@ -208,7 +208,7 @@ func TestNoStrategyLooksAhead(t *testing.T) {
 	}
 }
 
-// spy notes the decisions of an algorithm.
+// spy records the decisions of an algorithm.
 type spy struct {
 	Algorithm
 	made []Size
@@ -236,7 +236,7 @@ func decisions(series Series, s Strategy, until int) []Size {
 	return of.made
 }
 
-// Both oracles starve nothing, and the one that may change its size each hour has less slack.
+// Both oracles have no CPU shortage, and the one that may change its size each hour has less slack.
 func TestOracles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	scores := map[string]Score{}
@@ -253,7 +253,7 @@ func TestOracles(t *testing.T) {
 	assert.LessOrEqual(t, scores["oracle-static"].Of[recommender.Memory].Slack, scores["static-max1.2"].Of[recommender.Memory].Slack)
 }
 
-// Steps that are as old as the window are not looked at.
+// Steps as old as the window are not used.
 func TestTheChainsWindowHasAnEnd(t *testing.T) {
 	c := newChain(Series{}, settings())
 	at := time.UnixMilli(noon).UTC()
@@ -264,7 +264,7 @@ func TestTheChainsWindowHasAnEnd(t *testing.T) {
 	assert.Equal(t, at.Add((1000-36*12)*5*time.Minute), c.steps[0].At)
 }
 
-// The chain in a replay says what the shipped function says of the same steps.
+// In a replay the chain gives the same result as the shipped function for the same steps.
 func TestTheChainIsTheShippedOne(t *testing.T) {
 	adaptiveSettings := settings()
 	adaptiveSettings.Adaptive.Risk = 1

@@ -8,8 +8,8 @@ import (
 	"attune.io/attune/recommender/adaptive"
 )
 
-// Shipped is this project's strategy Workload or Adaptive, whichever the settings say: the shipped rules on the history of
-// the container, with the floors that its OOM kills teach. The settings are those of a policy.
+// Shipped is this project's strategy Workload or Adaptive, as the settings say: the shipped rules on the history of the
+// container, with the floors learned from its OOM kills. The settings are policy settings.
 func Shipped(name string, settings recommender.Settings) Strategy {
 	s := Strategy{Name: name, New: func(s Series) Algorithm { return newChain(s, settings) }}
 	for _, r := range recommender.Resources {
@@ -24,7 +24,8 @@ func Adaptive(risk float64, settings recommender.Settings) Strategy {
 	return Shipped(fmt.Sprintf("adaptive-%g", risk), settings)
 }
 
-// Alone returns the settings for judging each container by itself: nothing waits for data, and no step is capped.
+// Alone returns the settings for scoring each container by itself: one step of data is enough, and memory may be
+// lowered.
 func Alone(settings recommender.Settings) recommender.Settings {
 	settings.MinimumDataPoints = 1
 	for r := range settings.Of {
@@ -36,9 +37,9 @@ func Alone(settings recommender.Settings) recommender.Settings {
 // chain is the shipped strategy on one series.
 type chain struct {
 	settings recommender.Settings
-	// whole: samples are as far apart as steps of history or farther, so that each is a step of its own.
+	// whole: samples are at least as far apart as steps of history, so that each is a step of its own.
 	whole bool
-	// step is the end of the step that is being collected, in Unix milliseconds; 0: none is.
+	// step is the end of the step that is being collected, in Unix milliseconds; 0: no step.
 	step int64
 	of   recommender.Gathering
 	// steps of the history window, oldest first.
@@ -46,7 +47,7 @@ type chain struct {
 	past  *adaptive.Past
 	// estimates of the last decision.
 	estimates [2]recommender.Estimate
-	// killed is the highest floor that an OOM kill taught, in bytes, and when.
+	// killed is the highest floor learned from an OOM kill, in bytes; killedAt is when it was learned.
 	killed   recommender.Amount
 	killedAt time.Time
 }
@@ -55,8 +56,8 @@ func newChain(s Series, settings recommender.Settings) *chain {
 	return &chain{settings: settings, whole: Step(s.Samples) >= settings.QueryStep, past: adaptive.NewPast(settings)}
 }
 
-// Promised implements Promiser. It is that of the pair of rule and margin; the size in force may be more, as it is held for
-// a while when less is wanted. The strategy Workload promises nothing.
+// Promised implements Promiser. It is the estimate for the chosen rule and margin. The size in force may be higher,
+// because a decrease is delayed. The strategy Workload promises nothing.
 func (c *chain) Promised() [2]float64 {
 	promised := nothing
 	for r, e := range c.estimates {
@@ -90,7 +91,7 @@ func (c *chain) close() {
 	c.step = 0
 }
 
-// add a step, and drop those that the window has left behind.
+// add a step, and drop steps that have left the window.
 func (c *chain) add(step recommender.StepUsage) {
 	c.steps = append(c.steps, step)
 	for len(c.steps) > 0 && step.At.Sub(c.steps[0].At) >= c.settings.HistoryWindow {
@@ -114,7 +115,7 @@ func (c *chain) Decide(at int64) Size {
 	}
 	now := time.UnixMilli(at).UTC()
 	in := recommender.Input{Settings: c.settings, Now: now}
-	if c.settings.Adapts() { // It looks at no distribution.
+	if c.settings.Adapts() { // It uses no distributions.
 		c.estimates = c.past.Estimates(c.steps)
 		in.Profile, in.Estimates = recommender.Outline(c.steps, c.settings.QueryStep), &c.estimates
 	} else {

@@ -2,18 +2,18 @@ package backtest
 
 import "math"
 
-// histogram has buckets that grow by a ratio, and weights that fade with time.
+// histogram has buckets that grow by a ratio, and weights that decay with time.
 type histogram struct {
 	// first is the width of the first bucket, ratio the factor from one bucket to the next.
 	first, ratio float64
-	// halfLife is the time in which a weight halves, in milliseconds; 0: it does not fade.
+	// halfLife is the time in which a weight halves, in milliseconds; 0: no decay.
 	halfLife float64
-	// since is the time at which a weight of 1 counts as 1; weights of later samples are greater, so that those that
-	// are in need not be touched.
+	// since is the time at which a weight of 1 counts as 1. Weights of later samples are larger, so that existing
+	// weights do not change.
 	since   int64
 	weights []float64
 	total   float64
-	// filled is true once a value was added, of any weight.
+	// filled is true after any value was added, even with weight 0.
 	filled bool
 }
 
@@ -30,7 +30,7 @@ func (h *histogram) end(bucket int) float64 {
 	return h.first * (math.Pow(h.ratio, float64(bucket+1)) - 1) / (h.ratio - 1)
 }
 
-// add a value with a weight, which may be negative to take one out again. NaN was not measured.
+// add a value with a weight; a negative weight removes it again. NaN was not measured.
 func (h *histogram) add(at int64, value, weight float64) {
 	if !measured(value) {
 		return
@@ -59,8 +59,8 @@ func (h *histogram) add(at int64, value, weight float64) {
 	h.total += weight
 }
 
-// percentile is the end of the bucket in which the part q of the weight is reached; 0 where nothing has a weight, NaN where
-// the histogram is empty.
+// percentile is the end of the bucket that reaches the fraction q of the weight; 0 if the total weight is not positive,
+// NaN if the histogram is empty.
 func (h *histogram) percentile(q float64) float64 {
 	switch {
 	case !h.filled:
@@ -81,7 +81,7 @@ func (h *histogram) percentile(q float64) float64 {
 	return h.end(last)
 }
 
-// peaks are a histogram in which the peak of each period counts once.
+// peaks is a histogram in which the peak of each period counts once.
 type peaks struct {
 	histogram
 	// peak of the period that ends at end.

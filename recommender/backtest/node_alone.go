@@ -8,10 +8,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// nodeAlone is the strategy Node of this project, and of CruiseKube, for a pod that has its node alone: with nothing to share,
-// it is given its peak. The peak is the highest of its base (the 75th percentile of the last 10 minutes of CPU, 30 of
-// memory), of the last hour, and of the coming hour on each of the last 7 days. Memory has a limit of its own: twice the most
-// of 7 days. So it is as published; what this project does otherwise is in docs/node-strategy.md.
+// nodeAlone is the strategy Node of this project, and of CruiseKube, for a pod that is alone on its node: with nothing
+// to share, it gets its peak. The peak is the highest of its base (the 75th percentile of the last 10 minutes of CPU,
+// 30 of memory), of the last hour, and of the coming hour on each of the last 7 days. The memory limit is separate:
+// twice the maximum of 7 days. This is the published form; docs/node-strategy.md lists this project's differences.
 type nodeAlone struct {
 	deaf
 	past  Past
@@ -47,12 +47,12 @@ func (p *Past) Add(s Sample) {
 	}
 }
 
-// After returns the samples after a time. The caller does not change them.
+// After returns the samples after a time. The caller must not change them.
 func (p *Past) After(at int64) []Sample {
 	return p.samples[sort.Search(len(p.samples), func(i int) bool { return p.samples[i].At > at }):]
 }
 
-// most of a resource after one time and up to another; NaN where nothing was measured.
+// most is the maximum of a resource after one time and up to another; NaN if not measured.
 func (p *Past) most(r recommender.Resource, after, until int64) float64 {
 	most := math.NaN()
 	for _, s := range p.After(after) {
@@ -67,7 +67,7 @@ func (p *Past) most(r recommender.Resource, after, until int64) float64 {
 // baseWindows of the resources, in milliseconds.
 var baseWindows = [2]int64{recommender.CPU: 10 * minute, recommender.Memory: 30 * minute}
 
-// Base is what is always needed: the 75th percentile of the last minutes; NaN where nothing was measured.
+// Base is the permanent need: the 75th percentile of the last minutes; NaN if not measured.
 func (p *Past) Base(r recommender.Resource, now int64) float64 {
 	var values []float64
 	for _, s := range p.After(now - baseWindows[r]) {

@@ -6,8 +6,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// The algorithms of others, written anew from their published formulas and defaults. They are not the programs
-// themselves: what a program does beside its formula (scraping, confidence, eviction) is not played.
+// The algorithms of other projects, reimplemented from their published formulas and defaults. They are not the programs
+// themselves: parts of a program beyond its formula (scraping, confidence, eviction) are not replayed.
 
 const (
 	minute = hour / 60
@@ -15,7 +15,7 @@ const (
 	mib    = 1 << 20
 )
 
-// Peers are the strategies of others and the fixed ones that they are compared with, in the order of tables.
+// Peers are the strategies of other projects and the fixed strategies for comparison, in the order of tables.
 func Peers() []Strategy {
 	return []Strategy{
 		{Name: "vpa", New: vpa(Size{0.025, 250 * mib})},
@@ -33,7 +33,7 @@ func Peers() []Strategy {
 	}
 }
 
-// Fixed is one size for all of time, such as what a template asks for; a resource that is 0 has no request.
+// Fixed is a constant size, such as the requests of a template; a resource that is 0 has no request.
 func Fixed(name string, size Size) Strategy {
 	for r, amount := range size {
 		if amount <= 0 {
@@ -45,13 +45,13 @@ func Fixed(name string, size Size) Strategy {
 	}}
 }
 
-// deaf are algorithms that do not hear of OOM kills.
+// deaf is embedded by algorithms that ignore OOM kills.
 type deaf struct{}
 
 // OOM implements Algorithm.
 func (deaf) OOM(int64, float64) bool { return false }
 
-// simple is an algorithm of two functions, for which neither sizes nor OOM kills make a difference.
+// simple is an algorithm of two functions that ignores sizes and OOM kills.
 type simple struct {
 	deaf
 	observe func(Sample)
@@ -64,14 +64,14 @@ func (a simple) Observe(s Sample, _ Size) { a.observe(s) }
 // Decide implements Algorithm.
 func (a simple) Decide(at int64) Size { return a.decide(at) }
 
-// vpaAlgorithm is the recommender of the Vertical Pod Autoscaler: CPU is the 90th percentile of a histogram whose
-// weights halve in a day, memory that of the peaks of each day, both with 15 % more. An OOM kill counts as a peak of
-// 100 MiB or 20 % more than there was.
+// vpaAlgorithm is the recommender of the Vertical Pod Autoscaler. CPU is the 90th percentile of a histogram whose
+// weights halve in a day. Memory is the 90th percentile of the peaks of each day. Both get 15 % more. An OOM kill
+// counts as a peak of 100 MiB or 20 % above the limit or the peak, whichever is higher.
 type vpaAlgorithm struct {
 	floors Size
 	cpu    histogram
 	memory peaks
-	// dayEnd is the end of the day under way; 0: nothing was observed.
+	// dayEnd is the end of the current day; 0 before the first sample.
 	dayEnd int64
 }
 
@@ -91,7 +91,7 @@ func (v *vpaAlgorithm) Observe(s Sample, inForce Size) {
 	v.peaked(s.At, s.Used[recommender.Memory])
 }
 
-// peaked raises the peak of the day, or begins a new day with the first sample that was measured.
+// peaked raises the peak of the day, or begins a new day with the first measured sample.
 func (v *vpaAlgorithm) peaked(at int64, used float64) {
 	switch {
 	case !measured(used):
@@ -117,10 +117,10 @@ func (v *vpaAlgorithm) Decide(int64) Size {
 	return floored(Size{v.cpu.percentile(0.9) * margin, v.memory.percentile(0.9) * margin}, v.floors)
 }
 
-// floored raises what is wanted to the floors; what is NaN stays so.
+// floored raises the wanted size to the floors; NaN stays NaN.
 func floored(size, floors Size) Size { return Size{max(size[0], floors[0]), max(size[1], floors[1])} }
 
-// cpuAlone is a size without a wish for memory.
+// cpuAlone is a size that leaves memory unchanged.
 func cpuAlone(cores float64) Size { return Size{cores, math.NaN()} }
 
 // windowed sizes by the values of the last days.
@@ -137,20 +137,22 @@ func windowed(days int64, size func(cpu, memory *Window) Size) func(Series) Algo
 	}
 }
 
-// krr is the strategy simple of Robusta's KRR: the 95th percentile of CPU and 15 % more than the most memory, of 14 days.
+// krr is the strategy simple of Robusta's KRR, over 14 days: the 95th percentile of CPU, and the maximum of memory plus
+// 15 %.
 func krr(floors Size) func(Series) Algorithm {
 	return windowed(14, func(cpu, memory *Window) Size {
 		return floored(Size{cpu.Quantile(0.95), memory.most() * 1.15}, floors)
 	})
 }
 
-// eks is the setting Balanced that Amazon EKS describes: p95 of CPU over 8 days is to be 87 % of the request.
+// eks is the setting Balanced that Amazon EKS describes: p95 of CPU over 8 days is 87 % of the request.
 func eks() func(Series) Algorithm {
 	return windowed(8, func(cpu, _ *Window) Size { return cpuAlone(cpu.Quantile(0.95) / 0.87) })
 }
 
-// autopilot is the moving window of Google's Autopilot (EuroSys 2020): CPU is the load-weighted 95th percentile
-// with a half-life of 12 hours, memory the 98th of 5-minute peaks with one of 48 hours; 12 % more of both.
+// autopilot is the moving window of Google's Autopilot (EuroSys 2020). CPU is the load-weighted 95th percentile with a
+// half-life of 12 hours. Memory is the 98th percentile of 5-minute peaks with a half-life of 48 hours. Both get 12 %
+// more.
 func autopilot(Series) Algorithm {
 	const margin = 1.12
 	cpu := histogram{first: 0.002, ratio: 1.05, halfLife: float64(12 * hour)}
@@ -164,8 +166,9 @@ func autopilot(Series) Algorithm {
 	}
 }
 
-// datadog is what Datadog publishes of its autoscaling: a margin on a percentile of a histogram that fades. It is 10 % on
-// the 95th percentile for requests, and 5 % on the 99th where the limit equals the request. The half-life is assumed.
+// datadog is Datadog's published autoscaling formula: a margin on a percentile of a decaying histogram. The margin is
+// 10 % on the 95th percentile for requests, and 5 % on the 99th if the limit equals the request. The half-life is
+// assumed.
 func datadog(quantile, margin float64) func(Series) Algorithm {
 	return func(Series) Algorithm {
 		cpu := histogram{first: 0.001, ratio: 1.05, halfLife: float64(day)}
@@ -176,17 +179,17 @@ func datadog(quantile, margin float64) func(Series) Algorithm {
 	}
 }
 
-// nothing is wanted of either resource.
+// nothing is a size that leaves both resources unchanged.
 var nothing = Size{math.NaN(), math.NaN()}
 
-// raise a size to what was used.
+// raise a size to the usage.
 func (s *Size) raise(used [2]float64) {
 	for r := range s {
 		s[r] = recommender.Highest(s[r], used[r])
 	}
 }
 
-// staticMax is 20 % more than the most that was ever used.
+// staticMax is the maximum so far plus 20 %.
 func staticMax(Series) Algorithm {
 	most := nothing
 	return simple{
@@ -195,7 +198,8 @@ func staticMax(Series) Algorithm {
 	}
 }
 
-// oracle looks ahead: it wants the most that will be used until the end of a span in milliseconds; 0: in the rest of time.
+// oracle looks ahead: it wants the maximum of the usage until the end of a span in milliseconds; 0: of the rest of the
+// series.
 func oracle(span int64) func(Series) Algorithm {
 	return func(series Series) Algorithm {
 		ahead := series.Samples
@@ -210,7 +214,7 @@ func oracle(span int64) func(Series) Algorithm {
 					most.raise(s.Used)
 				}
 				if span == 0 {
-					ahead = nil // one size for the rest of time
+					ahead = nil // one size for the rest of the series
 				}
 				return most
 			},

@@ -32,7 +32,7 @@ func TestHistogram(t *testing.T) {
 	assert.Zero(t, zero.percentile(0.95), "nothing weighs anything")
 }
 
-// A weight halves with the half-life, also after so long that the scale of weights is moved.
+// A weight halves with the half-life, even after the scale of weights was moved.
 func TestHistogramsFade(t *testing.T) {
 	for _, days := range []int64{1, 150, 1000} {
 		h := histogram{first: 0.01, ratio: 1.05, halfLife: float64(day)}
@@ -56,7 +56,7 @@ func TestWindow(t *testing.T) {
 	assert.InDelta(t, 4, w.most(), 0)
 }
 
-// Steady usage of 1 core and 1 GB: each peer's margin above it, but for the width of its buckets.
+// Steady usage of 1 core and 1 GB: each peer has its margin above it, within the width of its buckets.
 func TestPeersOnSteadyUsage(t *testing.T) {
 	series := every(60*72, func(int) (float64, float64) { return 1, 1e9 })
 	for _, tc := range []struct {
@@ -69,7 +69,7 @@ func TestPeersOnSteadyUsage(t *testing.T) {
 		{"node-alone", 1, 1e9, 0}, {"oracle-static", 1, 1e9, 0}, {"oracle-1h", 1, 1e9, 0},
 	} {
 		made := decisions(series, byName(t, tc.name), len(series.Samples))
-		got := made[len(made)-2] // an oracle sees nothing after the end
+		got := made[len(made)-2] // an oracle has no data after the end
 		if tc.name == "oracle-static" {
 			got = made[0]
 		}
@@ -118,7 +118,7 @@ func TestVPAAnswersOOMKills(t *testing.T) {
 	}
 }
 
-// One peak of a day counts once, however often it rises.
+// Only one peak of a day counts, however often it rises.
 func TestVPAsPeaksAreOfDays(t *testing.T) {
 	v := vpa(Size{})(Series{}).(*vpaAlgorithm)
 	for i := range 3 * 24 {
@@ -135,7 +135,7 @@ func TestVPAsPeaksAreOfDays(t *testing.T) {
 	assert.Equal(t, 24*time.Hour, time.Duration(day)*time.Millisecond)
 }
 
-// The peak of the coming hour a week ago, and not that of the hour before it, is foreseen; memory has a limit of its own.
+// The forecast has the peak of the coming hour a week ago, not of the hour before it; the memory limit is separate.
 func TestNodeAlone(t *testing.T) {
 	n := newNodeAlone(Series{}).(*nodeAlone)
 	at := func(days, minutes int64) int64 { return noon + days*day + minutes*minute }
@@ -160,7 +160,7 @@ func TestNodeAlone(t *testing.T) {
 	assert.True(t, math.IsNaN(n.past.Base(recommender.CPU, at(9, 0))))
 }
 
-// Beyond its request and beyond its own limit are two counts; the kill is that of the limit.
+// Usage above the request and above the separate limit are two counts; an OOM kill is above the limit.
 func TestLimitsOfTheirOwn(t *testing.T) {
 	series := every(60*4, func(i int) (float64, float64) {
 		return 0.1, []float64{50, 150, 250, 150, 50}[(i+1)/60]

@@ -8,19 +8,19 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Promiser is an algorithm that says how much shortage it expects.
+// Promiser is an algorithm that predicts its shortage.
 type Promiser interface {
 	Algorithm
-	// Promised is what the last decision expects until the next one, by resource: of CPU the part of time with more used
-	// than requested, of memory the part of clock hours with at least one sample beyond the limit. 0 to 1; NaN: nothing
-	// is promised.
+	// Promised is the shortage that the last decision expects until the next one, by resource. For CPU it is the part
+	// of time with usage above the request. For memory it is the part of clock hours with at least one sample above the
+	// limit. 0 to 1; NaN: no promise.
 	Promised() [2]float64
 }
 
-// promiseBins are bins of promises, two to each power of ten from 0.0001 on. The first has all that is less.
+// promiseBins are bins of promises, two per power of ten from 0.0001 on. The first has all lower promises.
 const promiseBins = 9
 
-// binOf a promise.
+// binOf returns the bin of a promise.
 func binOf(promise float64) int {
 	if !(promise >= 1e-4) {
 		return 0
@@ -28,27 +28,27 @@ func binOf(promise float64) int {
 	return min(promiseBins-1, 1+int(math.Floor(2*(math.Log10(promise)+4)+1e-9)))
 }
 
-// Promises are the promises of one resource that lie in a bin, with what came of them.
+// Promises are the promises of one resource in one bin, with the observed shortage.
 type Promises struct {
-	// Decisions are how many promises there are.
+	// Decisions is the number of promises.
 	Decisions int
-	// Time that was measured under them: of CPU the samples', of memory clock hours.
+	// Time measured under them: for CPU of the samples, for memory of clock hours.
 	Time time.Duration
-	// Promised is the sum of promise times time, Observed the time that was short; see Promiser for both.
+	// Promised is the sum of promise times time, Observed the time with shortage; see Promiser for both.
 	Promised, Observed time.Duration
 }
 
-// PromisedPart is the mean of the promises over the measured time, ObservedPart what came of them; 0 to 1.
+// PromisedPart is the mean of the promises over the measured time, 0 to 1.
 func (p Promises) PromisedPart() float64 { return float64(p.Promised) / float64(p.Time) }
 
-// ObservedPart is the part of the measured time that was short.
+// ObservedPart is the part of the measured time with shortage, 0 to 1.
 func (p Promises) ObservedPart() float64 { return float64(p.Observed) / float64(p.Time) }
 
-// Reliability compares what was promised with what was observed (a reliability diagram). It is for one goroutine. The zero
-// value is empty.
+// Reliability compares promised with observed shortage (a reliability diagram). It is not safe for concurrent use. The
+// zero value is empty.
 type Reliability struct{ bins [2][promiseBins]Promises }
 
-// Bins of a resource from the least promises to the greatest, without those of which no time was measured.
+// Bins of a resource, from the lowest promises to the highest, without bins that have no measured time.
 func (r *Reliability) Bins(of recommender.Resource) []Promises {
 	return slices.DeleteFunc(slices.Clone(r.bins[of][:]), func(p Promises) bool { return p.Time == 0 })
 }
@@ -64,9 +64,9 @@ func (r *Reliability) Total(of recommender.Resource) (sum Promises) {
 	return sum
 }
 
-// Promising is a strategy whose promises are compared with what comes of them, if its algorithms are Promisers. It decides
-// as it does without. A promise holds from a decision that was due to the next one: an answer to an OOM kill in between
-// changes the size and not the promise, since the shortage that the answer is to was part of it.
+// Promising is a strategy whose promises are compared with the observed shortage, if its algorithms are Promisers. Its
+// decisions do not change. A promise holds from one due decision to the next. An answer to an OOM kill in between
+// changes the size but not the promise, because the promise included this shortage.
 func Promising(s Strategy, into *Reliability) Strategy {
 	made := s.New
 	s.New = func(series Series) Algorithm {
@@ -79,14 +79,15 @@ func Promising(s Strategy, into *Reliability) Strategy {
 	return s
 }
 
-// promising watches one algorithm.
+// promising observes one algorithm.
 type promising struct {
 	Promiser
 	into *Reliability
 	step time.Duration
-	// promised holds since the last decision that was due.
+	// promised holds since the last due decision.
 	promised [2]float64
-	// hour of the last sample of memory, and whether it has been short; hours end with their whole hour.
+	// hour of the last memory sample, and whether it has had a shortage; a sample at a whole hour belongs to the hour
+	// that ends then.
 	hour  int64
 	short bool
 	// answering: the next decision is an answer to an OOM kill.
@@ -106,7 +107,7 @@ func (p *promising) Observe(s Sample, inForce Size) {
 	p.Promiser.Observe(s, inForce)
 }
 
-// memory counts an hour once, with its first sample, and as short once, with the first one beyond the limit.
+// memory counts an hour once, with its first sample, and its shortage once, with the first sample above the limit.
 func (p *promising) memory(in int64, short bool) {
 	bin := p.bin(recommender.Memory)
 	if bin == nil {
@@ -122,7 +123,7 @@ func (p *promising) memory(in int64, short bool) {
 	}
 }
 
-// bin of the promise that holds; nil: there is none.
+// bin of the current promise, or nil without a promise.
 func (p *promising) bin(r recommender.Resource) *Promises {
 	if !measured(p.promised[r]) {
 		return nil

@@ -18,7 +18,7 @@ func TestBinsOfPromises(t *testing.T) {
 	assert.Equal(t, 0, binOf(math.NaN()))
 }
 
-// oracled promises what its script says.
+// oracled promises the values of its script.
 type oracled struct {
 	scripted
 	promises [][2]float64
@@ -26,8 +26,8 @@ type oracled struct {
 
 func (o *oracled) Promised() [2]float64 { return o.promises[min(len(o.asked), len(o.promises))-1] }
 
-// Three hours: 15 minutes of CPU short of the first, none of the second, all of the third. Memory is beyond its limit twice
-// within the first hour, and once in the third; the answer to an OOM kill is not a promise of its own.
+// Three hours: CPU shortage for 15 minutes of the first, none of the second, all of the third. Memory exceeds its limit
+// twice within the first hour, and once in the third. The answer to an OOM kill is not a promise of its own.
 func TestReliability(t *testing.T) {
 	series := every(60+180, func(i int) (float64, float64) {
 		cores, bytes := 0.5, 50.0
@@ -63,8 +63,8 @@ func TestReliability(t *testing.T) {
 	assert.Equal(t, Promises{Decisions: 3, Time: 3 * time.Hour, Promised: 24*time.Minute + time.Hour/1000, Observed: 75 * time.Minute}, found.Total(recommender.CPU))
 }
 
-// To watch the promises changes no decision, and what is observed is what is scored. Algorithms that promise nothing stay as
-// they are.
+// Recording promises changes no decision, and the observed shortage equals the scored one. Algorithms without promises
+// are returned unchanged.
 func TestWatchedPromisesChangeNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 3 {

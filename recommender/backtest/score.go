@@ -8,18 +8,18 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Score is what a strategy did to one series.
+// Score is the result of a strategy for one series.
 type Score struct {
-	// Scored is the time that was scored, for which a size was in force.
+	// Scored is the scored time, with a size in force.
 	Scored time.Duration
-	// Of are the sums of each resource, indexed by recommender.Resource.
+	// Of has the sums of each resource, indexed by recommender.Resource.
 	Of [2]ResourceScore
-	// Deep is the time with more than twice the CPU request used.
+	// Deep is the time with usage above twice the CPU request.
 	Deep time.Duration
-	// OOMHours counts the clock hours in which memory went beyond its limit at least once.
+	// OOMHours counts the clock hours in which memory exceeded its limit at least once.
 	OOMHours int
-	// Own is true where the algorithm has a memory limit beside its request (Limiter). OwnOOMHours counts the clock hours
-	// beyond that one, and OOMHours those beyond the request.
+	// Own is true if the algorithm has a memory limit of its own (Limiter). OwnOOMHours counts the clock hours with
+	// usage above that limit. OOMHours then counts the hours with usage above the request.
 	Own         bool
 	OwnOOMHours int
 	// Resizes counts the decisions that changed a size.
@@ -28,24 +28,24 @@ type Score struct {
 	lastOOM, lastOwn int64
 }
 
-// ResourceScore are the sums of one resource over the scored time. Amounts are cores or bytes, times seconds.
+// ResourceScore has the sums of one resource over the scored time. Amounts are cores or bytes, times seconds.
 type ResourceScore struct {
 	// Measured is the time in which the resource was measured.
 	Measured time.Duration
-	// Requested is the sum of requests, Used that of usage up to the request.
+	// Requested is the sum of requests, Used the sum of usage up to the request.
 	Requested, Used float64
-	// Slack is the sum of the unused part of the request, in parts of it, times seconds.
+	// Slack is the sum of the unused fraction of the request, times seconds.
 	Slack float64
 	// Beyond is the time with usage above the request.
 	Beyond time.Duration
 }
 
-// RelativeSlack is the mean unused part of the request over time, 0 to 1.
+// RelativeSlack is the mean unused fraction of the request over time, 0 to 1.
 func (s ResourceScore) RelativeSlack() float64 { return s.Slack / s.Measured.Seconds() }
 
 const hour = int64(time.Hour / time.Millisecond)
 
-// add scores a sample against the size in force. It returns whether memory went beyond its limit.
+// add scores a sample against the size in force. It returns whether memory exceeded its limit.
 func (s *Score) add(sample Sample, inForce Size, step time.Duration) (killed bool) {
 	scored := false
 	for r, used := range sample.Used {
@@ -72,7 +72,7 @@ func (s *Score) add(sample Sample, inForce Size, step time.Duration) (killed boo
 	return beyond(sample, inForce[recommender.Memory], &s.OOMHours, &s.lastOOM)
 }
 
-// beyond reports whether memory went beyond a limit, and counts the clock hour, if it is not the last one that was counted.
+// beyond reports whether memory exceeded a limit, and counts the clock hour unless it was the last one counted.
 func beyond(s Sample, limit float64, hours *int, last *int64) bool {
 	if !(limit > 0) || !(s.Used[recommender.Memory] > limit) {
 		return false
@@ -87,19 +87,19 @@ func beyond(s Sample, limit float64, hours *int, last *int64) bool {
 type Report struct {
 	// Name of the strategy.
 	Name string
-	// Series that were scored, and for how many container-days.
+	// Series is the number of scored series, ContainerDays their scored time.
 	Series        int
 	ContainerDays float64
-	// Of are the results of each resource, indexed by recommender.Resource.
+	// Of has the results of each resource, indexed by recommender.Resource.
 	Of [2]ResourceReport
 	// StarvedMinutes and DeepMinutes of CPU, OOMHours and Resizes are per container-day.
 	StarvedMinutes, DeepMinutes, OOMHours, Resizes float64
-	// Own: the strategy has a memory limit beside its request, beyond which memory was for OwnOOMHours a container-day.
+	// Own: the strategy has a memory limit of its own. OwnOOMHours are the hours above it, per container-day.
 	Own         bool
 	OwnOOMHours float64
 }
 
-// Incidents are the starved minutes of CPU, or the OOM hours of memory, for each container-day.
+// Incidents are the starved minutes of CPU, or the OOM hours of memory, per container-day.
 func (r Report) Incidents(of recommender.Resource) float64 {
 	if of == recommender.Memory {
 		return r.OOMHours
@@ -107,12 +107,12 @@ func (r Report) Incidents(of recommender.Resource) float64 {
 	return r.StarvedMinutes
 }
 
-// ResourceReport is the result of one resource. Slacks are fractions of what was requested.
+// ResourceReport is the result of one resource. Slacks are fractions of the request.
 type ResourceReport struct {
-	// Measured is false where no series has the resource.
+	// Measured is false if no series has the resource.
 	Measured bool
-	// FleetSlack is 1 - sum(min(usage, request)) / sum(request) over all series and times; MedianSlack the median
-	// over series of the relative slack.
+	// FleetSlack is 1 - sum(min(usage, request)) / sum(request) over all series and times. MedianSlack is the median of
+	// the relative slack over the series.
 	FleetSlack, MedianSlack float64
 }
 
@@ -122,19 +122,19 @@ type Tally struct {
 	scores []Score
 }
 
-// NewTally begins to collect.
+// NewTally returns an empty Tally.
 func NewTally(name string) *Tally { return &Tally{name: name} }
 
-// Add takes the score of one more series.
+// Add adds the score of one series.
 func (t *Tally) Add(s Score) { t.scores = append(t.scores, s) }
 
-// Scores are those that were added, one for each series, so that those of two strategies can be paired.
+// Scores has one score per series, in order, so that two strategies can be compared pairwise.
 func (t *Tally) Scores() []Score { return t.scores }
 
-// Report sums up what was added.
+// Report sums up the added scores.
 func (t *Tally) Report() Report { return Summary(t.name, t.scores) }
 
-// Summary is the report over any scores, such as a bootstrap's sample of them. Those without scored time count nothing.
+// Summary is the report over any scores, such as a bootstrap sample of them. Scores without scored time count nothing.
 func Summary(name string, scores []Score) Report {
 	report := Report{Name: name}
 	var days, starved, deep, oom, own, resizes float64
@@ -177,7 +177,7 @@ func resourceReport(scores []Score, r int) (report ResourceReport) {
 	return ResourceReport{Measured: true, FleetSlack: 1 - used/requested, MedianSlack: median(slacks)}
 }
 
-// median of values, the lower of the two in the middle where their number is even; their order is changed.
+// median of values, the lower of the two middle ones if their number is even; it reorders the values.
 func median[T cmp.Ordered](values []T) (m T) {
 	if len(values) == 0 {
 		return m

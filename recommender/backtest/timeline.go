@@ -8,17 +8,17 @@ type Moment struct {
 	At int64
 	// Most is the highest usage of the part, in cores and bytes; NaN: not measured.
 	Most [2]float64
-	// Request is the size in force at the end of the part; 0: none, as within the warm-up. Limit is that of memory.
+	// Request is the size in force at the end of the part; 0 within the warm-up. Limit is the memory limit.
 	Request Size
 	Limit   float64
-	// Short says whether usage was above the request within the part, of memory above the limit.
+	// Short says whether usage exceeded the request within the part; for memory, the limit.
 	Short [2]bool
 }
 
-// Timeline is one replay in few moments, oldest first. Parts without a sample are left out.
+// Timeline is one replay as a few moments, oldest first. Parts without a sample are omitted.
 type Timeline []Moment
 
-// Drawn is Replay with a timeline of at most so many moments.
+// Drawn is Replay with a timeline of at most most moments.
 func Drawn(series Series, strategy Strategy, rules Rules, most int) (Score, Timeline) {
 	if len(series.Samples) == 0 || most < 1 {
 		return Replay(series, strategy, rules), nil

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// An hour without a size, an hour within it, an hour with one sample beyond it: three moments.
+// An hour without a size, an hour within it, an hour with one sample above it: three moments.
 func TestTimeline(t *testing.T) {
 	series := every(180, func(i int) (float64, float64) {
 		if i == 150 {
@@ -30,7 +30,7 @@ func TestTimeline(t *testing.T) {
 	assert.Equal(t, [2]bool{true, false}, line[2].Short, "memory is within its own limit")
 }
 
-// To draw changes nothing, and a long series has no more moments than are wanted.
+// Drawing changes no score, and a long series has at most the requested number of moments.
 func TestDrawingChangesNothing(t *testing.T) {
 	series := random(rand.New(rand.NewPCG(13, 14)), 60*50)
 	for _, s := range strategies() {

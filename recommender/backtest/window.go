@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Window keeps the values of a span of time, in the order of time and in that of size.
+// Window keeps the values of a span of time, sorted by time and by size.
 type Window struct {
-	// Span in milliseconds; 0: all of time.
+	// Span in milliseconds; 0: unlimited.
 	Span   int64
 	times  []int64
 	values []float64
 	sorted []float64
 }
 
-// Add a value, and drop those that are older than the span; NaN was not measured.
+// Add a value, and drop values older than the span; NaN was not measured.
 func (w *Window) Add(at int64, value float64) {
 	if !measured(value) {
 		return
@@ -31,7 +31,7 @@ func (w *Window) Add(at int64, value float64) {
 	w.times, w.values = w.times[n:], w.values[n:]
 }
 
-// Quantile interpolates between the two neighbours of a rank; NaN where there is no value.
+// Quantile interpolates between the two neighbours of a rank; NaN without values.
 func (w *Window) Quantile(q float64) float64 {
 	if len(w.sorted) == 0 {
 		return math.NaN()
@@ -42,7 +42,7 @@ func (w *Window) Quantile(q float64) float64 {
 	return w.sorted[low] + (w.sorted[high]-w.sorted[low])*(rank-float64(low))
 }
 
-// most is the greatest value; NaN where there is none.
+// most is the largest value; NaN without values.
 func (w *Window) most() float64 {
 	if len(w.sorted) == 0 {
 		return math.NaN()

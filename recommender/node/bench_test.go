@@ -9,7 +9,7 @@ import (
 	. "attune.io/attune/recommender/node"
 )
 
-// fullNode is 110 pods of two containers, of 40 workloads. short is how much CPU is missing.
+// fullNode is 110 pods of two containers, of 40 workloads. short is the missing CPU.
 func fullNode(seed uint64, short recommender.Amount) (Amounts, []Pod) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	pods := make([]Pod, 110)

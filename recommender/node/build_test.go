@@ -15,10 +15,10 @@ const (
 	plenty = recommender.Amount(1 << 40)
 )
 
-// Share is what a Sharer says that has shared nothing before.
+// Share is the result of a new Sharer.
 func Share(available Amounts, pods []Pod) Result { return new(Sharer).Share(available, pods) }
 
-// pod of one container, alone in its group, with little memory.
+// pod has one container, is alone in its group, and uses little memory.
 func pod(name string, base, peak recommender.Amount, options ...func(*Pod)) Pod {
 	p := Pod{Name: name, Containers: []Container{container("app", base, peak)}}
 	for _, option := range options {
@@ -36,7 +36,7 @@ func group(name string) func(*Pod)            { return func(p *Pod) { p.Group = 
 func daemonSet(p *Pod)                        { p.DaemonSet = true }
 func initCPU(a recommender.Amount) func(*Pod) { return func(p *Pod) { p.InitRequest[cpu] = a } }
 
-// holding so much CPU, and the memory that it needs.
+// holding sets the current CPU requests, and the memory that the pod needs.
 func holding(amounts ...recommender.Amount) func(*Pod) {
 	return func(p *Pod) {
 		for i, a := range amounts {
@@ -53,7 +53,7 @@ func holdingMemory(a recommender.Amount) func(*Pod) {
 	return func(p *Pod) { p.Containers[0].Current[memory] = a }
 }
 
-// grantsOf is a pod's part of the grants.
+// grantsOf returns a pod's part of the grants.
 func grantsOf(result Result, pods []Pod, i int) []Grant {
 	first := 0
 	for j := range i {
@@ -62,7 +62,7 @@ func grantsOf(result Result, pods []Pod, i int) []Grant {
 	return result.Grants[first : first+len(pods[i].Containers)]
 }
 
-// cpuByPod is what each container is granted, by pod; nil for those that have to go.
+// cpuByPod is the CPU grant of each container, by pod; nil for evicted pods.
 func cpuByPod(result Result, pods []Pod) map[string][]recommender.Amount {
 	gone := map[string]bool{}
 	for _, v := range result.Evictions {
@@ -89,8 +89,8 @@ func evicted(result Result) []string {
 	return gone
 }
 
-// randomNode is a node near the point where its pods stop fitting. Amounts are small, so that rounding and
-// equality come up often.
+// randomNode is a node near the point where its pods stop fitting. Amounts are small, so that rounding and equality are
+// frequent.
 func randomNode(rng *rand.Rand, most int) (Amounts, []Pod) {
 	scale := []int64{10, 100, 2000}[rng.IntN(3)]
 	amount := func() recommender.Amount { return recommender.Amount(rng.Int64N(scale)) }
@@ -132,8 +132,8 @@ func randomPod(rng *rand.Rand, name string, amount func() recommender.Amount) Po
 	return p
 }
 
-// freeze makes some pods and resources unchangeable, on one node of two, bounds what others can have, and gives some
-// more than they need.
+// freeze makes some pods and resources unchangeable, on every second node. It bounds others by Reach, and gives some
+// pods more than they need.
 func freeze(rng *rand.Rand, pods []Pod) {
 	if rng.IntN(2) == 0 {
 		return

@@ -19,20 +19,20 @@ const (
 	watch = 5*time.Minute + 20*time.Second
 )
 
-// loop is a cluster whose nodes are looked at every 5 minutes, and whose pods are resized as that says: a pod that
-// was resized is watched for a while, and at random times some are held by something else.
+// loop is a cluster whose nodes are reconciled every 5 minutes, and whose pods are resized accordingly. A resized pod
+// is observed for a while, and at random times some pods are blocked for other reasons.
 type loop struct {
 	t     *testing.T
 	rng   *rand.Rand
 	now   time.Time
 	nodes []loopNode
-	// last is when somebody came, went or was let go by what held him, changed when somebody was resized.
+	// last is when a pod was last created, deleted or unblocked, changed when a pod was last resized.
 	last, changed time.Time
 	born          int
 	grown         bool
 	resizes       int
 	evictions     int
-	// false evictions are those where everybody would have fitted.
+	// falseEvictions counts evictions on nodes where all pods would have fitted.
 	falseEvictions, overcommitted int
 }
 
@@ -55,14 +55,14 @@ func newLoop(t *testing.T, seed uint64) *loop {
 	for range 1 + l.rng.IntN(3) {
 		l.nodes = append(l.nodes, loopNode{available: Amounts{recommender.Amount(1000 + l.rng.Int64N(15000)), recommender.Amount(2000+l.rng.Int64N(30_000)) * mi}})
 	}
-	// Newcomers take what the others leave, until nodes are full.
+	// Created pods take the free room until nodes are full.
 	for range 30 {
 		for range l.rng.IntN(10) {
 			l.admit(evicts)
 		}
 		l.tick()
 	}
-	// In some clusters those who were admitted turn out to need more than they were admitted with.
+	// In some clusters admitted pods need more than at admission.
 	if l.grown = l.rng.IntN(3) == 0; l.grown {
 		l.each(func(p *loopPod) { l.demand(p, 1+l.rng.Float64()) })
 	}
@@ -77,7 +77,7 @@ func (l *loop) each(visit func(*loopPod)) {
 	}
 }
 
-// demand is changed by a factor.
+// demand multiplies a pod's demand by a factor.
 func (l *loop) demand(p *loopPod, factor float64) {
 	for j := range p.Containers {
 		for r, d := range p.Containers[j].Of {
@@ -90,7 +90,7 @@ func (l *loop) demand(p *loopPod, factor float64) {
 	}
 }
 
-// admit gives a pod its day's peak and the first place that there is.
+// admit gives a pod its day's peak and the first place with room.
 func (l *loop) admit(evicts bool) {
 	rng := l.rng
 	l.born++
@@ -202,14 +202,14 @@ func (l *loop) count() (pods int) {
 	return pods
 }
 
-// went: the hour begins anew.
+// went records that a pod has gone: the hour starts again.
 func (l *loop) went() {
 	if l.now.After(l.last) {
 		l.last = l.now
 	}
 }
 
-// judge what was shared by what would be if everybody could be changed.
+// judge compares the result with the result for pods that can all be changed.
 func (l *loop) judge(available Amounts, pods []Pod, got Result) {
 	if len(got.Evictions) == 0 && got.Overcommitted == [2]bool{} {
 		return
@@ -228,7 +228,7 @@ func (l *loop) judge(available Amounts, pods []Pod, got Result) {
 	}
 }
 
-// resize a pod, and say which resources were raised.
+// resize a pod, and return which resources were raised.
 func (l *loop) resize(p *loopPod, next []Grant, frozen bool) (raised [2]bool) {
 	changed := false
 	if p.Lowers(next) {
@@ -258,7 +258,7 @@ func (l *loop) resize(p *loopPod, next []Grant, frozen bool) (raised [2]bool) {
 	return raised
 }
 
-// At constant demand the pods that may change are at rest an hour after the last of them went or was let go.
+// At constant demand, the changeable pods stop changing an hour after the last pod was deleted or unblocked.
 func TestAtConstantDemandTheyComeToRest(t *testing.T) {
 	rest, overcommitted, evictions, resizes, pods := 0, 0, 0, 0, 0
 	for seed := range uint64(100) {
@@ -284,7 +284,7 @@ func TestAtConstantDemandTheyComeToRest(t *testing.T) {
 	assert.Greater(t, overcommitted, 1000)
 }
 
-// Whatever demands do, nobody is evicted where everybody would have fitted, and no raise is made without room.
+// For any demands, no pod is evicted from a node where all pods would have fitted, and no raise is made without room.
 func TestWithChangingDemandsNobodyGoesNeedlessly(t *testing.T) {
 	evictions, overcommitted := 0, 0
 	for seed := range uint64(60) {

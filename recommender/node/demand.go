@@ -13,23 +13,22 @@ const (
 	BaseMemoryWindow = 30 * time.Minute
 	// Horizon is how far the forecast looks back and ahead.
 	Horizon = time.Hour
-	// Season is the period of recurring load, and Seasons how many of the last ones the forecast looks at.
+	// Season is the period of recurring load. Seasons is how many past periods the forecast reads.
 	Season  = 24 * time.Hour
 	Seasons = 7
 	// PeakWindow is how far back the peak for a memory limit goes.
 	PeakWindow = Seasons * Season
 
-	// baseQuantile of the usage in the window is the base.
+	// baseQuantile is the quantile of the usage in the window that becomes the base.
 	baseQuantile = 0.75
 )
 
-// Span answers the highest usage of a workload's replicas between two times; false where nothing was
-// measured.
+// Span returns the highest usage of a workload's replicas between two times. It returns false if nothing was measured.
 type Span func(from, to time.Time) (recommender.Usage, bool)
 
-// Peak is the forecast for the coming hour: the highest usage of the last hour and of the coming hour on
-// each of the last 7 days. It is the peak of CPU on a node, where it can be taken back an hour later. It looks
-// ahead, since that is the hour to get through. False where nothing was measured.
+// Peak is the forecast for the coming hour: the highest usage of the last hour, and of the same coming hour on each of
+// the last 7 days. It is the CPU peak on a node, because CPU can be reclaimed an hour later. It returns false if
+// nothing was measured.
 func Peak(of Span, now time.Time) (recommender.Usage, bool) {
 	peak, known := of(now.Add(-Horizon), now)
 	for season := 1; season <= Seasons; season++ {
@@ -41,21 +40,22 @@ func Peak(of Span, now time.Time) (recommender.Usage, bool) {
 	return peak, known
 }
 
-// Day is the highest usage of the last 24 hours. A new pod is given it, since it is placed for days and not for an hour;
-// it is also the peak of memory on a node. False where nothing was measured.
+// Day is the highest usage of the last 24 hours. Created pods get it, because the scheduler places a pod for days, not
+// for an hour. It is also the memory peak on a node. It returns false if nothing was measured.
 func Day(of Span, now time.Time) (recommender.Usage, bool) { return of(now.Add(-Season), now) }
 
-// Max7d is the highest usage of the last 7 days.
+// Max7d is the highest usage of the last 7 days. It returns false if nothing was measured.
 func Max7d(of Span, now time.Time) (recommender.Usage, bool) { return of(now.Add(-PeakWindow), now) }
 
-// Forecast of a container's usage: its own base, and its workload's peak, as far as either is known.
+// Forecast of a container's usage: its own base and its workload's peak. BaseKnown and PeakKnown say which are known.
 type Forecast struct {
 	Base, Peak           recommender.Usage
 	BaseKnown, PeakKnown bool
 }
 
-// Demand that follows from the forecast, 0 < base ≤ peak. A pod that is too young to have a base of its own asks for its
-// peak, with which it was admitted. False where its workload's past is not known: then it is not to be changed.
+// Demand returns the demand of the forecast, 0 < base ≤ peak. A pod that is too young for a base of its own asks for
+// its peak, with which it was admitted. It returns false if the workload's history is unknown; the container must then
+// not be changed.
 func (f Forecast) Demand() (Demand, bool) {
 	if !f.PeakKnown {
 		return Demand{}, false
@@ -69,10 +69,10 @@ func (f Forecast) Demand() (Demand, bool) {
 	return Demand{base, max(base, peak)}, true
 }
 
-// Within keeps a demand between the least that it is known to need (floors learned from harm) and the most that is
-// allowed, in whole amounts of its resource; zero is no bound. The least that a policy allows is not a demand
-// (Container.Least). A CPU limit that stays is an upper bound too: a request is never above its limit, and waiting for
-// CPU below a limit is not a demand that a request could meet.
+// Within bounds a demand, in whole amounts of its resource. least is the minimum learned from regressions, most the
+// highest amount allowed; zero is no bound. The policy's minimum is not part of the demand (see Container.Least). A CPU
+// limit that stays is an upper bound too: a request never exceeds its limit, and a higher request cannot shorten the
+// wait for CPU below a limit.
 func (d Demand) Within(r recommender.Resource, least, most recommender.Amount) Demand {
 	d.Base, d.Peak = max(d.Base, least), max(d.Peak, least)
 	if most > 0 {
@@ -81,17 +81,18 @@ func (d Demand) Within(r recommender.Resource, least, most recommender.Amount) D
 	return Demand{r.WholeWithin(d.Base, least, most), r.WholeWithin(d.Peak, least, most)}
 }
 
-// Unmeasured is the demand for a resource of which no usage is known: the container keeps what it holds.
+// Unmeasured is the demand for a resource without known usage: the container keeps its current request.
 func Unmeasured(current recommender.Amount) Demand { return Demand{current, current} }
 
-// Asks is the demand with which a container takes part, whether it can be given it now or not.
+// Asks is the demand with which a container takes part, even if it cannot get all of it now.
 func (p *Pod) Asks(c *Container, r recommender.Resource) Demand {
 	return p.demand(c, r, recommender.MaxAmount)
 }
 
-// demand of a container, whether it may be changed or not, with no amount above the greatest. A DaemonSet's is no more
-// than what it was born with, as no pod may be evicted for one that cannot be refused: its CPU is no more than its base,
-// and its memory, which cannot be shared, its peak.
+// demand of a container, whether it may be changed or not, with no amount above greatest. The demand of a DaemonSet's
+// container never exceeds the requests it was created with, because a DaemonSet pod cannot be refused and must not
+// evict others. Its CPU peak is its base, because it takes no part of the reserve. Memory cannot be shared, so it keeps
+// its peak.
 func (p *Pod) demand(c *Container, r recommender.Resource, greatest recommender.Amount) Demand {
 	base := bounded(c.Of[r].Base, greatest)
 	peak := max(base, bounded(c.Of[r].Peak, greatest))
@@ -106,10 +107,10 @@ func (p *Pod) demand(c *Container, r recommender.Resource, greatest recommender.
 	return Demand{base, peak}
 }
 
-// fixed: what the container holds of the resource is not changed now.
+// fixed reports whether the container's request of the resource must not be changed now.
 func (p *Pod) fixed(c *Container, r recommender.Resource) bool { return p.Frozen || c.Restarts[r] }
 
-// attainable is as much of an amount as the container can have now: what it holds it can have in any case.
+// attainable bounds an amount by the container's Reach. The container can always have its current request.
 func (c *Container) attainable(a recommender.Amount, r recommender.Resource) recommender.Amount {
 	if c.Reach[r] <= 0 {
 		return a
@@ -117,24 +118,24 @@ func (c *Container) attainable(a recommender.Amount, r recommender.Resource) rec
 	return min(a, max(c.Reach[r], c.Current[r]))
 }
 
-// Seed is a container's size at admission, before its pod has a node: its day's peak, so that the scheduler finds a place
+// Seed is a container's size at admission, before its pod has a node: its day's peak. The scheduler then finds a node
 // that the pod never has to leave while its demand stays the same.
 //
-// CPU has no limit of its own: an existing one stays as the template has it, since to remove it may change
-// the pod's quality-of-service class or break a quota. In a Guaranteed pod request and limit are the peak,
-// not below MemoryLimitFloor; it is not touched afterwards.
+// Seed sets no CPU limit. A limit of the template stays, because removing it may change the pod's QoS class or violate
+// a quota. In a Guaranteed pod, request and limit are the peak, at least MemoryLimitFloor; attune does not change them
+// afterwards.
 type Seed struct {
-	// Request of each resource; zero leaves it alone.
+	// Request of each resource; zero leaves the template's request.
 	Request Amounts
-	// MemoryLimit as MemoryLimit has it; zero leaves it alone.
+	// MemoryLimit as computed by Container.MemoryLimit; zero leaves the template's limit.
 	MemoryLimit recommender.Amount
-	// MemoryLimitFloor is the lower bound of any memory limit, learned from OOM kills.
+	// MemoryLimitFloor is the minimum of any memory limit, learned from OOM kills.
 	MemoryLimitFloor recommender.Amount
 }
 
-// SeedOf a container: max(base, Day), at least what its policy allows; where the day is not known, the peak stands for it.
-// A resource whose demand is not known, the zero Demand, is left alone. A forecast above the day's peak does not count: a
-// pod is admitted at its peak where its workload's last day was its worst.
+// SeedOf returns max(base, Day), at least the policy's minimum. If Day is unknown, the peak is used instead. A resource
+// with unknown (zero) demand is left unchanged. The forecast does not raise the size above Day: a workload whose last
+// day was its worst is admitted at its peak.
 func SeedOf(c *Container) Seed {
 	seed := Seed{MemoryLimitFloor: c.OOM}
 	for _, r := range recommender.Resources {

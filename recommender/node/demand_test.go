@@ -20,7 +20,7 @@ func TestBase(t *testing.T) {
 	_, known := u.Base(cpu, noon)
 	assert.False(t, known)
 
-	// Every minute, as a kubelet is scraped: 4 values of 100m, 4 of 200m and 3 of 900m; the 9th of 11 is P75 + ½.
+	// Every minute, like scrapes of a kubelet: 4 values of 100m, 4 of 200m and 3 of 900m; the 9th of 11 is P75 + ½.
 	for i, usage := range []recommender.Usage{900, 100, 200, 100, 900, 200, 100, 200, 900, 100, 200} {
 		u.Add(cpu, noon.Add(-time.Duration(i)*time.Minute), usage)
 		u.Add(memory, noon.Add(-time.Duration(i)*2*time.Minute), recommender.Usage(mi)*usage)
@@ -91,7 +91,7 @@ func TestMean(t *testing.T) {
 	assert.False(t, known)
 }
 
-// Whatever order samples come in, the answer is that of the plain percentile of those in the window.
+// For samples in any order, the result is the plain percentile of the samples in the window.
 func TestRecentAgainstPlainSamples(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	enough := 0
@@ -101,7 +101,7 @@ func TestRecentAgainstPlainSamples(t *testing.T) {
 			usage recommender.Usage
 		}
 		var samples []sample
-		// One in each half minute at most, in its middle.
+		// At most one in each half minute, in its middle.
 		for slot := range 60 {
 			if rng.IntN(3) > 0 {
 				samples = append(samples, sample{noon.Add(-time.Duration(slot)*30*time.Second + 15*time.Second), recommender.Usage(rng.IntN(4000))})
@@ -129,7 +129,7 @@ func TestRecentAgainstPlainSamples(t *testing.T) {
 	assert.Greater(t, enough, 250)
 }
 
-// bursts are 100m at any time before noon and 900m at one.
+// bursts are 100m, and 900m at one time before noon.
 func bursts(at time.Duration) Span {
 	burst := noon.Add(at)
 	return func(from, to time.Time) (recommender.Usage, bool) {
@@ -203,12 +203,12 @@ func TestSeedOf(t *testing.T) {
 	assert.Equal(t, Seed{Request: Amounts{500, 0}}, SeedOf(&Container{Of: [2]Demand{cpu: {Base: 500, Peak: 300}}, Max7d: mi}), "what is not known is left alone")
 }
 
-// The size that the comment promises, as the allocator rounds it.
+// The size in the documentation of Recent, as rounded by the allocator.
 func TestMemoryPerContainer(t *testing.T) {
 	assert.LessOrEqual(t, bytesOf(func() any { return NewRecent() }), uint64(320))
 }
 
-// bytesOf is what one of many such things takes.
+// bytesOf is the memory of one of many such objects.
 func bytesOf(create func() any) uint64 {
 	const many = 1000
 	kept := make([]any, many)
@@ -258,7 +258,7 @@ func TestANewcomerIsGivenTheDaysPeak(t *testing.T) {
 	assert.Equal(t, recommender.Amount(1000), SeedOf(&c).Request[cpu], "nor than what is allowed")
 }
 
-// A base counts once half of its window was measured, however often that is.
+// A base counts after half of its window was measured, at any sample rate.
 func TestABaseCountsOnceHalfOfItsWindowWasMeasured(t *testing.T) {
 	for _, every := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
 		for r, window := range [2]time.Duration{BaseCPUWindow, BaseMemoryWindow} {
@@ -276,7 +276,7 @@ func TestABaseCountsOnceHalfOfItsWindowWasMeasured(t *testing.T) {
 			assert.False(t, known, "nor when half of it is over")
 		}
 	}
-	// Two samples with a gap between them say nothing of the gap.
+	// Two samples with a gap between them do not count the gap as measured.
 	u := NewRecent()
 	u.Add(cpu, noon.Add(-9*time.Minute), 100)
 	u.Add(cpu, noon, 100)

@@ -9,25 +9,25 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Reasons why a container is to hold something else than its share, beside those of holders.
+// Reasons why a container is to get something other than its share. The reasons of holders follow below.
 const (
-	// Evicted: its pod is to be evicted, and keeps what it holds until then.
+	// Evicted: its pod is to be evicted and keeps its current requests until then.
 	Evicted Why = "Evicted"
-	// SmallChange: the change is worth no resize of its pod.
+	// SmallChange: the change is too small for a resize of its pod.
 	SmallChange Why = "SmallChange"
 	// LoweredLately: its pod was lowered less than LoweredEvery ago.
 	LoweredLately Why = "LoweredLately"
-	// ResizedLately: its pod was resized less than Rest ago, and holds what it always needs.
+	// ResizedLately: its pod was resized less than Rest ago and has its base of CPU and its memory.
 	ResizedLately Why = "ResizedLately"
-	// NoRoom: other pods hold the room that its raise needs, and all raises divide what there is.
+	// NoRoom: other pods hold the room that its raise needs. All raises divide the room that is free.
 	NoRoom Why = "NoRoom"
-	// KeepsRoom: it holds room that the pods need together and others do not hold now.
+	// KeepsRoom: it holds room that the pods need together and that no other pod holds now.
 	KeepsRoom Why = "KeepsRoom"
-	// NobodyElseNeedsIt: it is given what no other pod needs.
+	// NobodyElseNeedsIt: it gets room that no other pod needs.
 	NobodyElseNeedsIt Why = "NobodyElseNeedsIt"
-	// GivesWay: it is a DaemonSet's, and is not given now all that no other pod needs.
+	// GivesWay: it belongs to a DaemonSet and does not get all spare room now.
 	GivesWay Why = "GivesWay"
-	// AmountsTooGreat: there are amounts on the node that do not add up exactly, so no pod is changed.
+	// AmountsTooGreat: some amounts on the node are too large for exact sums, so no pod is changed.
 	AmountsTooGreat Why = "AmountsTooGreat"
 )
 
@@ -46,15 +46,15 @@ var sentences = map[Why]string{
 	AmountsTooGreat:   "amounts on this node are so great that they do not add up exactly",
 }
 
-// Difference says why a container is to hold something else of a resource than its share. The zero value says that it is
-// to hold its share.
+// Difference says why a container is to hold something other than its share of a resource. The zero value means that it
+// is to hold its share.
 type Difference struct {
 	Why Why
-	// Until is when that ends by itself; zero: that is not known.
+	// Until is when the difference ends without further events; zero if unknown.
 	Until time.Time
 }
 
-// Reason is one sentence.
+// Reason returns one sentence for people.
 func (d Difference) Reason() string {
 	switch {
 	case d.Until.IsZero():
@@ -66,8 +66,8 @@ func (d Difference) Reason() string {
 	}
 }
 
-// Differences are those of each container, in the order of the grants. The arguments are those of Settle, and what
-// Settle returned. It costs as much as Settle.
+// Differences returns the difference of each container, in the order of the grants. next is the result of Settle; the
+// other arguments are the arguments of Settle. It costs as much as Settle.
 func Differences(available Amounts, pods []Pod, shared Result, next []Grant, now time.Time) [][2]Difference {
 	n := newNodePlan(available, pods, shared, now)
 	exact := n.exact()
@@ -89,7 +89,7 @@ func Differences(available Amounts, pods []Pod, shared Result, next []Grant, now
 	return out
 }
 
-// comparison of what a container is to hold next of a resource with its grant.
+// comparison compares a container's next amount of a resource with its grant.
 type comparison struct {
 	pod       *podPlan
 	container *Container
@@ -98,7 +98,7 @@ type comparison struct {
 	r         recommender.Resource
 }
 
-// difference from the grant; exact: all amounts of the node add up exactly.
+// difference from the grant. exact means that all sums of the node's amounts are exact.
 func (x comparison) difference(exact bool) Difference {
 	switch p := x.pod; {
 	case p.kept && !p.Frozen:
@@ -122,7 +122,8 @@ func (x comparison) difference(exact bool) Difference {
 	return d
 }
 
-// reached: the container is to hold its grant. Where no limit is granted any limit will do, as none is below its request.
+// reached reports whether the container is to hold its grant. If no limit is granted, any limit is accepted, because no
+// limit is below its request.
 func (x comparison) reached() bool {
 	if x.next.Request[x.r] != x.grant.Request[x.r] {
 		return false
@@ -130,7 +131,7 @@ func (x comparison) reached() bool {
 	return x.r != recommender.Memory || x.grant.MemoryLimit == 0 || x.next.MemoryLimit == x.grant.MemoryLimit
 }
 
-// why a container that may be changed differs from its grant.
+// why returns the reason why a container that may be changed differs from its grant.
 func (x comparison) why() Why {
 	switch p, to, granted := x.pod, x.next.Request[x.r], x.grant.Request[x.r]; {
 	case p.resting && !p.changes():
@@ -173,33 +174,33 @@ func (x comparison) whyLess(to recommender.Amount) Why {
 	}
 }
 
-// Why a container or pod holds something else than its share.
+// Why is the reason why a container or pod holds something other than its share.
 type Why string
 
-// Reasons why it holds more and is not lowered, which may go on for long.
+// Reasons why a container holds more than its share and is not lowered. They may apply for a long time.
 const (
-	// HeldFrozen: it may not be changed now.
+	// HeldFrozen: its pod must not be changed now.
 	HeldFrozen Why = "Frozen"
-	// HeldRestarts: to lower it would restart the container.
+	// HeldRestarts: lowering the amount would restart the container.
 	HeldRestarts Why = "RestartContainer"
-	// HeldLeast: its policy allows no less.
+	// HeldLeast: its policy sets this minimum.
 	HeldLeast Why = "MinAllowed"
 )
 
-// Holder is a pod that keeps others below their base demands by what it holds above its share.
+// Holder is a pod whose excess over its share leaves other pods below their base demands.
 type Holder struct {
-	// Pod is its index among the pods, Name its name.
+	// Pod is its index among the pods.
 	Pod  int
 	Name string
-	// Resource of which it holds more than its share, by how much, and why.
+	// Resource of which it holds more than its share. Above is the excess.
 	Resource recommender.Resource
 	Above    recommender.Amount
 	Why      Why
 }
 
-// Holders are the pods that keep others below their base demands by what they hold above their shares, after Settle: no
-// pod is evicted for that, so a person has to be told. Those of CPU come first, then those that hold most. There are none
-// where every container that may be raised has its base.
+// Holders returns the pods whose excess over their shares leaves other pods below base after Settle. No pod is evicted
+// for this, so an operator of the cluster must be informed. CPU comes first, then the largest excess. The result is
+// empty if every container that may be raised has its base.
 func Holders(pods []Pod, shared Result, next []Grant) []Holder {
 	var holders []Holder
 	for _, r := range recommender.Resources {
@@ -210,7 +211,8 @@ func Holders(pods []Pod, shared Result, next []Grant) []Holder {
 	return holders
 }
 
-// lackBase: a container that stays and may be raised is to hold less than its base, by more than is worth no raise.
+// lackBase reports whether a container that stays and may be raised is to hold less than its base, by more than the
+// smallest raise worth a resize.
 func lackBase(pods []Pod, shared Result, next []Grant, r recommender.Resource) bool {
 	gone := map[int]bool{}
 	for _, v := range shared.Evictions {
@@ -252,7 +254,8 @@ func holdersOf(pods []Pod, shared Result, next []Grant, r recommender.Resource) 
 	return holders
 }
 
-// above is what the container keeps above its share, unless only because it was lowered lately.
+// above returns the excess of the container over its share. An excess that stays only because the pod was lowered
+// recently does not count.
 func (p *Pod) above(c *Container, g *Grant, next Grant, r recommender.Resource) (recommender.Amount, Why) {
 	share := g.share(r)
 	switch {

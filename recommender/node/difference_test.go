@@ -12,7 +12,7 @@ import (
 	. "attune.io/attune/recommender/node"
 )
 
-// differences are why the pods' first containers hold something else of CPU than their shares.
+// differences are the reasons why the pods' first containers hold an amount of CPU other than their share.
 func differences(available recommender.Amount, pods ...Pod) []Why {
 	room := Amounts{available, plenty}
 	result := Share(room, pods)
@@ -23,7 +23,7 @@ func differences(available recommender.Amount, pods ...Pod) []Why {
 	return all
 }
 
-// The cases are those of TestSettle.
+// The cases match TestSettle.
 func TestDifferences(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -66,7 +66,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// A memory limit may differ where the request does not.
+// A memory limit may differ when the request does not.
 func TestDifferencesOfLimits(t *testing.T) {
 	why := func(limit recommender.Amount, options ...func(*Pod)) Why {
 		p := pod("a", 1, 1, append(options, remembering(0, 64*mi), holding(1), holdingMemory(64*mi))...)
@@ -97,7 +97,8 @@ func TestDifferenceReason(t *testing.T) {
 	}
 }
 
-// What is said is true of any node: who is said to lack room would not fit, who is said to keep it is missed, and so on.
+// Each reason is true on any node: a container with NoRoom would not fit at its share, room with KeepsRoom would be
+// missed, and so on.
 func TestDifferencesAreTrue(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 4))
 	seen := map[Why]int{}
@@ -136,7 +137,7 @@ func checkDifferences(t *testing.T, room Amounts, pods []Pod, result Result, nex
 			for _, r := range recommender.Resources {
 				why, at := all[k][r].Why, to.Request[r]
 				seen[why]++
-				// with is what the scheduler counts if the container holds its grant.
+				// with is the amount that the scheduler counts if the container holds its grant.
 				with := func() recommender.Amount {
 					was := next[k].Request[r]
 					next[k].Request[r] = g.Request[r]
@@ -173,12 +174,12 @@ func checkDifferences(t *testing.T, room Amounts, pods []Pod, result Result, nex
 	}
 }
 
-// slack is what rounding to whole amounts may leave.
+// slack is the amount that rounding to whole amounts may leave.
 func slack(r recommender.Resource, containers int) recommender.Amount {
 	return []recommender.Amount{1, mi}[r] * recommender.Amount(containers)
 }
 
-// extra is what is held above what is needed: what DaemonSets were lent, and what policies want.
+// extra is the amount held above the need: spare room of DaemonSets, and policies' minimums.
 func extra(pods []Pod, result Result, next []Grant, r recommender.Resource) (sum recommender.Amount) {
 	k := 0
 	for i := range pods {

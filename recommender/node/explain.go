@@ -7,20 +7,19 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Names of the steps of an explanation, in order. Those that change nothing are left out, but for base,
-// share and peak.
+// Names of the steps of an explanation, in order. Steps that change nothing are omitted, except base, share and peak.
 const (
-	StepBase          = "base"          // CPU: what it always needs
-	StepInit          = "init"          // CPU: what its pod's init request pays for
+	StepBase          = "base"          // CPU: its base demand
+	StepInit          = "init"          // CPU: the raise that its pod's init request already covers
 	StepShare         = "share"         // CPU: its part of the reserve
-	StepRoom          = "room"          // CPU: what no other pod needs, for a DaemonSet
-	StepPeak          = "peak"          // memory: all that it needs
+	StepRoom          = "room"          // CPU: spare room, for a DaemonSet
+	StepPeak          = "peak"          // memory: its peak demand
 	StepLimit         = "limit"         // memory: its limit
-	StepOvercommitted = "overcommitted" // either: its part of what there is, as the node does not fit
+	StepOvercommitted = "overcommitted" // either: its part of the available room, because the pods do not fit
 )
 
-// Explain says how a container of the last pods shared came to its grant: the computation, step by step.
-// It is nil for a pod that is to be evicted. Share pays nothing for it.
+// Explain returns the steps by which the last Share computed the grant of a container. It returns nil for a pod that is
+// to be evicted. Explain computes the steps when called, so Share has no extra cost.
 func (s *Sharer) Explain(pod, container int) []recommender.Step {
 	d := &s.demands.pods[pod]
 	if d.evicted {
@@ -84,7 +83,7 @@ func (x *explanation) share(base recommender.Amount) {
 		text(cpu, x.s.demands.reserve), x.largestGroup(), x.groupsThatStay(), x.whyPart())
 }
 
-// whyPart says how the part of the reserve was computed.
+// whyPart explains how the part of the reserve was computed.
 func (x *explanation) whyPart() string {
 	const cpu = recommender.CPU
 	if x.d.spike[cpu] == x.spike {
@@ -113,7 +112,8 @@ func (x *explanation) overcommitted(r recommender.Resource) {
 	}
 }
 
-// whyEntered says why a container is counted with its demand; a DaemonSet's is bounded by what it was born with.
+// whyEntered explains the demand with which a container is counted. A DaemonSet's demand is bounded by the requests it
+// was created with.
 func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet string) string {
 	if !x.p.DaemonSet || x.c.Born[r] <= 0 {
 		return others
@@ -121,7 +121,7 @@ func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet strin
 	return fmt.Sprintf("of a DaemonSet: %s, and pushes no pod out for more than the %s that it was born with", daemonSet, text(r, x.c.Born[r]))
 }
 
-// largestGroup names the group whose spike is the reserve; of equal ones the first by name.
+// largestGroup names the group whose spike is the reserve. Of equal groups it returns the first by name.
 func (x *explanation) largestGroup() string {
 	name, d := "", &x.s.demands
 	for i := range x.s.pods {
@@ -145,7 +145,8 @@ func (x *explanation) groupsThatStay() int {
 	return len(stay)
 }
 
-// Reason is one sentence that says why the pod is to be evicted. Amounts that do not fit are exact: a byte may be missing.
+// Reason returns one sentence that says why the pod is to be evicted. Amounts that do not fit are exact, because a
+// single byte may be missing.
 func (v Eviction) Reason() string {
 	return fmt.Sprintf("%s does not fit: the pods that stay need %s with it, and %s is available; ranking %s, own spike %s",
 		names[v.Resource], recommender.Format(v.Resource, v.Needed), recommender.Format(v.Resource, v.Available), v.Ranking, text(v.Resource, v.Spike))

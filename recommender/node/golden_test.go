@@ -94,14 +94,15 @@ func TestGolden(t *testing.T) {
 				{Name: "a", InitRequest: Amounts{1000}, Containers: []Container{container("x", 100, 900), container("y", 100, 500)}},
 				pod("b", 100, 1000),
 			},
-			// a climbs from 200 to 1000 for nothing, then by 900 × 400/1300 of the reserve: 1076.9 of 1200 in all.
+			// a climbs from 200 to 1000 within its init request, then by 900 × 400/1300 of the reserve: 1076.9 of 1200
+			// in total.
 			want: amounts{"a": {817, 458}, "b": {723}}},
 
 		{name: "Never is never", available: 1000, pods: []Pod{pod("a", 600, 900, ranked(Never)), pod("b", 600, 700, ranked(High))},
 			want: amounts{"a": {900}, "b": nil}, evictions: []string{"b"}},
 		{name: "the protected alone are too many: nobody goes in vain", available: 1000,
 			pods: []Pod{pod("a", 600, 900, ranked(Never), holding(500)), pod("b", 600, 700, daemonSet), pod("c", 100, 200, holding(90))},
-			// 590 are held; of the 410 that are left a has 100/710, c 10/710, and b, which holds nothing, 600/710.
+			// 590 are held; of the remaining 410, a has 100/710, c 10/710, and b, which holds nothing, 600/710.
 			want: amounts{"a": {557}, "b": {346}, "c": {95}}, overcommitted: true},
 		{name: "nobody holds more than he is granted", available: 1000,
 			pods: []Pod{pod("a", 600, 900, ranked(Never), holding(5000)), pod("b", 600, 700, ranked(Never))},
@@ -158,7 +159,7 @@ func TestGoldenMemory(t *testing.T) {
 		"a DaemonSet is never raised, and not lowered below what it needs at times")
 }
 
-// Memory goes first, and who went for it does not go for CPU again.
+// Memory is evicted for first, and a pod evicted for memory is not evicted again for CPU.
 func TestMemoryGoesFirst(t *testing.T) {
 	pods := []Pod{
 		pod("lean", 900, 1000, remembering(10*mi, 20*mi)),

@@ -8,26 +8,27 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// raise is what a pod's containers are raised by together above their CPU bases: whole + rest/spikes, exactly. of is
-// the sum of their spikes, by which the raise is divided among them.
+// raise is the total by which a pod's containers are raised above their CPU bases: exactly whole + rest/spikes. The
+// field of is the sum of their spikes; the raise is divided in proportion to them.
 type raise struct{ whole, rest, spikes, of uint64 }
 
-// raise of a pod: what its init request pays for, and its part of the reserve, reserve × spike' / Σ spike'.
+// raise of a pod: the part that its init request covers, plus its part of the reserve, reserve × spike' / Σ spike'.
 func (d *demands) raise(p *podDemand) raise {
 	spike := p.spike[recommender.CPU]
 	if spike == 0 {
 		return p.paidRaise()
 	}
 	high, low := bits.Mul64(uint64(d.reserve), uint64(spike))
-	// The reserve is a part of Σ spike', so the quotient is no more than the spike.
+	// reserve ≤ Σ spike', so the quotient is at most the spike.
 	whole, rest := bits.Div64(high, low, uint64(d.spikes))
 	return raise{uint64(p.paid) + whole, rest, uint64(d.spikes), uint64(p.ownSpikes)}
 }
 
-// paidRaise is the raise that the init request pays for alone.
+// paidRaise is the part of the raise that the init request covers.
 func (d *podDemand) paidRaise() raise { return raise{whole: uint64(d.paid), of: uint64(d.ownSpikes)} }
 
-// part of the raise for one container, in proportion to its spike. It is rounded down once, and says whether it was.
+// part of the raise for one container, in proportion to its spike. It is rounded down once; rounded reports whether it
+// was.
 func (x raise) part(spike recommender.Amount) (part recommender.Amount, rounded bool) {
 	var fraction, lost uint64
 	if x.rest > 0 {
@@ -36,12 +37,12 @@ func (x raise) part(spike recommender.Amount) (part recommender.Amount, rounded 
 	}
 	high, low := bits.Mul64(x.whole, uint64(spike))
 	low, carry := bits.Add64(low, fraction, 0)
-	// ⌊(n + x) / m⌋ is ⌊(n + ⌊x⌋) / m⌋ for whole n and m: nothing is rounded twice.
+	// ⌊(n + x) / m⌋ = ⌊(n + ⌊x⌋) / m⌋ for whole n and m, so nothing is rounded twice.
 	up, left := bits.Div64(high+carry, low, x.of)
 	return recommender.Amount(up), lost|left != 0
 }
 
-// grantAll gives the containers of the pods that stay their grants, once it is known which pods those are.
+// grantAll computes the grants of the pods that stay, after the evictions were chosen.
 func (s *Sharer) grantAll() {
 	for i := range s.pods {
 		p, d := &s.pods[i], &s.demands.pods[i]
@@ -76,15 +77,14 @@ func (s *Sharer) grant(p *Pod, c *Container, spike recommender.Amount, raise rai
 	return out
 }
 
-// grantsOf returns the grants of a pod.
 func (s *Sharer) grantsOf(i int) []Grant {
 	first := s.demands.pods[i].first
 	return s.result.Grants[first : first+len(s.pods[i].Containers)]
 }
 
-// ration divides the room of an overcommitted node: each container keeps what it holds of its grant, and what is left
-// goes to the bases first, then to the rest of the grants. What a container holds above its grant and cannot give back
-// now is not left.
+// ration divides the room of an overcommitted node. Each container keeps the part of its grant that it already holds.
+// The free room goes to the bases first, then to the rest of the grants. Amounts above a grant that cannot be lowered
+// now are not free.
 func (s *Sharer) ration(r recommender.Resource) {
 	claims := make([][]claim, len(s.pods))
 	for i := range s.pods {
@@ -104,7 +104,7 @@ func (s *Sharer) ration(r recommender.Resource) {
 	ration(r, s.available[r], claims, init, func(i, j int, to recommender.Amount) { s.grantsOf(i)[j].limit(&s.pods[i].Containers[j], r, to) })
 }
 
-// limit a grant to what there is room for.
+// limit lowers a grant to the given amount.
 func (g *Grant) limit(c *Container, r recommender.Resource, most recommender.Amount) {
 	if most >= g.Request[r] {
 		return
@@ -115,7 +115,7 @@ func (g *Grant) limit(c *Container, r recommender.Resource, most recommender.Amo
 	}
 }
 
-// claimOf a container, from what it keeps whatever it is granted.
+// claimOf a container. Its low is the amount that the container keeps with any grant.
 func (s *Sharer) claimOf(i, j int, r recommender.Resource) claim {
 	p := &s.pods[i]
 	c, granted := &p.Containers[j], s.grantsOf(i)[j].Request[r]
@@ -126,8 +126,8 @@ func (s *Sharer) claimOf(i, j int, r recommender.Resource) claim {
 	return newClaim(max(min(current, granted), min(current, c.Least[r])), s.demands.of(p, c, r).Base, c.attainable(granted, r))
 }
 
-// giveSpare raises the CPU of DaemonSets towards their bases with what is left when every pod has its grant, in
-// proportion to what they lack. It is given last, and counts as needed by no pod.
+// giveSpare raises the CPU of DaemonSets towards their bases, in proportion to what they lack, when every pod has its
+// grant. It is given last, and does not count as needed.
 func (s *Sharer) giveSpare() {
 	const cpu = recommender.CPU
 	uncounted := s.demands.uncounted
@@ -153,7 +153,7 @@ func (s *Sharer) giveSpare() {
 	}
 }
 
-// above is what a pod keeps above its grants, as the scheduler counts it.
+// above is the excess of a pod over its grants, as the scheduler counts it.
 func (s *Sharer) above(i int, r recommender.Resource) recommender.Amount {
 	if s.demands.pods[i].evicted {
 		return 0
@@ -166,10 +166,10 @@ func (s *Sharer) above(i int, r recommender.Resource) recommender.Amount {
 	return max(keeps, init) - max(granted, init)
 }
 
-// MemoryLimit is 2 × the greater of the most memory in 7 days and what OOM kills taught
-// (recommender.OOMFloor, decayed), in whole MiB, never below the request. It is zero, which sets none, where neither is
-// known: a limit that was guessed too low would kill containers. It is at most LimitMost, as usage may follow its limit:
-// twice the peak would then be twice the last limit, each time.
+// MemoryLimit is 2 × max(Max7d, OOM), in whole MiB, at least the request. OOM is the decayed minimum learned from OOM
+// kills (recommender.OOMFloor). It returns zero, no limit, if neither is known: a limit guessed too low would kill
+// containers. LimitMost bounds it, because usage may follow its limit. Without the bound, each limit could be twice the
+// last one.
 func (c *Container) MemoryLimit(request recommender.Amount) recommender.Amount {
 	most := bounded(max(c.Max7d, c.OOM), recommender.MaxAmount)
 	if most == 0 {
@@ -178,7 +178,7 @@ func (c *Container) MemoryLimit(request recommender.Amount) recommender.Amount {
 	return max(recommender.Brake(recommender.Memory.Whole(2*most), c.LimitMost), request)
 }
 
-// WhyMemoryLimit says how MemoryLimit was computed.
+// WhyMemoryLimit explains how MemoryLimit was computed.
 func (c *Container) WhyMemoryLimit() string {
 	why := fmt.Sprintf("2 × the greater of the most in 7 days, %s, and what OOM kills taught, %s; at least the request", text(recommender.Memory, c.Max7d), text(recommender.Memory, c.OOM))
 	if c.LimitMost > 0 {

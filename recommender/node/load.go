@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Thresholds above which a node is overloaded, of each signal.
+// Thresholds of each signal above which a node is overloaded.
 const (
-	// pressureThreshold is a fraction of the time, in which something on the node waits for CPU.
+	// pressureThreshold is the fraction of time in which something on the node waits for CPU.
 	pressureThreshold = 0.10
-	// usageUnderPressure and usageThreshold are fractions of the allocatable CPU: the first counts together with
-	// pressureThreshold, the second alone.
+	// usageUnderPressure and usageThreshold are fractions of the allocatable CPU. The first applies together with
+	// pressureThreshold, the second without a measured pressure.
 	usageUnderPressure, usageThreshold = 0.80, 0.95
-	// loadThreshold is of load1 / CPUs.
+	// loadThreshold is a bound of load1 / CPUs.
 	loadThreshold = 1.0
 )
 
-// LoadSample is what was measured of a node's CPU; not a number where something was not. Pressure is the share of the
-// time that something on the node waited for CPU (PSI of the root cgroup), Load1 is node-exporter's node_load1, the
-// other amounts are cores.
+// LoadSample is one measurement of a node's CPU; unmeasured fields are NaN. Pressure is the share of time in which
+// something on the node waited for CPU (PSI of the root cgroup). Load1 is node-exporter's node_load1. The other amounts
+// are cores.
 type LoadSample struct {
 	Pressure, Load1, CPUs, Usage, Allocatable float64
 }
 
-// Load is the load in units of the threshold: above 1 the node is overloaded. Not a number: not measured.
+// Load returns the load in units of the threshold: above 1 the node is overloaded. It returns NaN if not measured.
 //
-// One throttled container on an idle node makes its pressure high. So pressure counts together with usage, and the
-// lesser of the two is the load; where one of them is missing nothing takes its place.
+// One throttled container on an idle node makes the node's pressure high. So pressure counts only together with usage,
+// and the load is the lower of the two. If one of them is missing, the other signals do not replace it.
 func (s LoadSample) Load() float64 {
 	used := s.Usage / s.Allocatable
 	if s.Pressing() {
@@ -40,10 +40,10 @@ func (s LoadSample) Load() float64 {
 	return measured(used / usageThreshold)
 }
 
-// Pressing: the node's pressure was measured, whatever it is.
+// Pressing reports whether the node's pressure was measured, regardless of its value.
 func (s LoadSample) Pressing() bool { return !math.IsNaN(measured(s.Pressure)) }
 
-// measured is a ratio, or not a number where there can be no such ratio.
+// measured returns the ratio, or NaN if the ratio is negative or infinite.
 func measured(ratio float64) float64 {
 	if ratio < 0 || math.IsInf(ratio, 0) {
 		return math.NaN()
@@ -51,8 +51,8 @@ func measured(ratio float64) float64 {
 	return ratio
 }
 
-// InUse is the used fraction of the node's CPU, or its load average over its CPUs; not a number where only the
-// pressure is known, which says how long processes wait and not how much CPU is free.
+// InUse is the used fraction of the node's CPU, or its load average over its CPUs. It is NaN if only the pressure is
+// known: pressure measures waiting time, not free CPU.
 func (s LoadSample) InUse() float64 {
 	used := s.Usage / s.CPUs
 	if math.IsNaN(used) {
@@ -65,32 +65,32 @@ func (s LoadSample) InUse() float64 {
 }
 
 const (
-	// confirmAfter is how long a node is above or below before it counts as overloaded or well again.
+	// confirmAfter is how long a node must be above or below a threshold before its state changes.
 	confirmAfter = 2 * time.Minute
-	// recoveredBelow is the load below which a node is well again.
+	// recoveredBelow is the load below which an overloaded node recovers.
 	recoveredBelow = 0.9
 )
 
-// LoadState is the memory of one node between measurements. The zero value is a node that is well; a node that was found
-// tainted starts Overloaded.
+// LoadState is the state of one node between measurements. The zero value is a node that is not overloaded. A node that
+// is found tainted starts with Overloaded set.
 type LoadState struct {
 	Overloaded bool
-	// Since is when the node was first seen on the other side, without a break until Last; zero: it is on
-	// its own.
+	// Since is when the node first crossed its threshold, without interruption until Last. Zero means that it has
+	// not crossed it.
 	Since, Last time.Time
-	// Load is the last one that was measured (LoadSample.Load).
+	// Load is the last measured load (LoadSample.Load).
 	Load float64
 }
 
-// Next is the state after a measurement. A node turns after confirmAfter above a load of 1, or below recoveredBelow.
-// Missing data changes nothing; but after a gap of confirmAfter or more the time before it does not count.
+// Next returns the state after a measurement. The state changes after confirmAfter above a load of 1, or below
+// recoveredBelow. Missing data changes nothing. After a gap of confirmAfter or more, the confirmation starts again.
 func (s LoadState) Next(load float64, now time.Time) LoadState {
 	if math.IsNaN(load) {
 		return s
 	}
 	gap := now.Sub(s.Last) >= confirmAfter
 	s.Load, s.Last = load, now
-	crossed := load > 1 // the threshold at which the node turns
+	crossed := load > 1 // the threshold for becoming overloaded
 	if s.Overloaded {
 		crossed = load < recoveredBelow
 	}
@@ -109,20 +109,20 @@ func (s LoadState) Next(load float64, now time.Time) LoadState {
 type LoadedNode struct {
 	Name string
 	LoadState
-	// Tainted: it carries the taint now.
+	// Tainted: the node has the taint now.
 	Tainted bool
-	// Open: but for the taint it takes new pods.
+	// Open: apart from this taint, the node accepts new pods.
 	Open bool
-	// Measured: its load was measured just now.
+	// Measured: its load was measured in this pass.
 	Measured bool
 }
 
-// Taints are the names of the nodes that are to carry the taint, in alphabetical order: those that are
-// overloaded, at most a third of the open nodes at once, but one of two. Those that carry it keep it; then come
-// the most overloaded, of those whose load is known: missing data taints no node.
+// Taints returns the names of the nodes that should have the taint, in alphabetical order. These are overloaded nodes:
+// at most a third of the open nodes, or one of two. Nodes that already have the taint come first, then the most
+// overloaded nodes with a measured load: missing data taints no node.
 //
-// Nodes that are not open leave new pods no place, tainted or not: they are not among the third, and are not
-// tainted. But a taint that one of them carries stays until it is well, so that it opens as it closed.
+// Nodes that are not open accept no new pods anyway. They do not count for the third, and get no new taint. A taint
+// that such a node already has stays until the node recovers.
 func Taints(nodes []LoadedNode) []string {
 	var names []string
 	var over []LoadedNode
@@ -148,7 +148,7 @@ func Taints(nodes []LoadedNode) []string {
 		}
 		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.Name, b.Name))
 	})
-	// New pods are to have a place; a third of two nodes would be none at all.
+	// New pods need a place. A third of two nodes rounds down to no taint at all.
 	most := open / 3
 	if open == 2 {
 		most = 1

@@ -13,7 +13,7 @@ import (
 
 var missing = math.NaN()
 
-// A load of 1 is what is too much, by whatever it was measured.
+// A load of 1 is the threshold for every signal.
 func TestLoadSignals(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -98,7 +98,7 @@ func TestLoadTurns(t *testing.T) {
 	}
 }
 
-// What a node is judged by may change in between.
+// The signal of a node may change in between.
 func TestLoadChangesItsSignal(t *testing.T) {
 	var state LoadState
 	for i, sample := range []LoadSample{{0.2, missing, 4, 4, 4}, {missing, missing, 4, 4, 4}, {missing, 6, 4, missing, 4}} {

@@ -1,11 +1,11 @@
-// Package node shares a node's spike headroom among its pods. It is pure: standard library only, integer
-// amounts, time is an argument.
+// Package node shares a node's spike headroom among its pods. It is pure: standard library only, integer amounts, time
+// is an argument.
 //
-// A container's base demand is what it always needs, its peak what it needs at times; the difference is
-// its spike. Pods of one group (the replicas of a workload, the containers of a pod) spike together, since
-// one load balancer or one request drives them. Groups are taken to spike independently, so the node keeps
-// room for the largest group's spike alone, the reserve, and all pods share it. CPU is shared so; memory cannot be
-// taken back from a container that has it, so each container has its peak.
+// A container's base demand is its permanent need. Its peak is its need at times, and the difference is its spike. Pods
+// of one group (the replicas of a workload) spike together, because one load balancer drives them. The containers of a
+// pod spike together too, because one request drives them. Groups are assumed to spike independently. So the node
+// reserves room for the spike of the largest group only, and all pods share this reserve. Only CPU is shared in this
+// way. Memory cannot be reclaimed from a container, so each container gets its peak.
 //
 // For the CPU of pods i with base' (at least their init requests) and spike', in groups G:
 //
@@ -13,9 +13,9 @@
 //	needed  = Σ base'(i) + reserve ≤ available
 //	pod i   = base'(i) + reserve × spike'(i) / Σ spike', divided among its containers by their spikes
 //
-// Every pod whose demand is known takes part, whether it may be changed now or not: Share says what each container is
-// to have (its grant), Settle what each is to hold next, in view of which may be changed and of what is worth a resize.
-// CPU is in millicores, memory in bytes.
+// Every pod with a known demand takes part, whether it may be changed now or not. Share computes the grant of each
+// container. Settle computes the amount that each container is to hold next. Settle respects pods that must not be
+// changed, and skips changes that are too small for a resize. CPU is in millicores, memory in bytes.
 package node
 
 import (
@@ -25,13 +25,13 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Amounts are those of both resources, indexed by recommender.Resource.
+// Amounts has one amount per resource, indexed by recommender.Resource.
 type Amounts [2]recommender.Amount
 
-// Ranking says who is evicted first where pods do not fit.
+// Ranking is the order of eviction when pods do not fit.
 type Ranking uint8
 
-// Low goes first, Never never.
+// Low is evicted first, Never is not evicted.
 const (
 	Low Ranking = iota
 	Medium
@@ -44,7 +44,7 @@ var rankings = [...]string{"Low", "Medium", "High", "Never"}
 // String is the name used in policies.
 func (r Ranking) String() string { return rankings[min(int(r), len(rankings)-1)] }
 
-// RankingOf reads the name used in policies; false if there is none such.
+// RankingOf parses the name used in policies. For an unknown name it returns Never and false.
 func RankingOf(name string) (Ranking, bool) {
 	if i := slices.Index(rankings[:], name); i >= 0 {
 		return Ranking(i), true
@@ -52,8 +52,8 @@ func RankingOf(name string) (Ranking, bool) {
 	return Never, false
 }
 
-// DefaultRanking is that of a workload whose policy sets none: where a pod that moves is missed, it goes
-// later.
+// DefaultRanking is the ranking of a workload whose policy sets none. StatefulSets and workloads with one replica are
+// evicted later, because they lose more while a pod moves.
 func DefaultRanking(statefulSet bool, replicas int32) Ranking {
 	if statefulSet || replicas <= 1 {
 		return Medium
@@ -67,49 +67,50 @@ type Demand struct{ Base, Peak recommender.Amount }
 // Container of a pod: a regular one or a native sidecar.
 type Container struct {
 	Name string
-	// Current requests; zero is not known, or not set.
+	// Current requests; zero means unknown or not set.
 	Current Amounts
-	// Born are the requests that it was born with: a DaemonSet's container takes part with no more. Zero is
-	// not known.
+	// Born are the requests that the container was created with. They bound the demand of a DaemonSet's container. Zero
+	// means unknown.
 	Born Amounts
-	// Least is the least that its policy allows. The part of it above the demand is not a demand: the container keeps
-	// it where it has it, is given it where no pod needs the room, and no pod is evicted for it.
+	// Least is the policy's minimum. The part above the demand is not a demand. The container keeps it if it has it,
+	// and gets it if no pod needs the room. No pod is evicted for it.
 	Least Amounts
-	// Reach is the most that it can have now: what it holds, and what quotas leave it to grow by. No pod is evicted for
-	// more than that, and where room is short no more is kept for it. It is a whole amount; zero is no bound.
+	// Reach is the most that the container can have now: its current request plus the room that quotas leave. No pod is
+	// evicted for more, and no scarce room is reserved for more. It is a whole amount; zero is no bound.
 	Reach Amounts
-	// Restarts says of each resource that to change it restarts the container: it is sized at birth alone.
+	// Restarts says for each resource that a change restarts the container. Such a resource is sized only at admission.
 	Restarts [2]bool
-	// CurrentLimit is the memory limit that it has; zero is none.
+	// CurrentLimit is the current memory limit; zero means no limit.
 	CurrentLimit recommender.Amount
-	// Of holds the demand of each resource as it was measured, indexed by recommender.Resource.
+	// Of has the measured demand of each resource, indexed by recommender.Resource.
 	Of [2]Demand
-	// Day is the most that its workload used in 24 h, which a new pod is given; zero is not known.
+	// Day is the workload's highest usage in 24h, used for created pods; zero means unknown.
 	Day Amounts
-	// Max7d is the most memory that its workload used in 7 days, OOM what kills taught, already decayed;
-	// zero is not known.
+	// Max7d is the workload's highest memory usage in 7 days. OOM is the minimum learned from OOM kills, already
+	// decayed. Zero means unknown.
 	Max7d, OOM recommender.Amount
-	// LimitMost is what its memory limit is not raised above without an OOM kill, in bytes; 0: no bound.
+	// LimitMost bounds raises of the memory limit without an OOM kill, in bytes; 0 means no bound.
 	LimitMost recommender.Amount
 }
 
-// Pod whose containers are sized by its node.
+// Pod is a pod whose containers are sized by its node.
 type Pod struct {
 	// Name is unique on the node: namespace/name.
 	Name string
-	// Group is that of the pods that spike together with it; empty: none do.
+	// Group names the pods that spike together with this one. If empty, no other pod does.
 	Group string
-	// DaemonSet pods are never evicted, and no pod is evicted for more than they were born with.
+	// DaemonSet pods are never evicted, and no pod is evicted for more than their requests at creation.
 	DaemonSet bool
-	// Frozen pods may not be changed now: a gate holds them, or their last resize is watched. They take part
-	// like all others, and keep what they hold.
+	// Frozen pods must not be changed now: a gate blocks them, or their last resize is observed. They take part like
+	// all others and keep their current requests.
 	Frozen bool
-	// Ranking; Never where the pod's policy does not switch evictions on.
+	// Ranking is Never if the pod's policy does not enable evictions.
 	Ranking Ranking
-	// InitRequest is the largest request of an init container: the scheduler keeps that much for the pod
-	// for as long as it lives.
+	// InitRequest is the largest request of an init container. The scheduler counts at least this much for the pod
+	// during its whole lifetime.
 	InitRequest Amounts
-	// LastLowered is when a request or limit of the pod was lowered last, LastResized when one was changed; zero: never.
+	// LastLowered is when a request or limit of the pod was last lowered, LastResized when one was last changed. Zero
+	// means never.
 	LastLowered, LastResized time.Time
 	Containers               []Container
 }
@@ -117,42 +118,42 @@ type Pod struct {
 // protected pods are never evicted.
 func (p *Pod) protected() bool { return p.DaemonSet || p.Ranking >= Never }
 
-// Grant is what a container is to have.
+// Grant is the size that a container should have.
 type Grant struct {
 	Request Amounts
-	// MemoryLimit is zero where nothing is known that it could be derived from.
+	// MemoryLimit is zero if nothing is known to derive it from.
 	MemoryLimit recommender.Amount
-	// Spare is the part of the CPU request that no other pod needs now: a DaemonSet's, which gives way first.
+	// Spare is the part of a DaemonSet's CPU request that no other pod needs now. It gives way first.
 	Spare recommender.Amount
-	// Rounded says of each resource that its share is above the request by less than a millicore, or a MiB.
+	// Rounded says for each resource that the exact share is above the request, by less than a millicore or a MiB.
 	Rounded [2]bool
 }
 
-// Eviction is one pod that is to be evicted so that the others fit. It is a proposal: nothing has been evicted.
+// Eviction proposes to evict one pod so that the others fit. Nothing has been evicted yet.
 type Eviction struct {
-	// Pod is its index among the pods, Name its name.
+	// Pod is its index among the pods.
 	Pod     int
 	Name    string
 	Ranking Ranking
-	// Resource that does not fit with the pod and those named before it: Needed is more than Available.
+	// Resource that does not fit with this pod and the ones listed before it: Needed is more than Available.
 	Resource          recommender.Resource
 	Needed, Available recommender.Amount
 	// Spike of the pod itself.
 	Spike recommender.Amount
 }
 
-// Result of sharing. Its slices belong to the Sharer and are valid until it shares again.
+// Result of sharing. Its slices belong to the Sharer and are valid until its next Share.
 type Result struct {
-	// Grants of every container, in the order of the pods and their containers. Those of a pod that is
-	// to be evicted are zero.
+	// Grants of every container, in the order of the pods and their containers. The grants of a pod that is to be
+	// evicted are zero.
 	Grants []Grant
 	// Evictions in the order in which they were chosen: lower rankings first.
 	Evictions []Eviction
-	// Overcommitted says of each resource that the pods that stay do not fit, and that no other pod can be
-	// evicted now so that they do. Then a container that may be changed keeps what it holds of its grant, and is given of
-	// the room that is left first what it lacks of its base, then of its grant.
+	// Overcommitted says for each resource that the remaining pods do not fit and no eviction can help now. A container
+	// then keeps the part of its grant that it already holds. Free room goes to bases first, then to the rest of the
+	// grants.
 	Overcommitted [2]bool
-	// Needed is what the scheduler has to see in use by the pods that stay: their base demands and the
-	// reserve for CPU, their peaks for memory.
+	// Needed is the sum that the scheduler must count for the pods that stay: CPU base demands plus the reserve, and
+	// memory peaks.
 	Needed Amounts
 }

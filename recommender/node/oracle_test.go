@@ -14,16 +14,16 @@ import (
 	. "attune.io/attune/recommender/node"
 )
 
-// The oracle computes in fractions, from the rules as they are written down, without a thought for cost.
+// The oracle computes in fractions, from the written rules, regardless of cost.
 
 type oracle struct {
 	available Amounts
 	pods      []Pod
-	// capped: everybody counts with no more than he can have now.
+	// capped: every container counts with at most the amount that it can have now.
 	capped bool
 }
 
-// entered is a pod's demand of one resource after the rules of entry: base', spike', and its containers'.
+// entered is a pod's demand of one resource after the rules of entry: base', spike', and its containers' demands.
 type entered struct {
 	base, spike int64
 	bases       []int64
@@ -55,7 +55,7 @@ func (o oracle) enter(i int, r recommender.Resource) (e entered) {
 	return e
 }
 
-// reached is as much of an amount as a container can have now: in any case what it holds.
+// reached is the part of an amount that a container can have now; it can always have its current request.
 func reached(c Container, r recommender.Resource, amount int64) int64 {
 	if reach := int64(c.Reach[r]); reach > 0 {
 		return min(amount, max(int64(c.Current[r]), reach))
@@ -63,7 +63,7 @@ func reached(c Container, r recommender.Resource, amount int64) int64 {
 	return amount
 }
 
-// reserve is the largest group's spike without those who are gone.
+// reserve is the largest group's spike without the evicted pods.
 func (o oracle) reserve(gone map[int]bool) int64 {
 	groups := map[string]int64{}
 	for i, p := range o.pods {
@@ -101,7 +101,7 @@ func (o oracle) fits(r recommender.Resource, gone map[int]bool) bool {
 
 func (o oracle) allFit(gone map[int]bool) bool { return o.fits(cpu, gone) && o.fits(memory, gone) }
 
-// evict is the greedy choice, then the taking back.
+// evict chooses greedily, then cancels unneeded evictions.
 func (o oracle) evict() (order []int, ok bool) {
 	gone := map[int]bool{}
 	for _, r := range []recommender.Resource{memory, cpu} {
@@ -138,7 +138,7 @@ func (o oracle) before(r recommender.Resource, i, j int) bool {
 	) < 0
 }
 
-// share is the whole answer.
+// share is the complete result.
 func (o oracle) share() Result {
 	var result Result
 	gone := map[int]bool{}
@@ -185,7 +185,7 @@ func (o oracle) share() Result {
 	return result
 }
 
-// keeps is what a container has in any case when it is granted so much.
+// keeps is the amount that a container keeps with this grant in any case.
 func (o oracle) keeps(i, j int, r recommender.Resource, final int64) int64 {
 	c := o.pods[i].Containers[j]
 	current := int64(c.Current[r])
@@ -195,8 +195,9 @@ func (o oracle) keeps(i, j int, r recommender.Resource, final int64) int64 {
 	return max(min(current, final), min(current, int64(c.Least[r])))
 }
 
-// ration is what there is of everybody's share: all of it where it fits. Otherwise everybody keeps what he holds of
-// his share, and the rest goes to the bases first, then to the shares; in proportion, rounded down to whole millicores and MiB.
+// ration divides the room among the shares. If they fit, each container gets its share. Otherwise each keeps the part
+// of its share that it holds, and the rest goes to the bases first, then to the shares; in proportion, rounded down to
+// whole millicores and MiB.
 func (o oracle) ration(r recommender.Resource, finals [][2][]int64, gone map[int]bool, fits bool) [][]int64 {
 	type level struct{ low, base, top []int64 }
 	levels := make([]level, len(o.pods))
@@ -238,7 +239,7 @@ func (o oracle) ration(r recommender.Resource, finals [][2][]int64, gone map[int
 	return granted
 }
 
-// split is what one has of the room for all: lacking is what all lack of their bases, missing what they do above.
+// split is one container's part of the room: lacking is the total gap to the bases, missing the total gap above them.
 func split(low, base, top, room, lacking, missing int64) int64 {
 	part := func(a, b, of int64) int64 {
 		if of == 0 || b <= 0 {
@@ -250,7 +251,7 @@ func split(low, base, top, room, lacking, missing int64) int64 {
 	return low + part(base-low, room, lacking) + part(top-base, room-lacking, missing)
 }
 
-// lend gives DaemonSets what is left of CPU.
+// lend gives DaemonSets the remaining CPU.
 func (o oracle) lend(granted [][]int64, reserve int64, gone map[int]bool) {
 	room := int64(o.available[cpu]) - reserve
 	lacking := int64(0)
@@ -286,8 +287,8 @@ func sum(amounts []int64) (all int64) {
 	return all
 }
 
-// grant of CPU: the pod has base' + reserve × spike' / Σ spike', up to its peak, and its containers share
-// what that is above their bases in proportion to their spikes.
+// grant of CPU: the pod gets base' + reserve × spike' / Σ spike', up to its peak. Its containers share the part above
+// their bases in proportion to their spikes.
 func (e entered) grant(j int, reserve, shared int64) recommender.Amount {
 	var bases, spikes int64
 	for k := range e.bases {
@@ -352,14 +353,13 @@ func outcome(r Result) string {
 	return "fits"
 }
 
-// All sets of pods that could go are tried. A set does if the others fit. Of those sets:
+// The test tries all sets of pods that could be evicted. A set is sufficient if the other pods fit. Then:
 //
-//   - if there is none, nobody goes, and the node is overcommitted if it does not fit as it is;
-//   - nobody goes needlessly: no set that does is a part of the answer but less than it;
-//   - nobody of a higher ranking goes before one of a lower: for each ranking, no set that does takes of
-//     that ranking and those above it a part, but less than the whole, of whom the answer takes of them.
-//     So the answer spares a High pod wherever its going could be avoided by that of any Low and Medium
-//     ones in addition to the rest of the answer.
+//   - without a sufficient set, no pod is evicted, and the node is overcommitted if it does not fit;
+//   - no eviction is unneeded: no sufficient set is a proper subset of the answer;
+//   - lower rankings come first: for each ranking, no sufficient set contains only a proper subset of the answer's
+//     pods of that ranking and above. So the answer spares a High pod if evicting any Low and Medium pods in addition
+//     to the rest of the answer would suffice.
 func TestEvictionsAgainstEverySet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	evictions := 0
@@ -392,7 +392,7 @@ func TestEvictionsAgainstEverySet(t *testing.T) {
 	assert.Greater(t, evictions, 2000)
 }
 
-// setsThatDo are all sets, as bits, of unprotected pods without which the others fit.
+// setsThatDo are all sufficient sets, as bits, of unprotected pods.
 func (o oracle) setsThatDo() map[int]bool {
 	protected := 0
 	for i, p := range o.pods {

@@ -8,20 +8,21 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// podPlan is a pod, its containers' grants, and what they are to hold next.
+// podPlan is a pod with its containers' grants and the amounts that they are to hold next.
 type podPlan struct {
 	*Pod
-	// grants and next are the pod's parts of the node's, by container.
+	// grants and next are slices of the node's slices, one entry per container.
 	grants, next []Grant
-	// kept pods keep what they hold: they are frozen, or are to be evicted.
+	// kept pods keep their current requests: they are frozen, or are to be evicted.
 	kept bool
-	// lowered: it was lowered within LoweredEvery, and is not lowered now.
+	// lowered: the pod was lowered within LoweredEvery and is not lowered now.
 	lowered bool
-	// resting: it was resized within Rest and holds what it always needs. It is changed for others only.
+	// resting: the pod was resized within Rest and has its base of CPU and its memory. It is changed only for other
+	// pods.
 	resting bool
 }
 
-// any says whether is holds for an amount of the pod that may be changed.
+// any reports whether is holds for an amount of the pod that may be changed.
 func (p *podPlan) any(is func(j int, c *Container, r recommender.Resource) bool) bool {
 	for j := range p.Containers {
 		c := &p.Containers[j]
@@ -42,7 +43,7 @@ func (p *podPlan) each(visit func(j int, c *Container, r recommender.Resource)) 
 	})
 }
 
-// sum of amounts of the pod's containers, as the scheduler counts it: at least the init request.
+// sum adds up amounts of the pod's containers as the scheduler does: at least the init request.
 func (p *podPlan) sum(r recommender.Resource, of func(j int) recommender.Amount) recommender.Amount {
 	var sum recommender.Amount
 	for j := range p.Containers {
@@ -51,12 +52,12 @@ func (p *podPlan) sum(r recommender.Resource, of func(j int) recommender.Amount)
 	return max(sum, p.InitRequest[r])
 }
 
-// counted is what the scheduler will count for the pod.
+// counted is the amount that the scheduler will count for the pod.
 func (p *podPlan) counted(r recommender.Resource) recommender.Amount {
 	return p.sum(r, func(j int) recommender.Amount { return p.next[j].Request[r] })
 }
 
-// follow gives the pod its grants, as far as that is worth a resize.
+// follow changes the pod towards its grants if the change is large enough for a resize.
 func (p *podPlan) follow() {
 	if p.kept || p.resting {
 		return
@@ -70,7 +71,6 @@ func (p *podPlan) follow() {
 	}
 }
 
-// raise the pod to its shares.
 func (p *podPlan) raise() {
 	p.each(func(j int, _ *Container, r recommender.Resource) {
 		next, grant := &p.next[j], &p.grants[j]
@@ -81,7 +81,7 @@ func (p *podPlan) raise() {
 	})
 }
 
-// lower the pod to its shares. A limit that nothing is known for stays.
+// lower the pod to its shares. If no limit is granted, the current limit stays.
 func (p *podPlan) lower() {
 	p.each(func(j int, c *Container, r recommender.Resource) {
 		next, grant := &p.next[j], &p.grants[j]
@@ -92,7 +92,7 @@ func (p *podPlan) lower() {
 	})
 }
 
-// keep leaves the pod what it holds.
+// keep resets the plan to the current requests and limits.
 func (p *podPlan) keep() {
 	for j := range p.next {
 		c := &p.Containers[j]
@@ -100,7 +100,7 @@ func (p *podPlan) keep() {
 	}
 }
 
-// changes: the pod is written to.
+// changes reports whether the plan resizes the pod.
 func (p *podPlan) changes() bool {
 	for j := range p.next {
 		c := &p.Containers[j]
@@ -111,13 +111,14 @@ func (p *podPlan) changes() bool {
 	return false
 }
 
-// nodePlan is what the pods of a node are to hold next. It begins with what they hold now.
+// nodePlan has the amounts that the pods of a node are to hold next. It starts with the current amounts.
 type nodePlan struct {
 	available, needed Amounts
 	overcommitted     [2]bool
 	pods              []podPlan
 	next              []Grant
-	// total is what the scheduler will count for all pods: the sum of their counted. change keeps it true.
+	// total is the amount that the scheduler will count for all pods: the sum of their counted. Only change may modify
+	// a pod without recount, because it updates total.
 	total Amounts
 }
 
@@ -147,18 +148,20 @@ func newNodePlan(available Amounts, pods []Pod, shared Result, now time.Time) *n
 	return n
 }
 
-// summable keeps what is available to what adds up exactly. It is below zero where other pods hold more than there is.
+// summable bounds an available amount so that sums stay exact. It is negative if other pods hold more than the node
+// has.
 func summable(available recommender.Amount) recommender.Amount {
 	return min(max(available, -mostSum), mostSum)
 }
 
-// recently: it happened, less than so long ago. A time in the future, from a clock that was ahead, did not happen.
+// recently reports whether at is less than ago before now. A time in the future, from a clock that was ahead, does not
+// count.
 func recently(at, now time.Time, ago time.Duration) bool {
 	since := now.Sub(at)
 	return !at.IsZero() && since >= 0 && since < ago
 }
 
-// exact: no amount is below zero, or so great that sums are not exact.
+// exact reports whether all amounts are at least zero and small enough for exact sums.
 func (n *nodePlan) exact() bool {
 	greatest := min(recommender.MaxAmount, mostSum/recommender.Amount(max(1, len(n.pods)+len(n.next))))
 	exact := func(amounts ...recommender.Amount) bool {
@@ -185,33 +188,33 @@ func (n *nodePlan) recount() {
 	}
 }
 
-// count a pod in (times 1) or out (times −1).
+// count adds a pod to the total (times 1) or subtracts it (times −1).
 func (n *nodePlan) count(p *podPlan, times recommender.Amount) {
 	for _, r := range recommender.Resources {
 		n.total[r] += times * p.counted(r)
 	}
 }
 
-// change keeps the total true while it changes a pod.
+// change modifies a pod and updates the total.
 func (n *nodePlan) change(p *podPlan, change func()) {
 	n.count(p, -1)
 	change()
 	n.count(p, 1)
 }
 
-// room is what is available beyond the total; below zero it is short.
+// room is the available amount minus the total. It is negative if the resource is short.
 func (n *nodePlan) room(r recommender.Resource) recommender.Amount {
 	return n.available[r] - n.total[r]
 }
 
-// ranked is a pod with the amount that it is ordered by.
+// ranked is a pod with the amount by which it is sorted.
 type ranked struct {
 	*podPlan
 	by recommender.Amount
 }
 
-// mostFirst are the pods of which there is something and that are not kept: the most first, of those by name. It is a
-// total order, as names are unique on a node.
+// mostFirst returns the pods that are not kept and have an amount above 0, largest first, then by name. The order is
+// total, because names are unique on a node.
 func (n *nodePlan) mostFirst(of func(p *podPlan) recommender.Amount) []ranked {
 	var order []ranked
 	for i := range n.pods {
@@ -229,20 +232,21 @@ func (n *nodePlan) mostFirst(of func(p *podPlan) recommender.Amount) []ranked {
 	return order
 }
 
-// raiseBand is the percentage below which a raise is worth no resize.
+// raiseBand is the percentage below which a raise is too small for a resize.
 var raiseBand = [2]recommender.Amount{recommender.CPU: 5, recommender.Memory: 2}
 
-// farBelow: the target is below what is held by the dead band or more.
+// farBelow reports whether the target is below the live amount by at least the dead band.
 func farBelow(live, target recommender.Amount) bool {
 	return target < live && !recommender.WithinDeadBand(live, target)
 }
 
-// farAbove: the target is above what is held by raiseBand or more.
+// farAbove reports whether the target is above the live amount by at least raiseBand.
 func farAbove(r recommender.Resource, live, target recommender.Amount) bool {
 	return target > live && (target-live)*100 >= live*raiseBand[r]
 }
 
-// farAboveGrant: a container holds more than its grant, and than its policy's least, by the dead band or more.
+// farAboveGrant reports whether a container holds more than its grant and its policy's minimum, by at least the dead
+// band.
 func (p *podPlan) farAboveGrant() bool {
 	return p.any(func(j int, c *Container, r recommender.Resource) bool {
 		grant := &p.grants[j]
@@ -251,7 +255,7 @@ func (p *podPlan) farAboveGrant() bool {
 	})
 }
 
-// farBelowGrant: a container holds less than its share by raiseBand or more.
+// farBelowGrant reports whether a container holds less than its share, by at least raiseBand.
 func (p *podPlan) farBelowGrant() bool {
 	return p.any(func(j int, c *Container, r recommender.Resource) bool {
 		return farAbove(r, c.Current[r], p.grants[j].share(r)) ||
@@ -259,7 +263,7 @@ func (p *podPlan) farBelowGrant() bool {
 	})
 }
 
-// lacksNeeds: a container holds less than it always needs: its base of CPU, all of its grant of memory.
+// lacksNeeds reports whether a container holds less than its base of CPU or less than its memory grant.
 func (p *podPlan) lacksNeeds() bool {
 	return p.any(func(j int, c *Container, r recommender.Resource) bool {
 		grant := &p.grants[j]

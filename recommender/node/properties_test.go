@@ -13,7 +13,7 @@ import (
 	. "attune.io/attune/recommender/node"
 )
 
-// must is require.True at a price that hundreds of thousands of checks can pay.
+// must is require.True, cheap enough for hundreds of thousands of checks.
 func must(t *testing.T, holds bool, what string) {
 	t.Helper()
 	if !holds {
@@ -21,7 +21,7 @@ func must(t *testing.T, holds bool, what string) {
 	}
 }
 
-// checkSharing asserts what holds of every answer, whatever came in.
+// checkSharing asserts the invariants of every result, for any input.
 func checkSharing(t *testing.T, available Amounts, pods []Pod, got Result) {
 	t.Helper()
 	gone := map[int]bool{}
@@ -53,7 +53,7 @@ func checkSharing(t *testing.T, available Amounts, pods []Pod, got Result) {
 	}
 }
 
-// sane is an amount that takes part unchanged.
+// sane bounds an amount so that it takes part unchanged.
 func sane(a recommender.Amount) recommender.Amount { return min(max(a, 0), recommender.MaxAmount>>9) }
 
 func checkPod(t *testing.T, p *Pod, grants []Grant, gone bool, over [2]bool) {
@@ -70,7 +70,7 @@ func checkPod(t *testing.T, p *Pod, grants []Grant, gone bool, over [2]bool) {
 	}
 }
 
-// isFixed: something of the pod cannot be changed, or not be raised to its peak.
+// isFixed reports whether a part of the pod cannot be changed, or not be raised to its peak.
 func isFixed(p Pod) bool {
 	return p.Frozen || slices.ContainsFunc(p.Containers, func(c Container) bool { return c.Restarts != [2]bool{} || c.Reach != Amounts{} })
 }
@@ -93,7 +93,7 @@ func checkRequest(t *testing.T, p *Pod, c *Container, g Grant, r recommender.Res
 	must(t, r == cpu || g.Request[r] >= sane(peak), "memory below its peak, or what it holds of that")
 }
 
-// counted is what the scheduler counts for a pod.
+// counted is the amount that the scheduler counts for a pod.
 func counted(p *Pod, grants []Grant, r recommender.Resource) recommender.Amount {
 	var sum recommender.Amount
 	for _, g := range grants {
@@ -111,8 +111,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// The reserve is shared to the last millicore but for rounding: what is granted and rounded away is what
-// is needed.
+// The reserve is shared completely, except for rounding: grants plus rounding losses equal the need.
 func TestTheReserveIsSharedWhole(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 5000 {
@@ -152,7 +151,7 @@ func TestOrderChangesNothing(t *testing.T) {
 	}
 }
 
-// Absurd amounts give no panic, no overflow and no negative amount.
+// Absurd amounts cause no panic, no overflow and no negative amount.
 func TestAbsurdAmounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	absurd := []recommender.Amount{0, 1, -1, math.MinInt64, math.MaxInt64, math.MaxInt64 - 1, recommender.MaxAmount, recommender.MaxAmount - 1, 1 << 62, 1000}
@@ -173,7 +172,7 @@ func TestAbsurdAmounts(t *testing.T) {
 	}
 }
 
-// clean has no negative init requests, which count as none.
+// clean removes negative init requests, which count as zero.
 func clean(pods []Pod) []Pod {
 	pods = slices.Clone(pods)
 	for i := range pods {
@@ -184,7 +183,7 @@ func clean(pods []Pod) []Pod {
 	return pods
 }
 
-// A great many pods of absurd size still add up.
+// Sums stay exact for many pods of absurd size.
 func TestAbsurdlyMany(t *testing.T) {
 	pods := make([]Pod, 5000)
 	for i := range pods {
@@ -225,7 +224,7 @@ func FuzzShare(f *testing.F) {
 	})
 }
 
-// checkExplanation: the steps lead to the grant.
+// checkExplanation asserts that the steps lead to the grant.
 func checkExplanation(t *testing.T, sharer *Sharer, got Result, pods []Pod, i, j int) {
 	t.Helper()
 	steps, grant := sharer.Explain(i, j), grantsOf(got, pods, i)[j]

@@ -29,7 +29,7 @@ func with(p Pod, options ...func(*Pod)) Pod {
 	return p
 }
 
-// of is what was shared of a node's CPU.
+// of is the result of sharing a node's CPU.
 func of(available recommender.Amount, pods ...Pod) Result {
 	return Share(Amounts{available, plenty}, pods)
 }
@@ -48,12 +48,12 @@ func TestAFrozenPodSharesAsOthersDo(t *testing.T) {
 	all[0].Frozen, all[2].Frozen = true, true
 	assert.Empty(t, of(5000, all...).Evictions)
 
-	// Less demand evicts nobody: b's base falls, it was lowered, and is watched.
+	// Lower demand evicts no pod: b's base falls, it was lowered, and is observed.
 	less := []Pod{pod("a", 1000, 3000, holding(2000)), pod("b", 500, 2000, holding(1167), frozen), pod("c", 1000, 2000, holding(1500))}
 	assert.Empty(t, of(5000, less...).Evictions)
 }
 
-// What a pod cannot be given moves nobody, and is kept from nobody.
+// An amount that a pod cannot have evicts no pod, and is not taken from other pods.
 func TestNobodyGoesForWhatAPodCannotHave(t *testing.T) {
 	node := func(most ...func(*Pod)) []Pod {
 		return []Pod{with(pod("a", 6000, 6000, holding(1000)), most...), pod("b", 1000, 3000, holding(3000)), pod("c", 2000, 3000, holding(3000))}
@@ -70,10 +70,10 @@ func TestNobodyGoesForWhatAPodCannotHave(t *testing.T) {
 	assert.EqualValues(t, 2000, settled(8000, node(reach(2000))...)[0], "it has what it can")
 	assert.NotEmpty(t, of(8000, node(reach(4000), ranked(Never))...).Evictions, "as far as it can have it, it counts")
 
-	// Where there is room it is asked for, so that who refuses it says why.
+	// If there is room, the raise is attempted, so that its refusal gives the reason.
 	assert.EqualValues(t, 6000, settled(20_000, node(reach(1000))...)[0])
 
-	// Who lacks what nobody can give him is kept short by nobody.
+	// A pod that lacks an amount that it cannot have has no holders.
 	pods := []Pod{with(pod("a", 3000, 3000, holding(1000)), reach(1000)), pod("b", 1000, 1000, holding(4000), least(4000))}
 	shared := of(5000, pods...)
 	assert.Empty(t, Holders(pods, shared, Settle(Amounts{5000, plenty}, pods, shared, noon)))
@@ -89,7 +89,7 @@ func TestWhatAFrozenPodHoldsAboveItsShareMovesNobody(t *testing.T) {
 	assert.Equal(t, []recommender.Amount{1500, 3500}, settled(5000, pods...), "but not for what is there")
 }
 
-// A frozen pod cannot be raised now, so nobody has to go for what it lacks.
+// A frozen pod cannot be raised now, so no pod is evicted for its lack.
 func TestNobodyGoesForWhatAFrozenPodLacks(t *testing.T) {
 	pods := []Pod{pod("a", 3000, 3000, holding(3000)), pod("b", 3000, 3000, holding(2000), frozen, ranked(Never))}
 	got := of(5000, pods...)
@@ -161,7 +161,7 @@ func TestOvercommittedNodesGiveWhatRoomThereIs(t *testing.T) {
 	assert.Equal(t, []recommender.Amount{250 * mi, 100 * mi}, requestsOf(got, memory))
 }
 
-// Room that is owed is not shown to the scheduler.
+// Granted room that is not yet held stays hidden from the scheduler.
 func TestAnOvercommittedNodeIsHeldFull(t *testing.T) {
 	pods := []Pod{pod("a", 333, 1000, ranked(Never), holding(100)), pod("b", 333, 1000, ranked(Never), holding(100)), pod("c", 333, 1000, ranked(Never), holding(100))}
 	var sum recommender.Amount
@@ -178,7 +178,7 @@ func requestsOf(result Result, r recommender.Resource) (all []recommender.Amount
 	return all
 }
 
-// Two Job pods count as they are (the caller takes them off what is available); nobody goes for them.
+// Two Job pods have a fixed size (the caller subtracts them from the available amount); no pod is evicted for them.
 func TestFrozenJobPods(t *testing.T) {
 	pods := []Pod{pod("a", 500, 3500, holding(3500), frozen), pod("b", 500, 3500, holding(3500), frozen), pod("c", 2000, 2000, holding(500))}
 	got := of(8000, pods...)
@@ -189,7 +189,7 @@ func TestFrozenJobPods(t *testing.T) {
 	require.Len(t, holders, 2, "and it is known who keeps the rest")
 	assert.Equal(t, Holder{Pod: 0, Name: "a", Resource: cpu, Above: 1500, Why: HeldFrozen}, holders[0])
 
-	// As they really take part: off what is available.
+	// The actual way: subtracted from the available amount.
 	c := pod("c", 2000, 2000, holding(500), ranked(Never))
 	assert.Equal(t, [2]bool{true, false}, of(1000, c).Overcommitted)
 	assert.Equal(t, []recommender.Amount{1000}, settled(1000, c))
@@ -219,7 +219,7 @@ func TestDaemonSets(t *testing.T) {
 	assert.Equal(t, []recommender.Amount{300, 1000, 320}, settled(1620, ds(500, 3000, 320, 300), pod("a", 950, 950, holding(1000)), pod("b", 320, 320, holding(300))), "it is the first")
 
 	two := []Pod{ds(500, 500, 100, 100), with(ds(300, 300, 100, 100), func(p *Pod) { p.Name = "ds2" }), full}
-	// 600 are lacking, 300 are there: in proportion to what is lacking.
+	// 600 are lacking, 300 are free: divided in proportion to the lack.
 	assert.Equal(t, []recommender.Amount{300, 200, 1000}, requestsOf(of(1500, two...), cpu))
 
 	m := pod("ds", 1, 1, remembering(100*mi, 300*mi), daemonSet, holdingMemory(200*mi))
@@ -227,7 +227,7 @@ func TestDaemonSets(t *testing.T) {
 	assert.Equal(t, 200*mi, of(5000, m).Grants[0].Request[memory], "its memory is not raised")
 }
 
-// Needs of 1000, but of the pods that are said otherwise.
+// Needs are 1000, unless a case sets another value.
 func TestRaisesHaveADeadBand(t *testing.T) {
 	type a = []recommender.Amount
 	holdsMore := pod("more", 1000, 1000, holding(1090))
@@ -253,7 +253,7 @@ func TestRaisesHaveADeadBand(t *testing.T) {
 	assert.Equal(t, recommender.Amount(408), memoryOf(m(408, 400)))
 }
 
-// A pod that is written to anyway has its small raises as well: there is one resize per pod.
+// A pod that is resized anyway gets its small raises too: there is one resize per pod.
 func TestWhoIsChangedAnywayHasItsSmallRaises(t *testing.T) {
 	p := Pod{Name: "a", Containers: []Container{
 		{Name: "x", Current: Amounts{1000, mi}, Of: [2]Demand{{Base: 1010, Peak: 1010}, {Base: mi, Peak: mi}}},
@@ -262,7 +262,7 @@ func TestWhoIsChangedAnywayHasItsSmallRaises(t *testing.T) {
 	assert.Equal(t, []recommender.Amount{1010, 500}, settled(5000, p))
 }
 
-// Where lowering everybody would show the scheduler room that is owed to somebody who is frozen, it stops.
+// Lowering stops before it would show the scheduler room that is granted to a frozen pod.
 func TestLoweringsStopAtWhatIsNeeded(t *testing.T) {
 	type a = []recommender.Amount
 	owed := pod("f", 1000, 1000, holding(400), frozen)
@@ -273,9 +273,9 @@ func TestLoweringsStopAtWhatIsNeeded(t *testing.T) {
 	assert.Equal(t, a{400, 1600}, settled(2000, owed, pod("p", 1000, 1000, holding(1660))), "where it has room")
 }
 
-// Finding 13: what is lowered to make room for memory must not undo how CPU was rationed.
+// Lowering a pod to make room for memory must not undo the division of CPU.
 func TestBothResourcesAreReleasedBeforeEitherIsRationed(t *testing.T) {
-	// p is within the dead band of memory and held a moment below its CPU share; q cannot be lowered yet.
+	// p is within the dead band of memory, and at first is held below its CPU share; q cannot be lowered yet.
 	p := pod("p", 300, 300, holding(100), remembering(0, 95*mi), holdingMemory(100*mi))
 	q := pod("q", 300, 300, holding(500), loweredAgo(time.Minute), remembering(0, 100*mi), holdingMemory(95*mi))
 	room := Amounts{700, 195 * mi}
@@ -284,7 +284,8 @@ func TestBothResourcesAreReleasedBeforeEitherIsRationed(t *testing.T) {
 	assert.Equal(t, Amounts{500, 100 * mi}, next[1].Request)
 }
 
-// What restarts its container is sized at birth alone, counts with what it measures, and no neighbour goes for it.
+// A resource whose change restarts the container is sized only at admission. It counts with its measured demand, and no
+// other pod is evicted for it.
 func TestWhatRestartsItsContainerIsLeftAlone(t *testing.T) {
 	type a = []recommender.Amount
 	assert.Equal(t, a{100}, settled(5000, pod("a", 1000, 1000, holding(100), restarts(cpu))))
@@ -302,7 +303,7 @@ func TestWhatRestartsItsContainerIsLeftAlone(t *testing.T) {
 	assert.Equal(t, a{1000, 4000}, settled(5000, pods...))
 }
 
-// minAllowed above what was measured is the pod's own where it has it, and never moves a neighbour.
+// A pod keeps a minAllowed above its demand if it has it, and never evicts another pod for it.
 func TestMinAllowedMovesNobody(t *testing.T) {
 	type a = []recommender.Amount
 	victims := []Pod{pod("shop/v1", 1500, 2500, holding(2500)), pod("shop/v2", 1500, 2500, holding(2500))}
@@ -330,12 +331,12 @@ func TestMinAllowedMovesNobody(t *testing.T) {
 	assert.Empty(t, Holders(pods, got, Settle(Amounts{7000, plenty}, pods, got, noon)), "where nobody lacks his base nobody is named")
 }
 
-// One base of twelve rises by 2 %: whoever needs it is resized, and one more for the millicore that is rounded away.
+// One base of twelve rises by 2 %: the pods that need it are resized, and one more for the millicore lost to rounding.
 func TestASmallChangeResizesFew(t *testing.T) {
 	pods := make([]Pod, 12)
 	for i := range pods {
 		pods[i] = pod(string(rune('a'+i)), 1000, 2000, holding(1083))
-		if i < 4 { // 12 × 1083 and the 4 that are rounded away
+		if i < 4 { // 12 × 1083 and the 4 lost to rounding
 			pods[i].Containers[0].Current[cpu]++
 		}
 	}
@@ -351,7 +352,7 @@ func TestASmallChangeResizesFew(t *testing.T) {
 	assert.Equal(t, recommender.Amount(13_020), sum)
 }
 
-// On an overcommitted node the last bytes of memory are not handed on from look to look.
+// On an overcommitted node the last bytes of memory do not move between pods at each reconcile.
 func TestLessThanAMiBIsWorthNoResize(t *testing.T) {
 	pods := []Pod{
 		pod("a", 1, 1, ranked(Never), holding(1), remembering(10*mi, 40*mi), holdingMemory(10*mi)),
@@ -363,7 +364,7 @@ func TestLessThanAMiBIsWorthNoResize(t *testing.T) {
 	assert.Equal(t, 10*mi, next[1].Request[memory])
 }
 
-// What its policy allows at least a pod keeps, also where there is no room to give it back.
+// A pod keeps its policy's minimum if it has it, even without room to raise it again.
 func TestWhatIsAllowedAtLeastIsNotLowered(t *testing.T) {
 	pods := []Pod{pod("a", 100, 100, least(1000), holding(1000)), pod("b", 1000, 1000, holding(500))}
 	assert.Equal(t, []recommender.Amount{1000, 500}, settled(1500, pods...))

@@ -7,45 +7,43 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// LoweredEvery is how long a pod that was lowered is not lowered again, even where other pods wait for its room.
+// LoweredEvery is the minimum time between two lowerings of a pod. It holds even if other pods wait for the room.
 const LoweredEvery = 15 * time.Minute
 
-// Rest is how long a pod that was resized, and holds what it always needs, is left as it is where no pod waits for its
-// room. Grants move with each look; to follow them all would write to the API server for little.
+// Rest is how long a resized pod with sufficient resources stays unchanged while no other pod needs its room. Grants
+// change with each reconcile; following all of them would write to the API server for little gain.
 const Rest = 90 * time.Minute
 
-// Pace is the least time between two resizes of a pod: at most eight in an hour.
+// Pace is the minimum time between two resizes of a pod: at most eight in an hour.
 const Pace = 8 * time.Minute
 
-// Paced: the pod was resized within Pace, and is frozen until it is over.
+// Paced reports whether the pod was resized within Pace. It is frozen until Pace is over.
 func Paced(resized, now time.Time) bool { return recently(resized, now, Pace) }
 
-// Settle says what each container is to hold next, in the order of the grants. The arguments are those of the
-// sharing, and its result. It is pure, and its answer does not depend on the order of the pods.
+// Settle returns the amounts that each container is to hold next, in the order of the grants. shared is the result of
+// Share for the same available and pods. Settle is pure, and its result does not depend on the order of the pods.
 //
-// A frozen pod keeps what it holds, and so do one that is to be evicted, for as long as it is there, and a container that
-// a change would restart. A raise up to the grant is made at once, unless all of the pod's raises are
-// small. A pod is lowered, in all that is above its grants, when one of its amounts is above by the dead band or more,
-// and not within LoweredEvery of the last time, also where other pods wait for its room. A pod that was resized within
-// Rest is neither raised nor lowered while it holds its CPU's base and its memory.
+// These keep their current amounts: frozen pods, pods that are to be evicted, and containers that a change would
+// restart. A raise up to the grant is made at once, unless all raises of the pod are small. A pod is lowered when one
+// of its amounts exceeds the grant by at least the dead band. It is then lowered in all amounts above the grants, but
+// not within LoweredEvery of its last lowering, even if other pods wait for the room. A pod that was resized within
+// Rest is neither raised nor lowered while it has its base of CPU and its memory.
 //
 // The steps keep the admission invariant: a pod that was admitted at its peak causes no eviction.
-//   - Where raises need more room than there is, they first end at what their containers can have (Reach); then
-//     DaemonSets give back what they were given to spare; then pods are lowered that are within the dead band or rest,
-//     those first that hold the most above their grants.
-//   - Where the room is short all the same, because pods are frozen or were lowered a moment ago, the raises divide it,
-//     bases first.
-//   - Together the pods hold what they need, or all that there is. A scheduler that sees less would give the room to a
-//     new pod that does not fit. Less would be held because grants are rounded down, because small raises are left out,
-//     or because a frozen pod holds less than its grant. What is missing stays with pods that are changed anyway, up to
-//     their grants, then with pods that would be lowered; then it raises the pods that lack most. So the fewest pods
-//     are changed.
+//   - If the raises need more room than is free, they are first capped at Reach. Then DaemonSets return their spare
+//     CPU. Then pods within the dead band or Rest are lowered, the largest excess first.
+//   - If the room is still short, because pods are frozen or were lowered recently, the raises divide it, bases
+//     first.
+//   - Together the pods hold Needed, or all that is available. If the scheduler counted less, it could give the room
+//     to a new pod that does not fit. Rounding grants down, omitting small raises, and frozen pods below their grants
+//     leave such a gap. Pods that change anyway keep the missing amount, up to their grants. Next are pods that would
+//     be lowered, then pods that lack most are raised. So the fewest pods are changed.
 //
-// Before an eviction, pods that wait for its room are resized only where that gives them much: a resize is watched, and
-// a watched pod claims no more than it holds.
+// Before an eviction, pods that wait for its room are resized only for a large gain. A resize is observed, and an
+// observed pod claims no more than it holds.
 //
-// What is left then goes to DaemonSets, and to containers that hold less than their policies allow. Where there is an
-// amount that does not add up exactly, no pod is changed.
+// Remaining room goes to DaemonSets, and to containers below their policy's minimum. If an amount is too large for
+// exact sums, no pod is changed.
 func Settle(available Amounts, pods []Pod, shared Result, now time.Time) []Grant {
 	n := newNodePlan(available, pods, shared, now)
 	if !n.exact() {
@@ -67,7 +65,7 @@ func Settle(available Amounts, pods []Pod, shared Result, now time.Time) []Grant
 	for _, r := range recommender.Resources {
 		resourcePlan{n, r}.fill()
 	}
-	// Where a pod was to be lowered and what was missing was left with it, the rest may be worth no resize.
+	// A pod may have kept so much of a lowering that the rest is too small for a resize.
 	for _, p := range n.changed() {
 		n.ifSmall(p.podPlan)
 	}
@@ -85,7 +83,7 @@ func Settle(available Amounts, pods []Pod, shared Result, now time.Time) []Grant
 	return n.next
 }
 
-// Lowers says whether the sizes of the pod's containers lower any of them.
+// Lowers reports whether next lowers an amount of the pod's containers.
 func (p *Pod) Lowers(next []Grant) bool {
 	for i := range p.Containers {
 		if p.Containers[i].lowered(next[i]) {
@@ -100,7 +98,7 @@ func (c *Container) lowered(to Grant) bool {
 		to.MemoryLimit > 0 && to.MemoryLimit < c.CurrentLimit
 }
 
-// share is the grant without what a DaemonSet has to spare.
+// share is the grant without a DaemonSet's spare CPU.
 func (g *Grant) share(r recommender.Resource) recommender.Amount {
 	if r == recommender.CPU {
 		return g.Request[r] - g.Spare
@@ -108,12 +106,12 @@ func (g *Grant) share(r recommender.Resource) recommender.Amount {
 	return g.Request[r]
 }
 
-// leastHeld is what the container keeps of what it holds because its policy allows no less.
+// leastHeld is the part of the current request that the policy's minimum protects.
 func (c *Container) leastHeld(r recommender.Resource) recommender.Amount {
 	return min(c.Current[r], c.Least[r])
 }
 
-// changed are the pods that are written to, by name.
+// changed returns the pods that the plan resizes, by name.
 func (n *nodePlan) changed() []ranked {
 	return n.mostFirst(func(p *podPlan) recommender.Amount {
 		if p.changes() {
@@ -129,8 +127,8 @@ func (n *nodePlan) ifSmall(p *podPlan) {
 	}
 }
 
-// small: the pod is lowered by less than the dead band and raised by little, there is room to leave it as it is, and
-// nothing is missing then.
+// small reports whether the pod's lowerings are below the dead band and its raises below raiseBand, and whether there
+// is room to leave it unchanged without a gap below Needed.
 func (n *nodePlan) small(p *podPlan) bool {
 	for j := range p.next {
 		c := &p.Containers[j]
@@ -151,22 +149,22 @@ func (n *nodePlan) small(p *podPlan) bool {
 	return true
 }
 
-// totalWithout is what the scheduler would count for all pods if this one kept what it holds.
+// totalWithout is the total that the scheduler would count if this pod kept its current requests.
 func (n *nodePlan) totalWithout(p *podPlan, r recommender.Resource) recommender.Amount {
 	return n.total[r] - p.counted(r) + p.sum(r, func(j int) recommender.Amount { return p.Containers[j].Current[r] })
 }
 
-// leavesMissing: if the pod kept what it holds, less would be held, and less than should be.
+// leavesMissing reports whether keeping the pod's current requests would lower the total and leave it below should.
 func (n *nodePlan) leavesMissing(p *podPlan, r recommender.Resource, should recommender.Amount) bool {
 	then := n.totalWithout(p, r)
 	return then < n.total[r] && then+leastMissing[r] <= should
 }
 
-// leastGain is the least raise that a pod is resized for that waits for the room of an eviction.
+// leastGain is the smallest raise worth a resize of a pod that waits for the room of an eviction.
 var leastGain = [2]recommender.Amount{recommender.CPU: 10, recommender.Memory: 16 << 20}
 
-// waiting leaves pods alone that gain little of what they lack before an eviction, as far as what they would gain is not
-// needed to hold what was held before.
+// waiting skips raises of less than leastGain while an eviction is pending, unless the pods would then hold less than
+// before.
 func (n *nodePlan) waiting(before Amounts) {
 	for _, p := range n.changed() {
 		if p.gainsLittle() && n.dispensable(p.podPlan, before) {
@@ -175,7 +173,8 @@ func (n *nodePlan) waiting(before Amounts) {
 	}
 }
 
-// gainsLittle: a container is to hold less than its share, and none of the pod's is raised by much, nor lowered at all.
+// gainsLittle reports whether a container stays below its share, while the plan lowers no amount of the pod and raises
+// none by much.
 func (p *podPlan) gainsLittle() bool {
 	worth := p.any(func(j int, c *Container, r recommender.Resource) bool {
 		more := p.next[j].Request[r] - c.Current[r]
@@ -186,7 +185,7 @@ func (p *podPlan) gainsLittle() bool {
 	})
 }
 
-// dispensable: without the pod's raise as much is held as before, or as is needed.
+// dispensable reports whether the pods still hold as much as before, or as needed, without the pod's raise.
 func (n *nodePlan) dispensable(p *podPlan, before Amounts) bool {
 	for _, r := range recommender.Resources {
 		if n.leavesMissing(p, r, min(before[r], n.needed[r], n.available[r])) {
@@ -196,8 +195,8 @@ func (n *nodePlan) dispensable(p *podPlan, before Amounts) bool {
 	return true
 }
 
-// resourcePlan is the plan of one resource. Its first steps bring what is held of a resource that is short down to what there
-// is; fill then leaves with the pods what they hold less than they need together, and give what no pod needs.
+// resourcePlan is the plan of one resource. While the resource is short, its first steps reduce the total to the
+// available amount. fill then closes the gap below Needed, and give distributes room that no pod needs.
 type resourcePlan struct {
 	*nodePlan
 	r recommender.Resource
@@ -205,8 +204,8 @@ type resourcePlan struct {
 
 func (f resourcePlan) short() bool { return f.room(f.r) < 0 }
 
-// capRaises ends raises at what the containers can have: no room is kept for a raise that would be refused. Where there
-// is room, raises are asked for as they are, and a refusal says why.
+// capRaises caps raises at the containers' Reach: no room is reserved for a raise that would be refused. If the room is
+// not short, the raise is attempted, and the refusal is reported with its reason.
 func (f resourcePlan) capRaises() {
 	for i := range f.pods {
 		p := &f.pods[i]
@@ -218,7 +217,7 @@ func (f resourcePlan) capRaises() {
 	}
 }
 
-// lowerOthers lowers pods that lowering was not worth it for, until the raises have room.
+// lowerOthers lowers pods with small excesses until the raises have room.
 func (f resourcePlan) lowerOthers() {
 	for _, p := range f.mostFirst(f.surplus) {
 		if !f.short() {
@@ -228,7 +227,7 @@ func (f resourcePlan) lowerOthers() {
 	}
 }
 
-// surplus is what a pod can give. A DaemonSet comes before all other pods with its CPU.
+// surplus is the amount that a pod can return. The CPU of DaemonSets sorts before all other pods.
 func (f resourcePlan) surplus(p *podPlan) recommender.Amount {
 	if p.lowered {
 		return 0
@@ -246,7 +245,7 @@ func (f resourcePlan) surplus(p *podPlan) recommender.Amount {
 	return surplus
 }
 
-// rationRaises divides what room there is among the raises.
+// rationRaises divides the free room among the raises.
 func (f resourcePlan) rationRaises() {
 	claims := make([][]claim, len(f.pods))
 	for i := range f.pods {
@@ -259,7 +258,7 @@ func (f resourcePlan) rationRaises() {
 	f.recount()
 }
 
-// claimOf a container: from what it would hold without its raise.
+// claimOf a container. Its low is the amount without its raise.
 func (f resourcePlan) claimOf(p *podPlan, j int) claim {
 	c, next := &p.Containers[j], p.next[j].Request[f.r]
 	return newClaim(min(c.Current[f.r], next), p.demand(c, f.r, recommender.MaxAmount).Base, next)

@@ -6,11 +6,11 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// leastMissing is the least amount that a pod is resized for: what is left of a MiB would be passed on for ever.
+// leastMissing is the smallest gap worth a resize. Without it, the remainder of a MiB would move between pods forever.
 var leastMissing = [2]recommender.Amount{recommender.CPU: 1, recommender.Memory: 1 << 20}
 
-// fill leaves with the pods what of a resource they hold less than they need together, or than there is: first with pods
-// that are changed anyway, then by lowering less, then by raises that were not worth it: those of pods that rest come last.
+// fill closes the gap between the total and Needed, or the available amount. It first raises pods that change anyway,
+// then reduces lowerings, then makes small raises; resting pods come last.
 func (f resourcePlan) fill() {
 	if f.missing() <= 0 {
 		return
@@ -32,7 +32,7 @@ func (f resourcePlan) fill() {
 	}
 }
 
-// missing is what the pods hold less than they need, or than there is.
+// missing is the gap between the total and Needed, or the available amount.
 func (f resourcePlan) missing() recommender.Amount {
 	missing := min(f.needed[f.r], f.available[f.r]) - f.total[f.r]
 	if missing < leastMissing[f.r] {
@@ -41,8 +41,7 @@ func (f resourcePlan) missing() recommender.Amount {
 	return missing
 }
 
-// missingOf is how much a pod has to be raised so that nothing is missing: raises within its init request count for
-// nothing.
+// missingOf is the raise of the pod's containers that would close the gap. Raises within its init request do not count.
 func (f resourcePlan) missingOf(p *podPlan) recommender.Amount {
 	missing := f.missing()
 	if missing <= 0 {
@@ -62,7 +61,7 @@ func (g *Grant) most(r recommender.Resource) recommender.Amount {
 	return g.share(r)
 }
 
-// lacks is what a pod holds less than it may.
+// lacks is the amount by which a pod may still be raised.
 func (f resourcePlan) lacks(p *podPlan) (sum recommender.Amount) {
 	p.each(func(j int, c *Container, r recommender.Resource) {
 		if r == f.r {
@@ -72,8 +71,8 @@ func (f resourcePlan) lacks(p *podPlan) (sum recommender.Amount) {
 	return sum
 }
 
-// complete raises a pod until nothing is missing, as far as it may be raised. A pod that would not be written to
-// otherwise is raised to its share at once, where there is room, so that it is not written to again for the rest.
+// complete raises a pod until nothing is missing or its limit is reached. A pod that would not be resized otherwise is
+// raised to its share at once if there is room. It then needs no second resize.
 func (f resourcePlan) complete(p *podPlan) {
 	if f.missing() <= 0 {
 		return
@@ -92,7 +91,7 @@ func (f resourcePlan) complete(p *podPlan) {
 	})
 }
 
-// lowering is how much a pod's containers are lowered.
+// lowering is the total by which the pod's containers are lowered.
 func (f resourcePlan) lowering(p *podPlan) (sum recommender.Amount) {
 	for j := range p.next {
 		sum += max(0, p.Containers[j].Current[f.r]-p.next[j].Request[f.r])
@@ -100,7 +99,8 @@ func (f resourcePlan) lowering(p *podPlan) (sum recommender.Amount) {
 	return sum
 }
 
-// giveBack lets a pod keep what is missing, and all that it holds where the rest is worth no resize.
+// giveBack reduces the pod's lowering by the missing amount. If the rest is too small for a resize, the pod keeps its
+// current requests.
 func (f resourcePlan) giveBack(p *podPlan) {
 	if f.missing() <= 0 {
 		return
@@ -112,8 +112,8 @@ func (f resourcePlan) giveBack(p *podPlan) {
 	f.ifSmall(p)
 }
 
-// raiseBy raises a container's amount by more, no higher than the top: rounded up where there is room, so that nothing
-// is missing then, and down where there is none.
+// raiseBy raises a container's amount by more, at most to top. It rounds up if there is room, so that nothing is
+// missing, and down otherwise.
 func (f resourcePlan) raiseBy(p *podPlan, j int, more, top recommender.Amount) {
 	if more <= 0 {
 		return
@@ -126,9 +126,8 @@ func (f resourcePlan) raiseBy(p *podPlan, j int, more, top recommender.Amount) {
 	f.change(p, func() { p.next[j].Request[f.r] = to })
 }
 
-// give what no pod needs of a resource. It goes to DaemonSets, up to what they are given to spare, and to containers that
-// hold less than their policies allow, in proportion to what they lack. Room that a pod has a grant for and does not hold
-// yet is not given away.
+// give distributes room that no pod needs: to DaemonSets, up to their spare CPU, and to containers below their policy's
+// minimum, in proportion to what they lack. Room that is granted to a pod but not yet held is not distributed.
 func (f resourcePlan) give() {
 	room, wanted := f.unclaimed(), recommender.Amount(0)
 	for i := range f.pods {
@@ -145,7 +144,7 @@ func (f resourcePlan) give() {
 	}
 }
 
-// unclaimed is what is neither held nor granted nor needed.
+// unclaimed is the room that is not held, granted or needed.
 func (f resourcePlan) unclaimed() recommender.Amount {
 	if f.overcommitted[f.r] {
 		return 0
@@ -158,7 +157,7 @@ func (f resourcePlan) unclaimed() recommender.Amount {
 	return f.available[f.r] - max(sum, f.needed[f.r])
 }
 
-// wants is what a container would take.
+// wants is the amount of unclaimed room that a container can use.
 func (f resourcePlan) wants(p *podPlan, j int) recommender.Amount {
 	c, grant := &p.Containers[j], &p.grants[j]
 	if p.kept || p.fixed(c, f.r) {
@@ -171,7 +170,7 @@ func (f resourcePlan) wants(p *podPlan, j int) recommender.Amount {
 	return max(0, top-p.next[j].Request[f.r])
 }
 
-// giveTo a pod its part of the room, where that is worth a resize.
+// giveTo raises a pod by its part of the room, if the raise is large enough for a resize.
 func (f resourcePlan) giveTo(p *podPlan, room, wanted recommender.Amount) {
 	worth := p.changes()
 	parts := make([]recommender.Amount, len(p.next))
@@ -189,8 +188,8 @@ func (f resourcePlan) giveTo(p *podPlan, room, wanted recommender.Amount) {
 	}
 }
 
-// claim is what a pod or container holds without a raise (low), with its base demand (base), and with all that it is
-// granted (top): low ≤ base ≤ top.
+// claim has the amounts of a pod or container without a raise (low), with its base demand (base), and with its full
+// grant (top): low ≤ base ≤ top.
 type claim struct{ low, base, top recommender.Amount }
 
 func newClaim(low, base, top recommender.Amount) claim {
@@ -200,14 +199,14 @@ func newClaim(low, base, top recommender.Amount) claim {
 
 func (x *claim) add(y claim) { x.low, x.base, x.top = x.low+y.low, x.base+y.base, x.top+y.top }
 
-// atLeast an init request, which the scheduler counts anyway: raises within it take no room.
+// atLeast an init request, which the scheduler counts anyway: raises within it need no room.
 func (x claim) atLeast(a recommender.Amount) claim {
 	return claim{max(x.low, a), max(x.base, a), max(x.top, a)}
 }
 
-// portion divides room that may be too little for all claims: what they lack of their bases comes first (toBase), then
-// what they lack above them (toTop), either in proportion. Each part is rounded down, so the parts are together no more
-// than the room, unless the lows alone are.
+// portion divides room that may be too small for all claims. It first covers the gap to the bases (toBase), then the
+// gap above them (toTop), each in proportion. Each part is rounded down, so the sum never exceeds the room, unless the
+// lows already do.
 type portion struct{ room, toBase, toTop recommender.Amount }
 
 func (p *portion) add(x claim) {
@@ -216,7 +215,7 @@ func (p *portion) add(x claim) {
 	p.toTop += x.top - x.base
 }
 
-// of is what one of the claims that were added comes to.
+// of returns the amount of one added claim.
 func (p *portion) of(x claim) recommender.Amount {
 	switch left := p.room - p.toBase; {
 	case left >= p.toTop:
@@ -230,8 +229,8 @@ func (p *portion) of(x claim) recommender.Amount {
 	}
 }
 
-// ration divides room among the claims of pods' containers, and gives each container what it comes to. A pod counts for its
-// init request at least, as the scheduler counts it.
+// ration divides room among the claims of the pods' containers and calls give for each container. A pod counts with at
+// least its init request, as in the scheduler.
 func ration(r recommender.Resource, room recommender.Amount, pods [][]claim, init func(i int) recommender.Amount, give func(i, j int, to recommender.Amount)) {
 	all, ofPods := portion{room: room}, make([]claim, len(pods))
 	for i, containers := range pods {
@@ -259,7 +258,7 @@ func proportion(a, part, whole recommender.Amount) recommender.Amount {
 	return recommender.Amount(quotient)
 }
 
-// whole rounds an amount below the top down to a whole one (memory: MiB), as people read it in the pod; not below low.
+// whole rounds an amount below top down to a whole one (memory: MiB), for readable pod specs; not below low.
 func whole(r recommender.Resource, low, to, top recommender.Amount) recommender.Amount {
 	if to >= top {
 		return to

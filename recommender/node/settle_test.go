@@ -25,7 +25,7 @@ func resizedAgo(d time.Duration) func(*Pod) {
 	return func(p *Pod) { p.LastResized = noon.Add(-d) }
 }
 
-// settled is what the pods hold next of CPU.
+// settled is the CPU that the pods hold next.
 func settled(available recommender.Amount, pods ...Pod) []recommender.Amount {
 	room := Amounts{available, plenty}
 	var next []recommender.Amount
@@ -82,8 +82,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// Who waits for the room of a victim is not resized for a little meanwhile: while that is watched it would claim no more
-// than it holds, and nobody would go.
+// A pod that waits for the room of an eviction is not resized for a small gain meanwhile. While that resize was
+// observed, it would claim no more than it holds, and no pod would be evicted.
 func TestWhoWaitsForAVictimIsLeftAlone(t *testing.T) {
 	heavy := pod("heavy", 20, 22, holding(20), holdingMemory(180*mi), remembering(0, 260*mi), ranked(High))
 	heavy.Containers[0].CurrentLimit, heavy.Containers[0].Max7d = 360*mi, 295*mi
@@ -127,14 +127,14 @@ func TestSettleMemory(t *testing.T) {
 	assert.Equal(t, size(100, 800), of(200, 800, 100, 0), "a limit that nothing is known for stays")
 }
 
-// world is a cluster in which pods come and go and their demands stay the same.
+// world is a cluster whose pods are created and deleted while their demands stay the same.
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand
 	now   time.Time
 	nodes []worldNode
 	born  int
-	// resizes and lowerings of all pods.
+	// resizes and lowerings count over all pods.
 	resizes, lowerings int
 }
 
@@ -143,7 +143,7 @@ type worldNode struct {
 	pods      []Pod
 }
 
-// admit gives a pod its peak and a place, as a scheduler would, or leaves it pending.
+// admit gives a pod its peak and a node, like a scheduler, or leaves it pending.
 func (w *world) admit(p Pod) {
 	var next []Grant
 	for i := range p.Containers {
@@ -167,7 +167,7 @@ func hold(p *Pod, next []Grant) {
 	}
 }
 
-// held is what the scheduler counts for a pod.
+// held is the amount that the scheduler counts for a pod.
 func held(p *Pod, r recommender.Resource) recommender.Amount {
 	var sum recommender.Amount
 	for _, c := range p.Containers {
@@ -184,7 +184,7 @@ func (w *world) room(n *worldNode, r recommender.Resource) recommender.Amount {
 	return room
 }
 
-// tick is five minutes in which some pods come and go and every node is settled once.
+// tick advances five minutes: some pods are created and deleted, and every node is settled once.
 func (w *world) tick() {
 	w.now = w.now.Add(5 * time.Minute)
 	for range w.rng.IntN(6) {
@@ -264,8 +264,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// The admission invariant: a pod that the scheduler admitted at its peak makes nobody go while demands
-// stay the same, with the dead band and the 15 minutes between two lowerings.
+// The admission invariant: a pod that the scheduler admitted at its peak causes no eviction while demands stay the
+// same, with the dead band and the 15 minutes between two lowerings.
 func TestNobodyGoesWhileDemandsStayTheSame(t *testing.T) {
 	lowerings := 0
 	for seed := range uint64(100) {
@@ -278,7 +278,7 @@ func TestNobodyGoesWhileDemandsStayTheSame(t *testing.T) {
 	assert.Greater(t, lowerings, 1500)
 }
 
-// A cluster in which nobody comes and goes comes to rest.
+// A cluster without created or deleted pods stops resizing.
 func TestAnIdleClusterSettles(t *testing.T) {
 	for seed := range uint64(50) {
 		w := newWorld(t, seed)
@@ -300,7 +300,7 @@ func TestAnIdleClusterSettles(t *testing.T) {
 	}
 }
 
-// inMi makes MiB of a pod's bytes: what is rationed is in whole MiB.
+// inMi converts a pod's bytes to MiB, because memory is divided in whole MiB.
 func inMi(p *Pod) {
 	p.InitRequest[memory] *= mi
 	for j := range p.Containers {
@@ -311,7 +311,7 @@ func inMi(p *Pod) {
 	}
 }
 
-// settleRandomly is a random node whose pods hold something, some of them frozen.
+// settleRandomly is a random node whose pods have current requests, some of them frozen.
 func settleRandomly(rng *rand.Rand) (Amounts, []Pod) {
 	available, pods := randomNode(rng, 15)
 	freeze(rng, pods)
@@ -387,7 +387,7 @@ func TestTheOrderOfPodsSettlesNothing(t *testing.T) {
 	}
 }
 
-// With absurd amounts nobody is changed, and nothing panics.
+// Absurd amounts change no pod and cause no panic.
 func TestSettleAbsurdAmounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(35, 36))
 	absurd := []recommender.Amount{0, 1, -1, math.MinInt64, math.MaxInt64, recommender.MaxAmount, 1 << 62, 1000}

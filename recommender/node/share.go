@@ -7,21 +7,22 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Sharer shares one node after the other and reuses its memory. The zero value is ready. It is for one goroutine.
+// Sharer shares one node after another and reuses its memory. The zero value is ready for use. It is not safe for
+// concurrent use.
 type Sharer struct {
 	available Amounts
 	pods      []Pod
 	demands   demands
 	result    Result
-	// order and groups are the memory in which evictions are chosen.
+	// order and groups are reused while evictions are chosen.
 	order  []int32
 	groups tournament
 }
 
-// Share gives every container its grant. available is what the node has left for these pods: its allocatable resources
-// less what the scheduler counts for all other pods. The answer depends on the arguments alone, and not on the order of the
-// pods. An amount below zero counts as zero, and an absurd one as the greatest that adds up exactly. The cost is
-// linear in the containers; where evictions are needed, n log n in the pods.
+// Share computes the grant of every container. available is the room of the node for these pods: its allocatable
+// resources minus the requests that the scheduler counts for all other pods. The result depends only on the arguments,
+// not on the order of the pods. A negative amount counts as zero. An amount that is too large counts as the largest
+// with exact sums. The cost is linear in the containers; with evictions, n log n in the pods.
 func (s *Sharer) Share(available Amounts, pods []Pod) Result {
 	s.available = Amounts{bounded(available[0], mostSum), bounded(available[1], mostSum)}
 	s.pods = pods
@@ -38,15 +39,15 @@ func (s *Sharer) Share(available Amounts, pods []Pod) Result {
 	return s.result
 }
 
-// evict chooses the pods that are to be evicted, and counts them out.
+// evict chooses the pods to evict and removes them from the sums.
 //
-// While it chooses, a container that cannot be changed now counts with no more than it holds, and one with a Reach
-// with no more than that: no pod is evicted for a demand that could not be met. Nor is one evicted for what such a
-// container holds above its grant, as that room comes back. So the pods that stay may still not fit with all that
-// they need.
+// While it chooses, the demand of a container that cannot be changed now is capped at its current request, and other
+// demands at Reach. So no pod is evicted for a demand that cannot be met. No pod is evicted for a container's excess
+// over its grant either, because that room is returned later. So the pods that stay may still not fit with all their
+// needs.
 //
-// A frozen pod has its place in the order of evictions, but is taken off the list: it is waited for, and no other pod
-// is evicted instead of it.
+// A frozen pod has its place in the order of evictions, but is removed from the list. The node waits for it, and evicts
+// no other pod instead.
 func (s *Sharer) evict() {
 	d := &s.demands
 	if !d.constrained {
@@ -67,13 +68,13 @@ func (s *Sharer) evict() {
 	d.reserve = d.groups.largest()
 }
 
-// choose the result's evictions: for memory, then for CPU, until all other pods fit; then take back, the last one first, each
-// that fits after all. Where all evictions together are not enough, there is none. The demands' sums, reserve included, are
-// kept those of the pods that are not chosen.
+// choose selects evictions for memory, then for CPU, until all other pods fit. Then it cancels each eviction that is
+// not needed, the last one first. If all evictions together are not enough, it evicts no pod. The demands' sums,
+// including the reserve, always cover the pods that are not chosen.
 //
-// Lower rankings go first in either round, and the second round begins where the first has stopped. So a pod is chosen
-// only if the node would not fit even without all pods of lower rankings; and as less demand always fits better, none
-// of the chosen could stay.
+// In both rounds lower rankings come first, and the second round continues the first. So a pod is chosen only if the
+// node would not fit even without all pods of lower rankings. Because less demand always fits better, no chosen pod
+// could stay.
 func (s *Sharer) choose() {
 	s.groups = s.groups.over(s.demands.groups.spikes)
 	for _, r := range [...]recommender.Resource{recommender.Memory, recommender.CPU} {
@@ -85,7 +86,7 @@ func (s *Sharer) choose() {
 	s.takeBack(func() bool { return s.demands.lacking(s.available) == lack{} })
 }
 
-// chooseFor chooses evictions until the resource fits; false if it does not even then.
+// chooseFor chooses evictions until the resource fits. It returns false if it does not fit after all of them.
 func (s *Sharer) chooseFor(r recommender.Resource) bool {
 	if s.fits(r) {
 		return true
@@ -107,8 +108,8 @@ func (s *Sharer) chooseFor(r recommender.Resource) bool {
 
 func (s *Sharer) fits(r recommender.Resource) bool { return !s.demands.lacking(s.available)[r] }
 
-// candidates are the pods that may be evicted, in the order of their evictions: the lowest ranking first, of those the
-// largest spike, of those by name. The order is total, as names are unique on a node.
+// candidates are the pods that may be evicted, in eviction order: lowest ranking, then largest spike, then name. The
+// order is total, because names are unique on a node.
 func (s *Sharer) candidates(r recommender.Resource) []int32 {
 	order := s.order[:0]
 	for i := range s.pods {
@@ -127,7 +128,7 @@ func (s *Sharer) before(r recommender.Resource, a, b int32) int {
 	return cmp.Or(cmp.Compare(x.Ranking, y.Ranking), bySpike, cmp.Compare(x.Name, y.Name))
 }
 
-// takeBack takes back, the last one first, every eviction without which well still holds.
+// takeBack cancels each eviction, the last one first, without which well still holds.
 func (s *Sharer) takeBack(well func() bool) {
 	chosen := s.result.Evictions
 	for n := len(chosen) - 1; n >= 0; n-- {
@@ -140,18 +141,18 @@ func (s *Sharer) takeBack(well func() bool) {
 	s.result.Evictions = slices.DeleteFunc(chosen, func(v Eviction) bool { return !s.demands.pods[v.Pod].evicted })
 }
 
-// count a pod in (times 1) or out (times −1), and bring the reserve up to date, in log n of the groups.
+// count adds a pod to the sums (times 1) or removes it (times −1), and updates the reserve in log n of the groups.
 func (s *Sharer) count(d *podDemand, times recommender.Amount) {
 	s.demands.count(d, times)
 	s.groups.set(int(d.group), s.demands.groups.spikes[d.group])
 	s.demands.reserve = s.groups.largest()
 }
 
-// tournament knows the largest of some amounts: they are its second half, and each place i before them
-// holds the larger of 2i and 2i+1.
+// tournament finds the largest of some amounts. The amounts are its second half; each place i before them has the
+// larger of 2i and 2i+1.
 type tournament []recommender.Amount
 
-// over is a tournament over the amounts; it reuses t.
+// over returns a tournament over the amounts; it reuses t.
 func (t tournament) over(amounts []recommender.Amount) tournament {
 	n := len(amounts)
 	t = slices.Grow(t[:0], 2*n)[:2*n]

@@ -6,10 +6,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// mostSum is the greatest sum of amounts: sums of sums stay within 63 bits.
+// mostSum is the largest sum of amounts: sums of sums stay within 63 bits.
 const mostSum recommender.Amount = 1 << 61
 
-// greatestOf is the greatest amount of which one for each pod and container can be added up within mostSum.
+// greatestOf is the largest amount that keeps the sum within mostSum, if every pod and container has it.
 func greatestOf(pods []Pod) recommender.Amount {
 	count := len(pods)
 	for i := range pods {
@@ -20,10 +20,10 @@ func greatestOf(pods []Pod) recommender.Amount {
 
 func bounded(a, most recommender.Amount) recommender.Amount { return min(max(a, 0), most) }
 
-// lack says which resources do not fit.
+// lack marks the resources that do not fit.
 type lack = [2]bool
 
-// need is what the pods that stay need of a resource.
+// need is the total need of the pods that stay.
 func (d *demands) need(r recommender.Resource) recommender.Amount {
 	if r == recommender.CPU {
 		return d.needed[r] + d.reserve
@@ -31,26 +31,26 @@ func (d *demands) need(r recommender.Resource) recommender.Amount {
 	return d.needed[r]
 }
 
-// lacking says which resources are too small; one that is needed exactly as it is available fits.
+// lacking marks the resources whose need is above the available amount; an equal need fits.
 func (d *demands) lacking(available Amounts) lack {
 	return lack{d.need(recommender.CPU) > available[recommender.CPU], d.need(recommender.Memory) > available[recommender.Memory]}
 }
 
-// podDemand is a pod's demand as it is counted.
+// podDemand is a pod's demand as counted in the sums.
 type podDemand struct {
-	// first is the index of the pod's first container among those of all pods.
+	// first is the index of the pod's first container among all pods' containers.
 	first   int
 	group   int32
 	evicted bool
-	// base is base', the greater of the containers' bases and the init request; spike is spike', what the pod adds to
-	// its group's spike: base' + spike' is the greater of the containers' peaks and the init request.
+	// base is base', the greater of the containers' bases and the init request. spike is spike', the pod's part of its
+	// group's spike: base' + spike' is the greater of the containers' peaks and the init request.
 	base, spike Amounts
-	// ownSpikes is the sum of the containers' CPU spikes, and paid the part of it that the init request pays for:
+	// ownSpikes is the sum of the containers' CPU spikes. paid is the part of it that the init request covers:
 	// ownSpikes = paid + spike'.
 	ownSpikes, paid recommender.Amount
 }
 
-// groups are the spikes of each group of pods, in millicores. A pod without a group is one of its own.
+// groups has the spike of each group of pods, in millicores. A pod without a group is a group of its own.
 type groups struct {
 	spikes []recommender.Amount
 	number map[string]int32
@@ -64,7 +64,7 @@ func (g *groups) reset() {
 	clear(g.number)
 }
 
-// of is the number of the pod's group.
+// of returns the number of the pod's group.
 func (g *groups) of(p *Pod) int32 {
 	next := int32(len(g.spikes))
 	if p.Group != "" {
@@ -85,23 +85,23 @@ func (g *groups) largest() recommender.Amount {
 	return slices.Max(g.spikes)
 }
 
-// demands are those of all pods of a node as they are counted, and the sums of those that stay, in millicores and bytes. The
-// sums are of whole amounts, so that the order of the pods makes no difference.
+// demands has the counted demands of all pods of a node, and the sums of the pods that stay, in millicores and bytes.
+// Sums of whole amounts do not depend on the order of the pods.
 type demands struct {
 	// needed is Σ base' of CPU, without the reserve, and Σ peak of memory.
 	needed Amounts
-	// spikes is Σ spike' of CPU, and reserve the largest group's part of it: 0 ≤ reserve ≤ spikes.
+	// spikes is Σ spike' of CPU. reserve is the largest group's part of it: 0 ≤ reserve ≤ spikes.
 	spikes, reserve recommender.Amount
-	// greatest is the bound of each amount.
+	// greatest bounds each amount.
 	greatest recommender.Amount
-	// capped: each container counts with no more than it can have now.
+	// capped: each container counts with at most the amount that it can have now.
 	capped bool
-	// constrained: some container may not be able to have now all that it asks for.
+	// constrained: some container may be unable to get its full demand now.
 	constrained bool
-	// uncounted is the sum of what DaemonSets' CPU bases are above the bases that they are counted with.
+	// uncounted is the sum of the DaemonSets' CPU bases above their counted bases.
 	uncounted recommender.Amount
 	pods      []podDemand
-	// containerSpikes are those of each container's CPU, in the order of the pods.
+	// containerSpikes has the CPU spike of each container, in the order of the pods.
 	containerSpikes []recommender.Amount
 	groups          groups
 }
@@ -120,7 +120,7 @@ func (d *demands) countAll(pods []Pod, capped bool) {
 	d.reserve = d.groups.largest()
 }
 
-// enter a pod's demand and its containers' spikes. They are not counted yet.
+// enter computes a pod's demand and its containers' spikes. It does not count them yet.
 func (d *demands) enter(p *Pod, e *podDemand) {
 	var base, spike Amounts
 	for i := range p.Containers {
@@ -159,7 +159,7 @@ func (d *demands) of(p *Pod, c *Container, r recommender.Resource) Demand {
 	return Demand{min(asked.Base, most), min(asked.Peak, most)}
 }
 
-// notCounted is what a DaemonSet container's CPU base is above the base that it is counted with.
+// notCounted is the part of a DaemonSet container's CPU base above its counted base.
 func (d *demands) notCounted(p *Pod, c *Container) recommender.Amount {
 	if !p.DaemonSet {
 		return 0
@@ -167,7 +167,7 @@ func (d *demands) notCounted(p *Pod, c *Container) recommender.Amount {
 	return bounded(c.Of[recommender.CPU].Base, d.greatest) - p.demand(c, recommender.CPU, d.greatest).Base
 }
 
-// count adds a pod to the sums (times 1), or takes it out (times −1). It leaves the reserve as it was.
+// count adds a pod to the sums (times 1) or removes it (times −1). It does not update the reserve.
 func (d *demands) count(e *podDemand, times recommender.Amount) {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	d.needed[cpu] += times * e.base[cpu]

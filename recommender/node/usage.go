@@ -7,7 +7,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Lengths of slots. A window includes the slots that it touches.
+// Lengths of slots. A window includes every slot that it overlaps.
 const (
 	baseCPUSlot    = 30 * time.Second
 	baseMemorySlot = time.Minute
@@ -16,17 +16,16 @@ const (
 // maxGap is the longest time between two samples that counts as measured: the longest window of a rate.
 const maxGap = 2 * time.Minute
 
-// baseWindows of the resources.
 var baseWindows = [2]time.Duration{recommender.CPU: BaseCPUWindow, recommender.Memory: BaseMemoryWindow}
 
 // mostBaseSlots bounds the slots of a base's window.
 const mostBaseSlots = int(max(BaseCPUWindow/baseCPUSlot, BaseMemoryWindow/baseMemorySlot)) + 1
 
-// Recent is the recent usage of one container of one pod: the highest CPU usage of every half minute for
-// 10 minutes, and the highest memory of every minute for 30. It takes 320 bytes.
+// Recent is the recent usage of one container of one pod: the highest CPU usage of every half minute for 10 minutes,
+// and the highest memory of every minute for 30. It takes 320 bytes.
 type Recent struct{ of [2]slots }
 
-// NewRecent is empty.
+// NewRecent returns an empty Recent.
 func NewRecent() *Recent {
 	return &Recent{of: [2]slots{
 		recommender.CPU:    newSlots(recommender.CPU, BaseCPUWindow, baseCPUSlot),
@@ -34,13 +33,13 @@ func NewRecent() *Recent {
 	}}
 }
 
-// Add a usage that was measured at a time that is not in the future; of CPU as Waited makes it.
+// Add a usage measured at a time that is not in the future. CPU usage is passed as Waited returns it.
 func (u *Recent) Add(r recommender.Resource, at time.Time, usage recommender.Usage) {
 	u.of[r].add(at, usage)
 }
 
-// Base demand: the 75th percentile of the container's window. It counts once half of its window was measured
-// (false: it was not), since the first minutes of a pod say little of what it always needs.
+// Base demand: the 75th percentile of the container's window. It returns false until half of the window was measured,
+// because a pod's first minutes do not show its permanent need.
 func (u *Recent) Base(r recommender.Resource, now time.Time) (recommender.Usage, bool) {
 	window := baseWindows[r]
 	if u.Measured(r, now) < window/2 {
@@ -53,12 +52,12 @@ func (u *Recent) Base(r recommender.Resource, now time.Time) (recommender.Usage,
 	return recommender.Quantile(values, baseQuantile), true
 }
 
-// Measured is how much of the window that makes the base was measured.
+// Measured is the measured part of the window that makes the base.
 func (u *Recent) Measured(r recommender.Resource, now time.Time) time.Duration {
 	return u.of[r].measured(now.Add(-baseWindows[r]), now)
 }
 
-// Seen: something was measured in one of the windows.
+// Seen reports whether one of the windows has a measurement.
 func (u *Recent) Seen(now time.Time) bool {
 	seen := false
 	for _, r := range recommender.Resources {
@@ -67,7 +66,8 @@ func (u *Recent) Seen(now time.Time) bool {
 	return seen
 }
 
-// Mean of what was measured from a time on, from the first slot that begins then or later. False where nothing was.
+// Mean of the measurements since a time, from the first slot that begins then or later. It returns false without
+// measurements.
 func (u *Recent) Mean(r recommender.Resource, from, now time.Time) (recommender.Usage, bool) {
 	var sum recommender.Usage
 	measured := 0
@@ -79,8 +79,8 @@ func (u *Recent) Mean(r recommender.Resource, from, now time.Time) (recommender.
 	return sum / recommender.Usage(measured), true
 }
 
-// slots are a ring of the highest usage in each of the newest spans of time, as whole quanta plus one: 4 bytes a slot,
-// and 0 where nothing was measured. Slot n is at n modulo their number.
+// slots are a ring with the highest usage of each of the newest time slots. A value is a number of whole quanta plus
+// one, in 4 bytes; 0 means not measured. Slot n is at n modulo their number.
 type slots struct {
 	length  time.Duration
 	quantum recommender.Usage
@@ -94,11 +94,11 @@ var quanta = [2]recommender.Usage{recommender.CPU: 1e-3, recommender.Memory: 409
 
 // newSlots has room for a window in slots of whole seconds.
 func newSlots(r recommender.Resource, window, length time.Duration) slots {
-	// One more, as the window seldom begins with a slot.
+	// One more, because the window rarely begins with a slot.
 	return slots{length: length, quantum: quanta[r], values: make([]uint32, window/length+1)}
 }
 
-// number of the slot that holds the time.
+// number of the slot that contains the time.
 func (s *slots) number(at time.Time) int64 {
 	seconds, length := at.Unix(), int64(s.length/time.Second)
 	return (seconds - remainder(seconds, length)) / length
@@ -107,8 +107,7 @@ func (s *slots) number(at time.Time) int64 {
 // remainder of a division that rounds down.
 func remainder(a, b int64) int64 { return (a%b + b) % b }
 
-// add a usage. One that is not a number or below zero counts as not measured; one that is older than every slot is
-// ignored.
+// add a usage. NaN and negative usage count as not measured. Usage older than every slot is ignored.
 func (s *slots) add(at time.Time, usage recommender.Usage) {
 	number := s.number(at)
 	if !(usage >= 0) || number <= s.newest-int64(len(s.values)) {
@@ -121,7 +120,7 @@ func (s *slots) add(at time.Time, usage recommender.Usage) {
 	*place = max(*place, value)
 }
 
-// advance makes room for the slot and forgets what is too old.
+// advance makes room for the slot and clears slots that are too old.
 func (s *slots) advance(number int64) {
 	first := max(s.newest+1, number-int64(len(s.values))+1)
 	for n := first; n <= number; n++ {

@@ -33,11 +33,11 @@ import (
 	"slices"
 )
 
-// MaxError is how far an unpacked value may be off what was packed, as a part of it. It does not hold for values below
-// MinValue, which become 0. A block of at most two different values is exact.
+// MaxError is the largest relative error of an unpacked value. It does not hold for values below MinValue, which become
+// 0. A block of at most two different values is exact.
 const MaxError = 0.025
 
-// MinValue is the least value that is kept, as the middle of its bucket: 0.01 millicores or 0.00001 bytes.
+// MinValue is the smallest value that is kept, as the middle of its bucket: 0.01 millicores or 0.00001 bytes.
 const MinValue = 1e-5
 
 // BlockSteps is the number of steps that are packed together: two hours of 5-minute steps.
@@ -47,13 +47,13 @@ const BlockSteps = 24
 const (
 	BucketGap  = 0
 	BucketZero = 1
-	// Buckets is their number. The last one has the middle 1e82, and holds whatever is greater.
+	// Buckets is their number. The last one has the middle 1e82, and contains all greater values.
 	Buckets    = 1 << bucketBits
 	bucketBits = 12
 	firstValue = BucketZero + 1
 )
 
-// MaxBlock is the most bytes that a packed block takes: 15 bits for each value, and its head.
+// MaxBlock is the maximum size of a packed block in bytes: 15 bits for each value, and its head.
 const MaxBlock = 2 + 3 + BlockSteps*15/8 + 1
 
 var blockScale = newQuantiser(MinValue, MaxError)
@@ -78,47 +78,47 @@ func BucketOf(value float64) uint16 {
 	return uint16(min(Buckets-1, firstValue+blockScale.bucket(value)))
 }
 
-// Middle is the value that a bucket stands for; of a gap it is NaN.
+// Middle is the value that a bucket represents; NaN for a gap.
 func Middle(bucket uint16) float64 { return middles[bucket] }
 
-// A packed block begins with a byte for its length and one for its kind, with flags and the Rice parameter. A bit for each
-// step that has a value follows where there are gaps, and then what the kind needs.
+// A packed block begins with a byte for its length and one for its kind, with flags and the Rice parameter. If there
+// are gaps, one bit per step says whether it has a value. Then the data of the kind follows.
 const (
-	// kindEmpty has only gaps, and nothing more.
+	// kindEmpty has only gaps, and no data.
 	kindEmpty = iota
 	// kindOne has one value for all steps, as a float.
 	kindOne
-	// kindTwo has two values as floats, and a bit for each step that has the second one.
+	// kindTwo has two values as floats, and one bit per step that is set for the second value.
 	kindTwo
 	// kindResiduals has the first bucket in bucketBits, and the residuals of the others in Rice code.
 	kindResiduals
 
 	kindMask  = 3
 	hasGaps   = 1 << 2
-	usesMean  = 1 << 3 // the predictor's mean
+	usesMean  = 1 << 3 // the predictor uses a mean
 	riceShift = 4
 )
 
-// Block is an unpacked block of BlockSteps steps. Its zero value has only gaps. A Block is reused for many calls
-// of Unpack, which overwrites all of it, and it is not safe for concurrent use.
+// Block is an unpacked block of BlockSteps steps. Its zero value has only gaps. Unpack overwrites all of it, so it can
+// be reused. It is not safe for concurrent use.
 type Block struct {
-	// Buckets holds the bucket of each step, as BucketOf returns it; BucketGap where the step has no value.
+	// Buckets has the bucket of each step, as returned by BucketOf; BucketGap if the step has no value.
 	Buckets [BlockSteps]uint16
-	// exact values, which stand for their buckets in place of the middles; known is their number.
+	// exact values, which replace the middles of their buckets; known is their number.
 	exact       [2]float64
 	exactBucket [2]uint16
 	known       int
 }
 
-// Exact returns true where all values of the block are known exactly, because there are at most two different
-// ones. It is false for a block of gaps alone.
+// Exact reports whether all values of the block are known exactly, because there are at most two different ones. It is
+// false for a block with only gaps.
 func (b *Block) Exact() bool { return b.known > 0 }
 
 // Value returns the value of the step with this index, 0 to BlockSteps-1; NaN is a gap. It panics for other
 // indexes.
 func (b *Block) Value(step int) float64 { return b.ValueOf(b.Buckets[step]) }
 
-// ValueOf returns the exact value that the block has for a bucket, or else the bucket's middle.
+// ValueOf returns the block's exact value for a bucket, or the bucket's middle.
 func (b *Block) ValueOf(bucket uint16) float64 {
 	for n := range b.known {
 		if b.exactBucket[n] == bucket {
@@ -128,10 +128,9 @@ func (b *Block) ValueOf(bucket uint16) float64 {
 	return middles[bucket]
 }
 
-// Max returns the highest value of the steps from the index from up to but not including to; below zero where
-// there is none. ofSpan is the exact highest value of a longer span that contains the block. Where the block's
-// highest value may be that one, since both are in the same bucket, Max returns ofSpan, so that peaks stay exact
-// after packing.
+// Max returns the highest value of the steps from the index from up to but not including to; negative without a value.
+// ofSpan is the exact highest value of a longer span that contains the block. If the block's highest value may be equal
+// to it, because both are in the same bucket, Max returns ofSpan. So peaks stay exact after packing.
 func (b *Block) Max(from, to int, ofSpan float64) float64 {
 	if from >= to {
 		return -1
@@ -149,8 +148,8 @@ func (b *Block) Max(from, to int, ofSpan float64) float64 {
 	}
 }
 
-// AppendBlock packs values, which must be BlockSteps many, and appends the block to a slice. NaN is a gap. It
-// allocates only where the slice has no room; MaxBlock bytes are enough.
+// AppendBlock packs values, which must be BlockSteps many, and appends the block to a slice. NaN is a gap. It allocates
+// only if the slice has no room; MaxBlock bytes are enough.
 func AppendBlock(to []byte, values []float64) []byte {
 	at := len(to)
 	to = append(to, 0, 0)
@@ -179,12 +178,12 @@ func AppendBlock(to []byte, values []float64) []byte {
 	return to
 }
 
-// BlockLen returns how many bytes the first packed block takes. The caller uses it to find the next block.
+// BlockLen returns the size of the first packed block in bytes. The caller uses it to find the next block.
 func BlockLen(packed []byte) int { return int(packed[0]) }
 
-// quantise sets the buckets of the values and returns one bit for each value that is no gap. Where there are at
-// most two different values, in different buckets, they stay known exactly. Two values in one bucket could not be
-// told apart when the block is unpacked.
+// quantise sets the buckets of the values and returns one bit for each value that is not a gap. At most two different
+// values, in different buckets, stay exact. Two values in one bucket could not be distinguished when the block is
+// unpacked.
 func (b *Block) quantise(values []float64) (present uint32) {
 	few := true
 	for i, v := range values {
@@ -208,7 +207,7 @@ func (b *Block) quantise(values []float64) (present uint32) {
 	return present
 }
 
-// appendTwo exact values, and which steps have the second one.
+// appendTwo appends both exact values, and the steps with the second one.
 func (b *Block) appendTwo(to []byte) []byte {
 	var second uint32
 	for i, bucket := range b.Buckets {
@@ -221,8 +220,8 @@ func (b *Block) appendTwo(to []byte) []byte {
 	return appendUint24(to, second)
 }
 
-// Unpack reads the first block of bytes that AppendBlock made; more blocks may follow. It trusts its input: bytes
-// from elsewhere may make it panic. Only checkpoints come from outside, and they have a format of their own.
+// Unpack reads the first block made by AppendBlock; more blocks may follow. It trusts its input: other bytes may make
+// it panic. Only checkpoints come from outside, and they have a format of their own.
 func (b *Block) Unpack(packed []byte) {
 	kind, rest := packed[1], packed[2:]
 	present := uint32(1<<BlockSteps - 1)
@@ -272,26 +271,28 @@ func appendUint24(to []byte, n uint32) []byte { return append(to, byte(n), byte(
 
 func uint24(from []byte) uint32 { return uint32(from[0]) | uint32(from[1])<<8 | uint32(from[2])<<16 }
 
-// quantiser maps positive values to buckets whose middles are a fixed ratio apart: bucket n has the middle unit·e^(n·width).
-// It computes in floats, since a bucket may be infinite; both formats store what it returns, so its rounding never changes.
+// quantiser maps positive values to buckets whose middles are a fixed ratio apart: bucket n has the middle
+// unit·e^(n·width). It computes in floats, because a bucket may be infinite. Both formats store its results, so its
+// rounding must never change.
 type quantiser struct {
 	unit float64
 	// width is the natural logarithm of the ratio of a middle to the one before.
 	width float64
 }
 
-// newQuantiser has a relative error of maxError at most: a bucket reaches that far to both sides of its middle.
+// newQuantiser returns a quantiser with a relative error of at most maxError: a bucket reaches that far to both sides
+// of its middle.
 func newQuantiser(unit, maxError float64) quantiser {
 	return quantiser{unit: unit, width: 2 * math.Log1p(maxError)}
 }
 
-// bucket of a value; below zero where the value is less than unit.
+// bucket of a value; negative if the value is less than unit.
 func (q quantiser) bucket(value float64) float64 { return math.Round(math.Log(value/q.unit) / q.width) }
 
 // middle of a bucket.
 func (q quantiser) middle(bucket float64) float64 { return q.unit * math.Exp(bucket*q.width) }
 
-// zigzag makes small numbers of both signs small: 0, -1, 1, -2 become 0, 1, 2, 3.
+// zigzag maps small numbers of both signs to small numbers: 0, -1, 1, -2 become 0, 1, 2, 3.
 func zigzag(n int64) uint64 { return uint64(n<<1 ^ n>>63) }
 
 // unzigzag undoes zigzag.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// blockNear says whether an unpacked value may stand for a packed one.
+// blockNear reports whether an unpacked value is close enough to the packed one.
 func blockNear(want, got float64) bool {
 	switch {
 	case math.IsNaN(want):

@@ -20,41 +20,41 @@ const version = 1
 // maxSteps is more than any history window has: 90 days of minutes.
 const maxSteps = 1 << 17
 
-// Units of the columns: what is less becomes 0.
+// Units of the columns: smaller values become 0.
 const (
 	cpuUnit    = 1e-4 // cores
 	memoryUnit = 4096 // bytes
 )
 
-// Checkpoint is what one container used in consecutive steps; NaN where it was not measured. A slice is empty or has a value
+// Checkpoint is the usage of one container in consecutive steps; NaN if not measured. A slice is empty or has a value
 // for every step.
 //
-// Packed, a value is the difference of its bucket to the one before, compressed: usage moves little from one step to the
-// next. The buckets are the finest of a few with which all fits; the packed form says which. The highest value of each
-// column is stored as it is. Where not even the coarsest buckets are enough, several steps share their highest value.
+// In packed form a value is the difference of its bucket to the previous one, compressed, because usage changes little
+// from step to step. Packing takes the finest precision that fits, and stores which one. The highest value of each
+// column is stored exactly. If even the coarsest buckets need too much space, several steps share their highest value.
 type Checkpoint struct {
-	// Step is the length of a step, First the number of the first one; see usage.StepOf.
+	// Step is the length of a step.
 	Step time.Duration
-	// First is the number of the step of the first element of each slice.
+	// First is the number of the step of each slice's first element; see usage.StepOf.
 	First int64
 	// CPU and Peak are in cores, Memory in bytes.
 	CPU, Peak, Memory []float64
 
-	// Error is how far an unpacked value can be off, as a part of it, but for the highest ones, which are
-	// exact, and values below 0.1 millicores or 4 KiB, which become 0.
+	// Error is the largest relative error of an unpacked value. The highest values are exact, and values below 0.1
+	// millicores or 4 KiB become 0.
 	Error float64
-	// Stride is how many steps share a value. PackCheckpoint reads neither.
+	// Stride is how many steps share a value. PackCheckpoint reads neither Error nor Stride.
 	Stride int
 }
 
-// precision is how exact a packed checkpoint is. Its number in precisions is stored.
+// precision of a packed checkpoint. Its index in precisions is stored.
 type precision struct {
 	error  float64
 	stride int
 }
 
-// precisions lists how exact a checkpoint may be, from fine to coarse. PackCheckpoint takes the first that fits.
-// Entries are never changed or moved, only appended: stored checkpoints refer to them by index.
+// precisions lists the possible precisions, from fine to coarse. PackCheckpoint takes the first that fits. Entries are
+// never changed or moved, only appended: stored checkpoints refer to them by index.
 var precisions = []precision{
 	{.0025, 1}, {.005, 1}, {.01, 1}, {.02, 1}, {.04, 1}, {.02, 2}, {.04, 2}, {.04, 4}, {.04, 8}, {.04, 16}, {.08, 32}, {.16, 64}, {.16, 128},
 }
@@ -66,15 +66,15 @@ func (c Checkpoint) columns() [3]column {
 	return [3]column{{c.CPU, cpuUnit}, {c.Peak, cpuUnit}, {c.Memory, memoryUnit}}
 }
 
-// column is the values of one measure.
+// column has the values of one measure.
 type column struct {
 	values []float64
 	unit   float64
 }
 
-// PackCheckpoint packs a checkpoint into at most most bytes, as fine as fits. It returns nil for a checkpoint
-// without any value, for one of more than maxSteps steps, and where not even the coarsest precision fits. Error
-// and Stride of c are not read.
+// PackCheckpoint packs a checkpoint into at most most bytes, with the finest precision that fits. It returns nil for a
+// checkpoint without any value, for one of more than maxSteps steps, and if not even the coarsest precision fits. It
+// does not read Error and Stride of c.
 func PackCheckpoint(c Checkpoint, most int) []byte {
 	c = c.trimmed()
 	if n := c.steps(); n == 0 || n > maxSteps {
@@ -88,7 +88,7 @@ func PackCheckpoint(c Checkpoint, most int) []byte {
 	return nil
 }
 
-// trimmed leaves out the steps before the first value and after the last one.
+// trimmed drops the steps before the first value and after the last one.
 func (c Checkpoint) trimmed() Checkpoint {
 	first, last := c.steps(), -1
 	for _, of := range c.columns() {
@@ -109,8 +109,8 @@ func (c Checkpoint) trimmed() Checkpoint {
 	return c
 }
 
-// pack writes the version and the precision, a byte each; step, first and number of steps; for each column the index of its
-// highest value, -1 without one, and that value; the symbols of all columns, compressed; and a checksum.
+// pack writes the version and the precision, one byte each; step, first and number of steps; for each column the index
+// of its highest value, -1 without one, and that value; the symbols of all columns, compressed; and a checksum.
 func (c Checkpoint) pack(with int) []byte {
 	p := precisions[with]
 	out := []byte{version, byte(with)}
@@ -131,7 +131,7 @@ func (c Checkpoint) pack(with int) []byte {
 	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
 }
 
-// maxOf the values, and its index; -1: there is none.
+// maxOf returns the highest value and its index; -1 without a value.
 func maxOf(values []float64) (at int, value float64) {
 	at = -1
 	for i, v := range values {
@@ -142,15 +142,15 @@ func maxOf(values []float64) (at int, value float64) {
 	return at, value
 }
 
-// Symbols of values: a gap, zero, or the difference of the bucket to the one before, in zigzag from symbolFirst on. Each is
-// a varint.
+// Symbols of values: a gap, zero, or the difference of the bucket to the previous one, in zigzag from symbolFirst on.
+// Each is a varint.
 const (
 	symbolGap = iota
 	symbolZero
 	symbolFirst
 )
 
-// appendSymbols, one for each stride of steps: of the highest value among them.
+// appendSymbols appends one symbol per stride of steps, for the highest value among them.
 func (c column) appendSymbols(to []byte, p precision) []byte {
 	scale, last := newQuantiser(c.unit, p.error), int64(0)
 	for i := 0; i < len(c.values); i += p.stride {
@@ -168,9 +168,9 @@ func (c column) appendSymbols(to []byte, p precision) []byte {
 	return to
 }
 
-// writers are used again, because one flate.Writer takes more memory than many histories.
+// writers are reused, because one flate.Writer takes more memory than many histories.
 var writers = sync.Pool{New: func() any {
-	// The level is valid.
+	// The level is valid, so there is no error.
 	w, _ := flate.NewWriter(nil, flate.DefaultCompression)
 	return w
 }}
@@ -180,7 +180,7 @@ func deflate(symbols []byte) []byte {
 	w := writers.Get().(*flate.Writer)
 	defer writers.Put(w)
 	w.Reset(&packed)
-	// A buffer takes everything.
+	// Writing to a buffer does not fail.
 	_, _ = w.Write(symbols)
 	_ = w.Close()
 	return packed.Bytes()
@@ -191,9 +191,9 @@ var (
 	errBroken  = errors.New("it is broken")
 )
 
-// UnpackCheckpoint reads what PackCheckpoint made. The bytes come from the API server, where a user may have
-// changed them: a wrong version, a wrong checksum or a wrong number is an error, never a panic. The caller goes on
-// without the checkpoint then.
+// UnpackCheckpoint reads the result of PackCheckpoint. The bytes come from the API server, where a user may have
+// changed them: a wrong version, checksum or number is an error, never a panic. The caller then continues without the
+// checkpoint.
 func UnpackCheckpoint(packed []byte) (Checkpoint, error) {
 	if len(packed) > 0 && packed[0] != version {
 		return Checkpoint{}, fmt.Errorf("%w: %d, not %d", errVersion, packed[0], version)
@@ -209,7 +209,7 @@ func UnpackCheckpoint(packed []byte) (Checkpoint, error) {
 	return unpack(bytes.NewReader(body[1:]))
 }
 
-// unpack what follows the version, up to the checksum; see Checkpoint.pack. It trusts no number that it reads.
+// unpack reads the part after the version, up to the checksum; see Checkpoint.pack. It validates every number.
 func unpack(r *bytes.Reader) (Checkpoint, error) {
 	with, _ := r.ReadByte()
 	step, err1 := binary.ReadUvarint(r)
@@ -247,7 +247,8 @@ type maximum struct {
 	value float64
 }
 
-// restore the highest value. The middle of its bucket may be higher, and others are in that bucket too.
+// restore the highest value, and lower all values to at most it. The middle of its bucket may be higher, and other
+// values may be in that bucket too.
 func (m maximum) restore(values []float64) {
 	for i, v := range values {
 		if v > m.value {
@@ -257,7 +258,7 @@ func (m maximum) restore(values []float64) {
 	values[m.at] = m.value
 }
 
-// read the index and, where there is one, the value.
+// read the index and, unless it is -1, the value.
 func (m *maximum) read(r *bytes.Reader, steps int) error {
 	at, err := binary.ReadVarint(r)
 	if err != nil || at < -1 || at >= int64(steps) {

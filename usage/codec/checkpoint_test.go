@@ -17,12 +17,12 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// most is what a container's checkpoint may take.
+// most is the maximum size of a container's checkpoint.
 const most = 2048
 
 var noon = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
 
-// container is a history with a rhythm of days, noise and bursts.
+// container is a history with a daily pattern, noise and bursts.
 func container(rng *rand.Rand, steps int, step time.Duration) codec.Checkpoint {
 	h := codec.Checkpoint{Step: step, First: usage.StepOf(noon, step)}
 	base, swing, noise := math.Exp(rng.Float64()*8-5), rng.Float64(), rng.Float64()*0.5
@@ -39,7 +39,7 @@ func container(rng *rand.Rand, steps int, step time.Duration) codec.Checkpoint {
 	return h
 }
 
-// near says how far values are off, and fails where a gap, a zero or the maximum is another.
+// near returns the largest error of the values, and fails if a gap, a zero or the maximum differs.
 func near(t *testing.T, want, got []float64, unit float64) (worst float64) {
 	t.Helper()
 	require.Len(t, got, len(want))
@@ -78,8 +78,8 @@ func TestAWeekFits(t *testing.T) {
 	}
 }
 
-// TestWhatIsRecommendedStays: what is recommended from an unpacked history is as far off as its values at
-// most, and is as confident.
+// TestWhatIsRecommendedStays: a recommendation from an unpacked history has at most the error of its values, and the
+// same confidence.
 func TestWhatIsRecommendedStays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
@@ -115,7 +115,7 @@ func profileOf(h codec.Checkpoint) recommender.Profile {
 	return recommender.NewProfile(steps, h.Step)
 }
 
-// TestWhatDoesNotFitIsCoarser, never lower than it was but for the error.
+// TestWhatDoesNotFitIsCoarser, and values are never lower than before, except for the error.
 func TestWhatDoesNotFitIsCoarser(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, steps := range []int{2016, 8640, 43200} {
@@ -175,7 +175,8 @@ func TestWhatIsBrokenIsRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "made by another version: 9, not 1")
 }
 
-// TestStoredCheckpointsStayReadable: these bytes are in clusters, fine and coarse. What becomes of them never changes.
+// TestStoredCheckpointsStayReadable: these bytes are stored in clusters, in fine and coarse precision. Their unpacked
+// values must never change.
 func TestStoredCheckpointsStayReadable(t *testing.T) {
 	for stored, want := range map[string]string{
 		"0100e0a71292ccc5050708000000000000f83f080000000000000440080000000092fe9e417a261ec3c07881752a9b6887241303e315b687eca217e4d9183c94041901010000ffffd77e9fc7": "5813001 0.0025 1" +

@@ -5,7 +5,7 @@ import (
 	"hash/crc32"
 )
 
-// Sum makes any bytes pass for packed ones, up to what they say.
+// Sum adds a version and a checksum, so that any bytes pass as packed ones.
 func Sum(body []byte) []byte {
 	body = append([]byte{version}, body...)
 	return binary.LittleEndian.AppendUint32(body, crc32.ChecksumIEEE(body))

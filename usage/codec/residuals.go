@@ -6,20 +6,20 @@ import (
 	"math/bits"
 )
 
-// predictor guesses the next bucket from those before. Packing and unpacking must make the same guesses, so it
-// computes in integers, and its rules never change.
+// predictor guesses the next bucket from the previous ones. Packing and unpacking must make the same guesses, so it
+// computes in integers, and its rules must never change.
 type predictor struct {
-	// mean: it predicts an exponentially weighted mean of weight 1/4, which is good for noise. Else it predicts the bucket
-	// before, which is good for what drifts.
+	// mean: it predicts an exponentially weighted mean of weight 1/4, which suits noise. Otherwise it predicts the
+	// previous bucket, which suits drift.
 	mean bool
-	// quarters are four times the prediction, so that the mean stays an integer.
+	// quarters is four times the prediction, so that the mean stays an integer.
 	quarters int32
 }
 
-// next bucket, as predicted.
+// next returns the predicted bucket.
 func (p *predictor) next() int32 { return (p.quarters + 2) >> 2 }
 
-// learn what came in place of what was predicted.
+// learn updates the prediction with the actual bucket.
 func (p *predictor) learn(bucket, predicted int32) {
 	if p.mean {
 		p.quarters += bucket - predicted
@@ -28,7 +28,8 @@ func (p *predictor) learn(bucket, predicted int32) {
 	}
 }
 
-// appendResiduals by the predictor that takes fewer bits, and return the flags that name it and the Rice parameter.
+// appendResiduals uses the predictor that takes fewer bits, and returns the flags with the predictor and the Rice
+// parameter.
 func (b *Block) appendResiduals(to []byte) ([]byte, byte) {
 	var ofLast, ofMean [BlockSteps]uint32
 	n, k, size := b.residuals(&ofLast, false)
@@ -45,8 +46,8 @@ func (b *Block) appendResiduals(to []byte) ([]byte, byte) {
 	return w.flush(), flags
 }
 
-// residuals of the buckets that are no gaps, in zigzag; the first of n is the bucket itself. The others take size bits with
-// the Rice parameter k, which is their best.
+// residuals of the buckets that are not gaps, in zigzag; the first of n is the bucket itself. The others take size bits
+// with the best Rice parameter k.
 func (b *Block) residuals(to *[BlockSteps]uint32, mean bool) (n int, k uint, size uint32) {
 	p, sum := predictor{mean: mean}, uint32(0)
 	for _, bucket := range b.Buckets {
@@ -68,8 +69,8 @@ func (b *Block) residuals(to *[BlockSteps]uint32, mean bool) (n int, k uint, siz
 	return n, k, size
 }
 
-// bestRice is the Rice parameter that takes the fewest bits, and how many: one near the logarithm of the mean. See A. Kiely,
-// "Selecting the Golomb parameter in Rice coding", IPN Progress Report 42-159 (2004).
+// bestRice returns the Rice parameter that takes the fewest bits, and their number. It is near the logarithm of the
+// mean. See A. Kiely, "Selecting the Golomb parameter in Rice coding", IPN Progress Report 42-159 (2004).
 func bestRice(residuals []uint32, sum uint32) (best uint, least uint32) {
 	near := uint(bits.Len32(sum / uint32(max(1, len(residuals)))))
 	least = math.MaxUint32
@@ -90,7 +91,7 @@ func (b *Block) readResiduals(from []byte, present uint32, kind byte) {
 	r, k := bitReader{from: from}, uint(kind>>riceShift)&15
 	bucket := int32(r.take(bucketBits))
 	p, begun := predictor{mean: kind&usesMean != 0, quarters: bucket << 2}, false
-	held, count := r.held, r.count // They are to stay in registers: this is most of what a profile costs.
+	held, count := r.held, r.count // Local copies stay in registers: this loop is most of the cost of a profile.
 	for i := range b.Buckets {
 		if present>>i&1 == 0 {
 			b.Buckets[i] = BucketGap
@@ -123,12 +124,12 @@ const wordBits = 48
 // bitWriter appends bits, the lowest ones of a byte first.
 type bitWriter struct {
 	to []byte
-	// held are the count bits that fill no byte yet, fewer than 8 between two calls.
+	// held are the count bits that do not fill a byte yet, fewer than 8 between two calls.
 	held  uint64
 	count uint
 }
 
-// put the lowest count bits of the value, at most wordBits. Those above must be 0.
+// put writes the lowest count bits of the value, at most wordBits. The higher bits must be 0.
 func (w *bitWriter) put(value uint64, count uint) {
 	w.held |= value << w.count
 	for w.count += count; w.count >= 8; w.count -= 8 {
@@ -137,8 +138,8 @@ func (w *bitWriter) put(value uint64, count uint) {
 	}
 }
 
-// rice writes the Rice code with the parameter k: the quotient by 2^k in unary, as zeros and a one, and the remainder in k
-// bits.
+// rice writes the Rice code with the parameter k: the quotient by 2^k in unary, as zeros and a one, and the remainder
+// in k bits.
 func (w *bitWriter) rice(value uint32, k uint) {
 	zeros := uint(value >> k)
 	for ; zeros >= wordBits; zeros -= wordBits {
@@ -157,8 +158,8 @@ func (w *bitWriter) flush() []byte {
 	return w.to
 }
 
-// bitReader reads what a bitWriter wrote. Behind the end it reads zeros, so that a broken block cannot make it
-// fail or read outside its slice.
+// bitReader reads the output of a bitWriter. After the end it reads zeros, so that a broken block cannot make it fail
+// or read outside its slice.
 type bitReader struct {
 	from []byte
 	// at is the position of the next bit that is not held.
@@ -168,7 +169,7 @@ type bitReader struct {
 	count uint
 }
 
-// fill holds at least wordBits.
+// fill reads ahead until at least wordBits are held.
 func (r *bitReader) fill() {
 	at := r.at - r.count
 	i := at >> 3
@@ -196,13 +197,13 @@ func (r *bitReader) take(count uint) uint64 {
 	return value
 }
 
-// drop as many of the bits that are held.
+// drop removes bits that are held.
 func (r *bitReader) drop(count uint) {
 	r.held >>= count & 63
 	r.count -= count
 }
 
-// rice reads what bitWriter.rice wrote. Where the code is cut off, the end counts as its one: it always returns.
+// rice reads the output of bitWriter.rice. If the code is cut off, the end counts as its one: it always returns.
 func (r *bitReader) rice(k uint) uint32 {
 	quotient := uint(0)
 	for r.fill(); r.at-r.count < 8*uint(len(r.from)); r.fill() {

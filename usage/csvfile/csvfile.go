@@ -2,15 +2,15 @@
 //
 // The format is the header series_id,timestamp,cpu_cores,memory_bytes and one row for each sample. A series is one
 // container; times are Unix seconds. An empty field or NaN means that the value was not measured: a gap, which is
-// counted. A field that cannot be parsed, a negative or an infinite amount is an error that names file, line and
-// reason: a file that is wrong in one place is not to be trusted in another.
+// counted. A field that cannot be parsed, a negative or an infinite amount is an error with file, line and reason,
+// because the rest of such a file may be wrong too.
 //
-// Within a series, rows out of order are sorted, and rows with the same time are joined: the highest value of each
-// resource counts. Both are counted in the Report. Neither changes what the file means.
+// Within a series, rows out of order are sorted, and rows with the same time are merged: the highest value of each
+// resource counts. Both are counted in the Report. Neither changes the meaning of the file.
 //
-// The data takes this way: reading opens the file and unpacks it, rows parses it row by row, EachFrom or AllFrom
-// makes series of the rows, and Steps makes steps of history of a series. The package never writes a file. Start
-// reading here.
+// The data takes this path: reading opens the file and unpacks it, rows parses it row by row, EachFrom or AllFrom makes
+// series of the rows, and Steps makes steps of history of a series. The package never writes a file. Start reading
+// here.
 package csvfile
 
 import (
@@ -28,26 +28,26 @@ import (
 	"attune.io/attune/recommender/backtest"
 )
 
-// Report counts what a file consists of. After an error it counts what was read before.
+// Report counts the content of a file. After an error it counts the part before it.
 type Report struct {
 	// Series and Rows are the numbers of series and of rows, without the header.
 	Series, Rows int
 	// CPUGaps and MemoryGaps count rows without that resource.
 	CPUGaps, MemoryGaps int
-	// OutOfOrder and Duplicates count rows that came after a later one of their series, or at the time of
-	// another.
+	// OutOfOrder counts rows that came after a later one of their series. Duplicates counts rows at the time of another
+	// row of their series.
 	OutOfOrder, Duplicates int
 }
 
-// Each reads a file series by series and holds one of them in memory. The rows of a series must be next to each other; where
-// they are not, the error says so. An error of yield ends the reading and is returned as it is. Before it yields, it tells
-// which part of the file has been read, 0 to 1. It may tell the same twice, and reads ahead by a few kilobytes.
+// Each reads a file series by series and holds one of them in memory. The rows of a series must be next to each other;
+// otherwise it returns an error. An error of yield ends the reading and is returned unchanged. Before it yields, it
+// calls told with the part of the file read so far, 0 to 1. It may repeat a value, and reads ahead by a few kilobytes.
 func Each(name string, told func(part float64), yield func(backtest.Series) error) (Report, error) {
 	return reading(name, told, func(r io.Reader) (Report, error) { return EachFrom(name, r, yield) })
 }
 
-// All reads a whole file into memory, 24 bytes for each row. The rows of the series may be mixed; the series come
-// in the order of their first rows.
+// All reads a whole file into memory, 24 bytes for each row. The rows of the series may be mixed; the series come in
+// the order of their first rows.
 func All(name string) ([]backtest.Series, Report, error) {
 	var all []backtest.Series
 	report, err := reading(name, func(float64) {}, func(r io.Reader) (report Report, err error) {
@@ -57,7 +57,7 @@ func All(name string) ([]backtest.Series, Report, error) {
 	return all, report, err
 }
 
-// counted tells how much of a file has been read.
+// counted reports how much of a file has been read.
 type counted struct {
 	from       io.Reader
 	read, size int64
@@ -68,13 +68,13 @@ type counted struct {
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.read += int64(n)
-	if c.size > 0 { // else it is a pipe
+	if c.size > 0 { // size is 0 for a pipe
 		c.told(min(1, float64(c.read)/float64(c.size)))
 	}
 	return n, err
 }
 
-// reading opens a file, and unpacks it with gzip where its name ends in .gz.
+// reading opens a file, and unpacks it with gzip if its name ends in .gz.
 func reading(name string, told func(part float64), read func(io.Reader) (Report, error)) (Report, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -86,7 +86,7 @@ func reading(name string, told func(part float64), read func(io.Reader) (Report,
 		size = info.Size()
 	}
 	from := &counted{from: file, size: size, told: told}
-	// The name decides, not the content: a packed file without the suffix is an error about its header.
+	// The name decides, not the content: a packed file without the suffix gives an error about its header.
 	if !strings.HasSuffix(strings.ToLower(name), ".gz") {
 		return read(from)
 	}
@@ -97,15 +97,15 @@ func reading(name string, told func(part float64), read func(io.Reader) (Report,
 	return read(unpacked)
 }
 
-// EachFrom is Each on a reader whose bytes are unpacked already; name is for errors.
+// EachFrom is Each on a reader of unpacked bytes; name is for errors.
 func EachFrom(name string, r io.Reader, yield func(backtest.Series) error) (Report, error) {
 	rows, err := newRows(name, r)
 	if err != nil {
 		return Report{}, err
 	}
 	var current backtest.Series
-	// ended has the line at which each series ended, so that a series that goes on later is found. It is all that
-	// is kept of the series before.
+	// ended has the line at which each series ended, to detect a series that continues later. Nothing more is kept of
+	// earlier series.
 	ended := map[string]int{}
 	line := 0
 	for {
@@ -113,7 +113,7 @@ func EachFrom(name string, r io.Reader, yield func(backtest.Series) error) (Repo
 		if err != nil {
 			return rows.report, err
 		}
-		// The series has ended with the row before.
+		// The series has ended with the previous row.
 		if current.ID != "" && (!more || row.id != current.ID) {
 			ended[current.ID] = line
 			rows.report.Series++
@@ -136,8 +136,8 @@ func EachFrom(name string, r io.Reader, yield func(backtest.Series) error) (Repo
 	}
 }
 
-// AllFrom is All on a reader whose bytes are unpacked already; name is for errors. Unlike EachFrom it accepts
-// series whose rows are mixed, because it holds all of them.
+// AllFrom is All on a reader of unpacked bytes; name is for errors. Unlike EachFrom it accepts series with mixed rows,
+// because it holds all of them.
 func AllFrom(name string, r io.Reader) ([]backtest.Series, Report, error) {
 	rows, err := newRows(name, r)
 	if err != nil {
@@ -171,10 +171,9 @@ func AllFrom(name string, r io.Reader) ([]backtest.Series, Report, error) {
 	return all, rows.report, nil
 }
 
-// inOrder sorts samples by time, in place, and joins those of the same time. It counts both in the report.
-// Rows are counted before sorting, as afterwards nothing is out of order. The sort is stable, so the result does
-// not depend on the algorithm. The result is written over the input: it never has more elements than have been
-// read.
+// inOrder sorts samples by time, in place, and merges samples with the same time. It counts both in the report. Rows
+// out of order are counted before sorting. The sort is stable, so the result does not depend on the algorithm. The
+// result overwrites the input: it never has more elements than were read.
 func (r *rows) inOrder(samples []backtest.Sample) []backtest.Sample {
 	latest := int64(math.MinInt64)
 	for _, sample := range samples {

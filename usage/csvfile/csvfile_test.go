@@ -25,7 +25,7 @@ func sample(seconds int64, cpu, memory float64) backtest.Sample {
 	return backtest.Sample{At: seconds * 1000, Used: [2]float64{cpu, memory}}
 }
 
-// each collects what Each yields.
+// each collects the series that Each yields.
 func each(text string) ([]backtest.Series, csvfile.Report, error) {
 	var all []backtest.Series
 	report, err := csvfile.EachFrom("usage.csv", strings.NewReader(text), func(s backtest.Series) error {
@@ -262,7 +262,7 @@ func BenchmarkEach(b *testing.B) {
 	}
 }
 
-// How far it is grows to all of it, for packed files as for others.
+// The reported part grows to 1, for packed files as for others.
 func TestEachTellsHowFarItIs(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(header)

@@ -11,28 +11,29 @@ import (
 	"attune.io/attune/usage"
 )
 
-// mostInFiles is what a container of a file can use at most where its node is not known: 1,024 cores and 64 TiB.
+// mostInFiles bounds the usage of a container in a file if its node is unknown: 1,024 cores and 64 TiB.
 var mostInFiles = usage.Most{Cores: 1024, Bytes: 64 << 40}
 
-// A sample above this many times the median of the others is implausible. An idle container has a median of almost
-// nothing: its bursts are compared with 10m or 1 MiB.
+// A sample above this multiple of the median of the others is implausible. The median of an idle container is almost
+// zero, so its bursts are compared with at least 10m or 1 MiB.
 const mostOfMedian = 1000
 
 var leastMedian = [2]float64{recommender.CPU: 0.010, recommender.Memory: 1 << 20}
 
-// Dropped is what was dropped of one resource of a series.
+// Dropped describes the dropped samples of one resource of a series.
 type Dropped struct {
-	// Zero counts samples of memory of 0 bytes, which are no measurement. Implausible counts those that no container can use.
+	// Zero counts memory samples of 0 bytes, which are not measurements. Implausible counts samples above the bound of
+	// any container.
 	Zero, Implausible int
-	// Value is the highest implausible sample and Most what it was compared with, in cores or bytes.
+	// Value is the highest implausible sample and Most its bound, in cores or bytes.
 	Value, Most float64
 	// times of the implausible samples, in Unix milliseconds.
 	times []int64
 }
 
-// DropImplausible makes gaps of the samples that cannot be true, in place: memory of 0 bytes, and what is above the bounds of
-// its node (0: not known). Where no bound is known, 1,024 cores or 64 TiB, and 1,000 times the median of the series' other
-// samples, are too much.
+// DropImplausible turns impossible samples into gaps, in place: memory of 0 bytes, and samples above the bounds of the
+// node (0: not known). Without a known bound, a sample must not exceed 1,024 cores or 64 TiB, nor 1,000 times the
+// median of the series.
 func DropImplausible(s backtest.Series, bounds usage.Most) (dropped [2]Dropped) {
 	for _, r := range recommender.Resources {
 		memory := r == recommender.Memory
@@ -58,8 +59,8 @@ func DropImplausible(s backtest.Series, bounds usage.Most) (dropped [2]Dropped) 
 	return dropped
 }
 
-// mostByMedian is what a sample may be by the median of the samples that no other rule drops. One sample does not move the
-// median of the others by more than one place, so that all are compared with the same one.
+// mostByMedian is the bound of a sample by the median of the samples that no other rule drops. One sample moves the
+// median by at most one place, so all samples are compared with the same median.
 func mostByMedian(s backtest.Series, r recommender.Resource) float64 {
 	values := make([]float64, 0, len(s.Samples))
 	for i := range s.Samples {
@@ -67,7 +68,7 @@ func mostByMedian(s backtest.Series, r recommender.Resource) float64 {
 			values = append(values, value)
 		}
 	}
-	// The lower one of two: of two samples neither is the other's measure, so that fewer than three are not compared.
+	// Fewer than three samples are not compared: of two samples, neither is the norm.
 	if len(values) < 3 {
 		return math.Inf(1)
 	}
@@ -80,7 +81,8 @@ func (d Dropped) Bound(r recommender.Resource) recommender.Implausible {
 	return recommender.Implausible{Highest: r.Measured(d.Value), Most: r.Measured(d.Most)}
 }
 
-// InDay is what a day that ends at a time has of implausible samples, for the recommender. s is the series without them.
+// InDay counts the implausible samples of the day that ends at a time, for the recommender. s is the series without
+// them.
 func InDay(s backtest.Series, dropped [2]Dropped, end time.Time) (out [2]recommender.Implausible) {
 	from, to := end.Add(-24*time.Hour).UnixMilli(), end.UnixMilli()
 	for _, r := range recommender.Resources {
@@ -101,7 +103,7 @@ func InDay(s backtest.Series, dropped [2]Dropped, end time.Time) (out [2]recomme
 	return out
 }
 
-// Told says in words what was dropped; nil: nothing was.
+// Told describes the dropped samples as text; nil if there are none.
 func Told(dropped [2]Dropped) (told []string) {
 	for _, r := range recommender.Resources {
 		d := dropped[r]

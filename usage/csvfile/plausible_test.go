@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/usage/csvfile"
 )
 
-// dayOf is a day of samples that are alike, with others at its end.
+// dayOf is a day of similar samples, with others at its end.
 func dayOf(cpu, memory float64, last ...backtest.Sample) backtest.Series {
 	s := backtest.Series{ID: "app"}
 	for i := range 288 {

@@ -19,11 +19,11 @@ import (
 	"attune.io/attune/recommender/backtest"
 )
 
-// header holds the names of the columns, in their order. A file with other columns, or in another order, is
-// refused: a column that is taken for another one gives wrong sizes silently.
+// header has the names of the columns, in order. A file with other columns, or in another order, is rejected: a swapped
+// column would silently give wrong sizes.
 var header = []string{"series_id", "timestamp", "cpu_cores", "memory_bytes"}
 
-// maxSeconds is a time in the year 5138. A greater number is taken for milliseconds, which is an error.
+// maxSeconds is a time in the year 5138. A greater number is probably in milliseconds, which is an error.
 const maxSeconds = 1e11
 
 // rows reads a file row by row, and counts rows and gaps in its report.
@@ -34,15 +34,15 @@ type rows struct {
 	report Report
 }
 
-// row is one row of the file. Its id is valid until the next row only, since the CSV reader reuses its memory.
+// row is one row of the file. Its id is valid only until the next row, because the CSV reader reuses its memory.
 type row struct {
 	id     string
 	line   int
 	sample backtest.Sample
 }
 
-// newRows reads the header, which must be exactly that of the format. The number of fields is checked by next, for
-// an error with advice.
+// newRows reads the header, which must match the format exactly. next checks the number of fields, for an error with
+// advice.
 func newRows(name string, r io.Reader) (*rows, error) {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	if start, err := buffered.Peek(3); err == nil && string(start) == "\ufeff" {
@@ -50,7 +50,7 @@ func newRows(name string, r io.Reader) (*rows, error) {
 	}
 	reader := csv.NewReader(buffered)
 	reader.ReuseRecord = true
-	// The reader would report a wrong number of fields without saying which columns are expected.
+	// The reader's own error would not name the expected columns.
 	reader.FieldsPerRecord = -1
 	rows := &rows{name: name, csv: reader}
 	first, err := reader.Read()
@@ -102,7 +102,7 @@ func (r *rows) wrong(line int, format string, arguments ...any) error {
 	return fmt.Errorf("%s: line %d: %w", r.name, line, fmt.Errorf(format, arguments...))
 }
 
-// unreadable is an error of the CSV syntax, which knows its line, or of the file.
+// unreadable returns an error of the CSV syntax, with its line, or of the file.
 func (r *rows) unreadable(err error) error {
 	var syntax *csv.ParseError
 	if errors.As(err, &syntax) {
@@ -111,7 +111,7 @@ func (r *rows) unreadable(err error) error {
 	return fmt.Errorf("%s: after line %d: %w: the file is cut off or damaged; write it again", r.name, r.report.Rows+1, err)
 }
 
-// parse converts the fields of a row. The number of fields is right already.
+// parse converts the fields of a row. The caller has checked their number.
 func parse(fields []string) (row, error) {
 	at, wrongTime := parseTime(strings.TrimSpace(fields[1]))
 	cpu, wrongCPU := cpuColumn.parse(strings.TrimSpace(fields[2]))
@@ -125,8 +125,8 @@ func parse(fields []string) (row, error) {
 	return row{id: fields[0], sample: backtest.Sample{At: at, Used: [2]float64{recommender.CPU: cpu, recommender.Memory: memory}}}, nil
 }
 
-// parseTime reads Unix seconds, which may have a fraction.
-// Whole seconds, the usual form, are converted without a float.
+// parseTime reads Unix seconds, which may have a fraction. Whole seconds, the usual form, are converted without a
+// float.
 func parseTime(field string) (int64, error) {
 	if whole, err := strconv.ParseInt(field, 10, 64); err == nil && whole >= 0 && whole < maxSeconds {
 		return whole * 1000, nil
@@ -143,7 +143,7 @@ func parseTime(field string) (int64, error) {
 	return int64(math.Round(seconds * 1000)), nil
 }
 
-// secondsOf a date are those that it means, where that is plain; else they are an example.
+// secondsOf returns the Unix seconds of a date in a known layout; for other text it returns an example.
 func secondsOf(field string) int64 {
 	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
 		if at, err := time.Parse(layout, field); err == nil && at.Unix() >= 0 {
@@ -153,7 +153,7 @@ func secondsOf(field string) int64 {
 	return 1700000000
 }
 
-// column of amounts. would is an amount that would do.
+// column of amounts. would is a valid example.
 type column struct{ name, unit, would string }
 
 var (
@@ -176,7 +176,8 @@ func (c column) parse(field string) (float64, error) {
 	return amount, nil
 }
 
-// meant is what a Kubernetes quantity means, such as 500m or 256Mi; of anything else, and with an exponent, it is an example.
+// meant returns the value of a Kubernetes quantity such as 500m or 256Mi. For other text, and for an exponent, it
+// returns an example.
 func (c column) meant(field string) string {
 	if len(field) > 16 || strings.ContainsAny(field, "eE") {
 		return c.would

@@ -8,17 +8,15 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Steps returns a series' samples as steps of history, oldest first; nil for a series without samples. Steps
-// without a sample are left out.
+// Steps returns a series' samples as steps of history, oldest first; nil for a series without samples. Steps without a
+// sample are omitted.
 //
-// Samples that are finer than the step are put together: CPU is the mean of the step's samples with the highest
-// one as its peak, memory is the highest. A step ends At and includes its end, as in the answers of a Prometheus
-// server.
+// Samples finer than the step are combined: CPU is the mean of the step's samples with the highest one as its peak,
+// memory is the highest. A step ends At and includes its end, as in the answers of a Prometheus server.
 //
-// Where the samples are as far apart as the step or farther (by the median of their distances), each one is a step
-// of its own, at its own time. There is nothing to be put together then, and samples that come a little early or
-// late would share a step or leave one empty.
-// The samples are sorted, so those of one step are next to each other and are taken from the front.
+// If the samples are at least as far apart as the step (by their median distance), each one is a step of its own, at
+// its own time. Otherwise samples that come a little early or late would share a step or leave one empty. The samples
+// are sorted, so the samples of one step are next to each other.
 func Steps(series backtest.Series, step time.Duration) []recommender.StepUsage {
 	if len(series.Samples) == 0 {
 		return nil

@@ -18,12 +18,12 @@ import (
 	"attune.io/attune/usage"
 )
 
-// BenchmarkScrape takes one kubelet's answer about 100 containers: parsed, and kept in memory.
+// BenchmarkScrape parses one kubelet's answer about 100 containers, and stores it in memory.
 func BenchmarkScrape(b *testing.B) {
 	f := newFixture(b, crowd(100), noon)
 	var text bytes.Buffer
 	writeResource(&text, crowd(100)(noon), noon)
-	// Without times of its own, the exposition counts as measured now.
+	// Without its own times, the exposition counts as measured now.
 	body := bytes.ReplaceAll(text.Bytes(), []byte(" 1748865600000\n"), []byte("\n"))
 	target := f.scraper.targets.of[f.node.Name]
 	at, batch := noon, []scraped(nil)
@@ -43,7 +43,7 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch)), "ns/sample")
 }
 
-// BenchmarkRead answers what the store asks every five minutes about 1,000 containers.
+// BenchmarkRead runs the store's five-minute query about 1,000 containers.
 func BenchmarkRead(b *testing.B) {
 	f := newFixture(b, crowd(600), noon)
 	at := noon
@@ -62,8 +62,8 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/600, "µs/container")
 }
 
-// canned answers as any kubelet would: without times of its own, so that they count as measured now. Each
-// node has pods of its own, in a namespace of its own, so that the bound of a namespace's samples is not met.
+// canned answers as any kubelet, without its own times, so that samples count as measured now. Each node has its own
+// pods in its own namespace, so that the bound of a namespace's samples is not reached.
 type canned struct{ perNode int }
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -81,15 +81,15 @@ func (c canned) of(node string) []Measured {
 	return all
 }
 
-// byNamespace says of each pod that it runs where its namespace says.
+// byNamespace places each pod on the node named by its namespace.
 type byNamespace struct{ Cluster }
 
 func (byNamespace) NodeOf(_ context.Context, pod Pod) (string, error) {
 	return strings.TrimPrefix(pod.Namespace, "shop-"), nil
 }
 
-// BenchmarkCarried is what scraping as many containers as the ceiling, 100 a node, costs, memory included: an
-// operation is one scrape of them all. The playing of the kubelets is measured too, and is some of it.
+// BenchmarkCarried measures scraping Ceiling containers, 100 per node, including memory: an operation is one scrape of
+// all of them. It includes the cost of the simulated kubelets.
 func BenchmarkCarried(b *testing.B) {
 	const nodes, perNode = 200, 100
 	before := heapNow()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConformance scrapes a played kubelet minute by minute and asks for what it said.
+// TestConformance scrapes a simulated kubelet minute by minute and queries its usage.
 func TestConformance(t *testing.T) {
 	conform(t, func(t *testing.T, past Past) Subject {
 		f := newFixture(t, past.World, past.From)
@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// measure a past as the loop does.
+// measure a past like the loop does.
 func measure(t *testing.T, f *fixture, past Past) {
 	t.Helper()
 	for at := past.From; !at.After(past.To); at = at.Add(past.Every) {

@@ -41,8 +41,8 @@ node_cpu_usage_seconds_total 99 1748865600000
 	}, got)
 }
 
-// FuzzScrape: whatever a kubelet says, it is read or refused, and what is kept can be asked for, and stored: no label
-// twice, no two series with the same labels.
+// FuzzScrape: any kubelet answer is read or rejected. Stored data can be queried and stored in a history: no duplicate
+// label, no two series with the same labels.
 func FuzzScrape(f *testing.F) {
 	var text bytes.Buffer
 	writeResource(&text, oneContainer(noon), noon)
@@ -94,7 +94,7 @@ func requireSound(t *testing.T, in *recent) {
 	})
 }
 
-// crowd is a node's worth of containers.
+// crowd is a node full of containers.
 func crowd(n int) World {
 	return func(at time.Time) []Measured {
 		var all []Measured

@@ -22,7 +22,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// Limits of one answer of a kubelet. That of a node with 500 containers is 300 KiB on /metrics/resource, and 10 MiB on
+// Limits of one kubelet answer. For a node with 500 containers it has 300 KiB on /metrics/resource, and 10 MiB on
 // /metrics/cadvisor.
 const (
 	maxResourceBytes = 16 << 20
@@ -30,21 +30,21 @@ const (
 	maxAnswerTime    = 10 * time.Second
 )
 
-// KubeletTLS configures how the certificates of kubelets are verified. The zero value verifies them with the
-// cluster's own authority, as metrics-server does.
+// KubeletTLS configures how the certificates of kubelets are verified. The zero value verifies them with the cluster's
+// own certificate authority, as metrics-server does.
 type KubeletTLS struct {
-	// CAFile holds the certificates to verify with, in PEM; empty: those that the API server is verified
-	// with, the cluster's own authority.
+	// CAFile has the PEM certificates for the verification. If empty, the certificates that verify the API server are
+	// used: the cluster's own authority.
 	CAFile string
-	// InsecureSkipVerify accepts any certificate: a machine in between can read the token.
+	// InsecureSkipVerify accepts any certificate. A machine in the middle can then read the token.
 	InsecureSkipVerify bool
 }
 
-// Kubelets returns a transport to kubelets. It authenticates with the scraper's tokens alone; where tokens is nil,
-// with the credentials of config. It connects only to addresses that a kubelet can have, and through no proxy. An
-// error means that certificates or credentials cannot be read.
+// Kubelets returns a transport to kubelets. It authenticates only with the scraper's tokens; if tokens is nil, with the
+// credentials of config. It connects only to addresses that a kubelet can have, and through no proxy. It returns an
+// error if certificates or credentials cannot be read.
 func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.RoundTripper, error) {
-	// The configuration is that of the API server, without what must not be sent to a node.
+	// The configuration for the API server, without the parts that must not be sent to a node.
 	wrapped, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the connection to kubelets: %w", err)
@@ -52,8 +52,8 @@ func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.Roun
 	return wrapped, nil
 }
 
-// kubeletConfig changes a copy of the API server's configuration. HTTP/1.1 is used, and impersonation, proxy and
-// server name are removed: they are meant for the API server.
+// kubeletConfig changes a copy of the API server's configuration. It uses HTTP/1.1, and removes impersonation, proxy
+// and server name, which are meant for the API server.
 func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest.Config {
 	c := rest.CopyConfig(config)
 	if tokens != nil {
@@ -75,8 +75,8 @@ func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest
 	return c
 }
 
-// dialled refuses addresses where no kubelet can be. It runs after the name was resolved and just before the
-// connection is made, so a name cannot resolve to another address in between.
+// dialled rejects addresses that no kubelet can have. It runs after name resolution and just before the connection, so
+// that a name cannot resolve to another address in between.
 func dialled(_, to string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(to)
 	if err != nil || !usage.AllowedAddress(at.Addr(), true) {
@@ -91,17 +91,17 @@ type kubelets struct {
 	scheme string
 }
 
-// newKubelets makes a client that follows no redirect.
+// newKubelets returns a client that follows no redirects.
 func newKubelets(transport http.RoundTripper) *kubelets {
 	return &kubelets{scheme: "https", client: http.Client{
 		Transport: transport,
-		// A redirect would take the token elsewhere.
+		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// get reads one answer of at most most bytes into a buffer, within maxAnswerTime. The texts of its errors contain
-// what an administrator can do.
+// get reads one answer of at most most bytes into a buffer, within maxAnswerTime. Its errors say what an administrator
+// can do.
 func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, into *bytes.Buffer) error {
 	ctx, cancel := context.WithTimeout(ctx, maxAnswerTime)
 	defer cancel()
@@ -129,7 +129,7 @@ func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, 
 	return nil
 }
 
-// refusal returns the error of an answer whose status is not 200, or nil.
+// refusal returns the error of an answer with a status other than 200, or nil.
 func refusal(response *http.Response) error {
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized:
@@ -144,8 +144,7 @@ func refusal(response *http.Response) error {
 	return nil
 }
 
-// complaint shortens an error of the transport, whose text has the whole URL, and adds advice where the
-// certificate is the cause.
+// complaint removes the URL from a transport error, and adds advice if the certificate is the cause.
 func complaint(err error) error {
 	err = prometheus.WithoutURL(err)
 	var unknown x509.UnknownAuthorityError
@@ -162,13 +161,12 @@ type Node struct {
 	Name string
 	// Address is the node's internal IP and the port of its kubelet.
 	Address netip.AddrPort
-	// Cores and Bytes are the node's capacity of CPU and memory; 0: it reports none.
+	// Cores and Bytes are the node's capacity of CPU and memory; 0: not reported.
 	Cores, Bytes float64
 }
 
-// NodeOf reads where a node's kubelet answers. An error describes why the node is not scraped: it announces no
-// port, or no internal IP, or one that is refused because it could point at another service (loopback, link-local,
-// multicast).
+// NodeOf returns the address of a node's kubelet. The error says why the node is not scraped: it announces no port, or
+// no internal IP, or an IP that could point at another service (loopback, link-local, multicast).
 func NodeOf(node *corev1.Node) (Node, error) {
 	out := Node{
 		Name:  node.Name,

@@ -35,13 +35,13 @@ import (
 	promsource "attune.io/attune/usage/prometheus"
 )
 
-// playedKubelet answers as a kubelet does, with what a world shows at a time.
+// playedKubelet answers like a kubelet, with the state of a world at a time.
 type playedKubelet struct {
 	*httptest.Server
 	mutex sync.Mutex
 	world World
 	now   func() time.Time
-	// instead answers in place of the exposition, if it is set.
+	// instead, if set, answers instead of the exposition.
 	instead http.HandlerFunc
 	asked   []string
 }
@@ -117,7 +117,7 @@ func oneContainer(at time.Time) []Measured {
 	return []Measured{{Namespace: "shop", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: 0.2 * float64(at.Unix()-1.7e9), MemoryBytes: 1 << 20}}
 }
 
-// fixture is a source with one node, a clock that stands still, and no loop.
+// fixture is a source with one node, a stopped clock, and no loop.
 type fixture struct {
 	*Source
 	clock   *clocktesting.FakeClock
@@ -133,7 +133,7 @@ func (f *fixture) Followed(context.Context) (map[Pod]string, error) {
 }
 func (f *fixture) NodeOf(context.Context, Pod) (string, error) { return f.node.Name, nil }
 
-// newFixture has started at a time.
+// newFixture returns a source that started at a time.
 func newFixture(t testing.TB, world World, start time.Time) *fixture {
 	t.Helper()
 	f := &fixture{clock: clocktesting.NewFakeClock(start), log: &bytes.Buffer{}}
@@ -225,7 +225,7 @@ func endless(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// TestOddSeries: one kubelet's oddities keep nobody from asking.
+// TestOddSeries: odd series of one kubelet do not break queries.
 func TestOddSeries(t *testing.T) {
 	const metric = "container_memory_working_set_bytes"
 	for name, c := range map[string]struct {
@@ -249,7 +249,7 @@ func TestOddSeries(t *testing.T) {
 	}
 }
 
-// samples counts those in memory.
+// samples counts the samples in memory.
 func (r *recent) samples() int {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
@@ -270,7 +270,7 @@ func TestOnlyAddressesOfNodesAreDialled(t *testing.T) {
 	}
 }
 
-// TestKubeletsAreVerified with the API server's authority, another one, or not at all.
+// TestKubeletsAreVerified with the API server's authority, with another one, or not at all.
 func TestKubeletsAreVerified(t *testing.T) {
 	var token string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { token = r.Header.Get("Authorization") }))
@@ -293,7 +293,7 @@ func TestKubeletsAreVerified(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			token = ""
 			config := kubeletConfig(&rest.Config{BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{CAData: c.ca, ServerName: "kubernetes"}}, c.verify, nil)
-			// The loopback address, which kubelets cannot have, is all that a test has.
+			// Tests have only the loopback address, which kubelets cannot have.
 			config.Dial = (&net.Dialer{}).DialContext
 			transport, err := rest.TransportFor(config)
 			require.NoError(t, err)
@@ -322,14 +322,14 @@ func foreign(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
-// newMetrics are nobody else's.
+// newMetrics registers metrics in a registry of their own.
 func newMetrics() *Metrics {
 	registry := prometheus.NewRegistry()
 	return NewMetrics(registry, promsource.NewMeter(registry))
 }
 
-// Which nodes do not answer, and why, is in the log: when that begins, changes and ends. What policies' owners read has
-// their number alone.
+// The log names the nodes that do not answer, and why: when that begins, changes and ends. Owners of policies read only
+// their number.
 func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
 	f := newFixture(t, nothing, time.Now())
 	f.scraper.targets.follow([]Node{f.node}, []error{errors.New("node secret-node has the internal address 127.0.0.1")}, f.clock.Now())

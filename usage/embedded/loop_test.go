@@ -21,7 +21,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// cluster is what a running source is told.
+// cluster is the cluster state for a running source.
 type cluster struct {
 	mutex   sync.Mutex
 	nodes   []Node
@@ -68,7 +68,7 @@ func nodeAt(name string, k *playedKubelet) Node {
 	return Node{Name: name, Address: netip.MustParseAddrPort(k.Listener.Addr().String())}
 }
 
-// TestLoop runs a source beside two kubelets, one of which dies.
+// TestLoop runs a source with two kubelets, one of which stops.
 func TestLoop(t *testing.T) {
 	world := func(at time.Time) []Measured {
 		m := oneContainer(at)

@@ -13,20 +13,20 @@ import (
 	promsource "attune.io/attune/usage/prometheus"
 )
 
-// mostNamed nodes that do not answer are named in one line of the log.
+// mostNamed is how many failing nodes one log line names.
 const mostNamed = 10
 
-// monitor keeps memory and gauges up to date while the source runs, and reports what is wrong: in the log with
-// names and causes, in reports with numbers alone. Every owner of a policy may read a report, and names and
-// addresses of nodes are not for them (docs/usage-sources.md).
+// monitor updates memory and gauges while the source runs, and reports problems: in the log with names and causes, in
+// reports only with numbers. Every owner of a policy may read a report, but may not see names and addresses of nodes
+// (docs/usage-sources.md).
 type monitor struct {
 	*scraper
-	// overloaded is true once the log has the message that there is too much to scrape. Only the goroutine of run
-	// uses it, loggedFailing and loggedShortened.
+	// overloaded is true once the log has the message that there is too much to scrape. Only the goroutine of run uses
+	// overloaded, loggedFailing and loggedShortened.
 	overloaded bool
-	// loggedShortened are the namespaces with too many samples, as the log said last.
+	// loggedShortened has the namespaces with too many samples, as last logged.
 	loggedShortened []string
-	// loggedFailing are the nodes that do not answer, as the log said last.
+	// loggedFailing has the nodes that do not answer, as last logged.
 	loggedFailing []string
 }
 
@@ -37,7 +37,7 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// look forgets old samples, sets the gauges, and logs what has changed.
+// look drops old samples, sets the gauges, and logs changes.
 func (m *monitor) look() {
 	shortened := m.recent.forget(m.Clock.Now())
 	m.Metrics.series.Set(float64(m.recent.count("")))
@@ -47,7 +47,7 @@ func (m *monitor) look() {
 	m.logFailing()
 }
 
-// logOverload logs once in the life of the process that there are more containers than one operator can scrape.
+// logOverload logs, once per process, that there are more containers than one operator can scrape.
 func (m *monitor) logOverload() {
 	if load := m.load(); load > 1 && !m.overloaded {
 		m.overloaded = true
@@ -55,7 +55,7 @@ func (m *monitor) logOverload() {
 	}
 }
 
-// logShortened logs which namespaces have more samples than are kept for guardrails, but only where that has changed.
+// logShortened logs the namespaces with more samples than are kept for guardrails, but only if they have changed.
 func (m *monitor) logShortened(namespaces []string) {
 	if slices.Equal(namespaces, m.loggedShortened) {
 		return
@@ -69,7 +69,7 @@ func (m *monitor) logShortened(namespaces []string) {
 		"namespaces", len(namespaces), "names", namespaces[:min(len(namespaces), mostNamed)], "most", m.recent.most)
 }
 
-// load returns how much there is to scrape, as a fraction of what one operator carries: 1 is Ceiling containers at
+// load returns how much there is to scrape, as a fraction of the capacity of one operator: 1 is Ceiling containers at
 // one scrape a minute.
 func (m *monitor) load() float64 {
 	containers := m.recent.count(workingSet)
@@ -81,7 +81,7 @@ func tooMany(load float64) string {
 	return fmt.Sprintf("there is %.1f times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus", load)
 }
 
-// logFailing logs which kubelets do not answer, and why, but only where that has changed.
+// logFailing logs which kubelets do not answer, and why, but only if that has changed.
 func (m *monitor) logFailing() {
 	failing, nodes := m.targets.failing()
 	if slices.Equal(failing, m.loggedFailing) {
@@ -95,7 +95,7 @@ func (m *monitor) logFailing() {
 	m.Log.Warn("nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
 }
 
-// warn adds to a report that there is too much to scrape, and that kubelets do not answer. The latter makes the
+// warn adds to a report that there is too much to scrape, and that kubelets do not answer. Failing kubelets make the
 // report partial: the store then raises histories and never lowers them.
 func (m *monitor) warn(report *usage.Report) {
 	if load := m.load(); load > 1 {
@@ -111,14 +111,14 @@ func (m *monitor) warn(report *usage.Report) {
 // name is the value of the label source in metrics.
 const name = "embedded"
 
-// Metrics holds the Prometheus metrics of scraping. They are described in docs/metrics.md.
+// Metrics has the Prometheus metrics of scraping. They are described in docs/metrics.md.
 type Metrics struct {
 	// meter is shared with the Prometheus sources.
 	meter *promsource.Meter
 	// dropped and scrapes are counters by reason and by result.
 	dropped *prometheus.CounterVec
 	scrapes *prometheus.CounterVec
-	// seconds is the time of a scrape. lateness is how far behind its schedule the scraper is, in seconds.
+	// seconds is the time of a scrape. lateness is how late the scraper is, in seconds.
 	seconds  prometheus.Histogram
 	lateness prometheus.Gauge
 	// often counts the kubelets that are scraped more often, by reason.
@@ -128,8 +128,8 @@ type Metrics struct {
 	shortened prometheus.Gauge
 }
 
-// NewMetrics makes the metrics and registers them. It panics where one of them is registered already. The shared
-// meter counts what all sources have in common; it must not be nil.
+// NewMetrics makes the metrics and registers them. It panics if one of them is already registered. The shared meter
+// counts metrics common to all sources; it must not be nil.
 func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metrics {
 	m := &Metrics{
 		meter:     shared,
@@ -145,7 +145,7 @@ func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metri
 	return m
 }
 
-// took notes the samples of one answer of a kubelet, and those that were dropped, by reason.
+// took counts the samples of one kubelet answer, and the dropped ones by reason.
 func (m *Metrics) took(samples []scraped, dropped map[usage.Drop]int) {
 	newest := int64(0)
 	for i := range samples {

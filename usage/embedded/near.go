@@ -11,41 +11,41 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Climb is what the scraper needs to look more often at containers that are on their way to their memory limits. All of
-// its functions are called from several goroutines.
+// Climb finds containers that approach their memory limits, so that their kubelets are scraped more often. Several
+// goroutines call its functions.
 type Climb struct {
-	// Limits returns the memory limits of a pod's containers, in bytes; nil where the pod is not looked at for this.
+	// Limits returns the memory limits of a pod's containers, in bytes; nil if the pod is not checked.
 	Limits func(ctx context.Context, pod Pod) (map[string]float64, error)
-	// Near reports whether a container with a limit and samples, the oldest first, is on its way to the limit.
+	// Near reports whether a container with this limit and these samples, oldest first, approaches the limit.
 	Near func(limit float64, samples []usage.Sample, now time.Time) bool
-	// Tell is called with a pod whose container is, after each scrape that says so. It must not block.
+	// Tell is called with the pod of such a container after each scrape that finds it. It must not block.
 	Tell func(pod Pod)
 }
 
 const (
-	// nearEvery is how often a kubelet is scraped with such a container, mostNear how many kubelets at once; highEvery and
-	// mostHigh are those of kubelets with a container that holds half of its limit. Together that is at most ten scrapes a
-	// second beside the others.
+	// nearEvery is the scrape interval of a kubelet with such a container, mostNear the most kubelets at once. highEvery
+	// and mostHigh apply to kubelets with a container that uses half of its limit. Together they add at most eleven
+	// scrapes a second.
 	nearEvery, mostNear = 5 * time.Second, 32
 	highEvery, mostHigh = 15 * time.Second, 64
-	// traceWindow is how far back Lately tells: memory always has that much.
+	// traceWindow is how far back Lately reads. Memory always has that much.
 	traceWindow = minNeeded
-	// stalledOver is the time over which waiting for memory is measured.
+	// stalledOver is the window over which waiting for memory is measured.
 	stalledOver = time.Minute
-	// workingSet and stalled are the metrics of what a container needs, and of how long it waited for memory (PSI).
+	// workingSet is the metric of a container's memory need, stalled the metric of its waiting time for memory (PSI).
 	workingSet = "container_memory_working_set_bytes"
 	stalled    = "container_pressure_memory_waiting_seconds_total"
 )
 
-// high is a sample of a container that holds half of its limit at least.
+// high is a sample of a container that uses at least half of its limit.
 type high struct {
 	pod    Pod
 	series *series
 	limit  float64
 }
 
-// near tells of the containers of a scrape that are on their way to their limits, and returns how soon their kubelet is to be
-// scraped again. Of their pods cAdvisor is asked too from then on, which knows how long they wait for memory.
+// near reports the scraped containers that approach their limits, and returns how soon their kubelet is scraped again.
+// From then on it also reads the pods' cAdvisor metrics, which include the waiting time for memory.
 func (s *scraper) near(found []high, now time.Time) (why haste) {
 	if len(found) > 0 {
 		why = hasteHigh
@@ -61,16 +61,16 @@ func (s *scraper) near(found []high, now time.Time) (why haste) {
 	return why
 }
 
-// haste says how soon a kubelet is scraped again. The zero value: when its turn comes.
+// haste says how soon a kubelet is scraped again. The zero value means at its usual turn.
 type haste string
 
 const (
-	// hasteHigh: a container holds half of its memory limit. hasteNear: one is on its way there.
+	// hasteHigh: a container uses half of its memory limit. hasteNear: a container approaches its limit.
 	hasteHigh haste = "high"
 	hasteNear haste = "near"
 )
 
-// hasten has a kubelet scraped soon again whose scrape found containers that hold much, as far as there is a place.
+// hasten schedules an early scrape of a kubelet whose containers use much of their limits, if there is a free place.
 // The caller holds mutex.
 func (t *targets) hasten(j *job, began time.Time) {
 	was := j.target.haste
@@ -97,13 +97,13 @@ func (t *targets) hasten(j *job, began time.Time) {
 	}
 }
 
-// holdsFor is how long a kubelet keeps its place among those that are scraped more often at least: a climb is found within
-// that time, and places that changed hands faster would be of use to none.
+// holdsFor is the minimum time for which a kubelet keeps its place among the kubelets scraped more often. A climb is
+// found within that time; if places changed faster, no climb would be found.
 const holdsFor = time.Minute
 
-// yields has the kubelet give up its place that has had it longest, so that containers which only seem to climb do not
-// keep the places for ever. It has its usual turn next, and may ask again then. False: none has had its place for long
-// enough. The caller holds mutex.
+// yields takes the place from the kubelet that has had it longest, so that containers that only seem to climb do not
+// keep places forever. That kubelet returns to its usual turn, and may get a place again then. It returns false if no
+// kubelet has had its place for holdsFor. The caller holds mutex.
 func (t *targets) yields(of haste, now time.Time) bool {
 	var longest *target
 	for _, held := range t.of {
@@ -132,7 +132,7 @@ func (t *targets) hastened(of haste) (n int) {
 	return n
 }
 
-// inHaste is hastened for who does not hold mutex.
+// inHaste is hastened; it takes mutex itself.
 func (t *targets) inHaste(of haste) int {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -155,12 +155,12 @@ func (s *series) since(at time.Time) []usage.Sample {
 	return out
 }
 
-// Lately returns what the containers of some pods have held lately, from memory alone: nothing is waited for.
+// Lately returns the recent memory use of the containers of some pods. It reads only from memory, so it does not wait.
 func (s *Source) Lately(_ context.Context, namespace string, pods []string, at time.Time) (usage.Traces, error) {
 	return s.recent.traces(namespace, pods, at), nil
 }
 
-// traces of the containers of some pods. Where two nodes have told of one container, the series with the newest sample
+// traces of the containers of some pods. If two nodes have reported one container, the series with the newest sample
 // counts.
 func (r *recent) traces(namespace string, pods []string, at time.Time) usage.Traces {
 	r.mutex.RLock()
@@ -185,7 +185,7 @@ func (r *recent) traces(namespace string, pods []string, at time.Time) usage.Tra
 	return out
 }
 
-// fraction is the rate of a counter of seconds, 0 to 1; 0 where it is not known.
+// fraction is the rate of a counter of seconds, 0 to 1; 0 if unknown.
 func fraction(counter []usage.Sample) float64 {
 	if len(counter) < 2 {
 		return 0
@@ -194,14 +194,14 @@ func fraction(counter []usage.Sample) float64 {
 	return min(1, max(0, (last.Value-first.Value)*1000/float64(last.At-first.At)))
 }
 
-// podOf is the pod of a series that Lately tells of; false: it tells of none.
+// podOf returns the pod of a series that Lately uses; false for other series.
 func podOf(of labels.Labels) (Pod, bool) {
 	metric := of.Get(labels.MetricName)
 	pod := Pod{of.Get("namespace"), of.Get("pod")}
 	return pod, pod.Name != "" && of.Get("container") != "" && (metric == workingSet || metric == stalled)
 }
 
-// limit looks up the memory limit of a series' container. Where that fails, the last one stays.
+// limit looks up the memory limit of a series' container. On an error the last limit stays.
 func (r *reader) limit(k *known) {
 	if !k.held || r.limitsOf == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// near is a set of nodes, of which each was found to have a container that holds much.
+// inHaste returns a set of nodes that each have a container with high memory use.
 func inHaste(t *testing.T, nodes int, why haste) *targets {
 	t.Helper()
 	all := &targets{interval: time.Minute, of: map[string]*target{}}
@@ -62,7 +62,7 @@ func TestKubeletsAreScrapedMoreOftenWithinBounds(t *testing.T) {
 	}
 }
 
-// A kubelet whose containers hold little again has its turn as before, and one more has its place.
+// A kubelet whose containers use little memory again returns to its usual turn, and another kubelet gets its place.
 func TestTheHasteOfAKubeletEnds(t *testing.T) {
 	all := inHaste(t, mostNear+1, hasteNear)
 	assert.Equal(t, mostNear, all.inHaste(hasteNear))
@@ -73,7 +73,7 @@ func TestTheHasteOfAKubeletEnds(t *testing.T) {
 	assert.Zero(t, all.inHaste(hasteHigh))
 }
 
-// The kubelet that has been scraped more often for longest yields to another one that asks, after a minute at least.
+// The kubelet that has been scraped more often for longest yields to another one, after at least a minute.
 func TestTheLongestHasteYields(t *testing.T) {
 	for why, most := range map[haste]int{hasteNear: mostNear, hasteHigh: mostHigh} {
 		t.Run(string(why), func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestTheLongestHasteYields(t *testing.T) {
 				of := all.of[name]
 				all.finish(&job{target: of, node: of.node, usage: true, haste: why}, at, at, nil)
 			}
-			for name := range all.of { // they hold their places by asking again; one has its place for less long
+			for name := range all.of { // all renew their places; one has had its place for less time
 				if name == "node-000" {
 					of := all.of[name]
 					all.finish(&job{target: of, node: of.node, usage: true}, began, began, nil)
@@ -144,7 +144,7 @@ func TestLately(t *testing.T) {
 	assert.Empty(t, r.ofPod, "what is gone is forgotten")
 }
 
-// A limit that was lowered since the last scrape is the one that counts: what rested beneath the old one may be close to it.
+// A limit that was lowered since the last scrape applies: constant memory may now be close to it.
 func TestALimitIsLookedUpAtEachScrape(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
 	f := newFixture(t, func(time.Time) []Measured { return nil }, start)

@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// measuring is a source with its own schedule, and a history that is read of it every minute.
+// measuring is a source with its own schedule, and a history that reads it every minute.
 type measuring struct {
 	*fixture
 	t        *testing.T
@@ -49,7 +49,7 @@ func measuringFrom(t *testing.T, begin time.Time) *measuring {
 	return m
 }
 
-// run the schedule until a time, with what the operator does every minute.
+// run the schedule until a time, with the operator's work of every minute.
 func (m *measuring) run(until time.Time) {
 	m.t.Helper()
 	const tick = 10 * time.Second
@@ -67,7 +67,7 @@ func (m *measuring) run(until time.Time) {
 	}
 }
 
-// stale are the containers of which no step with CPU and memory has ended after a time.
+// stale returns the containers without a step with CPU and memory that ended after a time.
 func (m *measuring) stale(since time.Time) (names []string) {
 	for i := range containers {
 		key := history.Key{Source: m.settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: fmt.Sprint("app", i), Container: "app"}
@@ -82,7 +82,7 @@ func (m *measuring) stale(since time.Time) (names []string) {
 	return names
 }
 
-// TestOutagesOfAKubelet: whatever the length of an outage and its place in the step and in the round, every container has
+// TestOutagesOfAKubelet: for any length of an outage and any place in the step and in the round, every container has
 // fresh data within two steps after it.
 func TestOutagesOfAKubelet(t *testing.T) {
 	kinds := map[string]func(http.ResponseWriter, *http.Request){
@@ -112,7 +112,7 @@ func TestOutagesOfAKubelet(t *testing.T) {
 	}
 }
 
-// TestClocksThatJump: after a clock was ahead, or behind, for some minutes, every container has fresh data within two
+// TestClocksThatJump: after a clock was ahead or behind for some minutes, every container has fresh data within two
 // steps.
 func TestClocksThatJump(t *testing.T) {
 	for _, jump := range []time.Duration{-12 * time.Hour, -time.Hour, -7 * time.Minute, 7 * time.Minute, time.Hour, 12 * time.Hour} {

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// places are the nodes of pods.
+// places maps pods to nodes.
 type places struct {
 	*fixture
 	of map[Pod]string
@@ -23,7 +23,7 @@ type places struct {
 
 func (p places) NodeOf(_ context.Context, pod Pod) (string, error) { return p.of[pod], nil }
 
-// tell has a kubelet be scraped that answers with a text.
+// tell scrapes a kubelet that answers with a text.
 func (f *fixture) tell(t *testing.T, node, text string) {
 	t.Helper()
 	f.kubelet.set(func(k *playedKubelet) {
@@ -59,7 +59,7 @@ func (f *fixture) told(t *testing.T) map[string]float64 {
 
 const counted = "container_cpu_usage_seconds_total{container=\"app\",namespace=\"bank\",pod=%q} %g %d\n"
 
-// TestAKubeletIsBelievedOfItsOwnPods: what a node tells of pods elsewhere is left out.
+// TestAKubeletIsBelievedOfItsOwnPods: data of a node about pods of other nodes is dropped.
 func TestAKubeletIsBelievedOfItsOwnPods(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
 	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
@@ -82,8 +82,8 @@ func TestAKubeletIsBelievedOfItsOwnPods(t *testing.T) {
 	assert.Equal(t, 24.0, testutil.ToFloat64(f.options.Metrics.dropped.WithLabelValues(name, string(usage.DropElsewhere))))
 }
 
-// TestAPodThatMoves: a pod that was known on one node and is on another now is heard there alone, even while both
-// kubelets tell of it: a StatefulSet's pod was deleted by force.
+// TestAPodThatMoves: for a pod that moved to another node, only data of the new node counts, even while both kubelets
+// report it. This happens when a StatefulSet's pod was force-deleted.
 func TestAPodThatMoves(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
 	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
@@ -107,7 +107,7 @@ func TestAPodThatMoves(t *testing.T) {
 	assert.Equal(t, usage.DropElsewhere, f.scraper.targets.of["node1"].known[`container_cpu_usage_seconds_total{container="app",namespace="bank",pod="db-0"}`].drop)
 }
 
-// TestANodeHasSoManySeries: one node's kubelet does not fill the memory of all.
+// TestANodeHasSoManySeries: one node's kubelet cannot fill the memory.
 func TestANodeHasSoManySeries(t *testing.T) {
 	start := time.Now().Truncate(time.Hour)
 	f := newFixture(t, func(time.Time) []Measured { return nil }, start)

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// newEngine makes the query engine. A sample is looked for up to 5 minutes back, as Prometheus does by default.
+// newEngine makes the query engine. Its lookback is 5 minutes, the default of Prometheus.
 func newEngine(o Options) *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
 		Logger: o.Log, MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
@@ -24,7 +24,7 @@ func newEngine(o Options) *promql.Engine {
 	})
 }
 
-// wait blocks until scraping has begun. The error is that of the context.
+// wait blocks until scraping has begun. It returns the error of the context.
 func (s *Source) wait(ctx context.Context) error {
 	select {
 	case <-s.started:
@@ -34,8 +34,8 @@ func (s *Source) wait(ctx context.Context) error {
 	}
 }
 
-// askRange evaluates an expression at each step of a query. It implements prometheus.Asker. The samples that it
-// yields are valid during the call only.
+// askRange evaluates an expression at each step of a query. It implements prometheus.Asker. The samples that it yields
+// are valid only during the call.
 func (s *Source) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (usage.Report, error) {
 	build := func(from storage.Queryable) (promql.Query, error) {
 		return s.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
@@ -45,7 +45,7 @@ func (s *Source) askRange(ctx context.Context, expression string, query usage.Qu
 		if err != nil {
 			return err
 		}
-		// One buffer serves all series of the answer, because they are yielded one after the other.
+		// One buffer serves all series of the answer, because they are yielded one after another.
 		var buffer []usage.Sample
 		for _, series := range matrix {
 			buffer = buffer[:0]
@@ -61,9 +61,9 @@ func (s *Source) askRange(ctx context.Context, expression string, query usage.Qu
 	})
 }
 
-// Value evaluates an expression at one time. The expression must answer one number: a scalar, or a vector of one
-// series. A histogram is NaN. Errors are prometheus.ErrNoValue, prometheus.ErrManyValues, usage.ErrTooMuch, or
-// describe what is wrong with the query, such as that it looks further back than memory does.
+// Value evaluates an expression at one time. The expression must return one number: a scalar, or a vector of one
+// series. A histogram is NaN. Errors are prometheus.ErrNoValue, prometheus.ErrManyValues, usage.ErrTooMuch, or describe
+// the problem of the query, such as a window longer than memory.
 func (s *Source) Value(ctx context.Context, expression string, at time.Time) (value float64, err error) {
 	build := func(from storage.Queryable) (promql.Query, error) {
 		return s.engine.NewInstantQuery(ctx, from, nil, expression, at)
@@ -75,7 +75,7 @@ func (s *Source) Value(ctx context.Context, expression string, at time.Time) (va
 	return value, err
 }
 
-// onlyValue is the number that a query has answered.
+// onlyValue returns the single number of a query's result.
 func onlyValue(answer parser.Value) (float64, error) {
 	switch value := answer.(type) {
 	case promql.Scalar:
@@ -95,13 +95,14 @@ func onlyValue(answer parser.Value) (float64, error) {
 	return 0, fmt.Errorf("the query answers with a %s, where a number is asked for", parser.DocumentedType(answer.Type()))
 }
 
-// AskNodes evaluates an expression about all nodes at one time, and returns its values by the names of the nodes.
+// AskNodes evaluates an expression about all nodes at one time, and returns its values by node name.
 func (s *Source) AskNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
 	return prometheus.AskNodes(ctx, expression, at, s.askRange)
 }
 
-// ask evaluates a query, which build makes for a storage (the engine binds a query to its storage), and gives the result to
-// read, during which it is valid. Where whole is true, a query that looks further back than memory does is an error.
+// ask runs a query and passes the result to read. The result is valid only during read. build makes the query for a
+// storage, because the engine binds a query to its storage. If whole is true, a query that reads further back than
+// memory is an error.
 func (s *Source) ask(ctx context.Context, whole bool, build func(storage.Queryable) (promql.Query, error), read func(*promql.Result) error) error {
 	if err := s.wait(ctx); err != nil {
 		return err
@@ -118,8 +119,8 @@ func (s *Source) ask(ctx context.Context, whole bool, build func(storage.Queryab
 	return read(result)
 }
 
-// problem translates an error of the engine: to the context's error where the caller gave up, and to
-// usage.ErrTooMuch where a smaller query would be answered.
+// problem translates an engine error: to the context's error if the context has ended, and to usage.ErrTooMuch if a
+// smaller query would be answered.
 func problem(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -15,32 +15,32 @@ import (
 	"attune.io/attune/usage"
 )
 
-// reader turns one answer of a kubelet into samples. It belongs to one scrape.
+// reader turns one kubelet answer into samples. It belongs to one scrape.
 type reader struct {
 	scraper *scraper
 	target  *target
-	// node is the name of the node that was asked.
+	// node is the name of the scraped node.
 	node string
-	// pods are those whose cAdvisor metrics are kept (see extras); nil while /metrics/resource is read.
+	// pods are the pods whose cAdvisor metrics are kept (see extras); nil while /metrics/resource is read.
 	pods map[Pod]bool
 	// now is when the scrape began, in Unix milliseconds.
 	now int64
-	// batch are the samples so far, in memory that scrapes reuse. dropped counts the others by reason.
+	// batch has the samples so far, in memory that scrapes reuse. dropped counts the others by reason.
 	batch   []scraped
 	dropped map[usage.Drop]int
-	// off is how far the last refused sample's time was from the operator's clock, in milliseconds; 0: none was
-	// refused.
+	// off is the difference between the time of the last rejected sample and the operator's clock, in milliseconds; 0:
+	// no sample was rejected.
 	off int64
-	// nodeOf returns the node of a pod, by the API server; empty: it has none.
+	// nodeOf returns the node of a pod, according to the API server; empty: it has none.
 	nodeOf func(Pod) (string, error)
-	// high are the samples of containers that hold half of their memory limit at least. limitsOf returns a pod's limits.
+	// high has the samples of containers that use at least half of their memory limit. limitsOf returns a pod's limits.
 	high     []high
 	limitsOf func(Pod) (map[string]float64, error)
 	limited  last[map[string]float64]
 	placed   last[string]
 }
 
-// last is what was found about the pod that was looked up last: a kubelet reports a pod's series one after the other.
+// last caches the result for the last pod: a kubelet reports the series of a pod one after another.
 type last[T any] struct {
 	pod   Pod
 	found T
@@ -55,8 +55,8 @@ func (l *last[T]) about(pod Pod, look func(Pod) (T, error)) (T, error) {
 	return l.found, l.err
 }
 
-// take adds a point to the batch, or counts it as dropped. The checks that need no look-up come first.
-// A sample without a time was measured when the kubelet answered.
+// take adds a point to the batch, or counts it as dropped. Checks without a lookup come first. A sample without a time
+// was measured when the kubelet answered.
 func (r *reader) take(p point) {
 	if r.pods != nil && !r.wants(p.text) {
 		return
@@ -84,7 +84,7 @@ func (r *reader) take(p point) {
 	}
 }
 
-// wants returns whether a series of cAdvisor was asked for: of a pod in pods, or the pressure of the node.
+// wants reports whether a cAdvisor series is wanted: it belongs to a pod in pods, or is the node's pressure.
 func (r *reader) wants(text []byte) bool {
 	all, known := r.pods[Pod{string(labelOf(text, "namespace")), string(labelOf(text, "pod"))}]
 	switch {
@@ -96,8 +96,8 @@ func (r *reader) wants(text []byte) bool {
 	return false
 }
 
-// clock returns an error where all samples of a node have impossible times, so that its clock must be wrong. A few
-// such samples are normal: they are of containers that are gone.
+// clock returns an error if all samples of a node have impossible times, so that its clock must be wrong. A few such
+// samples are normal: they belong to deleted containers.
 func (r *reader) clock(path string) error {
 	if len(r.batch) > 0 || r.off == 0 || r.pods != nil {
 		return nil
@@ -105,8 +105,8 @@ func (r *reader) clock(path string) error {
 	return fmt.Errorf("%s: its samples are %s off our clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
 }
 
-// known returns the entry of a series' text. A text that was seen before costs one look-up, without parsing. A new
-// one is parsed and checked, unless the node has maxSeries already.
+// known returns the entry of a series' text. A known text costs one lookup and no parsing. A new one is parsed and
+// checked, unless the node already has maxSeries.
 func (r *reader) known(p point) *known {
 	k := r.target.known[string(p.text)]
 	switch {
@@ -122,8 +122,8 @@ func (r *reader) known(p point) *known {
 	return k
 }
 
-// learn parses a series. Its label node is always the node that was asked, whatever the kubelet reports: where two
-// nodes report one pod, there are two series, of which the highest value counts.
+// learn parses a series. Its label node is always the scraped node, whatever the kubelet reports. If two nodes report
+// one pod, there are two series, and the highest value counts.
 func (r *reader) learn(p point) *known {
 	var of labels.Labels
 	p.labels(&of)
@@ -135,9 +135,9 @@ func (r *reader) learn(p point) *known {
 	return k
 }
 
-// check decides whether the kubelet may report a series: it must be of the node itself, or of a pod that the API
-// server places on the node. Without this check, one broken or hostile node could set the usage of every pod of
-// the cluster. Where the place of the pod cannot be looked up, the last decision stays; a new series is dropped.
+// check decides whether the kubelet may report a series: it must belong to the node itself, or to a pod that the API
+// server places on the node. Without this check, one broken or hostile node could set the usage of every pod of the
+// cluster. If the pod's node cannot be looked up, the last decision stays; a new series is dropped.
 func (r *reader) check(k *known) {
 	k.checked = r.target.round
 	pod := Pod{k.labels.Get("namespace"), k.labels.Get("pod")}
@@ -159,11 +159,11 @@ func (r *reader) check(k *known) {
 }
 
 var (
-	// resourceMetrics are those of /metrics/resource that are kept. All others are dropped while they are parsed.
+	// resourceMetrics are the metrics kept of /metrics/resource. All others are dropped during parsing.
 	resourceMetrics = sets.New(
 		"container_cpu_usage_seconds_total", workingSet, "node_cpu_usage_seconds_total", "node_memory_working_set_bytes",
 	)
-	// cadvisorMetrics are those of /metrics/cadvisor that are kept: /metrics/resource does not have them.
+	// cadvisorMetrics are the metrics kept of /metrics/cadvisor: /metrics/resource does not have them.
 	cadvisorMetrics = sets.New(
 		"container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total", "container_oom_events_total",
 		"container_memory_usage_bytes", waited, stalled,
@@ -173,24 +173,24 @@ var (
 // waited is cAdvisor's counter of the time that a task of a cgroup waited for CPU (PSI).
 const waited = "container_pressure_cpu_waiting_seconds_total"
 
-// point is one sample of an exposition. text and labels refer to the parser's memory, so they are valid only
-// during the call that receives the point.
+// point is one sample of an exposition. text and labels refer to the parser's memory, so they are valid only during the
+// call that receives the point.
 type point struct {
-	// text is the series as it is written: a name and labels.
+	// text is the series as written: a name and labels.
 	text []byte
 	// at is the time of the measurement.
-	at int64 // Unix milliseconds; 0: the exposition does not say
+	at int64 // Unix milliseconds; 0: not in the exposition
 	// value is in the unit of the metric: seconds or bytes.
 	value float64
 	// labels reads the text.
 	labels func(*labels.Labels)
 }
 
-// parse reads the text format of Prometheus and calls take for each sample of a wanted metric. An error means that
-// the rest could not be read; the samples before it were taken.
+// parse reads the text format of Prometheus and calls take for each sample of a wanted metric. An error means that the
+// rest could not be read; the samples before it were taken.
 func parse(body []byte, wanted sets.Set[string], take func(point)) error {
 	parser := textparse.NewPromParser(body, labels.NewSymbolTable(), false)
-	// Once: a method value is made on the heap.
+	// Once, because a method value allocates.
 	read := parser.Labels
 	for {
 		entry, err := parser.Next()
@@ -214,15 +214,14 @@ func parse(body []byte, wanted sets.Set[string], take func(point)) error {
 	}
 }
 
-// nameOf returns the name of the metric in a series' text: everything before the brace.
+// nameOf returns the metric name of a series' text: everything before the brace.
 func nameOf(text []byte) []byte {
 	name, _, _ := bytes.Cut(text, []byte{'{'})
 	return name
 }
 
-// labelOf returns the value of a label in a series' text, or nil. It does not unescape: names of Kubernetes
-// objects need no escapes. It is used before the labels are parsed, because most series of cAdvisor are not
-// wanted.
+// labelOf returns the value of a label in a series' text, or nil. It does not unescape, because names of Kubernetes
+// objects need no escapes. It is used before the labels are parsed, because most cAdvisor series are not wanted.
 func labelOf(text []byte, name string) []byte {
 	for rest := text; ; {
 		i := bytes.Index(rest, []byte(name))

@@ -17,41 +17,42 @@ import (
 )
 
 const (
-	// keptFor is how long samples are kept: an hour for guardrails, and a quarter of an hour for the rates in their expressions.
+	// keptFor is how long samples are kept: an hour for guardrails, and a quarter of an hour for the rates in their
+	// expressions.
 	keptFor = 75 * time.Minute
-	// minNeeded and maxNeeded bound how long the samples of a namespace are kept that has more than mostSamples.
+	// minNeeded and maxNeeded bound how long samples are kept in a namespace with more than mostSamples.
 	minNeeded, maxNeeded = 20 * time.Minute, time.Hour
-	// mostSamples is how many samples of one namespace are kept for guardrails, 16 bytes each: those of 3,300 containers that
-	// are scraped once a minute.
+	// mostSamples is how many samples of one namespace are kept for guardrails, 16 bytes each: enough for 3,300
+	// containers with one scrape a minute.
 	mostSamples = 500_000
 )
 
-// recent holds the newest samples of every series in memory. mutex guards all fields and the samples of all series.
+// recent has the newest samples of every series in memory. mutex guards all fields and the samples of all series.
 // keptFor and mostSamples bound the samples, maxSeries and the number of nodes bound the series.
 type recent struct {
 	mutex  sync.RWMutex
 	series map[labels.Labels]*series
 	// byName has the same series by metric, for queries and counts.
 	byName map[string]map[*series]struct{}
-	// ofPod has those of each pod that Lately tells of.
+	// ofPod has the series that Lately uses, by pod.
 	ofPod map[Pod]map[*series]struct{}
-	// needed is the longest window that a Read has asked for. No bound removes samples of that time, since
-	// recommendations depend on them.
+	// needed is the longest window of any Read. No bound removes samples within it, because recommendations depend on
+	// them.
 	needed time.Duration
-	// most is mostSamples; tests have less.
+	// most is mostSamples; less in tests.
 	most int
-	// whole has, for each namespace with more than most samples, the time since which all of them are in memory.
+	// whole has, for each namespace with more than most samples, the time since which memory has all of them.
 	whole map[string]int64
-	// since is when scraping began: earlier samples are not in memory. It and the values of whole are Unix milliseconds.
+	// since is when scraping began: memory has no earlier samples. It and the values of whole are Unix milliseconds.
 	since int64
 }
 
-// series is one of a scrape. The mutex of recent guards its samples.
+// series of a scrape. The mutex of recent guards its samples.
 type series struct {
 	labels labels.Labels
-	// samples are in the order of their times.
+	// samples are sorted by time.
 	samples []promql.FPoint
-	// gone: it was forgotten, and queries do not see it.
+	// gone: the series was dropped, and queries do not see it.
 	gone bool
 }
 
@@ -61,7 +62,7 @@ type scraped struct {
 	promql.FPoint
 }
 
-// newRecent makes an empty memory.
+// newRecent returns an empty memory.
 func newRecent(now time.Time) *recent {
 	return &recent{
 		series: map[labels.Labels]*series{}, byName: map[string]map[*series]struct{}{}, ofPod: map[Pod]map[*series]struct{}{},
@@ -69,7 +70,7 @@ func newRecent(now time.Time) *recent {
 	}
 }
 
-// intern is the one series with these labels, whichever kubelet reports it and however its text is written.
+// intern returns the only series with these labels, for any kubelet and any spelling of its text.
 func (r *recent) intern(of labels.Labels) *series {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -81,7 +82,7 @@ func (r *recent) intern(of labels.Labels) *series {
 	return s
 }
 
-// put adds a series to both maps. The caller holds mutex.
+// put adds a series to all maps. The caller holds mutex.
 func (r *recent) put(s *series) {
 	s.gone = false
 	r.series[s.labels] = s
@@ -98,7 +99,7 @@ func (r *recent) put(s *series) {
 	}
 }
 
-// current is the series that queries see: the scraper may still know one that was forgotten.
+// current returns the series that queries see: the scraper may still refer to a dropped one.
 func (r *recent) current(s *series) *series {
 	if !s.gone {
 		return s
@@ -110,10 +111,9 @@ func (r *recent) current(s *series) *series {
 	return s
 }
 
-// append keeps the samples that are newer than the last ones of their series, and returns them in place. A kubelet
-// measures at times of its own, so one that is asked twice may answer the same twice. Samples in memory that lie
-// further ahead of now than a kubelet's clock may be come from a clock that has been put right since: new samples
-// replace them.
+// append keeps the samples that are newer than the last ones of their series, and returns them in place. Kubelets
+// measure on their own schedule, so two scrapes may return the same sample. If memory has samples further in the future
+// than a kubelet's clock may be, they come from a clock that was corrected since: new samples replace them.
 func (r *recent) append(batch []scraped, now time.Time) []scraped {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -128,16 +128,16 @@ func (r *recent) append(batch []scraped, now time.Time) []scraped {
 	return accepted
 }
 
-// setBack forgets the samples after a time.
+// setBack drops the samples after a time.
 func (s *series) setBack(latest int64) {
 	for n := len(s.samples); n > 0 && s.samples[n-1].T > latest; n-- {
 		s.samples = s.samples[:n-1]
 	}
 }
 
-// push appends a sample; false where it is not newer than the last one. Old samples are trimmed only when the
-// slice is full, so that most calls cost nothing more. It grows by a quarter, and not to twice its length as append would:
-// most series have as many samples all the time.
+// push appends a sample; it returns false if the sample is not newer than the last one. Old samples are trimmed only
+// when the slice is full, so most calls cost nothing more. The slice grows by a quarter, not to twice its length as
+// with append, because most series have a constant number of samples.
 func (s *series) push(next promql.FPoint) bool {
 	if n := len(s.samples); n > 0 && next.T <= s.samples[n-1].T {
 		return false
@@ -155,8 +155,8 @@ func (s *series) push(next promql.FPoint) bool {
 // byTime compares a sample with a time.
 func byTime(s promql.FPoint, at int64) int { return cmp.Compare(s.T, at) }
 
-// trim forgets the samples before a time. It moves the others down, so that the slice reuses its memory, or to less memory
-// where they are few.
+// trim drops the samples before a time. It moves the others down, so that the slice reuses its memory, or into a
+// smaller slice if few are left.
 func (s *series) trim(before int64) {
 	first, _ := slices.BinarySearchFunc(s.samples, before, byTime)
 	kept := s.samples[first:]
@@ -167,11 +167,11 @@ func (s *series) trim(before int64) {
 	s.samples = s.samples[:copy(s.samples, kept)]
 }
 
-// leastSamples is the capacity that a series keeps in any case.
+// leastSamples is the capacity that a series always keeps.
 const leastSamples = 64
 
-// forget the samples that are older than keptFor, the series that have no others, and the oldest samples of namespaces with
-// more than most. It returns the names of these namespaces, sorted.
+// forget drops samples older than keptFor, series without other samples, and the oldest samples of namespaces with more
+// than most. It returns the sorted names of these namespaces.
 func (r *recent) forget(now time.Time) []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -195,9 +195,9 @@ func (r *recent) forget(now time.Time) []string {
 	return slices.Sorted(maps.Keys(r.whole))
 }
 
-// shorten the time for which the samples of a namespace are kept that holds more than most, to what most has room for at the
-// same rate of samples, and to needed at least. The samples of nodes, which are of no namespace, are not bounded. The caller
-// holds mutex.
+// shorten reduces how long samples are kept in namespaces with more than most. The new span has room for most samples
+// at the same rate, and is at least needed. Samples of nodes have no namespace and are not bounded. The caller holds
+// mutex.
 func (r *recent) shorten(held map[string]int, now time.Time) {
 	oldest, shortened := max(r.since, now.Add(-keptFor).UnixMilli()), false
 	maps.DeleteFunc(r.whole, func(_ string, since int64) bool { return since <= oldest })
@@ -220,14 +220,14 @@ func (r *recent) shorten(held map[string]int, now time.Time) {
 	}
 }
 
-// need keeps the samples of a window, up to maxNeeded, of every namespace.
+// need makes memory keep the samples of a window, up to maxNeeded, for every namespace.
 func (r *recent) need(window time.Duration) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.needed = max(r.needed, min(window, maxNeeded))
 }
 
-// begin notes that scraping begins now.
+// begin records that scraping begins now.
 func (r *recent) begin(now time.Time) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -241,7 +241,7 @@ func (r *recent) began() time.Time {
 	return time.UnixMilli(r.since).UTC()
 }
 
-// count the series of a metric, or of all.
+// count the series of a metric; of all metrics if it is empty.
 func (r *recent) count(metric string) int {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
@@ -256,11 +256,11 @@ type querier struct {
 	storage.Querier
 	recent      *recent
 	first, last int64
-	// oldest is set where an answer that lacks samples is an error: earlier ones than that are not kept.
+	// oldest is set if missing samples are an error: samples before it are not kept.
 	oldest int64
 }
 
-// queryable is the memory for a query. Where whole is true, a query that looks further back than memory does is an error.
+// queryable returns the memory for a query. If whole is true, a query that reads further back than memory is an error.
 func (r *recent) queryable(whole bool, now time.Time) storage.Queryable {
 	return storage.QueryableFunc(func(first, last int64) (storage.Querier, error) {
 		q := querier{Querier: storage.NoopQuerier(), recent: r, first: first, last: last}
@@ -271,7 +271,7 @@ func (r *recent) queryable(whole bool, now time.Time) storage.Queryable {
 	})
 }
 
-// Select answers in the order of the labels, whether or not that was asked for.
+// Select returns the series sorted by labels, regardless of its sort argument.
 func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	if q.oldest > hints.Start {
 		return storage.ErrSeriesSet(fmt.Errorf("%w for %s alone, and the query looks further back", errNotKept, keptFor))
@@ -296,7 +296,7 @@ func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, m
 	return found
 }
 
-// errNotKept is wrapped by the errors of queries that look further back than memory does.
+// errNotKept is wrapped by the errors of queries that read further back than memory.
 var errNotKept = errors.New("the embedded source keeps samples")
 
 // seriesSet iterates over series in memory. It has no errors and no warnings.
@@ -324,7 +324,7 @@ func (r *recent) each(matchers []*labels.Matcher, visit func(*series)) {
 	}
 }
 
-// matches asks only about the labels that value knows.
+// matches checks only the labels that value knows.
 func matches(matchers []*labels.Matcher, value func(label string) (string, bool)) bool {
 	for _, m := range matchers {
 		if v, known := value(m.Name); known && !m.Matches(v) {

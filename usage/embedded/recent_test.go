@@ -49,7 +49,7 @@ func TestRecentTakesEachSampleOnce(t *testing.T) {
 	assert.Same(t, s, r.intern(labels.FromStrings(labels.MetricName, "x")))
 }
 
-// A clock that was ahead for a moment does not keep a kubelet from being asked, nor what it says from being kept.
+// A clock that was ahead for a moment stops neither scrapes of a kubelet nor the storage of its samples.
 func TestAClockThatWasAhead(t *testing.T) {
 	world := World(oneContainer)
 	f := newFixture(t, world, noon)
@@ -67,7 +67,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 	assert.True(t, target.due.Before(back.Add(2*time.Minute)))
 }
 
-// TestTurnsAreSpread over the interval, and a node's turn is the same whenever one asks.
+// TestTurnsAreSpread over the interval, and a node's turn does not depend on the time of the call.
 func TestTurnsAreSpread(t *testing.T) {
 	var slots [10]int
 	for i := range 1000 {
@@ -92,7 +92,7 @@ func TestPauses(t *testing.T) {
 	assert.Equal(t, 10*time.Minute, pause(500, 10*time.Minute), "never more often than others")
 }
 
-// TestWhatNoNodeHasIsCut: a kubelet that lies is not believed.
+// TestWhatNoNodeHasIsCut: implausible data of a kubelet is dropped.
 func TestWhatNoNodeHasIsCut(t *testing.T) {
 	f := newFixture(t, func(at time.Time) []Measured {
 		m := append(oneContainer(at), oneContainer(at)...)
@@ -115,8 +115,8 @@ func TestWhatNoNodeHasIsCut(t *testing.T) {
 	assert.Equal(t, map[usage.Drop]int{usage.DropImplausible: 2}, report.Dropped)
 }
 
-// TestAForgottenSeriesIsSeenAgain: whoever scrapes knows a series for longer than memory does, and may meet it between
-// its making and its first sample.
+// TestAForgottenSeriesIsSeenAgain: the scraper knows a series for longer than memory does, and may use it between its
+// creation and its first sample.
 func TestAForgottenSeriesIsSeenAgain(t *testing.T) {
 	r := newRecent(noon)
 	m := oneContainer(noon)[0]
@@ -140,7 +140,7 @@ func TestAForgottenSeriesIsSeenAgain(t *testing.T) {
 	assert.Len(t, other.samples, 2)
 }
 
-// points are how many values a source has of an hour.
+// points is the number of values that a source has of an hour.
 func points(t *testing.T, s *Source, end time.Time) (int, usage.Report) {
 	t.Helper()
 	n := 0
@@ -163,7 +163,7 @@ func TestErrorsOfQueries(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// guardrail is a query over so many minutes, as a user writes it.
+// guardrail is a query over so many minutes, as written by a user.
 func guardrail(minutes int) string {
 	return fmt.Sprintf(`sum(count_over_time(container_memory_working_set_bytes{namespace="shop"}[%dm]))`, minutes)
 }
@@ -190,8 +190,9 @@ func TestGuardrailsAreAnsweredForTheLastHour(t *testing.T) {
 	}
 }
 
-// TestTheSamplesOfANamespaceAreBounded: one with too many keeps those of less time, which guardrails that look further back
-// are told, the log says and a metric counts. No other namespace loses any, and recommendations none that they need.
+// TestTheSamplesOfANamespaceAreBounded: a namespace with too many samples keeps them for a shorter time. Guardrails
+// that read further back get an error, the log reports it, and a metric counts it. Other namespaces lose no samples,
+// and recommendations lose none that they need.
 func TestTheSamplesOfANamespaceAreBounded(t *testing.T) {
 	world := func(at time.Time) []Measured {
 		return append(crowd(20)(at), Measured{Namespace: "bank", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", MemoryBytes: 1})

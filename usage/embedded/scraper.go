@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxParallel is how many kubelets are asked at the same time.
+	// maxParallel is how many kubelets are scraped concurrently.
 	maxParallel = 32
-	// watchInterval is how often /metrics/cadvisor is scraped on the nodes of watched pods: as often as kubelets
+	// watchInterval is how often /metrics/cadvisor is scraped on the nodes of observed pods: as often as kubelets
 	// measure it.
 	watchInterval = 15 * time.Second
 	// nodesEvery is how often the nodes are looked up.
@@ -26,37 +26,37 @@ const (
 	past, future = 5 * time.Minute, time.Minute
 )
 
-// Cluster answers questions about nodes and pods from caches. All methods must be safe for concurrent use and
-// fast, because NodeOf is called during a scrape.
+// Cluster has nodes and pods from caches. All methods must be safe for concurrent use and fast, because NodeOf is
+// called during a scrape.
 type Cluster interface {
-	// Nodes that there are; the errors say which of them cannot be asked, and why.
+	// Nodes returns the nodes of the cluster. The errors name the nodes that cannot be scraped, and why.
 	Nodes(ctx context.Context) ([]Node, []error, error)
-	// Watched are the pods that are watched after a resize, and their nodes.
+	// Watched returns the pods observed after a resize, with their nodes.
 	Watched(ctx context.Context) (map[Pod]string, error)
-	// Followed are the pods of which the time that they waited for CPU is wanted with their usage, and their nodes.
+	// Followed returns the pods whose waiting time for CPU is wanted with their usage, with their nodes.
 	Followed(ctx context.Context) (map[Pod]string, error)
-	// NodeOf is the node of a pod; empty: it has none.
+	// NodeOf is the node of a pod; empty if it has none.
 	NodeOf(ctx context.Context, pod Pod) (string, error)
 }
 
 // Pod is named by namespace and name.
 type Pod struct{ Namespace, Name string }
 
-// scraper asks every kubelet once an interval, maxParallel at a time. Its loop runs in one goroutine, and each
+// scraper scrapes every kubelet once per interval, maxParallel at a time. Its loop runs in one goroutine, and each
 // scrape in its own.
 type scraper struct {
 	Options
 	kubelets *kubelets
-	// recent takes what is scraped.
+	// recent receives the samples.
 	recent *recent
-	// targets are the nodes, asked the pods that callers have asked about.
+	// targets has the nodes, asked the pods that callers have queried.
 	targets targets
 	asked   asked
 	// bodies are buffers for answers.
 	bodies sync.Pool
 }
 
-// newScraper makes a scraper that knows no nodes yet.
+// newScraper returns a scraper that knows no nodes yet.
 func newScraper(o Options, recent *recent) *scraper {
 	return &scraper{
 		Options: o, kubelets: newKubelets(o.Transport), recent: recent, targets: targets{interval: o.Interval, of: map[string]*target{}},
@@ -64,9 +64,9 @@ func newScraper(o Options, recent *recent) *scraper {
 	}
 }
 
-// run scrapes until the context ends, and returns when no scrape goes on any more.
-// The loop itself asks no kubelet, so a slow node delays no other. A node whose turn comes while all slots are
-// taken waits for the next round; Metrics.late shows by how long.
+// run scrapes until the context ends, and returns after the last scrape has ended. The loop itself scrapes no kubelet,
+// so a slow node delays no other. If all slots are taken, a due node waits for the next round; Metrics.lateness shows
+// for how long.
 func (s *scraper) run(ctx context.Context) {
 	slots := make(chan struct{}, maxParallel)
 	var running sync.WaitGroup
@@ -88,7 +88,7 @@ func (s *scraper) run(ctx context.Context) {
 	}
 }
 
-// look reads nodes and pods from the cluster. Where that fails, those of the last look stay in use.
+// look reads nodes and pods from the cluster. On an error the previous ones stay in use.
 func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*extras) map[string]*extras {
 	nodes, unusable, err := s.Cluster.Nodes(ctx)
 	if err == nil {
@@ -104,9 +104,9 @@ func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*ex
 	return watched
 }
 
-// watched returns the pods of which more than usage is wanted, by node: pods that are watched after a resize, pods
-// that a caller asked about, and pods that are followed. The followed pods come first, so that a pod that is also
-// watched gets everything (all = true).
+// watched returns the pods that need more than usage, by node: pods observed after a resize, pods that a caller
+// queried, and followed pods. Followed pods come first, so that a pod that is also observed gets everything (all =
+// true).
 func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extras, error) {
 	nodes, err := s.Cluster.Watched(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extra
 	return byNode, nil
 }
 
-// due are the jobs whose turn it is, at most so many.
+// due returns the jobs whose turn it is, at most most of them.
 func (s *scraper) due(now time.Time, watched map[string]*extras, most int) []*job {
 	jobs := s.targets.due(now, watched, s.NodePressure, most)
 	for _, j := range jobs {
@@ -175,7 +175,7 @@ func (s *scraper) do(ctx context.Context, j *job) {
 	}
 }
 
-// scrape asks for what a job wants. What was read before an error is kept.
+// scrape reads the paths that a job needs. Samples read before an error are kept.
 func (s *scraper) scrape(ctx context.Context, j *job, now time.Time) error {
 	body := s.bodies.Get().(*body)
 	defer s.bodies.Put(body)
@@ -191,13 +191,13 @@ func (s *scraper) scrape(ctx context.Context, j *job, now time.Time) error {
 	return err
 }
 
-// body is memory for one answer and its samples. Scrapes reuse it, since an answer of cAdvisor takes megabytes.
+// body is memory for one answer and its samples. Scrapes reuse it, because a cAdvisor answer takes megabytes.
 type body struct {
 	text  bytes.Buffer
 	batch []scraped
 }
 
-// ask one path of a kubelet for the metrics that are wanted, and keep the samples.
+// ask reads one path of a kubelet and keeps the samples of the wanted metrics.
 func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body *body, now time.Time, wanted sets.Set[string], pods map[Pod]bool) error {
 	if err := s.kubelets.get(ctx, j.node, path, most, &body.text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// TestPrometheusConforms asks Prometheus's own engine through the HTTP API.
+// TestPrometheusConforms queries Prometheus's own engine through the HTTP API.
 func TestPrometheusConforms(t *testing.T) {
 	conform(t, func(t *testing.T, past Past) Subject {
 		all := memory{}
@@ -34,10 +34,10 @@ func TestPrometheusConforms(t *testing.T) {
 	})
 }
 
-// memory are samples by the text of their labels. The engine reads them.
+// memory has samples by the text of their labels. The engine reads them.
 type memory map[string]*promql.Series
 
-// add a sample; those of one series come in the order of their times.
+// add a sample; the samples of one series come in order of time.
 func (m memory) add(of labels.Labels, at time.Time, value float64) {
 	if m[of.String()] == nil {
 		m[of.String()] = &promql.Series{Metric: of}
@@ -46,7 +46,7 @@ func (m memory) add(of labels.Labels, at time.Time, value float64) {
 	series.Floats = append(series.Floats, promql.FPoint{T: at.UnixMilli(), F: value})
 }
 
-// Querier implements storage.Queryable. The engine skips samples outside of the time that it asks for.
+// Querier implements storage.Queryable. The engine skips samples outside its time range.
 func (m memory) Querier(int64, int64) (storage.Querier, error) {
 	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 		found := &seriesSet{at: -1}
@@ -60,8 +60,8 @@ func (m memory) Querier(int64, int64) (storage.Querier, error) {
 	}}, nil
 }
 
-// scrape adds what a Prometheus server keeps of cAdvisor: with more labels than are asked for, and the pods' own cgroups
-// beside the containers.
+// scrape adds the series that a Prometheus server stores from cAdvisor: with more labels than needed, and with the
+// pods' own cgroups.
 func (m memory) scrape(at time.Time, measured []Measured) {
 	write := func(name string, c Measured, container string, value float64) {
 		id := fmt.Sprintf("/kubepods/%s/%s/%s", c.Namespace, c.Pod, container)

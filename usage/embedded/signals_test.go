@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// TestSignals: what cAdvisor alone has is there once somebody has asked; kills from before are not counted.
+// TestSignals: metrics that only cAdvisor has are available after a first query; earlier kills are not counted.
 func TestSignals(t *testing.T) {
 	f := newFixture(t, nil, noon)
 	kills := 7
@@ -89,8 +89,8 @@ func TestSignals(t *testing.T) {
 	assert.Empty(t, watched, "nobody asks any more")
 }
 
-// What was scraped tells what a container and its node used since a time, with no question to a kubelet; what no two
-// scrapes tell is not known, nor is what cannot be.
+// Scraped samples give the usage of a container and its node since a time, without another request to a kubelet. The
+// usage is unknown with fewer than two scrapes, and if it is impossible.
 func TestWhatWasUsedSinceATime(t *testing.T) {
 	f := newFixture(t, nil, noon)
 	f.node.Cores = 4
@@ -145,7 +145,7 @@ func TestTooMuchIsSaid(t *testing.T) {
 	require.NoError(t, f.scrapeAt(noon, nil))
 	_, report := points(t, f.Source, noon)
 	assert.Empty(t, report.Warnings)
-	// As many containers, three times too often.
+	// The same number of containers, scraped three times too often.
 	f.monitor.Interval = time.Minute * 600 / (3 * Ceiling)
 	_, report = points(t, f.Source, noon)
 	assert.Equal(t, []string{"there is 3.0 times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus"}, report.Warnings)
@@ -155,8 +155,8 @@ func TestTooMuchIsSaid(t *testing.T) {
 	assert.Contains(t, f.log.String(), "as one operator carries")
 }
 
-// Where nodes' own pressure is wanted, every kubelet is asked for it, watched pods or none, and each node's is told
-// from the others'.
+// If the nodes' own pressure is wanted, it is read from every kubelet, with and without observed pods, and separately
+// for each node.
 func TestNodePressure(t *testing.T) {
 	start := noon
 	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
@@ -190,10 +190,10 @@ func TestNodePressure(t *testing.T) {
 	assert.Nil(t, target.job(at.Add(30*time.Minute), nil, false, time.Minute), "nobody wants to know")
 }
 
-// ofPod are the labels of a container in cAdvisor's words.
+// ofPod has the labels of a container in cAdvisor's form.
 const ofPod = `container="app",id="/kubepods/pod1/abc",namespace="shop",pod="web-7d4f8c9b6-aaaaa"`
 
-// follows is a fixture whose kubelet says of that container what cAdvisor says after so many seconds.
+// follows is a fixture whose kubelet serves these cAdvisor metrics of that container after so many seconds.
 func follows(t *testing.T, cadvisor func(w io.Writer, seconds float64)) *fixture {
 	t.Helper()
 	f := newFixture(t, nil, noon)
@@ -209,7 +209,7 @@ func follows(t *testing.T, cadvisor func(w io.Writer, seconds float64)) *fixture
 	return f
 }
 
-// cores that the only container has used, with or without the time that it waited for them.
+// cores is the usage of the only container, with or without its waiting time.
 func (f *fixture) cores(t *testing.T, waited bool) (cores float64) {
 	t.Helper()
 	end := f.clock.Now().Truncate(30 * time.Second)
@@ -224,8 +224,8 @@ func (f *fixture) cores(t *testing.T, waited bool) (cores float64) {
 	return cores
 }
 
-// Of pods that are followed it is known how long they waited for CPU, as often as what they used, and nothing else that
-// only cAdvisor has. Those that are watched as well are asked for more, and more often.
+// For followed pods the waiting time for CPU is read as often as usage, and no other cAdvisor metric. For pods that are
+// also observed, more is read, and more often.
 func TestFollowedPods(t *testing.T) {
 	f := follows(t, func(w io.Writer, seconds float64) {
 		fmt.Fprintf(w, "container_pressure_cpu_waiting_seconds_total{%s} %g\n", ofPod, 0.4*seconds)
@@ -267,8 +267,8 @@ func TestFollowedPods(t *testing.T) {
 	assert.InDelta(t, 1, periods, 0)
 }
 
-// Who waited for CPU would have used that much more. Nobody waits more than all the time, and what is not measured
-// waited for nothing.
+// A container that waited for CPU would have used that much more. The waiting time is at most all of the time, and an
+// unmeasured one counts as zero.
 func TestWaitedForCPU(t *testing.T) {
 	pod := Pod{"shop", "web-7d4f8c9b6-aaaaa"}
 	for name, c := range map[string]struct{ rate, want float64 }{
@@ -288,7 +288,7 @@ func TestWaitedForCPU(t *testing.T) {
 	}
 }
 
-// podsOf are those of which more is wanted; nil: none.
+// podsOf are the pods with wanted extras; nil: none.
 func podsOf(e *extras) map[Pod]bool {
 	if e == nil {
 		return nil

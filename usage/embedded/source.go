@@ -1,20 +1,20 @@
 // Package embedded is a usage source that needs no server. It scrapes the kubelets itself, keeps the samples of the
-// last hour in memory, and answers through Prometheus's own query engine, with the same expressions that a Prometheus
-// server is asked with. What was before is in the checkpoints of the histories (usage/history).
+// last hour in memory, and answers through Prometheus's own query engine, with the expressions used for a Prometheus
+// server. Older usage is in the checkpoints of the histories (usage/history).
 //
-// The way of a sample:
+// The path of a sample:
 //
 //	scraper ──reader──► recent (memory) ◄── engine: Read, Value, signals
 //
-// The scraper asks each kubelet when its turn comes (targets, schedule). A reader turns the text of the answer
-// into samples and drops those that the kubelet may not report. recent accepts the samples that are new.
+// The scraper scrapes each kubelet at its turn (targets, schedule). A reader turns the text of the answer into samples
+// and drops those that the kubelet may not report. recent accepts the new samples.
 //
-// What always holds:
-//   - Memory accepts the samples of a series in the order of their times.
-//   - Memory has all samples of keptFor. Of a namespace with more than mostSamples it has fewer, but all that
-//     recommendations need, and a guardrail that looks further back is not answered.
-//   - A kubelet is trusted with usage of pods that the API server places on its node, and of the node itself.
-//     Usage beyond the biggest node's capacity is dropped.
+// Invariants:
+//   - Memory accepts the samples of a series in order of time.
+//   - Memory has all samples of keptFor. For a namespace with more than mostSamples it has fewer. They always suffice
+//     for recommendations, but a guardrail that reads further back gets an error.
+//   - A kubelet is trusted only with usage of pods that the API server places on its node, and of the node itself.
+//     Usage beyond the largest node's capacity is dropped.
 //
 // Start reading at source.go, then scraper.go, reader.go, recent.go and query.go.
 package embedded
@@ -34,30 +34,30 @@ import (
 )
 
 const (
-	// maxSamples bounds what one query may hold in memory, 16 bytes each; beyond it, usage.ErrTooMuch.
+	// maxSamples bounds the samples that one query may hold in memory, 16 bytes each; beyond it, usage.ErrTooMuch.
 	maxSamples = 5_000_000
 	// maxQuery bounds the time of one query; beyond it, usage.ErrTooMuch.
 	maxQuery = time.Minute
-	// lookEvery is how often old samples are removed from memory, and the gauges are set.
+	// lookEvery is how often old samples are removed from memory and the gauges are set.
 	lookEvery = time.Minute
-	// Ceiling is how many containers one operator carries at a scrape a minute, as measured
-	// (docs/usage-sources.md). Beyond it, it goes on and says so.
+	// Ceiling is how many containers one operator can scrape once a minute, as measured (docs/usage-sources.md). Beyond
+	// it, the operator continues and logs a warning.
 	Ceiling = 20_000
 )
 
 // Options of a Source.
 type Options struct {
-	// Cluster knows nodes and pods. It is asked from several goroutines.
+	// Cluster has nodes and pods. Several goroutines call it.
 	Cluster Cluster
 	// Transport to the kubelets; see Kubelets.
 	Transport http.RoundTripper
 	// Interval is the time between two scrapes of a kubelet. It must be above 0.
 	Interval time.Duration
-	// NodePressure makes the scraper ask every kubelet for the CPU pressure (PSI) of its node too. Only cAdvisor
-	// has it, as the pressure of the root cgroup.
+	// NodePressure makes the scraper also read the CPU pressure (PSI) of every node. Only cAdvisor has it, as the
+	// pressure of the root cgroup.
 	NodePressure bool
-	// Climb says which containers are on their way to their memory limits, so that their kubelets are scraped more often; nil:
-	// none is looked for.
+	// Climb finds containers that approach their memory limits, so that their kubelets are scraped more often; nil
+	// disables this.
 	Climb *Climb
 	// Clock paces scrapes and ages samples; tests set their own.
 	Clock clock.WithTicker
@@ -67,13 +67,13 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Source scrapes kubelets while Start runs, and answers queries from then on: calls wait until it does. It is a
-// usage.Source, and safe for concurrent use.
+// Source scrapes kubelets while Start runs, and answers queries from then on; earlier calls wait. It is a usage.Source,
+// and safe for concurrent use.
 type Source struct {
 	options Options
 	scraper *scraper
 	monitor *monitor
-	// engine evaluates expressions over what is recent. maxSamples and maxQuery limit each query.
+	// engine evaluates expressions over recent. maxSamples and maxQuery limit each query.
 	engine *promql.Engine
 	recent *recent
 	// started is closed when scraping begins; queries wait for it.
@@ -82,13 +82,13 @@ type Source struct {
 
 var _ usage.Source = (*Source)(nil)
 
-// New makes a source. It asks no kubelet before Start.
+// New returns a source. It scrapes no kubelet before Start.
 func New(o Options) *Source {
 	s := newScraper(o, newRecent(o.Clock.Now()))
 	return &Source{options: o, scraper: s, monitor: &monitor{scraper: s}, engine: newEngine(o), recent: s.recent, started: make(chan struct{})}
 }
 
-// Start scrapes until the context ends, and returns when no scrape is running any more. It always returns nil. It
+// Start scrapes until the context ends, and returns after the last scrape has ended. It always returns nil. It
 // implements Runnable of controller-runtime, and must be called once.
 func (s *Source) Start(ctx context.Context) error {
 	s.recent.begin(s.options.Clock.Now())
@@ -100,21 +100,20 @@ func (s *Source) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection returns true: only the leader scrapes, so that each kubelet is asked once.
+// NeedLeaderElection returns true: only the leader scrapes, so that each kubelet is scraped once.
 func (s *Source) NeedLeaderElection() bool { return true }
 
-// Since returns the time at which scraping began. It waits until it has. The error is that of the context.
+// Since waits until scraping has begun, and returns when that was. It returns the error of the context.
 func (s *Source) Since(ctx context.Context) (time.Time, error) {
 	err := s.wait(ctx)
 	return s.recent.began(), err
 }
 
-// Read implements usage.Source with the expressions that Prometheus servers are asked with. A rate needs two
-// scrapes, so the rate window is raised to two and a half intervals. An answer is partial while a kubelet does not
-// answer. Samples above query.Most are dropped; where that is not known, those above 1.5 times the biggest node that was
-// scraped.
+// Read implements usage.Source with the expressions for Prometheus servers. A rate needs two scrapes, so the rate
+// window is raised to two and a half intervals. An answer is partial while a kubelet does not answer. Samples above
+// query.Most are dropped. If it is not set, samples above 1.5 times the largest scraped node are dropped.
 func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
-	// Four windows and a little more are needed, as queries are late where there are many.
+	// Four windows and a margin, because queries run late when there are many.
 	query.RateWindow = max(query.RateWindow, s.options.Interval*5/2)
 	s.recent.need(4*max(query.Step, query.RateWindow) + 2*time.Minute)
 	began := s.options.Clock.Now()

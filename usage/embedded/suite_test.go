@@ -1,6 +1,6 @@
 package embedded
 
-// What every usage.Source must show: the same past, loaded into each of them, has to be answered alike.
+// A conformance suite for every usage.Source: for the same past, each must give the same answers.
 
 import (
 	"context"
@@ -22,19 +22,19 @@ type Subject interface {
 	Value(ctx context.Context, expression string, at time.Time) (float64, error)
 }
 
-// Measured is what a kubelet says of one container at a moment.
+// Measured is a kubelet's measurement of one container at a moment.
 type Measured struct {
 	Namespace, Pod, Container string
 	// CPUSeconds is a counter, MemoryBytes the working set.
 	CPUSeconds, MemoryBytes float64
-	// Periods and Throttled are counters, of containers with a CPU limit; both 0: it has none.
+	// Periods and Throttled are counters of containers with a CPU limit; both 0: no limit.
 	Periods, Throttled float64
 }
 
-// World is what all containers show at a moment.
+// World returns the measurements of all containers at a moment.
 type World func(at time.Time) []Measured
 
-// Past is a world that was measured every so often from one moment to another, both included.
+// Past is a world that was measured at regular times from one moment to another, both included.
 type Past struct {
 	From, To time.Time
 	Every    time.Duration
@@ -72,7 +72,7 @@ func conform(t *testing.T, load Load) {
 	}
 }
 
-// hours of the past that ends at noon, measured every minute.
+// hours is a past that ends at noon, measured every minute.
 func hours(n int, world World) Past {
 	return Past{From: noon.Add(-time.Duration(n) * time.Hour), To: noon, Every: time.Minute, World: world}
 }
@@ -86,12 +86,12 @@ func using(cores, bytes float64) World {
 
 func sinceStart(at time.Time) float64 { return at.Sub(noon.Add(-240 * time.Hour)).Seconds() }
 
-// lastHour asks for the steps of the hour that ends at noon.
+// lastHour queries the steps of the hour that ends at noon.
 func lastHour() usage.Query {
 	return usage.Query{Namespaces: []string{"shop"}, Start: noon.Add(-time.Hour + step), End: noon, Step: step, RateWindow: step}
 }
 
-// yielded is what a read yielded, joined by container.
+// yielded has the yielded series, joined by container.
 type yielded map[string]*usage.Series
 
 func read(t *testing.T, subject Subject, query usage.Query) (yielded, usage.Report) {

@@ -16,22 +16,21 @@ import (
 	"attune.io/attune/usage"
 )
 
-// targets holds the nodes that are scraped, and those that cannot be. mutex guards it, the targets in it included,
-// but for the fields that belong to a scrape (see target).
+// targets has the nodes that are scraped, and the nodes that cannot be. mutex guards it and its targets, except the
+// fields that belong to a scrape (see target).
 type targets struct {
 	// interval is the time between two scrapes of a node.
 	interval time.Duration
 	mutex    sync.Mutex
-	// of holds the nodes that are scraped, by name.
+	// of has the nodes that are scraped, by name.
 	of map[string]*target
-	// unusable says why some nodes are not asked.
+	// unusable says why some nodes are not scraped.
 	unusable []error
 	// biggest has the most cores and the most bytes that any node has had. A container cannot use more.
 	biggest Node
 }
 
-// follow adds nodes that are new and drops those that are gone. A scrape of a node that is gone goes on to its
-// end.
+// follow adds new nodes and removes deleted ones. A running scrape of a deleted node continues to its end.
 func (t *targets) follow(nodes []Node, unusable []error, now time.Time) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -48,8 +47,8 @@ func (t *targets) follow(nodes []Node, unusable []error, now time.Time) {
 	maps.DeleteFunc(t.of, func(name string, _ *target) bool { return !there[name] })
 }
 
-// due returns the jobs whose turn it is, at most most; those that have waited longest come first. Their targets
-// are busy until finish is called, so that a node has one scrape at a time.
+// due returns the jobs whose turn it is, at most most; jobs that have waited longest come first. Their targets are busy
+// until finish is called, so that a node has one scrape at a time.
 func (t *targets) due(now time.Time, watched map[string]*extras, pressure bool, most int) []*job {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -69,8 +68,8 @@ func (t *targets) due(now time.Time, watched map[string]*extras, pressure bool, 
 	return jobs
 }
 
-// finish records the result of a job. changed is true where its error differs from that of the job before; only
-// then the caller logs it.
+// finish records the result of a job. changed is true if its error differs from the previous one; the caller logs only
+// then.
 func (t *targets) finish(j *job, began, now time.Time, err error) (changed bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -82,7 +81,7 @@ func (t *targets) finish(j *job, began, now time.Time, err error) (changed bool)
 	return changed
 }
 
-// failing returns one text for each node that does not answer, with the cause, and the number of all nodes.
+// failing returns one text with the cause for each node that does not answer, and the number of all nodes.
 func (t *targets) failing() (texts []string, nodes int) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -99,7 +98,7 @@ func (t *targets) failing() (texts []string, nodes int) {
 	return all, len(t.of) + len(t.unusable)
 }
 
-// cores returns the CPU capacity of a node; 0 where the node is not known or reports none.
+// cores returns the CPU capacity of a node; 0 if the node is unknown or reports no capacity.
 func (t *targets) cores(node string) float64 {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -109,7 +108,7 @@ func (t *targets) cores(node string) float64 {
 	return 0
 }
 
-// most returns the greatest capacities that any node has had; 0 where no node has reported one.
+// most returns the largest capacities that any node has had; 0 if no node has reported one.
 func (t *targets) most() (cores, bytes float64) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -117,60 +116,60 @@ func (t *targets) most() (cores, bytes float64) {
 }
 
 const (
-	// forgetAfter is how many scrapes a series may be left out of before its text is forgotten, and after as many it is
-	// looked up again where its pod is.
+	// forgetAfter is how many scrapes a series may be missing before its text is removed. After as many scrapes, the
+	// node of its pod is looked up again.
 	forgetAfter = 10
-	// maxSeries is how many texts of one node are known at once: 500 pods of four
-	// containers have 16,000. Series beyond that are dropped.
+	// maxSeries is how many texts of one node are remembered: 500 pods of four containers have 16,000. Series beyond
+	// that are dropped.
 	maxSeries = 20_000
 )
 
-// target is one node and the state of its scrapes. targets.mutex guards it, except known and round: they belong to
-// the running scrape, of which busy allows one at a time.
+// target is one node and the state of its scrapes. targets.mutex guards it, except known and round: they belong to the
+// running scrape, and busy allows only one at a time.
 type target struct {
 	node Node
-	// due is when usage is scraped next, watchedAt when /metrics/cadvisor was scraped last.
+	// due is the time of the next usage scrape, watchedAt the time of the last scrape of /metrics/cadvisor.
 	due, watchedAt time.Time
-	// wait is how much later /metrics/cadvisor is scraped again after failures.
+	// wait is the backoff of /metrics/cadvisor after failures.
 	wait time.Duration
 	// busy is true while a job of the node is running.
 	busy bool
-	// haste is why it is scraped more often, and hasteSince since when.
+	// haste is why the node is scraped more often, and hasteSince since when.
 	haste      haste
 	hasteSince time.Time
-	// failures counts failed scrapes in a row. err is the last error; nil after a success.
+	// failures counts consecutive failed scrapes. err is the last error; nil after a success.
 	failures int
 	err      error
 
-	// known holds each series that the node has reported, by its text, so that labels are parsed once. round
-	// counts the scrapes.
+	// known has each series that the node has reported, by its text, so that labels are parsed once. round counts the
+	// scrapes.
 	known map[string]*known
 	round int
 }
 
-// known is the text of a series that a node has reported, and the round in which it did so last.
+// known is the text of a series that a node has reported, and the round of its last report.
 type known struct {
-	// series is nil where drop says why there is none; a series that was taken once stays.
+	// series is nil if drop says why it is missing; an accepted series stays.
 	series *series
-	// drop is the reason for which the series is not kept; empty: it is kept.
+	// drop is the reason why the series is not kept; empty if it is kept.
 	drop   usage.Drop
 	labels labels.Labels
-	// held: it tells of the memory of a container of this pod, whose limit is looked up at each scrape.
+	// held: the series is the memory use of a container of this pod. Its limit is looked up at each scrape.
 	held bool
 	pod  Pod
-	// limit is the memory limit of that container, in bytes; 0: it is not looked at for that.
+	// limit is the memory limit of that container, in bytes; 0: the container is not checked.
 	limit float64
-	// checked is the round in which it was last looked up where its pod is.
+	// checked is the round of the last lookup of the pod's node.
 	round, checked int
 }
 
-// unsure returns true where the place of the pod is to be looked up again: after forgetAfter rounds, and at each
-// round for a pod that is not on this node, because it may have been too new for the cache.
+// unsure reports whether the pod's node must be looked up again: after forgetAfter rounds, and in each round for a pod
+// of another node, because it may have been too new for the cache.
 func (k *known) unsure(round int) bool {
 	return k.drop == usage.DropElsewhere || k.drop == "" && round-k.checked >= forgetAfter
 }
 
-// forget the texts that a node does not report any more.
+// forget removes the texts that a node does not report any more.
 func (t *target) forget() {
 	if t.round%forgetAfter != 0 {
 		return
@@ -182,15 +181,15 @@ func (t *target) forget() {
 	}
 }
 
-// extras say what is wanted of a node's pods beside their usage.
+// extras are the cAdvisor metrics wanted of a node's pods.
 type extras struct {
-	// pods: all that only cAdvisor has of them (true), or how long they waited for CPU alone (false).
+	// pods: all metrics that only cAdvisor has (true), or only the waiting time for CPU (false).
 	pods map[Pod]bool
-	// often: one of them is watched after a resize, or was asked about.
+	// often: a pod is observed after a resize, or was queried.
 	often bool
 }
 
-// every is how often it is asked for.
+// every is the interval of the extra scrapes.
 func (e *extras) every(interval time.Duration) time.Duration {
 	if e != nil && e.often {
 		return min(interval, watchInterval)
@@ -198,24 +197,24 @@ func (e *extras) every(interval time.Duration) time.Duration {
 	return interval
 }
 
-// job is one scrape of a node, with what it asks for.
+// job is one scrape of a node, with the metrics that it reads.
 type job struct {
 	target *target
 	node   Node
-	// usage asks for what containers used (/metrics/resource). pods, if not nil, are those of which more is wanted
-	// (/metrics/cadvisor).
+	// usage reads container usage (/metrics/resource). pods, if not nil, are the pods whose /metrics/cadvisor is read.
 	usage bool
 	pods  map[Pod]bool
-	// haste is how soon it is to be scraped again, by what it found.
+	// haste is how soon the node is scraped again, according to the result.
 	haste haste
 }
 
-// job at a time, or nil. pressure: the node's own CPU pressure is wanted beside what is wanted of its pods.
+// job returns the job that is due, or nil. pressure: the node's own CPU pressure is read in addition to the extras of
+// its pods.
 func (t *target) job(now time.Time, wanted *extras, pressure bool, interval time.Duration) *job {
 	if t.busy {
 		return nil
 	}
-	if t.due.After(now.Add(mostWait(interval))) { // it was set by a clock that was ahead and was put right
+	if t.due.After(now.Add(mostWait(interval))) { // a clock that was ahead set it, and was corrected
 		t.due = now
 	}
 	j := job{target: t, node: t.node, usage: !t.due.After(now)}
@@ -231,7 +230,7 @@ func (t *target) job(now time.Time, wanted *extras, pressure bool, interval time
 	return &j
 }
 
-// finish notes how a job went that began at a time.
+// finish records the result of a job that began at a time.
 func (t *target) finish(j *job, began, now time.Time, interval time.Duration, err error) {
 	t.busy = false
 	t.err = err
@@ -249,11 +248,11 @@ func (t *target) finish(j *job, began, now time.Time, interval time.Duration, er
 	}
 }
 
-// maxPause bounds the time between two scrapes of a node that fails.
+// maxPause bounds the time between two scrapes of a failing node.
 const maxPause = 5 * time.Minute
 
-// nextAt is the first moment after now at which a node's turn comes. Each node has its own place within
-// the interval, always the same, so that their turns are spread over it whenever scraping began.
+// nextAt is a node's next turn after now. Each node has its own fixed place within the interval. So the scrapes are
+// spread evenly, regardless of when scraping began.
 func nextAt(node string, interval time.Duration, now time.Time) time.Time {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(node))
@@ -265,7 +264,8 @@ func nextAt(node string, interval time.Duration, now time.Time) time.Time {
 	return next
 }
 
-// pause after a number of failures in a row: from the third on one interval, doubled with each more, up to maxPause.
+// pause is the backoff after consecutive failures: from the third on one interval, doubled with each failure, up to
+// maxPause.
 func pause(failures int, interval time.Duration) time.Duration {
 	return backoff.Wait(interval, max(interval, maxPause), failures-2)
 }

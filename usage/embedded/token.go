@@ -17,17 +17,17 @@ import (
 const (
 	// tokenAnswer bounds one request for a token; a scrape that waits for it has some of its own time left.
 	tokenAnswer = maxAnswerTime / 2
-	// tokenRetry is the pause after a request that failed; it doubles up to tokenRetryMost.
+	// tokenRetry is the backoff after a failed request; it doubles up to tokenRetryMost.
 	tokenRetry     = time.Second
 	tokenRetryMost = time.Minute
-	// tokenAge is the least age of a refused token at which another one is requested: a kubelet that refuses every token
-	// causes one request in this time at most.
+	// tokenAge is the minimum age at which a rejected token is replaced. So a kubelet that rejects every token causes
+	// at most one request in this time.
 	tokenAge = time.Minute
 )
 
-// Tokens are the bearer tokens for kubelets: one at a time, renewed when four fifths of its life are over. One request is
-// under way at a time, however many kubelets are scraped; where it fails, the next one waits. A token that is still
-// valid is used meanwhile. Tokens is a source of tokens for client-go's transport, and safe for concurrent use.
+// Tokens has the bearer token for kubelets. It renews the token after four fifths of its lifetime. Only one request
+// runs at a time, for any number of scraped kubelets; after a failure the next request backs off. A token that is still
+// valid is used meanwhile. Tokens is a token source for client-go's transport, and safe for concurrent use.
 type Tokens struct {
 	// ask requests a token from the API server.
 	ask   func(context.Context) (*oauth2.Token, error)
@@ -38,29 +38,27 @@ type Tokens struct {
 
 	// renewal is held during a request for the next token, and guards the fields below.
 	renewal sync.Mutex
-	// earliest is when the next request may be made after a failure; failures is how many there were in a row, and failed
-	// the last one's error.
+	// earliest is the earliest time of the next request after a failure. failures counts consecutive failures, and
+	// failed is the last error.
 	earliest time.Time
 	failures int
 	failed   error
 }
 
-// heldToken is a token with the time since at which it was received, and the time due from which it is renewed. It
-// is immutable; another one takes its place.
+// heldToken is a token with the time since, at which it was received, and the time due, from which it is renewed. It is
+// immutable; a new one replaces it.
 type heldToken struct {
 	*oauth2.Token
-	// since is when it was received, due when it is renewed.
 	since, due time.Time
 }
 
-// NewTokens makes a store of tokens. The first token is requested when the first kubelet is asked.
+// NewTokens returns an empty Tokens. The first token is requested when the first kubelet is scraped.
 func NewTokens(ask func(context.Context) (*oauth2.Token, error), now clock.PassiveClock) *Tokens {
 	return &Tokens{ask: ask, clock: now}
 }
 
-// Token returns a token that is valid until the end of a scrape. Where a renewal is due, one scrape makes the
-// request and waits for it, and the others use the old token. Without a valid token all scrapes wait for that
-// request.
+// Token returns a token that is valid until the end of a scrape. If a renewal is due, one scrape requests it and waits,
+// and the others use the old token. Without a valid token all scrapes wait for that request.
 func (t *Tokens) Token() (*oauth2.Token, error) {
 	if held := t.held.Load(); held.lasts(t.clock.Now()) {
 		if t.clock.Now().Before(held.due) || !t.renewal.TryLock() {
@@ -73,9 +71,8 @@ func (t *Tokens) Token() (*oauth2.Token, error) {
 	return t.renew()
 }
 
-// renew asks for the next token, unless another scrape has just done so. The caller holds renewal.
-// After a failure the pause doubles, from tokenRetry to tokenRetryMost. An old token that is still valid is
-// returned meanwhile.
+// renew requests the next token, unless another scrape has just done so. The caller holds renewal. After a failure the
+// backoff doubles, from tokenRetry to tokenRetryMost. An old token that is still valid is returned meanwhile.
 func (t *Tokens) renew() (*oauth2.Token, error) {
 	held, now := t.held.Load(), t.clock.Now()
 	if held.lasts(now) && now.Before(held.due) {
@@ -96,8 +93,8 @@ func (t *Tokens) renew() (*oauth2.Token, error) {
 	return nil, t.failed
 }
 
-// asked requests a new token. The request is not cancelled with the scrape that makes it, since its answer serves
-// the other scrapes too; tokenAnswer bounds it.
+// asked requests a new token. The request is not cancelled with the scrape that makes it, because its answer serves the
+// other scrapes too; tokenAnswer bounds it.
 func (t *Tokens) asked(now time.Time) (*heldToken, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tokenAnswer)
 	defer cancel()
@@ -112,9 +109,9 @@ func (t *Tokens) asked(now time.Time) (*heldToken, error) {
 	return next, nil
 }
 
-// ResetTokenOlderThan makes another token due after a kubelet has answered 401 to a request that began at a time: the
-// ServiceAccount may have been made anew, or the key that signs its tokens. The refused token is used until the new one is
-// there. A token younger than tokenAge, or than the request, is kept.
+// ResetTokenOlderThan makes the token due after a kubelet answered 401 to a request that began at a time. The
+// ServiceAccount or the key that signs its tokens may have been replaced. The rejected token is used until the new one
+// is available. A token younger than tokenAge, or than the request, is kept.
 func (t *Tokens) ResetTokenOlderThan(began time.Time) {
 	held := t.held.Load()
 	if held == nil || !held.since.Before(began) || t.clock.Now().Sub(held.since) < tokenAge {
@@ -123,7 +120,7 @@ func (t *Tokens) ResetTokenOlderThan(began time.Time) {
 	t.held.CompareAndSwap(held, &heldToken{Token: held.Token, since: held.since})
 }
 
-// lasts returns whether the token is valid until the end of a scrape that begins now. A nil token is not.
+// lasts reports whether the token is valid until the end of a scrape that begins now. A nil token is not.
 func (h *heldToken) lasts(now time.Time) bool {
 	return h != nil && now.Add(maxAnswerTime).Before(h.Expiry)
 }

@@ -28,7 +28,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// issuer counts what it is asked for, and answers with tokens of ten minutes or not at all.
+// issuer counts its requests, and answers with tokens of ten minutes or with an error.
 type issuer struct {
 	mutex sync.Mutex
 	clock *clocktesting.FakeClock
@@ -48,7 +48,7 @@ func newIssuer() (*issuer, *Tokens) {
 	return i, NewTokens(i.issue, i.clock)
 }
 
-// TestTokensAreRenewed when four fifths of their life are over, and never before.
+// TestTokensAreRenewed after four fifths of their lifetime, and never before.
 func TestTokensAreRenewed(t *testing.T) {
 	issuer, tokens := newIssuer()
 	for _, c := range []struct {
@@ -65,7 +65,8 @@ func TestTokensAreRenewed(t *testing.T) {
 	}
 }
 
-// TestATokenThatCannotBeGot: what is valid is used on, what is not is never shown, and the API server is asked ever less often.
+// TestATokenThatCannotBeGot: a valid token is used further, an invalid one is never sent, and the backoff of requests
+// to the API server grows.
 func TestATokenThatCannotBeGot(t *testing.T) {
 	issuer, tokens := newIssuer()
 	_, err := tokens.Token()
@@ -95,7 +96,7 @@ func TestATokenThatCannotBeGot(t *testing.T) {
 	assert.NotEmpty(t, token.AccessToken)
 }
 
-// TestATokenThatKubeletsRefuse is exchanged, once a minute at most however many refuse it, and shown until it is.
+// TestATokenThatKubeletsRefuse is replaced, at most once a minute for any number of rejections, and used until then.
 func TestATokenThatKubeletsRefuse(t *testing.T) {
 	issuer, tokens := newIssuer()
 	get := func() string {
@@ -103,7 +104,7 @@ func TestATokenThatKubeletsRefuse(t *testing.T) {
 		require.NoError(t, err)
 		return token.AccessToken
 	}
-	// The answer is to a request that began now.
+	// The rejection is of a request that began now.
 	refuse := func() { tokens.ResetTokenOlderThan(issuer.clock.Now().Add(time.Millisecond)) }
 	require.Equal(t, "scraper-1", get())
 	refuse()
@@ -124,7 +125,7 @@ func TestATokenThatKubeletsRefuse(t *testing.T) {
 	assert.Equal(t, 3, issuer.asked)
 }
 
-// TestOneTokenForAll: one question, however many kubelets are scraped at once.
+// TestOneTokenForAll: one request for any number of concurrent scrapes.
 func TestOneTokenForAll(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
@@ -148,7 +149,7 @@ func TestOneTokenForAll(t *testing.T) {
 	all.Wait()
 	assert.Empty(t, asked)
 
-	// While a token that is valid is renewed, nobody waits.
+	// No scrape waits for the renewal of a valid token.
 	clock.Step(9 * time.Minute)
 	answer = make(chan struct{})
 	all.Go(get)
@@ -170,8 +171,8 @@ func TestATokenThatHasEndedAlreadyIsNone(t *testing.T) {
 	assert.ErrorContains(t, err, "compare the clocks")
 }
 
-// TestKubeletsSeeTheScraperAlone: whatever credentials the operator has, a kubelet is shown the scraper's token; where
-// that cannot be got, a kubelet is not asked at all.
+// TestKubeletsSeeTheScraperAlone: whatever credentials the operator has, a kubelet only sees the scraper's token.
+// Without a token, the kubelet is not scraped.
 func TestKubeletsSeeTheScraperAlone(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(own, []byte("operator"), 0o600))
@@ -227,7 +228,7 @@ func TestKubeletsSeeTheScraperAlone(t *testing.T) {
 	}
 }
 
-// operatorShows stands for a plug-in of authentication.
+// operatorShows simulates an authentication plugin.
 func operatorShows(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
@@ -240,7 +241,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// clientCertificate is what an operator out of the cluster may have.
+// clientCertificate is a credential of an operator outside the cluster.
 func clientCertificate(t *testing.T) rest.TLSClientConfig {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -14,8 +14,8 @@ import (
 	"attune.io/attune/usage"
 )
 
-// While a clock is ahead a source fails, such as for a certificate that has expired by then: once the clock is right, it
-// is asked at once.
+// While a clock is ahead a source fails, for example because of an expired certificate. After the clock was corrected,
+// it is queried at once.
 func TestNothingWaitsForATimeThatAClockAheadHasSet(t *testing.T) {
 	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}
 	s := newStore(source)
@@ -30,8 +30,8 @@ func TestNothingWaitsForATimeThatAClockAheadHasSet(t *testing.T) {
 	assert.LessOrEqual(t, at.Sub(profile(t, s, at).Last), 2*step)
 }
 
-// What was read while the clock was ahead comes to be seen when its time has come, and is news then, although the source says
-// the same again and nothing leaves the window.
+// Values that were read while the clock was ahead become visible at their time. They count as news then, although the
+// source returns the same values and nothing leaves the window.
 func TestWhatWasReadAheadIsNewsWhenItsTimeHasCome(t *testing.T) {
 	young := func(at time.Time) (float64, bool) { return 0.2, at.After(now.Add(-6 * time.Hour)) }
 	pod := web("aaaaa", young)
@@ -51,7 +51,7 @@ func TestWhatWasReadAheadIsNewsWhenItsTimeHasCome(t *testing.T) {
 	}
 }
 
-// A workload whose past was too much while a clock was ahead is asked about when it is right.
+// A workload whose past was too large while a clock was ahead is queried after the clock was corrected.
 func TestWhatRestsIsAskedForOnceTheClockIsRight(t *testing.T) {
 	shop, pod, _ := webIn("shop", "web")
 	ci, job, ofCI := webIn("ci", "job")
@@ -69,7 +69,7 @@ func TestWhatRestsIsAskedForOnceTheClockIsRight(t *testing.T) {
 	assert.True(t, s.Read(ofCI))
 }
 
-// A checkpoint that was restored by a clock that was ahead keeps no window there.
+// A checkpoint that was restored under a clock that was ahead does not keep the window there.
 func TestACheckpointThatWasRestoredAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{12 * time.Hour, 30 * 24 * time.Hour} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestACheckpointThatWasRestoredAhead(t *testing.T) {
 	}
 }
 
-// A clock that is ahead while what is new is read by parts, and is put right before the last of them.
+// A clock is ahead while new steps are read in parts, and is corrected before the last part.
 func TestAClockThatWasAheadInTheMiddleOfASpan(t *testing.T) {
 	a, podA, ofA := webIn("a", "web")
 	b, podB, _ := webIn("b", "web")
@@ -114,7 +114,7 @@ func TestAClockThatWasAheadInTheMiddleOfASpan(t *testing.T) {
 	assert.Equal(t, 288, p.Of[recommender.CPU].Points)
 }
 
-// sidecar answers about its newest two hours alone while a store is down.
+// sidecar answers only about its newest two hours while a store is down.
 type sidecar struct {
 	fake
 	down bool
@@ -130,7 +130,7 @@ func (s *sidecar) Read(ctx context.Context, q usage.Query, yield func(usage.Seri
 	return report, err
 }
 
-// A past that lacks something for days while what is new is whole is read within a day and a half after that.
+// A past that is incomplete for days while new steps are complete is read within a day and a half after that.
 func TestAPastThatLacksSomethingForDays(t *testing.T) {
 	for _, days := range []int{1, 2, 3} {
 		source := &sidecar{fake: fake{pods: []fakePod{web("aaaaa", always(0.2))}}, down: true}
@@ -143,7 +143,7 @@ func TestAPastThatLacksSomethingForDays(t *testing.T) {
 	}
 }
 
-// One workload that is always too much costs the others' past next to nothing.
+// One workload that is always too large hardly delays the past of the others.
 func TestOneThatIsTooMuchCutsNobodyElse(t *testing.T) {
 	source := &fake{fail: func(q usage.Query) error { return tooMuchIf(slices.Contains(q.Namespaces, "ci") && q.Steps() > 6) }}
 	s := newStore(source)
@@ -170,7 +170,7 @@ func TestOneThatIsTooMuchCutsNobodyElse(t *testing.T) {
 	}
 }
 
-// A source that comes and goes for days is read again within an hour after it is well.
+// A source that fails and recovers for days is read again within an hour after it has recovered.
 func TestASourceThatComesAndGoes(t *testing.T) {
 	source := &fake{}
 	s := newStore(source)
@@ -193,7 +193,7 @@ func TestASourceThatComesAndGoes(t *testing.T) {
 	assert.Zero(t, profile(t, s, at).Gaps)
 }
 
-// The same of one namespace that is too much at times.
+// The same for one namespace that is too large at times.
 func TestANamespaceThatIsTooMuchAtTimes(t *testing.T) {
 	a, podA, _ := webIn("a", "web")
 	b, podB, of := webIn("b", "web")
@@ -215,7 +215,7 @@ func TestANamespaceThatIsTooMuchAtTimes(t *testing.T) {
 	}
 }
 
-// After an outage that ended with a few time-outs, what is new is asked for in pieces that grow.
+// After an outage that ended with a few timeouts, new steps are queried in growing pieces.
 func TestCatchingUpGrows(t *testing.T) {
 	for _, timeouts := range []int{0, 3, 6, 9, 12} {
 		source := &fake{}
@@ -239,7 +239,7 @@ func TestCatchingUpGrows(t *testing.T) {
 	}
 }
 
-// What was too much of a past is not said any more once its window has gone by.
+// A rejected past is not reported any more after its window has passed.
 func TestWhatIsNotAnsweredIsSaidForAsLongAsItLasts(t *testing.T) {
 	a, podA, _ := webIn("a", "web")
 	b, podB, of := webIn("b", "web")

@@ -12,30 +12,31 @@ import (
 	"attune.io/attune/usage"
 )
 
-// backfill is how the past is read of a source, backwards and piece by piece, for workloads that are new. A question is about
-// tracks that have been read back to the same step; its answer moves their track.from to the first step that was asked for.
-// Where the source finds a question too much, it is cut: by half of its steps and by half of its tracks in turns, until one
-// track alone is at fault: that one is asked for less by itself, and rests in the end (refusal). Answers let the steps grow.
+// backfill reads the past of a source, backwards and piece by piece, for new workloads. A query covers tracks that have
+// been read back to the same step. Its answer moves their track.from to the first step of the query. If the source
+// rejects a query as too large, the next one has half of its steps or half of its tracks, in turns. In the end only one
+// track is rejected: it gets smaller queries of its own, and finally backs off (refusal). Answers let the steps grow
+// again.
 type backfill struct {
 	cut backfillCut
-	// turn counts the questions.
+	// turn counts the queries.
 	turn int64
 }
 
-// backfillCut says how a question about the past is cut, when all of it is too much.
+// backfillCut limits the next query about the past, after the source rejected one as too large.
 type backfillCut struct {
-	// steps and tracks are the most that are asked for at once; 0: any number.
+	// steps and tracks limit one query; 0: no limit.
 	steps  int64
 	tracks int
-	// tooMuch is the shortest span that was too much of so many tracks; 0: none was.
+	// tooMuch is the shortest span that was rejected for this number of tracks; 0: none.
 	tooMuch int64
-	// byTracks: tracks are the next to be cut.
+	// byTracks: the next rejection halves the tracks.
 	byTracks bool
-	// until when it is kept: what was too much may have been so for a while only.
+	// until is when the limits end, because the rejections may have been temporary.
 	until time.Time
 }
 
-// keepCut is how long what a source has shown to be too much of the past is not asked of it.
+// keepCut is how long the limits of a backfillCut apply.
 const keepCut = time.Hour
 
 // lacking is a track whose past has not been read back to the beginning of the window.
@@ -45,12 +46,12 @@ type lacking struct {
 	*track
 }
 
-// maxPrefixes is how many workloads are asked for by name; for more, the whole namespaces are read.
+// maxPrefixes is how many workloads are queried by name; for more, whole namespaces are read.
 const maxPrefixes = 100
 
-// plan goes back from what has been read, for workloads of which the same has been read. Every other time these are
-// those of which the newest past is missing, which is worth the most; in between it is the turn of the namespace that has
-// waited for the longest time, so that workloads that are always new do not keep the others waiting for ever.
+// plan continues backwards from the oldest steps read, for workloads that have been read back to the same step. Every
+// other time it chooses workloads without recent data, which is worth the most. The other times it chooses the
+// namespace that has waited longest. So a stream of new workloads cannot delay the others forever.
 func (b *backfill) plan(x *index, last, room int64, now time.Time) (*usage.Query, []*track) {
 	oldest, _ := x.span(last)
 	if now.After(b.cut.until) {
@@ -84,8 +85,8 @@ func (b *backfill) plan(x *index, last, room int64, now time.Time) (*usage.Query
 	return query, tracks
 }
 
-// group returns the tracks to ask for next, and whether no other track lacks anything. Tracks of a group have been
-// read back to the same step, so that one query fits all of them. A track with a refusal is a group of its own.
+// group returns the tracks to read next, and whether no other track lacks anything. Tracks of a group have been read
+// back to the same step, so that one query fits all of them. A track with a refusal is a group of its own.
 func (b *backfill) group(x *index, oldest int64, now time.Time) (group []lacking, all bool) {
 	var next *track
 	var waiting [2]int64
@@ -113,7 +114,7 @@ func (b *backfill) group(x *index, oldest int64, now time.Time) (group []lacking
 	return group, all
 }
 
-// before says whether it is the turn of one track and not of another one.
+// before reports whether one track has its turn before another.
 func (b *backfill) before(waits, other [2]int64, from, otherFrom int64) bool {
 	if c := slices.Compare(waits[:], other[:]); b.turn%2 == 1 && c != 0 {
 		return c < 0
@@ -121,7 +122,8 @@ func (b *backfill) before(waits, other [2]int64, from, otherFrom int64) bool {
 	return from > otherFrom
 }
 
-// steps is how many steps of some tracks' past fit into memory, and what the server has shown it can answer.
+// steps is the number of past steps to query for the tracks. It is limited by the memory of an answer and by the spans
+// that the server has answered.
 func (b *backfill) steps(group []*track, room int64) int64 {
 	if refusal := group[0].refusal; refusal != nil {
 		return refusal.steps
@@ -129,8 +131,8 @@ func (b *backfill) steps(group []*track, room int64) int64 {
 	return min(cmp.Or(b.cut.steps, maxChunk), max(pageSteps, room/containersOf(group)))
 }
 
-// refuse asks for half as much of the past from now on, of its steps and of its workloads in turns. Once it is known which
-// workload is too much by itself, that one alone is asked for less. It returns false where it is left alone for a while.
+// refuse halves the next query about the past, by steps and by workloads in turns. If a single workload is too large,
+// only its own queries shrink. It returns false if that workload backs off.
 func (b *backfill) refuse(query usage.Query, group []*track, err error, now time.Time) bool {
 	steps := query.Steps()
 	if len(group) == 1 {
@@ -149,14 +151,14 @@ func (b *backfill) refuse(query usage.Query, group []*track, err error, now time
 	return true
 }
 
-// grow the spans that are asked for, as long as they are not what was too much, once one was answered.
+// grow doubles the span of a query after an answer, as long as the span stays below the rejected one.
 func (b *backfill) grow(steps int64) {
 	if more := 2 * b.cut.steps; steps >= b.cut.steps && b.cut.steps > 0 && (b.cut.tooMuch == 0 || more < b.cut.tooMuch) {
 		b.cut.steps = min(more, maxChunk)
 	}
 }
 
-// turnOf a group: it was asked for now.
+// turnOf records that the group was queried in this turn.
 func (b *backfill) turnOf(x *index, query usage.Query, group []*track) {
 	b.turn++
 	for _, name := range query.Namespaces {
@@ -174,39 +176,35 @@ func (b *backfill) turnOf(x *index, query usage.Query, group []*track) {
 type track struct {
 	// from is the oldest step that has been read; uncovered before the first read.
 	from int64
-	// partial is true where an answer about the past was incomplete.
+	// partial is true if an answer about the past was incomplete.
 	partial bool
 	// again is when a partial past is read again; zero means that no repetition is due.
 	again time.Time
-	// repeats counts how often a partial past was read again. Each time doubles the pause, up to
-	// mostPartialPause.
+	// repeats counts how often a partial past was read again. Each time doubles the backoff, up to mostPartialPause.
 	repeats int
-	// asked is the backfill turn in which the past was last asked for. For a new track it is the turn in which it
-	// came.
+	// asked is the backfill turn of the last query about the past. For a new track it is the turn in which it was
+	// added.
 	asked int64
-	// refusal is set where a query about this track alone was too much for the source; nil otherwise.
+	// refusal is set if a query about this track alone was too large for the source; nil otherwise.
 	refusal *refusal
 	// wanted names the containers whose history is kept; nil means all of them.
 	wanted    containers
 	histories []named
 }
 
-// refusal is the state of a workload whose past has to be asked for by itself, because the source found it too
-// much.
+// refusal is the state of a workload whose past needs queries of its own, because the source rejected larger ones.
 type refusal struct {
-	// steps is the most that the next query asks for. tooMuch is the last span that was refused, and steps stays
-	// below it.
+	// steps limits the next query. tooMuch is the last span that was rejected, and steps stays below it.
 	steps, tooMuch int64
-	// why is the last error, and nil while queries of this size are answered. The workload rests until the time
-	// until.
+	// why is the last error; nil while queries of this size are answered. The workload backs off until the time until.
 	why   error
 	until time.Time
-	// times counts the refusals of the smallest span in a row. Each one doubles the rest, from firstRest up to
+	// times counts consecutive rejections of the smallest span. Each one doubles the backoff, from firstRest up to
 	// mostRest.
 	times int
 }
 
-// rests returns true while the workload is left alone, because even the smallest span of its past was too much.
+// rests reports whether the workload is in backoff, because even the smallest span of its past was rejected.
 func (t *track) rests(now time.Time) bool { return t.refusal != nil && now.Before(t.refusal.until) }
 
 // named is the history of a container. Workloads have few of them.
@@ -245,7 +243,7 @@ func (t *track) names() []string {
 // uncovered is the value of track.from while nothing has been read. It is newer than any step.
 const uncovered = int64(1) << 62
 
-// narrow forgets the containers that are not wanted.
+// narrow releases the histories of containers that are not wanted.
 func (t *track) narrow(wanted containers) {
 	t.wanted = wanted
 	t.histories = slices.DeleteFunc(t.histories, func(of named) bool {
@@ -257,8 +255,8 @@ func (t *track) narrow(wanted containers) {
 	})
 }
 
-// refuse records that a query for so many steps of this track alone was too much. The next query asks for half as
-// many. Where not even minChunk steps are answered, the track rests for a while and refuse returns false.
+// refuse records that a query for so many steps of this track alone was too large. The next query has half as many. If
+// not even minChunk steps are answered, the track backs off and refuse returns false.
 func (t *track) refuse(steps int64, err error, now time.Time) bool {
 	if t.refusal == nil {
 		t.refusal = &refusal{}
@@ -273,7 +271,7 @@ func (t *track) refuse(steps int64, err error, now time.Time) bool {
 	return false
 }
 
-// answered: so many steps of its past were not too much.
+// answered records that a query for so many steps was answered. It ends the backoff, and may double the next query.
 func (t *track) answered(steps int64) {
 	r := t.refusal
 	if r == nil {
@@ -286,19 +284,19 @@ func (t *track) answered(steps int64) {
 }
 
 const (
-	// minChunk is the shortest span of the past that is tried, in steps.
+	// minChunk is the shortest span of the past that is queried, in steps.
 	minChunk = 12
-	// firstRest is how long a workload is left alone whose past is too much by itself; twice as long each time, up to
+	// firstRest is the first backoff of a workload whose past is too large by itself. It doubles each time, up to
 	// mostRest.
 	firstRest = 5 * time.Minute
 	mostRest  = 40 * time.Minute
 )
 
-// assumedContainers is the number of containers that is assumed for a workload all of whose containers are wanted.
-// It is only used to estimate the size of an answer.
+// assumedContainers is the number of containers that is assumed for a workload if all of its containers are wanted. It
+// only helps to estimate the size of an answer.
 const assumedContainers = 4
 
-// containersOf tracks that are wanted, at least 1.
+// containersOf counts the wanted containers of the tracks; at least 1.
 func containersOf(tracks []*track) int64 {
 	containers := 0
 	for _, track := range tracks {

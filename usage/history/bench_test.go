@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// week is a store with containers that have a week of history, and its source.
+// week returns a store of containers with a week of history, and its source.
 func week(tb testing.TB, containers int) (*history.Store, *fake, history.Key) {
 	tb.Helper()
 	source := &fake{}

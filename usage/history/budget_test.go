@@ -13,8 +13,8 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// tenant wants the history of some workloads in a namespace, and its pods use different amounts all the time, so that
-// nothing packs well.
+// tenant wants the history of some workloads in a namespace. Its pods use different amounts at each step, so that
+// values do not compress well.
 func tenant(namespace string, workloads int, settings usage.SourceSettings) (history.Interest, []fakePod) {
 	interest := history.Interest{Policy: "all", Namespace: namespace, Source: settings}
 	var pods []fakePod
@@ -29,8 +29,8 @@ func tenant(namespace string, workloads int, settings usage.SourceSettings) (his
 	return interest, pods
 }
 
-// TestNobodyTakesTheRoomOfOthers: five namespaces that want all they can get, of one source and of several, leave room
-// for one that comes later, whose history is whole.
+// TestNobodyTakesTheRoomOfOthers: five namespaces that want all the room, of one source and of several, leave room for
+// a later one, whose history is complete.
 func TestNobodyTakesTheRoomOfOthers(t *testing.T) {
 	const size = 1 << 20
 	source := &fake{}
@@ -65,8 +65,8 @@ func TestNobodyTakesTheRoomOfOthers(t *testing.T) {
 	}
 }
 
-// TestOneNamespaceMayTakeMost: where nobody else wants anything, one namespace has two thirds of the room; what it gives
-// back is there for others.
+// TestOneNamespaceMayTakeMost: a single namespace gets two thirds of the room, and room that it releases is available
+// to others.
 func TestOneNamespaceMayTakeMost(t *testing.T) {
 	const size = 256 << 10
 	source := &fake{}
@@ -89,8 +89,8 @@ func TestOneNamespaceMayTakeMost(t *testing.T) {
 	require.False(t, s.Refresh(context.Background(), now.Add(2*step)))
 }
 
-// TestOneNamespaceReadsInAFewWays: each way of reading costs queries of its own, so a namespace has eight; whoever reads
-// in one of them, and every other namespace, is not affected.
+// TestOneNamespaceReadsInAFewWays: each setting costs its own queries, so a namespace may have eight. Policies with one
+// of these settings, and other namespaces, are not affected.
 func TestOneNamespaceReadsInAFewWays(t *testing.T) {
 	s := newStore(&fake{})
 	in := func(namespace string, way int) history.Interest {

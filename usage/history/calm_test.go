@@ -13,8 +13,8 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// TestTextsThatDifferEachTime: a source that fails, or complains, in other words every minute changes what is said of it
-// once in five minutes; that it answers again, and that there is nothing to complain of, is said at once.
+// TestTextsThatDifferEachTime: a source fails or warns with another text every minute. The reported text changes once
+// in five minutes, and recovery is reported at once.
 func TestTextsThatDifferEachTime(t *testing.T) {
 	for name, test := range map[string]struct {
 		trouble func(f *fake, minute int)
@@ -48,7 +48,7 @@ func TestTextsThatDifferEachTime(t *testing.T) {
 				}
 			},
 			func(s history.State) string { return fmt.Sprint(s.Last.Warnings) },
-			14, // each is said, and said to be over
+			14, // each failure and each recovery is reported
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestTextsThatDifferEachTime(t *testing.T) {
 			s.Refresh(context.Background(), now.Add(31*time.Minute))
 			state, _ := s.State(interest.Source)
 			assert.Empty(t, state.Last.Warnings)
-			s.Refresh(context.Background(), now.Add(40*time.Minute)) // who fails waits longer and longer
+			s.Refresh(context.Background(), now.Add(40*time.Minute)) // the backoff of a failing source grows
 			state, _ = s.State(interest.Source)
 			require.NoError(t, state.Err)
 		})

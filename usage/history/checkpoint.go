@@ -10,13 +10,13 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// MaxCheckpoint is the most that one container's checkpoint takes, in bytes.
+// MaxCheckpoint is the maximum size of one container's checkpoint, in bytes.
 const MaxCheckpoint = 2048
 
 // Checkpoint returns a container's history in a compact form of at most `most` bytes, and never more than
-// MaxCheckpoint. It returns nil where there is no history, where nothing fits, or where the source keeps the past
-// itself (Options.Forgets). stored is the checkpoint that the recommendation has; where it was made of the same
-// version of the history, it is returned as it is, because to pack a history costs milliseconds.
+// MaxCheckpoint. It returns nil if there is no history, if nothing fits, or if the source keeps the past itself
+// (Options.Forgets). stored is the checkpoint in the recommendation. If it was made from the same version of the
+// history, it is returned unchanged, because packing a history takes milliseconds.
 func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
 	s.mutex.RLock()
 	pool, history := s.find(key)
@@ -43,8 +43,8 @@ func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
 	return data
 }
 
-// packed identifies the last checkpoint of a history: the version of the values, the room that it had, and the
-// hash of its bytes. The zero value matches no checkpoint.
+// packed identifies the last checkpoint of a history: the version of the values, the size limit, and the hash of its
+// bytes. The zero value matches no checkpoint.
 type packed struct {
 	version uint64
 	most    int
@@ -54,13 +54,13 @@ type packed struct {
 // seed of the hashes in packed. It differs in every process, so no hash is ever stored.
 var seed = maphash.MakeSeed()
 
-// Forgets says whether the histories of a source are worth a checkpoint.
+// Forgets reports whether the histories of a source need checkpoints.
 func (s *Store) Forgets(settings usage.SourceSettings) bool { return s.options.Forgets(settings) }
 
-// Restore puts a checkpoint under a container's history, once in the life of the history: values that have been
-// measured stay, and only empty steps are filled. It does nothing for a container that no policy wants. An error
-// means that the checkpoint is of no use (broken, of another version, or of steps that do not divide the source's
-// step). It is returned only by the call that tries the checkpoint; later calls return nil.
+// Restore fills a container's history from a checkpoint, once in the lifetime of the history. Measured values stay, and
+// only empty steps are filled. It does nothing for a container that no policy wants. An error means that the checkpoint
+// is unusable: broken, of another version, or of steps that do not divide the source's step. Only the call that tries
+// the checkpoint returns the error; later calls return nil.
 func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
 	s.mutex.RLock()
 	pool, history := s.find(key)
@@ -88,9 +88,8 @@ func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
 	return pool.restore(history, past, now)
 }
 
-// fill writes the values of a checkpoint into the steps that have none, and returns how many steps it filled. It
-// fills nothing where the share has no room. Where the checkpoint has shorter steps than the series, several of
-// them make one step, and the highest value counts.
+// fill writes the values of a checkpoint into empty steps and returns how many steps it filled. It fills nothing if the
+// share has no room. If the checkpoint has shorter steps than the series, a step gets the highest of their values.
 func fill(to *series, from []float64, past codec.Checkpoint, step time.Duration) (filled int) {
 	if len(from) == 0 {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// forgetful is a store of a source that cannot be asked for the past again.
+// forgetful is a store with a source that does not keep the past.
 func forgetful(source usage.Source) *history.Store {
 	return history.New(history.Options{
 		Dial:    func(usage.SourceSettings) (usage.Source, error) { return source, nil },
@@ -58,8 +58,8 @@ func TestAHistoryIsRestored(t *testing.T) {
 	assert.Equal(t, 288-6, profile(t, s, later).Of[recommender.CPU].Points, "reading nothing takes nothing away")
 }
 
-// A process meets the checkpoints that it wrote itself. Nothing was restored then, and nothing is to be waited for: the
-// first targets of its workloads would be.
+// A process reads the checkpoints that it wrote itself. Nothing was restored then, so the first targets of its
+// workloads must not wait.
 func TestOnesOwnCheckpointRestoresNothing(t *testing.T) {
 	s := forgetful(&fake{pods: []fakePod{web("aaaaa", between(now.Add(-time.Hour), now, 0.5))}})
 	s.Want(deployment("web"))
@@ -137,7 +137,7 @@ func TestCheckpointsOfNoUse(t *testing.T) {
 	assert.Nil(t, kept.Checkpoint(key("web"), history.MaxCheckpoint, nil), "this source keeps the past itself")
 }
 
-// TestAnIdleHistoryIsPackedOnce: while nothing changes, the checkpoint that is stored is the one that would be made.
+// TestAnIdleHistoryIsPackedOnce: without changes, Checkpoint returns the stored checkpoint.
 func TestAnIdleHistoryIsPackedOnce(t *testing.T) {
 	source := &fake{pods: []fakePod{{namespace: "shop", pod: "web-7d4f8c9b6-aaaaa", container: "app", cpu: always(0.2), memory: always(1 << 20)}}}
 	s := history.New(history.Options{

@@ -10,46 +10,45 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// collector holds one answer until it is complete. Therefore a read that breaks off leaves the histories as they
-// were, and a later answer about a step replaces an earlier one as a whole. It belongs to one read and is not safe
-// for concurrent use.
+// collector holds one answer until it is complete. So an interrupted read leaves the histories unchanged, and a later
+// answer about a step replaces an earlier one as a whole. It belongs to one read and is not safe for concurrent use.
 type collector struct {
 	namespaces  map[string]*gathered
 	query       usage.Query
 	step        int64 // milliseconds
 	first, last int64
 	report      usage.Report
-	// latest caches the workload of the last series' pod. Sources yield the series of one pod one after the other,
-	// so most series need no look-up.
+	// latest caches the workload of the last series' pod. Sources yield the series of one pod consecutively, so most
+	// series need no lookup.
 	latest struct {
 		namespace, pod string
 		of             *gathered
 		number         int
 		match          workload.Match
 	}
-	// spare answers and values are handed out one by one.
+	// spareAnswers and spareValues are preallocated and used one by one.
 	spareAnswers []answer
 	spareValues  []float64
 }
 
-// gathered is what was answered of one namespace: by the numbers of its resolver.
+// gathered has the answers about one namespace, indexed by the workload numbers of its resolver.
 type gathered struct {
 	*resolver
 	answers []*answer
 }
 
-// answer holds the highest values of each step over all pods, from the collector's first step on. A slice
-// without any value is nil. The next answer is another container's of the same workload.
+// answer has the highest value of each step over all pods, starting with the collector's first step. A slice without
+// any value is nil. next is the answer of another container of the same workload.
 type answer struct {
 	container         string
 	cpu, peak, memory []float64
-	// implausible are the samples that were dropped because no node has so much, indexed by resource.
+	// implausible has the samples that were dropped because they exceed the largest node, indexed by resource.
 	implausible [2][]float64
 	next        *answer
 }
 
 const (
-	// answersAtOnce and valuesAtOnce are asked of the memory allocator together.
+	// answersAtOnce and valuesAtOnce are allocated together.
 	answersAtOnce = 64
 	valuesAtOnce  = 2048
 )
@@ -68,7 +67,7 @@ func newCollector(resolvers map[string]*resolver, query usage.Query) *collector 
 	return s
 }
 
-// take is what a source yields to.
+// take receives one series from a source.
 func (s *collector) take(series usage.Series) {
 	s.find(series.Namespace, series.Pod)
 	of, number := s.latest.of, s.latest.number
@@ -76,7 +75,7 @@ func (s *collector) take(series usage.Series) {
 		return
 	}
 	if s.latest.match != workload.MatchFound {
-		if s.latest.match == workload.MatchAmbiguous { // others belong to workloads that are not wanted
+		if s.latest.match == workload.MatchAmbiguous { // pods without a match belong to workloads that are not wanted
 			s.report.Drop(usage.DropAmbiguous, len(series.CPU)+len(series.CPUPeak)+len(series.Memory))
 		}
 		return
@@ -107,7 +106,7 @@ func (s *collector) find(namespace, pod string) {
 	}
 }
 
-// answer of a container, among those of its workload.
+// answer returns the answer of a container in the list of its workload, and adds it if it is missing.
 func (s *collector) answer(at **answer, container string) *answer {
 	for ; *at != nil; at = &(*at).next {
 		if (*at).container == container {
@@ -133,7 +132,7 @@ func (s *collector) raise(values *[]float64, samples []usage.Sample) {
 		*values = s.values()
 	}
 	to := *values
-	// Most samples are a step after the one before.
+	// Most samples are exactly one step after the previous one.
 	i, at := int64(-1), int64(math.MinInt64)
 	for _, sample := range samples {
 		if sample.At == at+s.step {
@@ -153,7 +152,7 @@ func (s *collector) raise(values *[]float64, samples []usage.Sample) {
 	}
 }
 
-// values of every step, without any yet.
+// values returns a slice of NaN with one entry per step.
 func (s *collector) values() []float64 {
 	steps := s.last - s.first + 1
 	if int64(len(s.spareValues)) < steps {
@@ -168,20 +167,20 @@ func (s *collector) values() []float64 {
 type merge struct {
 	pool      *pool
 	namespace *namespace
-	// first step of the answer, and the last one of the window.
+	// first is the first step of the answer, last the last step of the window.
 	first, last int64
-	// most is what a sample was allowed to be.
+	// most is the bound that samples were checked against.
 	most   usage.Most
 	report usage.Report
 }
 
-// all of an answer; it returns whether anything is different now.
+// all merges an answer and reports whether a value changed.
 func (m *merge) all(g *gathered) (different bool) {
 	for number, answer := range g.answers {
 		if answer == nil {
 			continue
 		}
-		// The numbers of the namespace may have changed while the answer was on its way.
+		// The numbers of the namespace may have changed since the query was sent.
 		track := m.namespace.track(g.wishes[number].workload)
 		for ; answer != nil && track != nil; answer = answer.next {
 			if track.wanted.has(answer.container) && m.container(track, answer) {
@@ -192,7 +191,7 @@ func (m *merge) all(g *gathered) (different bool) {
 	return different
 }
 
-// container is merged; it returns whether anything is different now.
+// container merges the answer of one container and reports whether a value changed.
 func (m *merge) container(track *track, a *answer) bool {
 	known := track.history(a.container)
 	if known == nil {
@@ -211,9 +210,9 @@ func (m *merge) container(track *track, a *answer) bool {
 	return different
 }
 
-// replace writes values over earlier ones, since the first answer about a step is made of fewer samples than the
-// next. It returns true where a value changed. A packed value counts as changed only where it falls into another
-// bucket; else each overlap would change the version and every digest would be made again.
+// replace overwrites earlier values, because the first answer about a step has fewer samples than the next. It reports
+// whether a value changed. A packed value counts as changed only if its bucket changes. Otherwise each overlap would
+// change the version, and every digest would be computed again.
 func (m *merge) replace(s *series, values []float64) bool {
 	first := m.first
 	for len(values) > 0 && (first < s.first || math.IsNaN(values[0])) {

@@ -12,21 +12,21 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// digest holds what a container's profile is made of: distributions of CPU and memory, by hour and in total. It is
-// immutable: Store.Profile hands it to many callers at once.
+// digest has the data of a container's profile: distributions of CPU and memory, by hour and in total. It is immutable:
+// Store.Profile returns it to many callers at once.
 type digest struct {
 	profile recommender.Profile
 	of      [2]resourceDigest
 }
 
-// resourceDigest holds the distributions of one resource, by hour of the day and of all hours.
+// resourceDigest has the distributions of one resource, by hour of the day and in total.
 type resourceDigest struct {
 	overall sketch
 	hours   [24]sketch
 	scale   scale
 }
 
-// newDigest makes a digest of the values in the window. step is the length of one step. The history is only read,
+// newDigest computes a digest of the values in the window. step is the length of one step. It only reads the history,
 // so a read lock of Store.mutex is enough.
 func newDigest(h *history, step time.Duration) *digest {
 	w := scratches.Get().(*scratch)
@@ -45,21 +45,22 @@ func newDigest(h *history, step time.Duration) *digest {
 	return d
 }
 
-// units are what the amounts of resources are told in, as they are measured: cores in millicores, bytes in bytes.
+// units convert measured amounts to recommender.Usage: cores to millicores, bytes to bytes.
 var units = [...]float64{recommender.CPU: 1000, recommender.Memory: 1}
 
-// scratch is the memory that digests are made in, used again by the next one.
+// scratch is the working memory of newDigest. It is reused for the next digest.
 type scratch struct {
 	// buckets of all steps of the window, by resource.
 	buckets [2][]uint16
-	// counts are the steps of each of width buckets from lowest on, by the hour of the day and then of all hours.
+	// counts has, for each hour of the day and then for all hours, the number of steps in each of width buckets from
+	// lowest on.
 	counts     []uint32
 	lowest     uint16
 	width      int
 	cumulative []cumulative
 }
 
-// sketches are one for each hour of the day and one for all hours.
+// sketches is one per hour of the day plus one for all hours.
 const sketches = 24 + 1
 
 // clear the counts for the buckets from lowest to highest.
@@ -69,18 +70,18 @@ func (w *scratch) clear(lowest, highest uint16) {
 	clear(w.counts)
 }
 
-// of an hour of the day, or of all hours.
+// of returns the counts of an hour of the day, or of all hours.
 func (w *scratch) of(sketch int) []uint32 { return w.counts[sketch*w.width : (sketch+1)*w.width] }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// span sets First, Last, Gaps and Runs of the profile. A step is measured where it has CPU or memory. A run ends
-// where more than recommender.RunGap steps in a row are missing.
+// span sets First, Last, Gaps and Runs of the profile. A step is measured if it has CPU or memory. A run ends if
+// recommender.RunGap or more steps in a row are missing.
 func (d *digest) span(from int64, step time.Duration, w *scratch) {
 	first, last, count := int64(-1), int64(-1), 0
 	memory := w.buckets[recommender.Memory]
 	for i, bucket := range w.buckets[recommender.CPU] {
-		if bucket|memory[i] == codec.BucketGap { // both are
+		if bucket|memory[i] == codec.BucketGap { // both are gaps
 			continue
 		}
 		count++
@@ -99,9 +100,9 @@ func (d *digest) span(from int64, step time.Duration, w *scratch) {
 	d.profile.Gaps = int(last-first) + 1 - count
 }
 
-// gather returns the bucket of every step of the window, in memory that was used before. On the way it finds the
-// highest value of the window, and collects the buckets that may stand for one exact value (scale.exact). Whether
-// they do is only known after count has seen all steps.
+// gather returns the bucket of every step of the window, in reused memory. It also finds the highest value of the
+// window, and collects the buckets that may represent one exact value (scale.exact). count decides about these after it
+// has seen all steps.
 func (r *resourceDigest) gather(s *series, used []uint16) []uint16 {
 	size := int(s.last - s.first + 1)
 	all := slices.Grow(used[:0], size)[:size]
@@ -110,10 +111,10 @@ func (r *resourceDigest) gather(s *series, used []uint16) []uint16 {
 		from, to := max(0, s.first-at), min(codec.BlockSteps, s.last-at+1)
 		copy(all[at+from-s.first:], b.Buckets[from:to])
 		if pageOf(at)*pageSteps < s.first {
-			// The highest value of its page may be what the window has left.
+			// The highest value of the page may have left the window.
 			pageMax = b.Max(int(from), int(to), pageMax)
 		}
-		if pageMax > r.scale.max { // Not so where the page has only gaps.
+		if pageMax > r.scale.max { // False if the page has only gaps.
 			r.scale.max = pageMax
 		}
 		for i := from; i < to && b.Exact(); i++ {
@@ -133,7 +134,8 @@ func (r *resourceDigest) gather(s *series, used []uint16) []uint16 {
 	return all
 }
 
-// read all buckets of a resource, from a step on: by hour of the day, and what its profile says.
+// read computes the distributions by hour of the day and the profile of a resource from its buckets; from is the first
+// step.
 func (r *resourceDigest) read(from int64, step time.Duration, all []uint16, w *scratch, p *recommender.ResourceProfile) {
 	isValue := func(bucket uint16) bool { return bucket != codec.BucketGap }
 	first := slices.IndexFunc(all, isValue)
@@ -174,11 +176,11 @@ func (r *resourceDigest) count(from int64, step time.Duration, all []uint16, w *
 			total[i] += n
 		}
 	}
-	// A bucket stands for many values where not all of its steps are known to have one.
+	// A bucket represents many values unless all of its steps are known to have the same one.
 	r.scale.exact = slices.DeleteFunc(r.scale.exact, func(e exact) bool { return e.steps != total[e.bucket-lowest] })
 }
 
-// sketch every hour of the day and all of them from what was counted.
+// sketch builds the distributions of every hour of the day and of all hours from the counts.
 func (r *resourceDigest) sketch(w *scratch, p *recommender.ResourceProfile) {
 	w.cumulative = w.cumulative[:0]
 	var ends [sketches]int
@@ -215,15 +217,15 @@ func eachHour(from int64, count int, step time.Duration, visit func(hour, start,
 	}
 }
 
-// sketch is the distribution of some steps: their values are off by codec.MaxError at most. It is a recommender.Distribution,
-// and a DDSketch (see package codec) that keeps all of its buckets.
+// sketch is the distribution of some steps. Its values have an error of at most codec.MaxError. It is a
+// recommender.Distribution, and a DDSketch (see package codec) that keeps all of its buckets.
 type sketch struct {
 	// counts by bucket, in ascending order.
 	counts []cumulative
 	scale  *scale
 }
 
-// cumulative count of the steps that have this bucket or a lower one. Some steps have this one.
+// cumulative is the number of steps with this bucket or a lower one. At least one step has this bucket.
 type cumulative struct {
 	upTo   uint32
 	bucket uint16
@@ -253,20 +255,20 @@ func (s *sketch) Quantile(q float64) recommender.Usage {
 	return below*(1-weight) + s.scale.amount(s.counts[at+1].bucket)*weight
 }
 
-// scale converts buckets to amounts of a resource. Both the hourly sketches and the overall one share it.
+// scale converts buckets to amounts of a resource. The hourly sketches and the overall one share it.
 type scale struct {
 	// unit converts a measured value to recommender.Usage: 1000 for CPU (cores to millicores), 1 for memory
 	// (bytes).
 	unit float64
-	// max is the highest value of the window, as measured. No bucket is converted to more, since the middle of the
+	// max is the highest value of the window, as measured. It bounds all converted values, because the middle of the
 	// highest bucket may be above it.
 	max float64
-	// exact lists buckets whose steps all have one known value. At most mostExact are noted, because amount looks
-	// through all of them.
+	// exact lists buckets whose steps all have one known value. It has at most mostExact entries, because amount
+	// searches all of them.
 	exact []exact
 }
 
-// exact is a bucket that may stand for one value alone.
+// exact is a bucket that may represent a single value.
 type exact struct {
 	bucket uint16
 	value  float64
@@ -274,10 +276,10 @@ type exact struct {
 	steps uint32
 }
 
-// mostExact bounds what is looked through for each bucket.
+// mostExact bounds the search for each bucket.
 const mostExact = 64
 
-// addExact notes a step of a bucket with a value that is known exactly. Only the steps of the bucket's first value count.
+// addExact records a step of a bucket with an exactly known value. Only steps with the bucket's first value count.
 func (s *scale) addExact(bucket uint16, value float64) {
 	for i := range s.exact {
 		e := &s.exact[i]
@@ -294,7 +296,7 @@ func (s *scale) addExact(bucket uint16, value float64) {
 	}
 }
 
-// amount that a bucket stands for.
+// amount that a bucket represents.
 func (s *scale) amount(bucket uint16) recommender.Usage {
 	value := codec.Middle(bucket)
 	if i := slices.IndexFunc(s.exact, func(e exact) bool { return e.bucket == bucket }); i >= 0 {

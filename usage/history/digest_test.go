@@ -14,12 +14,12 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// TestDigestsAreNearExactProfiles compares a digest with the exact profile of the same values: quantiles are
-// off by MaxError at most, and everything else is the same.
+// TestDigestsAreNearExactProfiles compares a digest with the exact profile of the same values: quantiles have an error
+// of at most MaxError, and all other fields are equal.
 func TestDigestsAreNearExactProfiles(t *testing.T) {
 	for name, amount := range amounts {
 		if name == "wild" || name == "zeros" {
-			continue // Interpolated across orders of magnitude, a quantile says nothing.
+			continue // A quantile interpolated across orders of magnitude is meaningless.
 		}
 		for _, steps := range []int64{1, 20, 300, 2304} {
 			t.Run(fmt.Sprint(name, " ", steps), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestDigestsAreNearExactProfiles(t *testing.T) {
 	}
 }
 
-// TestDigestsOfWhatIsLeft: the window has left a part of a day, and of others whole hours or all of it are missing.
+// TestDigestsOfWhatIsLeft: a part of one day has left the window, and whole hours or all of other days are missing.
 func TestDigestsOfWhatIsLeft(t *testing.T) {
 	const steps, left, gone = 10 * pageSteps, pageSteps + 100, 5 * pageSteps
 	random := rand.New(rand.NewPCG(3, 4))

@@ -25,16 +25,16 @@ type fake struct {
 	mutex   sync.Mutex
 	queries []usage.Query
 	pods    []fakePod
-	// fail decides about each query; nil: none fails.
+	// fail decides about each query; nil: no query fails.
 	fail   func(usage.Query) error
 	report usage.Report
 }
 
 type fakePod struct {
 	namespace, pod, container string
-	// cpu, peak and memory of the step that ends at a time; a nil function or false: no sample.
+	// cpu, peak and memory of the step that ends at a time; nil or false: no sample.
 	cpu, peak, memory func(time.Time) (float64, bool)
-	// implausible are samples of CPU that were dropped.
+	// implausible returns the dropped samples of CPU.
 	implausible func(time.Time) (float64, bool)
 }
 
@@ -46,7 +46,7 @@ func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 		if !slices.Contains(query.Namespaces, pod.namespace) {
 			continue
 		}
-		// One piece for each measure, as a Prometheus server answers.
+		// One piece per measure, like a Prometheus server.
 		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, CPU: samples(query, pod.cpu), CPUImplausible: samples(query, pod.implausible)})
 		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, CPUPeak: samples(query, pod.peak)})
 		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Memory: samples(query, pod.memory)})
@@ -59,7 +59,7 @@ func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 	return f.report, nil
 }
 
-// take returns the queries since the last time.
+// take returns the queries since the previous call.
 func (f *fake) take() []usage.Query {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -116,12 +116,12 @@ func key(workload string) history.Key {
 	return history.Key{Source: settings().Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: workload, Container: "app"}
 }
 
-// newStore dials the fake whatever the settings.
+// newStore uses the fake for all settings.
 func newStore(source usage.Source) *history.Store {
 	return history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil }})
 }
 
-// fill refreshes until nothing of the past is left, and returns how often.
+// fill refreshes until the past is complete, and returns the number of refreshes.
 func fill(t *testing.T, s *history.Store, now time.Time) int {
 	t.Helper()
 	for n := 1; n < 1000; n++ {

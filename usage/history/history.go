@@ -10,39 +10,38 @@ import (
 	"attune.io/attune/usage"
 )
 
-// history holds the values of one container. The value of a step is the highest one of all replicas: of CPU in
-// cores, of memory in bytes. Store.mutex guards it. All of its series have the same window and charge the same
-// share.
+// history has the values of one container. The value of a step is the highest one of all replicas, in cores or bytes.
+// Store.mutex guards it. All of its series have the same window and charge the same share.
 type history struct {
 	cpu, memory series
-	// peak holds the highest CPU usage within each step, in cores; nil while the source has yielded no CPUPeak.
+	// peak has the highest CPU usage within each step, in cores; nil while the source has yielded no CPUPeak.
 	peak *series
-	// restored is true once a checkpoint was put under the values, or was found to be of no use. It prevents a
-	// second attempt at every pass.
+	// restored is true after a checkpoint was merged, or was found unusable. It prevents a second attempt at every
+	// reconcile.
 	restored bool
-	// packed describes the last checkpoint that was made of the history; see Store.Checkpoint.
+	// packed describes the last checkpoint of the history; see Store.Checkpoint.
 	packed packed
-	// implausible counts what was dropped in the last day; nil: nothing was. It takes less than 1 KiB.
+	// implausible counts samples dropped in the last day; nil: none. It takes less than 1 KiB.
 	implausible *implausible
-	// version changes with every change of the values. digested is the version that digest was made of: a digest
-	// with digested != version is stale and is made again.
+	// version changes with every change of the values. digested is the version of digest: if it differs from version,
+	// digest is stale and is computed again.
 	version, digested uint64
 	// digest is weak, so that it takes memory only while a caller uses it, and at most until the next garbage
-	// collection. The packed values stay in any case, and another digest is made from them.
+	// collection. The packed values stay, so another digest can be computed from them.
 	digest weak.Pointer[digest]
 }
 
-// births counts the histories of the process. A history's first version is its number of birth shifted by 24 bits,
-// so that two histories never have the same version. Without that, a history that is forgotten and wanted again
-// could repeat a version, and Store.Checkpoint would return the stored bytes for other values.
+// births counts the histories of this process. The first version of a history is its count shifted by 24 bits, so that
+// two histories never have the same version. Otherwise a history that is dropped and created again could repeat a
+// version, and Store.Checkpoint would return the stored bytes for other values.
 var births atomic.Uint64
 
-// newHistory is empty, with no window yet.
+// newHistory returns an empty history without a window.
 func newHistory(share *share) *history {
 	return &history{cpu: newSeries(share), memory: newSeries(share), version: births.Add(1) << 24}
 }
 
-// each visits the series that there are.
+// each visits every existing series.
 func (h *history) each(visit func(*series)) {
 	visit(&h.cpu)
 	if h.peak != nil {
@@ -51,8 +50,8 @@ func (h *history) each(visit func(*series)) {
 	visit(&h.memory)
 }
 
-// slide moves the window of all series to the steps from first to last. The version changes only where values fell
-// out of the window, or came into it: to move over steps without values changes no profile.
+// slide moves the window of all series to the steps from first to last. The version changes only if values left or
+// entered the window: moving over empty steps changes no profile.
 func (h *history) slide(first, last int64) {
 	different := false
 	h.each(func(s *series) { different = s.slide(first, last) || different })
@@ -61,14 +60,15 @@ func (h *history) slide(first, last int64) {
 	}
 }
 
-// setBack moves the window back after a clock that was ahead has been put right. The version always changes,
-// because the steps that are visible are others.
+// setBack moves the window back after a clock that was ahead was corrected. The version always changes, because other
+// steps become visible.
 func (h *history) setBack(first, last int64) {
 	h.each(func(s *series) { s.setBack(first, last) })
 	h.version++
 }
 
-// newest returns the newest step from first to last that has a value of CPU or of memory; first-1 where none has.
+// newest returns the newest step from first to last that has a value of CPU or memory; first-1 if there is no such
+// step.
 func (h *history) newest(first, last int64) int64 {
 	for _, s := range []*series{&h.cpu, &h.memory} {
 		values := s.values(first, last)
@@ -80,8 +80,8 @@ func (h *history) newest(first, last int64) int64 {
 	return first - 1
 }
 
-// steps returns the steps that have a value of CPU or of memory, oldest first. A measure that is missing in a step
-// is NaN. MemoryPeak is always NaN: a source yields memory as the highest value of the step already.
+// steps returns the steps that have a value of CPU or memory, oldest first. A missing value is NaN. MemoryPeak is
+// always NaN, because sources yield memory as the highest value of the step.
 func (h *history) steps(step time.Duration) []recommender.StepUsage {
 	first, last := h.cpu.first, h.cpu.last
 	cpu, peak, memory := h.cpu.values(first, last), h.peakValues(first, last), h.memory.values(first, last)
@@ -101,8 +101,7 @@ func (h *history) steps(step time.Duration) []recommender.StepUsage {
 	return steps
 }
 
-// peaks returns the series of CPU peaks for writing. It makes the series, with the same window as cpu, when the
-// source yields peaks for the first time.
+// peaks returns the series of CPU peaks for writing. It creates the series, with the window of cpu, on first use.
 func (h *history) peaks() *series {
 	if h.peak == nil {
 		peak := newSeries(h.cpu.share)
@@ -112,8 +111,8 @@ func (h *history) peaks() *series {
 	return h.peak
 }
 
-// maxCPU returns the highest CPU usage of the steps from first to last, in cores, peaks within the steps included.
-// The result is below zero where nothing was measured.
+// maxCPU returns the highest CPU usage of the steps from first to last, in cores, including peaks within the steps. The
+// result is negative if nothing was measured.
 func (h *history) maxCPU(first, last int64) float64 {
 	highest := h.cpu.max(first, last)
 	if h.peak != nil {
@@ -130,10 +129,10 @@ func (h *history) peakValues(first, last int64) []float64 {
 	return h.peak.values(first, last)
 }
 
-// release gives all bytes back to the share. The history must not be used afterwards.
+// release returns all bytes to the share. The history must not be used afterwards.
 func (h *history) release() { h.each((*series).release) }
 
-// measured counts the values that are no gaps.
+// measured counts the values that are not gaps.
 func measured(values []float64) int {
 	n := 0
 	for _, v := range values {
@@ -144,7 +143,7 @@ func measured(values []float64) int {
 	return n
 }
 
-// gaps are a number of steps without values.
+// gaps returns a number of steps without values.
 func gaps(steps int64) []float64 {
 	values := make([]float64, steps)
 	for i := range values {

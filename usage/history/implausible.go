@@ -8,20 +8,22 @@ import (
 	"attune.io/attune/usage"
 )
 
-// implausible counts the steps of the last day of which samples were dropped, indexed by resource.
+// implausible counts the steps of the last day with dropped samples, indexed by resource.
 type implausible [2]struct {
-	// first and last are the steps that have been counted: a step that is read again counts once. last 0: none.
+	// first and last bound the steps that were counted: a step that is read again counts once. last is 0 before the
+	// first answer.
 	first, last int64
-	// hours are the counts by the hour since the epoch, modulo 24.
+	// hours has the counts by hour since the epoch, modulo 24.
 	hours [24]struct {
 		hour  int64
 		steps int
 	}
-	// highest dropped sample of the newest answer that had any, and the bound that it was judged by, in cores or bytes.
+	// highest is the highest dropped sample of the newest answer with dropped samples. most is the bound that it
+	// exceeded. Both are in cores or bytes.
 	highest, most float64
 }
 
-// countImplausible counts what was dropped of an answer; it returns whether there was anything new.
+// countImplausible counts the dropped samples of an answer and reports whether the counts changed.
 func (h *history) countImplausible(a *answer, m *merge) (different bool) {
 	for _, r := range recommender.Resources {
 		values := a.implausible[r]
@@ -62,8 +64,8 @@ func (h *history) countImplausible(a *answer, m *merge) (different bool) {
 	return different
 }
 
-// Implausible is how many steps of a container had samples in the 24 hours before now that were dropped because no node has
-// so much, indexed by resource. The zero value: none had.
+// Implausible returns how many steps of a container had samples dropped as implausible in the 24 hours before now,
+// indexed by resource. A sample is implausible if no node is that large. The zero value means no dropped samples.
 func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausible) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -72,7 +74,7 @@ func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausi
 		return out
 	}
 	last := usage.StepOf(now, pool.settings.QueryStep)
-	// Both are counted over the same whole hours: those that ended a day ago are left out.
+	// Dropped and measured steps are counted over the same whole hours; hours that ended a day ago are excluded.
 	oldest := now.Add(-24*time.Hour).Unix() / 3600
 	first := usage.StepHolding(time.Unix((oldest+1)*3600, 0), pool.settings.QueryStep)
 	for _, r := range recommender.Resources {

@@ -28,7 +28,7 @@ func TestStepsOfTheLastDayThatCannotBeTrueAreCounted(t *testing.T) {
 			s := newStore(&fake{pods: []fakePod{pod}})
 			s.Want(deployment("web"))
 			fill(t, s, now)
-			// What is read again counts once.
+			// Steps that are read again count once.
 			s.Refresh(context.Background(), now.Add(time.Second))
 			got := s.Implausible(key("web"), now)[recommender.CPU]
 			assert.Equal(t, tc.want, got)
@@ -49,7 +49,7 @@ func TestDroppedStepsThatAreReadAgainCountOnce(t *testing.T) {
 		s.Refresh(context.Background(), now.Add(time.Duration(i)*step))
 	}
 	assert.NotEqual(t, before, s.News(key("web")), "what was dropped is news")
-	// Full hours are counted: three steps came, and up to an hour has left.
+	// Whole hours are counted: three steps were added, and up to an hour has left.
 	got := s.Implausible(key("web"), now.Add(3*step))[recommender.CPU]
 	assert.LessOrEqual(t, got.Dropped, 288)
 	assert.Greater(t, got.Dropped, 288-12)

@@ -11,36 +11,36 @@ import (
 	"attune.io/attune/usage"
 )
 
-// increments is how far a source has been read forward, step by step as time passes, for all workloads at once. A span of
-// steps is asked for, with overlap steps before it again; it may take several questions, each about some of the namespaces.
-// Once all of them have been asked about, read moves to its end. Where the source finds a question too much, it is cut by half
-// of its steps, and then by half of its namespaces; one that is too much by itself is left out, and read again later (lacks).
+// increments reads a source forward as time passes, for all workloads at once. Each query repeats the last overlap
+// steps. A span of steps may take several queries, each about some of the namespaces. When all namespaces are done,
+// read moves to the end of the span. If the source rejects a query as too large, the next one has half of its steps,
+// and then half of its namespaces. A namespace that is too large by itself is skipped and read again later (lacks).
 type increments struct {
-	// read is the newest step that has been read for every covered track; 0: none.
+	// read is the newest step that has been read for every covered track; 0: no step.
 	read    int64
 	cut     incrementCut
 	mending mending
 }
 
-// incrementCut says how a question about what is new is cut, when all of it is too much, and how far that question is.
+// incrementCut limits the next query about new steps after a rejection, and records the progress within a span.
 type incrementCut struct {
-	// steps and names are the most steps and namespaces that one query asks for; 0: any number. Both grow again
-	// after a span that was answered without a cut.
+	// steps and names are the most steps and namespaces in one query; 0: no limit. Both grow again after a span that
+	// was answered without a rejection.
 	steps int64
 	names int
-	// halved: something of the span was too much.
+	// halved: a query of the span was too large.
 	halved bool
-	// end is the last step of the span that is being read; 0: there is none. done holds the namespaces of the span
-	// that have been asked about.
+	// end is the last step of the current span; 0: no span is being read. done has the namespaces of the span that were
+	// queried.
 	end  int64
 	done map[string]bool
-	// refused are the namespaces of the span that were too much by themselves. answered is true once some
-	// namespace of the span was answered.
+	// refused lists the namespaces of the span that were too large by themselves. answered is true after any namespace
+	// of the span was answered.
 	refused  []string
 	answered bool
 }
 
-// next span: as the last one, and twice as much where nothing of that was too much.
+// next returns the limits of the next span: the same, or twice as much if no query of the last span was rejected.
 func (c incrementCut) next() incrementCut {
 	if c.halved {
 		return incrementCut{steps: c.steps, names: c.names}
@@ -48,19 +48,19 @@ func (c incrementCut) next() incrementCut {
 	return incrementCut{steps: min(2*c.steps, maxChunk), names: 2 * c.names}
 }
 
-// plan asks for what is new in all namespaces, or for a part of it where all was too much; nil: nothing is. room is how many
-// values an answer may have. backfilled: the past has been asked for.
+// plan returns the query for new steps in all namespaces, or for a part of them after a rejection. It returns nil if
+// nothing is due. room limits the values of an answer. backfilled means that the past has been queried.
 func (i *increments) plan(x *index, last, room int64, backfilled bool) *usage.Query {
 	if i.read == 0 && backfilled {
-		i.read = last - 1 // The past comes first, where it comes.
+		i.read = last - 1 // the past is read first, if the source has any
 	}
 	if i.read == 0 || i.read >= last || len(x.namespaces) == 0 {
-		// What was too much may have been so for a moment only.
+		// The rejection may have been temporary.
 		i.cut = incrementCut{}
 		return nil
 	}
 	names := i.names(x)
-	if len(names) == 0 { // those that were left of a span are not wanted any more
+	if len(names) == 0 { // the remaining namespaces of the span are not wanted any more
 		i.read, i.cut = i.cut.end, i.cut.next()
 		return i.plan(x, last, room, backfilled)
 	}
@@ -73,8 +73,8 @@ func (i *increments) plan(x *index, last, room int64, backfilled bool) *usage.Qu
 	return x.query(names, first, max(first, end))
 }
 
-// steps returns how many steps of all namespaces one query asks for: no more than the answer has memory for, and
-// no more than the source has answered before. It is leastNewest at least.
+// steps returns how many steps one query covers, at least leastNewest. It is limited by the memory of an answer and by
+// the spans that the source has answered.
 func (i *increments) steps(x *index, room int64) int64 {
 	var all []*track
 	x.each(func(_ string, _ workload.KindName, track *track) { all = append(all, track) })
@@ -82,10 +82,10 @@ func (i *increments) steps(x *index, room int64) int64 {
 	return max(leastNewest, min(most, room/containersOf(all)))
 }
 
-// leastNewest steps are asked for at once: with fewer, nothing would be new beside what is read again.
+// leastNewest is the fewest steps of a query: with fewer, a query would only repeat the overlap.
 const leastNewest = overlap + 1
 
-// names are the namespaces to ask for next, in alphabetical order. Those of which the last step was too much come
+// names returns the namespaces to query next, in alphabetical order. Namespaces whose last step was too large come
 // last, each by itself.
 func (i *increments) names(x *index) (names []string) {
 	var refused []string
@@ -107,10 +107,9 @@ func (i *increments) names(x *index) (names []string) {
 	return names
 }
 
-// refuse cuts the next query after one that was too much: first by half of its steps, then by half of its
-// namespaces. A single namespace that is still too much is left out of this span, so that the others go on. It
-// returns false where nothing of the span has been answered: then the server may be in trouble, and the caller
-// records a failure.
+// refuse limits the next query after a rejection: first to half of the steps, then to half of the namespaces. A single
+// namespace that is still too large is skipped in this span, so that the others continue. It returns false if no query
+// of the span was answered. Then the server may have a problem, and the caller records a failure.
 func (i *increments) refuse(x *index, query usage.Query, err error, now time.Time) bool {
 	switch {
 	case query.Steps() > leastNewest:
@@ -131,8 +130,8 @@ func (i *increments) refuse(x *index, query usage.Query, err error, now time.Tim
 	return others
 }
 
-// cover notes which namespaces have been read up to a step; when all have, the span has been read. Where nothing was
-// answered of any, it is not a namespace that is too much, but the server that is in trouble.
+// cover records which namespaces have been read up to a step. When all are read, the span is done. If no namespace was
+// answered, the server has a problem, not a namespace.
 func (i *increments) cover(x *index, query usage.Query, last int64, answered bool, now time.Time) {
 	if i.cut.done == nil {
 		i.cut.done = map[string]bool{}
@@ -160,8 +159,8 @@ func (i *increments) cover(x *index, query usage.Query, last int64, answered boo
 	i.cut = i.cut.next()
 }
 
-// mend remembers what was new and answered in part, and has it and what was too much to be answered read again once an
-// answer is whole: at most once an hour, and less and less often while that is no help.
+// mend remembers partial answers about new steps. After a complete answer it schedules these steps, and rejected ones,
+// to be read again: at most once an hour, with a growing backoff while that does not help.
 func (i *increments) mend(x *index, first int64, partial bool, now time.Time) {
 	m := &i.mending
 	switch {
@@ -178,30 +177,30 @@ func (i *increments) mend(x *index, first int64, partial bool, now time.Time) {
 		i.read = min(i.read, max(m.partial+overlap-1, i.read-reach))
 		m.partial, m.at = 0, now.Add(backoff.Wait(partialPause, mostPartialPause, m.times+1))
 		x.each(func(_ string, _ workload.KindName, track *track) {
-			if track.partial { // its pause is over: the source gives whole answers again
+			if track.partial { // its backoff is over: the source gives complete answers again
 				track.again = now
 			}
 		})
 	}
 }
 
-// mending is what is read again of what was new and answered in part.
+// mending schedules the repetition of new steps with partial answers.
 type mending struct {
-	// partial is the first step of what was answered in part; 0: all was answered in whole. It is read again once an answer
-	// is whole, but not before the time at.
+	// partial is the first step with a partial answer; 0: all answers were complete. It is read again after a complete
+	// answer, but not before the time at.
 	partial int64
 	at      time.Time
-	// times in a row that this was no help, each of which doubles the pause: helpless, because of what was read again last,
-	// the steps before upTo, something was missing again.
+	// times counts consecutive repetitions that did not help; each doubles the backoff. helpless means that the last
+	// repetition, of the steps before upTo, was partial again.
 	times    int
 	upTo     int64
 	helpless bool
-	// whole is since when what is new was answered in whole; zero: it is not.
+	// whole is when answers about new steps became complete; zero: they are not complete.
 	whole time.Time
 }
 
-// lack records that something is missing from the step first on. Where the step was among those that were read
-// again last, that repetition was of no help, and the next pause is longer.
+// lack records that data is missing from the step first on. If the last repetition covered the step, it did not help,
+// and the next backoff is longer.
 func (m *mending) lack(first int64) {
 	if m.partial == 0 {
 		m.partial = first
@@ -209,10 +208,10 @@ func (m *mending) lack(first int64) {
 	m.helpless = m.helpless || first < m.upTo
 }
 
-// calmFor is how long a source answers in whole until it is believed to be well.
+// calmFor is how long a source must give complete answers before it counts as recovered.
 const calmFor = 30 * time.Minute
 
-// isWhole: the source has answered in whole for a while.
+// isWhole reports whether the source has given complete answers for calmFor.
 func (m *mending) isWhole(now time.Time) bool {
 	if m.whole.IsZero() {
 		m.whole = now

@@ -9,11 +9,11 @@ import (
 	"attune.io/attune/usage"
 )
 
-// index holds what the policies want of one source, by namespace, and the histories that are known of it.
-// Store.mutex guards it.
+// index has the interests of the policies in one source, by namespace, and the known histories. Store.mutex guards it.
 type index struct {
 	settings usage.SourceSettings
-	// length of the window is HistoryWindow divided by QueryStep, in steps, and at least 1. Neither ever changes.
+	// length of the window is HistoryWindow divided by QueryStep, in steps, and at least 1. Neither setting ever
+	// changes.
 	length     int64
 	budget     *budget
 	namespaces map[string]*namespace
@@ -33,8 +33,8 @@ func (x *index) query(namespaces []string, first, last int64) *usage.Query {
 	}
 }
 
-// want replaces what a policy wants; turn is the newest of the backfill. What all of a namespace's policies see alike is kept
-// once, so that a workload more costs one new resolver and not one for each policy.
+// want replaces a policy's interest; turn is the newest turn of the backfill. Data that is the same for all policies of
+// a namespace is stored once. So an additional workload costs one new resolver, not one per policy.
 func (x *index) want(interest Interest, turn int64) {
 	n := x.namespaces[interest.Namespace]
 	if n == nil {
@@ -50,8 +50,8 @@ func (x *index) want(interest Interest, turn int64) {
 	n.settle(turn)
 }
 
-// forget what a policy wants.
-// Histories that no other policy of the namespace wants are released. With the last policy the namespace goes too.
+// forget removes a policy's interest. Histories that no other policy of the namespace wants are released. The namespace
+// is removed with its last policy.
 func (x *index) forget(of owner, turn int64) {
 	n := x.namespaces[of.namespace]
 	delete(n.interests, of.policy)
@@ -63,7 +63,7 @@ func (x *index) forget(of owner, turn int64) {
 }
 
 // resolvers returns the resolvers of all namespaces. A read uses them without Store.mutex. That is safe because a
-// resolver is never changed: a change of interests puts another resolver in its place.
+// resolver is immutable: a change of interests replaces it.
 func (x *index) resolvers() map[string]*resolver {
 	all := make(map[string]*resolver, len(x.namespaces))
 	for name, n := range x.namespaces {
@@ -89,8 +89,8 @@ func (x *index) track(namespace string, of workload.KindName) *track {
 	return nil
 }
 
-// add an empty history; nil where none is wanted.
-// It is used by Restore, which may come before the first answer of the source.
+// add creates an empty history; it returns nil if no policy wants it. Restore uses it, because a checkpoint may come
+// before the first answer of the source.
 func (x *index) add(key Key) *history {
 	n := x.namespaces[key.Namespace]
 	if n == nil {
@@ -103,8 +103,8 @@ func (x *index) add(key Key) *history {
 	return track.add(key.Container, n.share)
 }
 
-// repeat marks the past as unread where the answer about it was partial and its pause is over. The values that
-// were read stay: the new answer is merged over them.
+// repeat marks the past as unread if its answer was partial and the backoff is over. The values stay: the new answer is
+// merged over them.
 func (x *index) repeat(now time.Time) {
 	x.each(func(_ string, _ workload.KindName, track *track) {
 		if !track.again.IsZero() && !track.again.After(now) {
@@ -114,36 +114,34 @@ func (x *index) repeat(now time.Time) {
 	})
 }
 
-// newestStart is the newest step that any history starts with.
+// newestStart is the newest step at which any track begins.
 func (x *index) newestStart(oldest int64) int64 {
 	newest := oldest
 	x.each(func(_ string, _ workload.KindName, track *track) { newest = max(newest, track.from) })
 	return newest
 }
 
-// namespace holds what is read of one namespace from one source.
+// namespace has the data of one namespace from one source.
 type namespace struct {
 	// interests of the namespace's policies, by policy name.
 	interests map[string]Interest
-	// neighbours are all workloads of the namespace that own pods themselves, as given by the policy that called
-	// Want last.
+	// neighbours are all workloads of the namespace that own pods themselves, as given in the last call of Want.
 	neighbours []workload.KindName
 	// resolver is replaced, never changed.
 	resolver *resolver
 	// tracks are parallel to resolver.wishes: tracks[i] is the history of wishes[i].
 	tracks []*track
-	// share is what the histories are taken from, and lost counts the values of the newest answer that found no room.
+	// share is the part of the budget that the histories charge.
 	share *share
 	// lost counts the values of the newest answer that found no room in the share.
 	lost int
-	// asked is the backfill turn in which the past of the namespace was last asked for. For a new namespace it is
-	// the turn in which it came. The namespace with the lowest number has waited longest.
+	// asked is the backfill turn of the last query about the past of the namespace. For a new namespace it is the turn
+	// in which it was added. The namespace with the lowest number has waited longest.
 	asked int64
-	// refused is the error of the newest step, where that step alone was too much for the source; nil where it was
-	// answered.
+	// refused is the error of the newest step if this step alone was too large for the source; nil if it was answered.
 	refused error
-	// lacks is true while steps are missing that were too much. They are read again when the source answers about
-	// the namespace again, but not before rereadAt.
+	// lacks is true while steps are missing because they were too large. They are read again after the source answers
+	// about the namespace, but not before rereadAt.
 	lacks    bool
 	rereadAt time.Time
 }
@@ -156,11 +154,10 @@ func (n *namespace) track(of workload.KindName) *track {
 	return nil
 }
 
-// settle follows the interests. A workload that is new, or of which more is wanted than before, is read
-// again from its beginning.
-// The resolver and the tracks are replaced together, since the numbers of both belong to each other.
-// A track of which more is wanted is replaced by a new one: a read that is on its way does not know what is wanted
-// now, and must not count for it.
+// settle applies the interests. A workload that is new, or has newly wanted containers, is read again from its
+// beginning. The resolver and the tracks are replaced together, because they share the workload numbers. A track with
+// newly wanted containers is replaced: a read in progress does not know the new containers and must not count for the
+// new track.
 func (n *namespace) settle(turn int64) {
 	before := *n
 	n.resolver = newResolver(n.interests, n.neighbours)
@@ -185,8 +182,8 @@ func (n *namespace) settle(turn int64) {
 	}
 }
 
-// answered: what was new of the namespace was not too much. What was before is read again, with all of its past up to
-// what has been read, once an hour at most.
+// answered records that the new steps of the namespace were answered. Missing older steps are then read again with the
+// whole past, at most once an hour.
 func (n *namespace) answered(read int64, now time.Time) {
 	n.refused = nil
 	if !n.lacks || now.Before(n.rereadAt) {
@@ -199,27 +196,27 @@ func (n *namespace) answered(read int64, now time.Time) {
 	}
 }
 
-// resolver finds the workload of a series of one namespace, and whether it is wanted. It is immutable, so that a
-// read uses it without Store.mutex.
+// resolver finds the workload of a series of one namespace, and whether it is wanted. It is immutable, so a read uses
+// it without Store.mutex.
 type resolver struct {
 	index workload.PodIndex
-	// numbers of the workloads that are wanted, in wishes.
+	// numbers maps each wanted workload to its index in wishes.
 	numbers map[workload.KindName]int
 	wishes  []wish
 }
 
-// wish is a workload that is wanted, and which containers of it.
+// wish is a wanted workload with its wanted containers.
 type wish struct {
 	workload   workload.KindName
 	containers containers
 }
 
-// containers is a set of a few names; nil is all of them.
+// containers is a set of a few names; nil means all containers.
 type containers []string
 
 func (c containers) has(name string) bool { return c == nil || slices.Contains(c, name) }
 
-// include says whether all of the others are in the set.
+// include reports whether all of the others are in the set.
 func (c containers) include(others containers) bool {
 	if c == nil {
 		return true
@@ -227,8 +224,8 @@ func (c containers) include(others containers) bool {
 	return others != nil && !slices.ContainsFunc(others, func(name string) bool { return !c.has(name) })
 }
 
-// newResolver of the interests of one namespace. Neighbours are in the index without being wanted, so that the pods of one
-// are not taken for those of a workload with a shorter name.
+// newResolver returns the resolver of the interests of one namespace. Neighbours are indexed but not wanted. So their
+// pods are not assigned to a workload with a shorter name.
 func newResolver(interests map[string]Interest, neighbours []workload.KindName) *resolver {
 	r := &resolver{numbers: map[workload.KindName]int{}}
 	known := slices.Clone(neighbours)
@@ -244,8 +241,8 @@ func newResolver(interests map[string]Interest, neighbours []workload.KindName) 
 	return r
 }
 
-// want adds to what other policies want of the workload. The names are the interest's, and shared until
-// another policy wants other ones.
+// want adds a policy's containers to those that other policies want of the workload. The slice is shared with the
+// interest until another policy wants other containers.
 func (r *resolver) want(workload workload.KindName, names containers) {
 	n, known := r.numbers[workload]
 	if !known {

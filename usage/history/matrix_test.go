@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// living is a store that is refreshed every minute, of a source with some workloads.
+// living is a store that is refreshed every minute, with a source of some workloads.
 type living struct {
 	*history.Store
 	t      *testing.T
@@ -34,7 +34,7 @@ func live(t *testing.T, begin time.Time, workloads int) *living {
 	return l
 }
 
-// add a workload that has run for ever.
+// add a workload that has always been running.
 func (l *living) add(name string) {
 	l.names = append(l.names, name)
 	l.source.set(func(f *fake) {
@@ -43,7 +43,7 @@ func (l *living) add(name string) {
 	require.NoError(l.t, l.Want(deployment(l.names...)))
 }
 
-// run until a time, as the operator does: once a minute, and again at once while there is more, a few times.
+// run until a time, like the operator: once a minute, and a few more times while more of the past is left.
 func (l *living) run(until time.Time, each func()) {
 	for ; l.at.Before(until); l.at = l.at.Add(time.Minute) {
 		if each != nil {
@@ -57,7 +57,7 @@ func (l *living) run(until time.Time, each func()) {
 	}
 }
 
-// old are the workloads whose newest step is older than a time.
+// old returns the workloads whose newest step is older than a time.
 func (l *living) old(than time.Time) (names []string) {
 	for _, name := range l.names {
 		steps := l.Steps(key(name))
@@ -68,7 +68,7 @@ func (l *living) old(than time.Time) (names []string) {
 	return names
 }
 
-// gaps are the workloads that lack a step between two times.
+// gaps returns the workloads with a missing step between two times.
 func (l *living) gaps(from, to time.Time) (names []string) {
 	for _, name := range l.names {
 		steps := l.Steps(key(name))
@@ -84,8 +84,8 @@ func (l *living) gaps(from, to time.Time) (names []string) {
 	return names
 }
 
-// TestOutagesOfAServer: whatever the kind of an outage, its length and its place in the step, every workload has fresh data
-// within two steps after it, and within an hour all that was missed.
+// TestOutagesOfAServer: for any kind and length of an outage, and any place in the step, every workload has fresh data
+// within two steps after it, and all missed data within an hour.
 func TestOutagesOfAServer(t *testing.T) {
 	type trouble struct{ begin, end func(*fake) }
 	var pods []fakePod
@@ -123,8 +123,8 @@ func TestOutagesOfAServer(t *testing.T) {
 	}
 }
 
-// TestDaysOfPartialAnswers: a source that lacks one node for three days is asked about as little more, what it does tell is
-// fresh at any time, and what it did not is read once it can tell again, as far as a day back.
+// TestDaysOfPartialAnswers: a source that lacks one node for three days gets few additional queries. Its partial data
+// is always fresh. After recovery, missed data of the last day is read.
 func TestDaysOfPartialAnswers(t *testing.T) {
 	l := live(t, now, 6)
 	l.run(now.Add(20*time.Minute), nil)
@@ -150,7 +150,7 @@ func TestDaysOfPartialAnswers(t *testing.T) {
 	assert.Empty(t, l.gaps(well.Add(-20*time.Hour), well))
 }
 
-// TestOutagesThatFollowEachOther: each of many is mended within an hour.
+// TestOutagesThatFollowEachOther: after each of many outages, missed data is read within an hour.
 func TestOutagesThatFollowEachOther(t *testing.T) {
 	l := live(t, now, 3)
 	l.run(now.Add(20*time.Minute), nil)
@@ -165,8 +165,8 @@ func TestOutagesThatFollowEachOther(t *testing.T) {
 	}
 }
 
-// TestWhatIsAlwaysTooMuch: a namespace that no answer has room for costs the others fresh data at no time, and is asked
-// about again less and less often.
+// TestWhatIsAlwaysTooMuch: a namespace that is always too large never delays fresh data of the others, and its backoff
+// grows.
 func TestWhatIsAlwaysTooMuch(t *testing.T) {
 	l := live(t, now, 3)
 	big := deployment("app0")
@@ -199,8 +199,8 @@ func TestWhatIsAlwaysTooMuch(t *testing.T) {
 	t.Logf("5 days beside what is too much: %d steps were asked for", asked)
 }
 
-// TestANewWorkloadEachMinute: workloads that come and go all day keep none that is there from having fresh data, and each
-// has its own past within two steps.
+// TestANewWorkloadEachMinute: workloads that are created and deleted all day do not delay fresh data of the others, and
+// each has its own past within two steps.
 func TestANewWorkloadEachMinute(t *testing.T) {
 	l := live(t, now, 3)
 	l.run(now.Add(20*time.Minute), nil)
@@ -208,7 +208,7 @@ func TestANewWorkloadEachMinute(t *testing.T) {
 	l.run(now.Add(24*time.Hour), func() {
 		l.add(fmt.Sprintf("job%d", minutes))
 		minutes++
-		if len(l.names) > 30 { // the oldest job goes
+		if len(l.names) > 30 { // the oldest job is deleted
 			l.names = slices.Delete(l.names, 3, 4)
 			l.source.set(func(f *fake) { f.pods = slices.Delete(f.pods, 3, 4) })
 			require.NoError(t, l.Want(deployment(l.names...)))
@@ -224,13 +224,13 @@ func TestANewWorkloadEachMinute(t *testing.T) {
 	assert.Equal(t, 24*60-20, minutes)
 }
 
-// TestClocksThatJump: a clock that was hours ahead, or behind, for some minutes leaves nobody without fresh data two steps
-// after it was put right, and no gap.
+// TestClocksThatJump: after a clock that was hours ahead or behind for some minutes was corrected, every workload has
+// fresh data within two steps, and no gap.
 func TestClocksThatJump(t *testing.T) {
 	for _, jump := range []time.Duration{-12 * time.Hour, -time.Hour, -11 * time.Minute, 11 * time.Minute, time.Hour, 12 * time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
 			l := live(t, now, 6)
-			// What a source tells ends at the time that it is.
+			// A source has data up to the true time.
 			truth, wrong := now, time.Duration(0)
 			so := func(at time.Time) (float64, bool) { return 0.2, !at.After(truth) }
 			for i := range l.source.pods {

@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// atMost fails for what a source would need more than so many values for: steps times namespaces.
+// atMost rejects queries for more values than this: steps times namespaces.
 func atMost(values int64) func(usage.Query) error {
 	return func(q usage.Query) error {
 		if q.Steps()*int64(len(q.Namespaces)) > values {
@@ -24,7 +24,7 @@ func atMost(values int64) func(usage.Query) error {
 	}
 }
 
-// After an outage that is longer than what the source answers at once, what is new is asked for in pieces until all is there.
+// After an outage longer than one answer, new steps are queried in pieces until all are read.
 func TestWhatIsNewIsCutAfterAnOutage(t *testing.T) {
 	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}
 	s := newStore(source)
@@ -49,8 +49,8 @@ func TestWhatIsNewIsCutAfterAnOutage(t *testing.T) {
 	assert.Equal(t, int64(31), queries[len(queries)-1].Steps(), "what was too much then is tried again")
 }
 
-// Where the least span of all namespaces is too much, they are asked for by parts. One that is too much by itself is said to
-// be so, and stops no other.
+// If the shortest span of all namespaces is too large, they are queried in parts. A namespace that is too large by
+// itself is reported, and does not stop the others.
 func TestWhatIsNewIsCutByNamespaces(t *testing.T) {
 	source := &fake{}
 	s := newStore(source)
@@ -99,7 +99,7 @@ func TestWhatIsNewIsCutByNamespaces(t *testing.T) {
 	}
 }
 
-// A clock that was ahead for a moment costs nothing once it is right again, however far it was.
+// A clock that was ahead for a moment has no cost after it was corrected, however far ahead it was.
 func TestAClockThatWasAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{10 * time.Minute, 12 * time.Hour, 30 * 24 * time.Hour} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// What was new while an answer lacked something is asked for again once an answer is whole: a peak of that time counts.
+// New steps with partial answers are queried again after a complete answer: a peak of that time counts.
 func TestWhatIsNewAndPartialIsReadAgain(t *testing.T) {
 	peak := now.Add(4 * step)
 	busy := func(at time.Time) (float64, bool) {
@@ -149,7 +149,7 @@ func TestWhatIsNewAndPartialIsReadAgain(t *testing.T) {
 	assert.Len(t, source.take(), 1, "once")
 }
 
-// A source that always lacks something is read again less and less often.
+// The backoff of a source that is always partial grows.
 func TestASourceThatIsAlwaysPartial(t *testing.T) {
 	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}, report: usage.Report{Partial: true}}
 	s := newStore(source)
@@ -168,7 +168,7 @@ func TestASourceThatIsAlwaysPartial(t *testing.T) {
 	assert.Equal(t, 11, long, "after 1, 2, 4, 8, 16 hours, and then each 32")
 }
 
-// A past that was answered in part for hours, or for days, is read again within an hour after the source answers in whole.
+// A past that was partial for hours or days is read again within an hour after the source gives complete answers.
 func TestAPastThatWasPartialIsReadAgainSoon(t *testing.T) {
 	for _, length := range []time.Duration{12 * time.Hour, 72 * time.Hour} {
 		t.Run(length.String(), func(t *testing.T) { partialPast(t, length) })
@@ -193,7 +193,7 @@ func partialPast(t *testing.T, length time.Duration) {
 	assert.Equal(t, 288, p.Of[recommender.CPU].Points)
 }
 
-// A source that finds all of the past too much is asked what is new all the same.
+// A source that rejects all queries about the past is still queried for new steps.
 func TestWhatIsNewDoesNotWaitForThePast(t *testing.T) {
 	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}, fail: func(q usage.Query) error { return tooMuchIf(q.Steps() > 4) }}
 	s := newStore(source)

@@ -20,7 +20,7 @@ import (
 
 var errHuge = fmt.Errorf("422: %w", usage.ErrTooMuch)
 
-// webIn a namespace: its interest, its pod, and its key.
+// webIn returns the interest, the pod and the key of a workload in a namespace.
 func webIn(namespace, workload string) (history.Interest, fakePod, history.Key) {
 	interest, pod, of := deployment(workload), web("aaaaa", always(0.2)), key(workload)
 	interest.Namespace, interest.Policy, pod.namespace, of.Namespace = namespace, namespace, namespace, namespace
@@ -28,7 +28,7 @@ func webIn(namespace, workload string) (history.Interest, fakePod, history.Key) 
 	return interest, pod, of
 }
 
-// minutes of refreshes, at most some at once.
+// minutes of refreshes, with a few more per minute while more is left.
 func minutes(s *history.Store, from time.Time, n int) (until time.Time) {
 	for i := range n {
 		for range 50 {
@@ -40,7 +40,7 @@ func minutes(s *history.Store, from time.Time, n int) (until time.Time) {
 	return from.Add(time.Duration(n) * time.Minute)
 }
 
-// After a restart the past is asked for by parts where all of it is too much, whatever is limited: steps, namespaces or
+// After a restart the past is queried in parts if all of it is too large, for any limit: steps, namespaces or
 // workloads.
 func TestThePastIsCutByWorkloads(t *testing.T) {
 	for name, fail := range map[string]func(usage.Query) error{
@@ -83,8 +83,8 @@ func tooMuchIf(so bool) error {
 	return nil
 }
 
-// A workload whose past is always too much keeps nobody else's from being read, is asked about again at times, and is
-// told in its namespace alone.
+// A workload whose past is always too large does not stop the others. It is queried again at times, and is reported
+// only in its namespace.
 func TestAPastThatIsAlwaysTooMuchStopsNobody(t *testing.T) {
 	shop, pod, of := webIn("shop", "web")
 	ci, job, ofCI := webIn("ci", "job")
@@ -131,7 +131,7 @@ func TestAPastThatIsAlwaysTooMuchStopsNobody(t *testing.T) {
 	assert.NoError(t, s.Unanswered(settings(), "ci"))
 }
 
-// Workloads that are always new do not keep the past of others waiting.
+// New workloads all the time do not delay the past of others forever.
 func TestThePastOfNobodyWaitsForEver(t *testing.T) {
 	shop, pod, of := webIn("shop", "web")
 	source := &fake{pods: []fakePod{pod}, fail: func(q usage.Query) error { return tooMuchIf(q.Steps() > 24) }}
@@ -150,7 +150,7 @@ func TestThePastOfNobodyWaitsForEver(t *testing.T) {
 	assert.Less(t, n, 60, "refreshes, with 12 pieces of the past")
 }
 
-// What was too much of one namespace while the others were answered is read again once it is not.
+// Rejected steps of one namespace, while the others were answered, are read again when they are answered.
 func TestWhatWasTooMuchOfOneNamespaceIsReadAgain(t *testing.T) {
 	a, podA, ofA := webIn("a", "web")
 	b, podB, ofB := webIn("b", "web")
@@ -187,7 +187,7 @@ func TestWhatWasTooMuchOfOneNamespaceIsReadAgain(t *testing.T) {
 	assert.NoError(t, s.Unanswered(settings(), "b"))
 }
 
-// A workload more of a namespace with many policies costs as much as with one: what they all see is kept once.
+// An additional workload costs the same with many policies in the namespace as with one: shared data is stored once.
 func TestManyPoliciesOfANamespace(t *testing.T) {
 	const policies, workloads = 50, 200
 	s := newStore(&fake{})

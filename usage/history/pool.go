@@ -11,9 +11,8 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// pool is what is known of one source: what is wanted of it, how far that has been read, and how it does. The store's mutex
-// guards it. Steps of a track from track.from to increments.read have been read; those before it are the backfill's, those
-// after it the increments'.
+// pool has the interests in one source, the read progress, and the state of the source. Store.mutex guards it. Steps of
+// a track from track.from to increments.read have been read. The backfill reads older steps, the increments newer ones.
 type pool struct {
 	index
 	connection
@@ -21,7 +20,7 @@ type pool struct {
 	backfill   backfill
 	// slid is the newest step that any history's window has moved to.
 	slid int64
-	// seen is the latest time at which it was looked at.
+	// seen is the latest time at which the pool was refreshed.
 	seen time.Time
 }
 
@@ -31,30 +30,30 @@ func newPool(settings usage.SourceSettings, budget *budget) *pool {
 }
 
 const (
-	// overlap is how many steps are read again with what is new, for samples that came late.
+	// overlap is how many steps are read again with new ones, for samples that came late.
 	overlap = 2
 	// maxChunk is the most steps that servers answer with.
 	maxChunk = 11_000
-	// partialPause is how long a past that was answered in part is left as it is, before it is read again: twice as long
-	// each time, up to mostPartialPause.
+	// partialPause is the backoff before a partially answered past is read again. It doubles each time, up to
+	// mostPartialPause.
 	partialPause     = time.Hour
 	mostPartialPause = 32 * time.Hour
-	// partialReach is how far back what was new, and answered in part, is asked for again.
+	// partialReach is how far back new steps with partial answers are read again.
 	partialReach = 24 * time.Hour
 )
 
-// plan holds what to ask a pool's source next. Both queries may be nil: then there is nothing to ask.
+// plan has the next queries to a pool's source. Both may be nil if nothing is due.
 type plan struct {
-	// newest is the query of the increments, past that of the backfill.
+	// newest is the query of the increments, past the query of the backfill.
 	newest, past *usage.Query
-	// group is the tracks that past is about.
+	// group has the tracks of the query past.
 	group []*track
-	// resolvers sort the answer by workload; nil where there is no query.
+	// resolvers sort the answer by workload; nil without a query.
 	resolvers map[string]*resolver
 }
 
-// plan decides at a time: what is new for every workload that has been read before, and the next piece of
-// the past for those that need it. room is how many values an answer may have in memory.
+// plan returns the query for new steps of every workload that was read before, and the query for the next piece of the
+// past. room is how many values an answer may have in memory.
 func (p *pool) plan(now time.Time, room int64) plan {
 	p.repeat(now)
 	last := usage.StepOf(now, p.settings.QueryStep)
@@ -67,8 +66,8 @@ func (p *pool) plan(now time.Time, room int64) plan {
 	return plan
 }
 
-// follow corrects the times of the pool after the clock was set back by more than a minute. Without it a source
-// that was to be retried at a time of the wrong clock would not be asked until that time has really come.
+// follow corrects the times of the pool after the clock was set back by more than a minute. Otherwise a source with a
+// retry time of the wrong clock would not be read until that time.
 func (p *pool) follow(now time.Time) {
 	before := p.seen
 	if p.seen = now; before.Sub(now) <= time.Minute {
@@ -95,8 +94,8 @@ func (p *pool) follow(now time.Time) {
 	p.backfill.cut = backfillCut{}
 }
 
-// setBack follows a clock that was ahead and was put right: what was asked for before it had come is read again, which is
-// what comes after the newest value, and so is what had left the window by then.
+// setBack follows a clock that was ahead and was corrected. Steps read "from the future", after the newest value, are
+// read again. Steps that had wrongly left the window are read again too.
 func (p *pool) setBack(last int64) {
 	if max(p.increments.read, p.slid) <= last {
 		return
@@ -108,7 +107,7 @@ func (p *pool) setBack(last int64) {
 		for _, of := range track.histories {
 			track.from = max(track.from, of.cpu.first)
 			of.setBack(first, last)
-			of.restored = false // what a window that was ahead had no room for is taken again
+			of.restored = false // steps that had no room in the wrong window are restored again
 			known = max(known, of.newest(known+1, last))
 		}
 		if track.from > last {
@@ -118,10 +117,11 @@ func (p *pool) setBack(last int64) {
 	p.increments.read = min(p.increments.read, known)
 }
 
-// covers says whether the whole past of a track has been read.
+// covers reports whether the whole past of a track has been read.
 func (p *pool) covers(t *track) bool { return p.increments.read-t.from+1 >= p.length }
 
-// cover notes what has been read. A track that was replaced meanwhile is not in the pool any more: this has no effect on it.
+// cover records the read steps. It has no effect on a track that was replaced during the read, because that track is
+// not in the pool any more.
 func (p *pool) cover(c *collector, query usage.Query, group []*track, partial bool, now time.Time) {
 	if group == nil {
 		p.increments.cover(&p.index, query, c.last, true, now)
@@ -143,8 +143,8 @@ func (p *pool) cover(c *collector, query usage.Query, group []*track, partial bo
 	}
 }
 
-// keep merges an answer into the histories and moves every window to now. It adds the namespaces with new values
-// to changed. The windows move first, so that a merge finds room for the newest steps.
+// keep merges an answer into the histories and moves every window to now. It adds the namespaces with new values to
+// changed. The windows move first, so that the newest steps fit.
 func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed map[string]bool) {
 	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
 	p.slid = max(p.slid, last)
@@ -168,8 +168,8 @@ func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed ma
 	p.succeed(report, now)
 }
 
-// restore fills the empty steps of a history from a checkpoint. It refuses a checkpoint whose step does not divide
-// the source's step, because its values cannot be assigned to steps then.
+// restore fills the empty steps of a history from a checkpoint. It rejects a checkpoint whose step does not divide the
+// source's step, because its values do not map to steps.
 func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
 	step := p.settings.QueryStep
 	if step%past.Step != 0 {
@@ -182,41 +182,41 @@ func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
 	if len(past.Peak) > 0 {
 		filled += fill(h.peaks(), past.Peak, past, step)
 	}
-	if filled > 0 { // not a checkpoint that this process wrote of what it knows
+	if filled > 0 { // not a checkpoint that this process wrote from the same values
 		h.version++
 		p.resumed = true
 	}
 	return nil
 }
 
-// connection holds how a source is reached, and whether it answers. Store.mutex guards it; the read itself runs
-// without.
+// connection is the connection to a source and its state. Store.mutex guards it; the read itself runs without the lock.
 type connection struct {
 	// source is nil before the first read, after a failure, and from redialAt on.
 	source   usage.Source
 	redialAt time.Time
 	state    State
-	// saidAt is when what state says of a failure was said first, warnedAt the same of warnings.
+	// saidAt is when the reported failure was recorded, warnedAt when the reported warnings were recorded.
 	saidAt, warnedAt time.Time
-	// began is when the source answered first; resumed: a history was restored.
+	// began is when the source first answered. resumed: a history was restored.
 	began   time.Time
 	resumed bool
-	// failures counts the failures in a row. retryAt is when the source is asked again; zero: at the next refresh.
+	// failures counts consecutive failures. retryAt is when the source is read again; zero: at the next refresh.
 	failures int
 	retryAt  time.Time
-	// turn is the number of the last question to the source, of Store.turn. The source that was asked least
-	// recently has the lowest one.
+	// turn is the value of Store.turn at the last query to the source. The source that was read least recently has the
+	// lowest one.
 	turn int64
 }
 
-// calm is how long what is said of a source stays as it is while it goes on to fail, or to complain: texts differ in
-// addresses, nodes and counts, and each change is a write to the status of every policy of the source.
+// calm is how long a reported failure or warning stays unchanged while the problem continues. Texts differ in
+// addresses, nodes and counts, and each change writes the status of every policy of the source.
 const calm = 5 * time.Minute
 
-// saidBefore: something was said a moment ago, by a clock that has not been put back since.
+// saidBefore reports whether at is less than calm ago. A time after now, from a clock that was set back, does not
+// count.
 func saidBefore(at, now time.Time) bool { return !now.Before(at) && now.Sub(at) < calm }
 
-// fail keeps why a read failed. The source is made anew next time: perhaps a secret has changed.
+// fail records why a read failed. The source is dialled again next time, because a Secret may have changed.
 func (c *connection) fail(err error, now time.Time) {
 	if c.state.Err == nil || !saidBefore(c.saidAt, now) {
 		c.state.Err, c.saidAt = err, now
@@ -226,7 +226,7 @@ func (c *connection) fail(err error, now time.Time) {
 	c.retryAt = now.Add(backoff.Wait(firstPause, mostPause, c.failures-2))
 }
 
-// failure is what the last failure says; empty while the source answers.
+// failure returns the text of the last failure; empty while the source answers.
 func (c *connection) failure() string {
 	if c.state.Err == nil {
 		return ""
@@ -235,13 +235,13 @@ func (c *connection) failure() string {
 }
 
 const (
-	// firstPause is how long a source that has failed three times is left alone: twice as long after each further failure, up
-	// to mostPause.
+	// firstPause is the backoff of a source after three failures. It doubles after each further failure, up to
+	// mostPause.
 	firstPause = time.Minute
 	mostPause  = 5 * time.Minute
 )
 
-// succeed keeps that a read was answered, and the report of it.
+// succeed records an answer and its report.
 func (c *connection) succeed(report usage.Report, now time.Time) {
 	c.state.Err = nil
 	c.failures, c.retryAt = 0, time.Time{}
@@ -252,7 +252,7 @@ func (c *connection) succeed(report usage.Report, now time.Time) {
 	said := c.state.Last.Warnings
 	c.state.Last = report
 	switch {
-	case len(report.Warnings) == 0: // that it is over is said at once
+	case len(report.Warnings) == 0: // the end of warnings is reported at once
 	case saidBefore(c.warnedAt, now):
 		c.state.Last.Warnings = said
 	case !slices.Equal(said, report.Warnings):
@@ -260,11 +260,10 @@ func (c *connection) succeed(report usage.Report, now time.Time) {
 	}
 }
 
-// settleGrace is what the first answers may be late by, beside the steps that they are about.
+// settleGrace is how late the first answers may be, in addition to their steps.
 const settleGrace = 2 * time.Minute
 
-// settled is when the newest steps of what was restored must have been read: until then they may only be
-// late.
+// settled is when the newest steps of restored histories must have been read. Until then they may only be late.
 func (c *connection) settled(step time.Duration) time.Time {
 	if !c.resumed || c.began.IsZero() {
 		return time.Time{}

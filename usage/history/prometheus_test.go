@@ -26,9 +26,9 @@ type promServer struct {
 	mutex sync.Mutex
 	asked []string
 	pods  []string
-	// failing, while set, is every answer.
+	// failing, if set, is the status of every answer.
 	failing int
-	// limit refuses queries of more points.
+	// limit rejects queries with more points.
 	limit int64
 }
 
@@ -78,7 +78,7 @@ func (p *promServer) set(change func(*promServer)) {
 	change(p)
 }
 
-// viaPrometheus is a store that asks the server, with settings that name it.
+// viaPrometheus returns a store that queries the server, with settings that name it.
 func viaPrometheus(t *testing.T, handler *promServer) (*history.Store, usage.SourceSettings) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -103,7 +103,7 @@ func TestTwoQueriesForEachMetricAndCycle(t *testing.T) {
 		at, clusters := now, 0
 		for cycle := range 6 {
 			if cycle == 3 {
-				// A workload that comes later is what makes both kinds of query due at once.
+				// A later workload makes both kinds of query due at once.
 				more := interest
 				more.Workloads = append([]history.Workload{{Kind: v1alpha1.KindDeployment, Name: "late"}}, interest.Workloads...)
 				s.Want(more)

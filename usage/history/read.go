@@ -10,20 +10,20 @@ import (
 	"attune.io/attune/usage"
 )
 
-// State describes how a source does: whether it answers, and what its answers lacked.
+// State of a source: whether it answers, and whether its answers were complete.
 type State struct {
 	// LastSuccess is when the source last answered; zero: never.
 	LastSuccess time.Time
-	// Err is why the last read failed, or nil. While reads go on to fail, the first reason stands for five minutes.
+	// Err is why the last read failed, or nil. While reads keep failing, the first reason stays for five minutes.
 	Err error
-	// Last is the report of the newest read. A warning stands for five minutes, or until there is none.
+	// Last is the report of the newest read. A warning stays for five minutes, or until the source reports no warnings.
 	Last usage.Report
-	// SettledAt is when histories that were restored must have been continued; until then they may seem to
-	// have ended. Zero: nothing was restored, or nothing has been read yet.
+	// SettledAt is when restored histories must have new values; until then they may seem to have ended. Zero: nothing
+	// was restored, or nothing has been read yet.
 	SettledAt time.Time
 }
 
-// State of a source; false if nothing is wanted of it.
+// State of a source; false if no policy uses it.
 func (s *Store) State(settings usage.SourceSettings) (State, bool) {
 	digest := settings.Digest()
 	s.mutex.RLock()
@@ -37,8 +37,8 @@ func (s *Store) State(settings usage.SourceSettings) (State, bool) {
 	return state, true
 }
 
-// Lost is how many values of the namespace found no room in the source's newest answer: the store is full, or holds the
-// namespace's share already.
+// Lost is how many values of the namespace found no room in the source's newest answer: the store is full, or the
+// namespace has used up its share.
 func (s *Store) Lost(settings usage.SourceSettings, namespace string) int {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -48,8 +48,8 @@ func (s *Store) Lost(settings usage.SourceSettings, namespace string) int {
 	return 0
 }
 
-// Unanswered is why the source does not answer about the usage of the namespace, or of a workload of it, while it does about
-// others: it finds too much to be told. nil: it answers.
+// Unanswered returns why the source does not answer about the namespace or one of its workloads while it answers about
+// others: the queries are too large for it. It returns nil if the source answers.
 func (s *Store) Unanswered(settings usage.SourceSettings, namespace string) error {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -68,8 +68,8 @@ func (s *Store) Unanswered(settings usage.SourceSettings, namespace string) erro
 	return nil
 }
 
-// News is another number whenever what is known of the containers of a key's workload is another: values are new, or have
-// left the window.
+// News returns a number that changes whenever the history of the key's workload changes: values are new, or have left
+// the window.
 func (s *Store) News(key Key) uint64 {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -85,8 +85,8 @@ func (s *Store) News(key Key) uint64 {
 	return news
 }
 
-// Read says whether the whole past of a key's workload has been read, whatever its container, or is not asked for at
-// all. A workload that is wanted for the first time has none that was read.
+// Read reports whether the whole past of a key's workload has been read, regardless of the container, or is not read at
+// all because no policy uses the source. It is false for a workload that was just added.
 func (s *Store) Read(key Key) bool {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -94,11 +94,10 @@ func (s *Store) Read(key Key) bool {
 	return pool == nil || track != nil && pool.covers(track)
 }
 
-// Profile of one container: false if it has no data in the history window that ends now. Its quantiles are
-// off by codec.MaxError at most, its peaks are true maxima, but for the oldest day of the window: of that, what is
-// left after the highest value has gone is off by as much. It is computed when it is first asked for after
-// new data came, is kept while it is in use and until the next garbage collection, and is shared: do not
-// change it.
+// Profile of one container; false if it has no data in the history window that ends now. Quantiles have an error of at
+// most codec.MaxError. Peaks are exact maxima, except in the oldest day of the window: after its highest value has left
+// the window, the rest has the same error. The profile is computed on first use after new data came, and cached while
+// it is in use and until the next garbage collection. It is shared: do not change it.
 func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 	s.mutex.RLock()
 	pool, history := s.find(key)
@@ -119,7 +118,7 @@ func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 	return profile, !profile.Last.IsZero() && profile.Last.After(now.Add(-pool.settings.HistoryWindow))
 }
 
-// cache a digest that was made without the lock, unless there are other values by now.
+// cache a digest that was computed without the write lock, unless the values have changed since.
 func (s *Store) cache(key Key, made *digest, version uint64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -128,7 +127,7 @@ func (s *Store) cache(key Key, made *digest, version uint64) {
 	}
 }
 
-// Steps are the values behind a container's profile, oldest first; see codec.MaxError.
+// Steps returns the values behind a container's profile, oldest first; see codec.MaxError for their accuracy.
 func (s *Store) Steps(key Key) []recommender.StepUsage {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -139,7 +138,7 @@ func (s *Store) Steps(key Key) []recommender.StepUsage {
 	return history.steps(pool.settings.QueryStep)
 }
 
-// Containers of a workload that have history, in alphabetical order.
+// Containers returns the containers of a workload that have history, in alphabetical order.
 func (s *Store) Containers(key Key) []string {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -149,7 +148,7 @@ func (s *Store) Containers(key Key) []string {
 	return nil
 }
 
-// find a container's history and its source's pool; nil where nothing is known, or nothing wanted of the source.
+// find returns a container's history and its source's pool; nil if they are unknown, or if no policy uses the source.
 func (s *Store) find(key Key) (*pool, *history) {
 	pool, track := s.track(key)
 	if track == nil {
@@ -158,7 +157,7 @@ func (s *Store) find(key Key) (*pool, *history) {
 	return pool, track.history(key.Container)
 }
 
-// track of a key's workload and its source's pool; nil where nothing is wanted of them.
+// track of a key's workload and its source's pool; nil if no policy wants them.
 func (s *Store) track(key Key) (*pool, *track) {
 	pool := s.pools[key.Source]
 	if pool == nil {
@@ -167,7 +166,7 @@ func (s *Store) track(key Key) (*pool, *track) {
 	return pool, pool.track(key.Namespace, key.workload())
 }
 
-// namespace and the pool of what is read of it by these settings; nil where nothing is wanted of them.
+// namespace returns the namespace and the pool for these settings; nil if no policy uses the source.
 func (s *Store) namespace(settings usage.SourceSettings, name string) (*pool, *namespace) {
 	pool := s.pools[settings.Digest()]
 	if pool == nil {
@@ -178,9 +177,9 @@ func (s *Store) namespace(settings usage.SourceSettings, name string) (*pool, *n
 
 func (k Key) workload() workload.KindName { return workload.KindName{Kind: k.Kind, Name: k.Workload} }
 
-// Highest usage of a container, over its workload's replicas, in the steps that overlap the time after
-// from, up to to; of CPU the peaks within the steps. False where nothing was measured. Steps that are
-// packed (codec.MaxError) and in the bucket of their day's highest are told as that one.
+// Highest is the highest usage of a container, over its workload's replicas, in the steps that overlap the time after
+// from, up to to. For CPU it includes the peaks within the steps. It returns false if nothing was measured. Packed
+// values (codec.MaxError) in the bucket of their day's highest value are returned as that value.
 func (s *Store) Highest(key Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()

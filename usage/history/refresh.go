@@ -13,24 +13,23 @@ import (
 )
 
 const (
-	// defaultParallel bounds how many sources are begun to be asked at the same time.
+	// defaultParallel bounds how many reads start at the same time.
 	defaultParallel = 8
-	// answerValues bounds what the answers that come at the same time take in memory: 8 bytes for each value, three
-	// measures. The sources share it.
+	// answerValues bounds the memory of concurrent answers: 8 bytes per value, three measures. The sources share it.
 	answerValues = 2 << 20
-	// redialAfter is how long a source is used before it is made anew: its Secrets may have changed, or be meant for
-	// another server by now.
+	// redialAfter is how long a source is used before it is dialled again: its Secrets may have changed, or may now be
+	// meant for another server.
 	redialAfter = time.Hour
 )
 
-// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers. Sources
-// that answered last time are asked first. Its result is true where more of the past is left and its source
-// answers: the caller then calls it again soon.
+// Refresh queries each source once for new steps and once for a piece of the past, and stores the answers. Sources that
+// answered last time come first. It returns true if more of the past is left and its source answers. The caller then
+// calls it again soon.
 //
-// A failure is stored in the State of its source. The source is asked again at the next refresh, and from the
-// third failure in a row on after a pause (firstPause). Refresh blocks while another refresh runs, and for
-// Options.Patience at most. A source that takes longer keeps its read, is asked nothing else meanwhile, and delays
-// no other source.
+// A failure is stored in the State of its source. The source is queried again at the next refresh, and from the third
+// consecutive failure on after a backoff (firstPause). Refresh blocks while another refresh runs, and for at most
+// Options.Patience. The read of a slower source continues in the background. The source gets no other query until then,
+// and delays no other source.
 func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
@@ -53,7 +52,7 @@ func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 	return more
 }
 
-// announce which namespaces have news, in alphabetical order.
+// announce calls Changed for the namespaces, in alphabetical order.
 func (o *round) announce(changed map[string]bool) {
 	o.store.announcing.Lock()
 	defer o.store.announcing.Unlock()
@@ -62,8 +61,7 @@ func (o *round) announce(changed map[string]bool) {
 	}
 }
 
-// turns are the sources to ask: those that answered last come first, of the others those that were asked least
-// lately.
+// turns returns the sources to query: sources that answered last time first, then by the time of their last query.
 func (s *Store) turns(now time.Time) []usage.Digest {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -89,14 +87,14 @@ type round struct {
 	store *Store
 	ctx   context.Context
 	now   time.Time
-	// waiting are the sources that are still to be asked, in their order.
+	// waiting has the sources without a query so far, in order.
 	waiting []usage.Digest
-	// asked are the reads that run, Options.Parallel at most.
+	// asked has the running reads, at most Options.Parallel.
 	asked   map[usage.Digest]*refresh
 	answers chan *refresh
 }
 
-// begin to ask as many as may be asked at once.
+// begin starts as many reads as may run in parallel.
 func (o *round) begin() {
 	for len(o.waiting) > 0 && len(o.asked) < o.store.options.Parallel {
 		r := &refresh{store: o.store, digest: o.waiting[0], now: o.now, changed: map[string]bool{}}
@@ -111,8 +109,8 @@ func (o *round) begin() {
 	}
 }
 
-// leave lets the reads that run finish after the round has ended. A goroutine receives their answers and announces
-// the changes; without it the reads would block for ever when they send.
+// leave lets running reads finish after the round has ended. A goroutine receives their answers and announces the
+// changes; without it the reads would block forever when they send.
 func (o *round) leave() {
 	left := len(o.asked)
 	go func() {
@@ -122,8 +120,8 @@ func (o *round) leave() {
 	}()
 }
 
-// overdue notes the sources that are being asked and have not answered for so long that data is missing by now, and
-// returns the namespaces that want something of them. One that is only slow is not said to fail.
+// overdue records a failure for sources that have not answered for so long that data is missing, and returns the
+// namespaces that use them. A slow source without missing data is not reported.
 func (o *round) overdue() map[string]bool {
 	changed := map[string]bool{}
 	o.store.mutex.RLock()
@@ -140,7 +138,7 @@ func (o *round) overdue() map[string]bool {
 	return changed
 }
 
-// ask notes whether a source is being asked.
+// ask records whether a source is being queried.
 func (o *round) ask(digest usage.Digest, asking bool) {
 	o.store.mutex.Lock()
 	defer o.store.mutex.Unlock()
@@ -155,7 +153,7 @@ func (o *round) ask(digest usage.Digest, asking bool) {
 	}
 }
 
-// refresh is the part of a round that asks one source.
+// refresh is the part of a round that queries one source.
 type refresh struct {
 	store   *Store
 	digest  usage.Digest
@@ -186,10 +184,10 @@ func (r *refresh) run(ctx context.Context) bool {
 		return false
 	}
 	plan, _, _ = r.begin()
-	return plan.past != nil || plan.newest != nil // the past, or what is new where it was cut
+	return plan.past != nil || plan.newest != nil // the past, or the rest of new steps after a rejection
 }
 
-// begin plans what to ask of the source now; a source of nil is to be dialled.
+// begin plans the next queries; if the source is nil, the caller dials it.
 func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
 	r.store.mutex.Lock()
 	defer r.store.mutex.Unlock()
@@ -203,8 +201,8 @@ func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
 	return pool.plan(r.now, answerValues/int64(min(len(r.store.pools), r.store.options.Parallel))), pool.settings, pool.source
 }
 
-// commit changes the pool, if it is still there. A source that fails now, answers again or says something else is news for
-// every namespace that wants something of it.
+// commit changes the pool if it still exists. If the source's failure starts, ends or changes, all namespaces that use
+// it are marked as changed.
 func (r *refresh) commit(change func(*pool)) {
 	r.store.mutex.Lock()
 	defer r.store.mutex.Unlock()
@@ -221,8 +219,8 @@ func (r *refresh) commit(change func(*pool)) {
 	}
 }
 
-// read asks one query and keeps the answer; group is nil for what is new. The source is asked without the lock, so interests
-// may change meanwhile: what is not wanted any more is left out. It returns whether to go on.
+// read runs one query and stores the answer; group is nil for new steps. The source is queried without the lock, so
+// interests may change meanwhile; data that is not wanted any more is dropped. It returns whether to continue.
 func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group []*track) bool {
 	collector := newCollector(plan.resolvers, query)
 	report, err := source.Read(ctx, query, collector.take)
@@ -237,10 +235,10 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 			p.keep(collector, report, r.now, r.changed)
 			p.cover(collector, query, group, report.Partial, r.now)
 		case ctx.Err() != nil:
-			// The caller has given up; nothing is wrong with the source.
+			// The caller's context has ended; the source did not fail.
 		case errors.Is(err, usage.ErrTooMuch) && group != nil:
 			if ok = p.backfill.refuse(query, group, err, r.now); !ok && p.began.IsZero() {
-				p.fail(err, r.now) // nothing has ever been answered: it is the source's trouble
+				p.fail(err, r.now) // no query was ever answered: the source has a problem
 			}
 		case errors.Is(err, usage.ErrTooMuch) && p.increments.refuse(&p.index, query, err, r.now):
 			ok = true

@@ -13,13 +13,13 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// herd is a source whose answers cost it next to nothing: workloads of one container and one pod each,
-// whose usage swings with the hour of the day. Its pods have other names with each rollout.
+// herd is a source with cheap answers: workloads of one container and one pod each, whose usage depends on the hour of
+// the day. Its pods get new names with each rollout.
 type herd struct {
 	workloads, rollout int
 	pods               []string
 	cpu, memory, noise []usage.Sample
-	// samples that were yielded.
+	// samples counts the yielded samples.
 	samples int
 }
 
@@ -53,7 +53,7 @@ func (h *herd) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 	return usage.Report{}, nil
 }
 
-// graze is a store that has read the window of the herd's history that ends now.
+// graze returns a store that has read the window of the herd's history that ends now.
 func (h *herd) graze(window time.Duration) (*history.Store, usage.SourceSettings) {
 	h.roll()
 	settings := usage.SourceSettings{HistoryWindow: window, QueryStep: step, RateWindow: step}
@@ -68,8 +68,8 @@ func (h *herd) graze(window time.Duration) (*history.Store, usage.SourceSettings
 	return s, settings
 }
 
-// BenchmarkIngest is what one sample costs on its way from a source into a profile's data: an operation is
-// a sample, and each refresh brings those of 1,000 containers.
+// BenchmarkIngest measures the path of a sample from a source into a profile's data: an operation is a sample, and each
+// refresh reads the samples of 1,000 containers.
 func BenchmarkIngest(b *testing.B) {
 	h := &herd{workloads: 1000}
 	s, _ := h.graze(168 * time.Hour)
@@ -83,8 +83,8 @@ func BenchmarkIngest(b *testing.B) {
 	}
 }
 
-// BenchmarkProfileMemory is the heap that a container takes after 8 days, with its profile in use, and what
-// each of 8 rollouts adds to it.
+// BenchmarkProfileMemory measures the heap of a container after 8 days, with its profile in use, and the growth with
+// each of 8 rollouts.
 func BenchmarkProfileMemory(b *testing.B) {
 	const days, rollouts = 8, 8
 	h := &herd{workloads: 1000}
@@ -93,7 +93,7 @@ func BenchmarkProfileMemory(b *testing.B) {
 		s, settings := h.graze(days * 24 * time.Hour)
 		at := now
 		for range 24 {
-			// As long as it takes until the oldest values are forgotten as the newest ones come.
+			// Until the oldest values leave the window as new ones come.
 			at = at.Add(step)
 			s.Refresh(context.Background(), at)
 		}
@@ -113,7 +113,7 @@ func BenchmarkProfileMemory(b *testing.B) {
 	}
 }
 
-// use asks for every profile, as the policy loop does.
+// use reads every profile, like the policy loop.
 func (h *herd) use(b *testing.B, s *history.Store, settings usage.SourceSettings, at time.Time) {
 	b.Helper()
 	key := history.Key{Source: settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Container: "app"}

@@ -10,33 +10,33 @@ import (
 const (
 	// pageSteps is the number of steps whose highest value is kept exactly: a day of 5-minute steps.
 	pageSteps = 12 * codec.BlockSteps
-	// openSteps are never packed: the newest ones are read again, and may be others then.
+	// openSteps are never packed: the newest steps are read again and may change.
 	openSteps = overlap + 1
-	// tailSteps is the most that are not packed for long.
+	// tailSteps is the length that tail reaches before a block is packed.
 	tailSteps = codec.BlockSteps + openSteps
 )
 
-// series holds the values of one measure in the steps of a window. The newest values are kept as they were
-// measured, in tail. Older ones are packed in blocks, where each value is off by codec.MaxError at most and the
-// highest value of each page is exact.
+// series has the values of one measure in the steps of a window. The newest values are kept as measured, in tail. Older
+// ones are packed in blocks: each value has an error of at most codec.MaxError, and the highest value of each page is
+// exact.
 //
-// Invariants: packed covers the steps from start to next-1 without a hole, tail begins with next, and there is no
-// value after the tail. Steps are numbered from 1970 (usage.StepOf), and start and next are multiples of
-// codec.BlockSteps.
+// Invariants: packed covers the steps from start to next-1 without a hole, tail begins with next, and there is no value
+// after the tail. Steps are numbered from 1970 (usage.StepOf), and start and next are multiples of codec.BlockSteps.
 type series struct {
-	// first and last steps of the window: 0 and -1 when nothing was ever in it.
+	// first and last are the steps of the window: 0 and -1 before the first slide.
 	first, last int64
-	// start is the first step of packed, next that of tail. Both are the first of a block.
+	// start is the first step of packed, next the first step of tail. Both are the first step of a block.
 	start, next int64
-	// packed blocks, one after the other.
+	// packed has consecutive blocks.
 	packed []byte
-	// pageMax are the highest values of the packed steps of each page, from start's on; NaN for one with gaps alone.
+	// pageMax has the highest packed value of each page, beginning with the page of start; NaN for a page with only
+	// gaps.
 	pageMax []float64
-	// tail are the values from next on, NaN for a gap. To write, open a step, put values and close: between open and close it
-	// may be longer than tailSteps, and what it takes is not charged yet.
+	// tail has the values from next on, NaN for a gap. To write, call open, put and close. Between open and close, tail
+	// may be longer than tailSteps, and its bytes are not charged yet.
 	tail []float64
 
-	// share is what the bytes are taken from, and taken how many are.
+	// share is charged for the bytes; taken is the charged amount.
 	share *share
 	taken int64
 }
@@ -45,8 +45,8 @@ func newSeries(share *share) series { return series{last: -1, share: share} }
 
 func (s *series) empty() bool { return len(s.packed)+len(s.tail) == 0 }
 
-// slide moves the window and forgets what fell out of it; it says whether that may have been anything, or whether values
-// that a clock ahead had read came into it.
+// slide moves the window and drops blocks that left it. It reports whether values may have left the window, or whether
+// values read under a clock that was ahead entered it.
 func (s *series) slide(first, last int64) bool {
 	appeared := s.appears(last)
 	s.last = max(s.last, last)
@@ -61,16 +61,16 @@ func (s *series) slide(first, last int64) bool {
 	return true
 }
 
-// appears reports whether a value is kept of a step that is after the window, and not after last (setBack).
+// appears reports whether there is a value of a step after the window and not after last (see setBack).
 func (s *series) appears(last int64) bool {
 	kept := s.next + int64(len(s.tail)) - 1
 	return !s.empty() && kept > s.last && last > s.last && s.highest(s.last+1, last) >= 0
 }
 
-// setBack moves the window back. What is kept of steps after it is not seen before their time has come.
+// setBack moves the window back. Values of steps after it stay, but are invisible until the window reaches them.
 func (s *series) setBack(first, last int64) { s.first, s.last = first, last }
 
-// forget the blocks that the window has left.
+// forget drops the blocks that have left the window.
 func (s *series) forget() {
 	size, before := 0, pageOf(s.start)
 	for size < len(s.packed) && s.start+codec.BlockSteps <= s.first {
@@ -95,22 +95,22 @@ func (s *series) forget() {
 	s.start = s.next
 }
 
-// room returns whether the share has enough for the values of so many steps from first on, in the worst case of
-// packing. For steps behind the packed ones the answer is always true: close decides about them block by block.
+// room reports whether the share can hold the values of so many steps from first on, in the worst case of packing. For
+// steps after the packed ones the answer is always true: close checks them block by block.
 func (s *series) room(first, steps int64) bool {
 	if first >= s.next && !s.empty() {
-		return true // close looks.
+		return true // close checks
 	}
 	blocks := steps/codec.BlockSteps + 2
 	return s.share.left() >= blocks*codec.MaxBlock+8*(tailSteps+s.pages())
 }
 
-// pages that the window's steps may be in.
+// pages is the largest number of pages that the window can overlap.
 func (s *series) pages() int64 { return (s.last-s.first)/pageSteps + 2 }
 
-// open makes every step from the given one on writable: it unpacks whole pages into tail. Values keep their
-// accuracy when they are packed again, since a bucket's middle is in the same bucket, and the exact highest value
-// of the page is put back first. close must follow.
+// open makes every step from the given one on writable: it unpacks whole pages into tail. Values keep their accuracy
+// when they are packed again, because a bucket's middle is in the same bucket, and the exact highest value of the page
+// is restored first. close must follow.
 func (s *series) open(step int64) {
 	switch {
 	case s.empty():
@@ -135,7 +135,7 @@ func (s *series) open(step int64) {
 	}
 }
 
-// restorePageMax puts the exact highest value of each page where it was, or at another step of the same bucket.
+// restorePageMax restores the exact highest value of each page, at its step or at another step of the same bucket.
 func (s *series) restorePageMax(values []float64, from int64) {
 	for i := 0; i < len(values); {
 		end := min(len(values), i+int(pageSteps-(from+int64(i))%pageSteps))
@@ -149,7 +149,7 @@ func (s *series) restorePageMax(values []float64, from int64) {
 	}
 }
 
-// put a value of a step that is open; false: it is outside the window.
+// put sets the value of an open step. It returns false if the step is outside the window or not open.
 func (s *series) put(step int64, value float64) bool {
 	if step < s.first || step > s.last || step < s.next {
 		return false
@@ -164,7 +164,7 @@ func (s *series) put(step int64, value float64) bool {
 	return true
 }
 
-// open steps' value, NaN without one.
+// opened returns the value of an open step, NaN without a value.
 func (s *series) opened(step int64) float64 {
 	if i := step - s.next; i >= 0 && i < int64(len(s.tail)) && step >= s.first {
 		return s.tail[i]
@@ -172,9 +172,8 @@ func (s *series) opened(step int64) float64 {
 	return math.NaN()
 }
 
-// close packs the steps that have become old and charges the share. It returns how many values found no room and
-// are lost; their steps are gaps then. The newest openSteps are never packed, because the next answer reads them
-// again.
+// close packs old steps and charges the share. It returns how many values found no room and are lost; their steps
+// become gaps. The newest openSteps are never packed, because the next answer reads them again.
 func (s *series) close() (lost int) {
 	done := 0
 	for len(s.tail)-done >= tailSteps {
@@ -191,12 +190,12 @@ func (s *series) close() (lost int) {
 	return lost
 }
 
-// pack a block, or a gap where there is no room for it.
+// pack a block, or a block of gaps if there is no room for the values.
 func (s *series) pack(values []float64) (lost int) {
 	var room [2 * codec.MaxBlock]byte
 	block := codec.AppendBlock(room[:0], values)
 	if grown := len(s.packed) + len(block); grown > cap(s.packed) {
-		// What the tail takes beyond its usual size is given back at once.
+		// The bytes of the tail above its usual size are returned at once.
 		if s.share.left()+s.taken < int64(roundUp(grown))+8*(tailSteps+s.pages()) {
 			lost = measured(values)
 			block = codec.AppendBlock(block[:0], gaps(codec.BlockSteps))
@@ -220,8 +219,8 @@ func (s *series) pack(values []float64) (lost int) {
 	return lost
 }
 
-// eachBlock visits the packed blocks that steps from first to last are in, in their order. The block is only valid during
-// the call.
+// eachBlock visits, in order, the packed blocks that overlap the steps from first to last. The block is only valid
+// during the call.
 func (s *series) eachBlock(first, last int64, visit func(at int64, b *codec.Block, pageMax float64)) {
 	var b codec.Block
 	at := s.start
@@ -237,7 +236,7 @@ func (s *series) eachBlock(first, last int64, visit func(at int64, b *codec.Bloc
 // pageMaxOf a packed step's page.
 func (s *series) pageMaxOf(step int64) float64 { return s.pageMax[pageOf(step)-pageOf(s.start)] }
 
-// values of the steps from first to last, both included, NaN where nothing was measured.
+// values of the steps from first to last, both included; NaN if not measured.
 func (s *series) values(first, last int64) []float64 {
 	values := gaps(max(0, last-first+1))
 	from, to := max(first, s.first), min(last, s.last)
@@ -254,13 +253,13 @@ func (s *series) values(first, last int64) []float64 {
 	return values
 }
 
-// max is the highest value of the steps from first to last, both included; below zero where there is none. Packed values in
-// the bucket of their page's highest are told as that one.
+// max is the highest value of the steps from first to last, both included; negative without a value. Packed values in
+// the bucket of their page's highest value are returned as that value.
 func (s *series) max(first, last int64) float64 {
 	return s.highest(max(first, s.first), min(last, s.last))
 }
 
-// highest is max, of steps outside the window, too.
+// highest is like max, but includes steps outside the window.
 func (s *series) highest(from, to int64) float64 {
 	highest := -1.0
 	s.eachBlock(from, to, func(at int64, b *codec.Block, pageMax float64) {
@@ -274,23 +273,23 @@ func (s *series) highest(from, to int64) float64 {
 	return highest
 }
 
-// roundUp to what the memory allocator hands out anyway, or near it.
+// roundUp rounds a size up to about the size that the memory allocator returns anyway.
 func roundUp(size int) int { return (size + 63) &^ 63 }
 
-// charge the share for what is taken now.
+// charge the share for the bytes in use.
 func (s *series) charge() {
 	taken := int64(cap(s.packed)) + 8*int64(cap(s.tail)+cap(s.pageMax))
 	s.share.take(taken - s.taken)
 	s.taken = taken
 }
 
-// release gives the room back.
+// release returns all bytes to the share.
 func (s *series) release() {
 	s.packed, s.pageMax, s.tail = nil, nil, nil
 	s.charge()
 }
 
-// blockStart is the first step of the block that a step is in.
+// blockStart is the first step of the block that contains the step.
 func blockStart(step int64) int64 { return step / codec.BlockSteps * codec.BlockSteps }
 
 // pageOf a step is the number of its page.

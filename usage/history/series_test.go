@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// amounts of several natures.
+// amounts of several kinds.
 var amounts = map[string]func(*rand.Rand, int64) float64{
 	"one":   func(*rand.Rand, int64) float64 { return 0.2 },
 	"two":   func(r *rand.Rand, _ int64) float64 { return 1 + float64(r.IntN(2)) },
@@ -24,7 +24,7 @@ var amounts = map[string]func(*rand.Rand, int64) float64{
 	"wild":   func(r *rand.Rand, _ int64) float64 { return math.Exp(60*r.Float64() - 10) },
 }
 
-// near says whether a kept value may stand for a measured one.
+// near reports whether a stored value is close enough to the measured one.
 func near(want, got float64) bool {
 	switch {
 	case math.IsNaN(want):
@@ -35,9 +35,8 @@ func near(want, got float64) bool {
 	return math.Abs(got/want-1) <= codec.MaxError*(1+1e-9)
 }
 
-// TestSeriesBehavesLikeAMap compares a series with the plainest thing that does the same, over many random
-// moves: what it keeps is off by MaxError at most, and the highest value of a page is the true one unless the
-// page was written again.
+// TestSeriesBehavesLikeAMap compares a series with a plain map, over many random operations: stored values have an
+// error of at most MaxError. The highest value of a page is exact unless the page was written again.
 func TestSeriesBehavesLikeAMap(t *testing.T) {
 	for name, amount := range amounts {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +49,7 @@ func TestSeriesBehavesLikeAMap(t *testing.T) {
 	}
 }
 
-// roomOf is the share of a namespace that may hold so many bytes.
+// roomOf returns the share of a namespace that may hold so many bytes.
 func roomOf(bytes int64) *share {
 	return newBudget((bytes*(1+greed) + greed - 1) / greed).join("shop")
 }
@@ -77,7 +76,7 @@ func moved(t *testing.T, random *rand.Rand, window int64, amount func(*rand.Rand
 			}
 			require.True(t, m.slide(last-window+1, last) || !lost)
 		}
-		// What is new and two steps before, or now and then a piece of the past.
+		// New steps and two before them, or sometimes a piece of the past.
 		first, end := max(last-window+1, written-1), last
 		written = last
 		if random.IntN(10) == 0 {
@@ -139,7 +138,7 @@ func TestFewAmountsAreKeptExactly(t *testing.T) {
 	}
 }
 
-// TestPeaksOutliveRevisions: what is packed again keeps its true maximum.
+// TestPeaksOutliveRevisions: values that are packed again keep their exact maximum.
 func TestPeaksOutliveRevisions(t *testing.T) {
 	left := roomOf(1 << 20)
 	m := newSeries(left)

@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// hung is a source that does not answer before it is let go.
+// hung is a source that does not answer before it is released.
 type hung struct {
 	fake
 	asked chan struct{}
@@ -29,7 +29,7 @@ func (h *hung) Read(ctx context.Context, query usage.Query, yield func(usage.Ser
 	return h.fake.Read(ctx, query, yield)
 }
 
-// at is what a policy wants of a source with an address, in a namespace of its own.
+// at is the interest of a policy in a source with an address, in a namespace of its own.
 func at(address string) history.Interest {
 	interest := deployment("web")
 	interest.Namespace = strings.TrimPrefix(address, "http://")
@@ -43,8 +43,8 @@ func keyAt(address string) history.Key {
 	return of
 }
 
-// Sources that hang, more than are asked at once, delay no other for longer than a refresh waits, and are not asked again
-// before they have answered. What they say then counts, and is announced.
+// Hanging sources, more than may run in parallel, delay the others by at most one Patience, and get no other query
+// before they answer. Their late answers count and are announced.
 func TestSourcesThatHang(t *testing.T) {
 	synctest.Test(t, sourcesThatHang)
 }
@@ -91,8 +91,8 @@ func sourcesThatHang(t *testing.T) {
 	assert.NoError(t, state.Err)
 }
 
-// A source that fails is asked again at once, and from the third time on less and less often, so that those that answer do
-// not wait for it.
+// A source that fails is queried again at once, and with a growing backoff from the third failure on, so that other
+// sources do not wait for it.
 func TestASourceThatFailsIsLeftAlone(t *testing.T) {
 	source := &fake{fail: func(usage.Query) error { return errDown }}
 	s := newStore(source)
@@ -103,8 +103,8 @@ func TestASourceThatFailsIsLeftAlone(t *testing.T) {
 	assert.InDelta(t, 15, len(source.take()), 3, "3, and then after 1, 2, 4, 5 minutes and so on")
 }
 
-// A source that answers after every refresh has gone on without it is slow and does not fail: nobody is told that it does,
-// and what it answers is announced.
+// A source that answers after every refresh has ended is slow but does not fail: no failure is reported, and its
+// answers are announced.
 func TestASourceThatIsSlowDoesNotFail(t *testing.T) {
 	synctest.Test(t, aSourceThatIsSlow)
 }

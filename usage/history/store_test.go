@@ -103,7 +103,7 @@ func TestPeaksOfCPU(t *testing.T) {
 }
 
 func TestPodsOfNeighboursAreNotMistaken(t *testing.T) {
-	// The pod of the DaemonSet web-v2 has a name that the Deployment web could have made.
+	// The Deployment web could have generated the name of the pod of the DaemonSet web-v2.
 	pods := []fakePod{web("aaaaa", always(0.2)), {namespace: "shop", pod: "web-v2-bbbbb", container: "app", cpu: always(4)}}
 	for _, test := range []struct {
 		name       string
@@ -135,7 +135,7 @@ func TestLateSamples(t *testing.T) {
 	s.Want(deployment("web"))
 	fill(t, s, now)
 
-	// The newest step has no samples yet, then they come together with those of the next one.
+	// The newest step has no samples at first; they come together with the samples of the next one.
 	for i := 1; i <= 2; i++ {
 		source.set(func(*fake) { last = now.Add(time.Duration(2*(i-1)) * step) })
 		s.Refresh(context.Background(), now.Add(time.Duration(i)*step))
@@ -162,7 +162,7 @@ func TestStepsThatAreReadAgainAreReplaced(t *testing.T) {
 	assert.InDelta(t, 300, float64(profile(t, s, now).Of[recommender.CPU].Peak), 1e-9, "a first answer about a step is made of fewer samples")
 }
 
-// rows is a source that yields the same series whatever is asked.
+// rows is a source that yields the same series for every query.
 type rows []usage.Series
 
 func (r rows) Read(_ context.Context, _ usage.Query, yield func(usage.Series)) (usage.Report, error) {
@@ -183,7 +183,7 @@ func TestOddSamples(t *testing.T) {
 	series.CPU = []usage.Sample{
 		at(2, 0.2), at(5, 0.5), at(2, 0.1), at(2, 0.4), // out of order, and one step three times
 		inside,                       // between the ends of two steps: it belongs to the later one
-		nan, at(1, -1), at(1, inf()), // a counter that ran backwards, and what is no number
+		nan, at(1, -1), at(1, inf()), // a counter that ran backwards, and values that are not numbers
 		at(-1, 9), at(288, 9), // outside
 	}
 	s := newStore(rows{series})
@@ -257,7 +257,7 @@ func TestASourceThatCannotBeMade(t *testing.T) {
 	assert.False(t, s.Read(key("web")))
 }
 
-// A workload that is new, in a namespace that may be anybody's, has no past that was read. What was read of others stays read.
+// A new workload has no past that was read. The past of other workloads in its namespace stays read.
 func TestANewWorkloadLeavesThePastOfOthersRead(t *testing.T) {
 	s := newStore(&fake{pods: []fakePod{web("aaaaa", always(0.2))}})
 	s.Want(deployment("web"))
@@ -362,7 +362,7 @@ func TestNewestPastFirst(t *testing.T) {
 	assert.Equal(t, now, p.Last)
 	assert.Equal(t, now.Add(-143*step), p.First)
 
-	// What is new is read before the rest of the past.
+	// New steps are read before the rest of the past.
 	s.Refresh(context.Background(), now.Add(step))
 	queries := source.take()
 	require.Len(t, queries, 5)
@@ -660,7 +660,7 @@ func TestAFullStoreDropsAndCounts(t *testing.T) {
 	assert.Positive(t, state.Last.Dropped[usage.DropFull])
 	assert.NoError(t, state.Err)
 
-	// Room that is given back is used again.
+	// Released room is used again.
 	s.Want(deployment("app0"))
 	s.Want(deployment("app1"))
 	fill(t, s, now)
@@ -717,7 +717,7 @@ func TestConcurrentUse(t *testing.T) {
 	assert.True(t, slices.IsSorted(s.Containers(key("app3"))))
 }
 
-// A source is made anew each hour: a Secret that it was made with may have changed, or be meant for another server.
+// A source is dialled again each hour: its Secret may have changed, or may now be meant for another server.
 func TestASourceIsMadeAnew(t *testing.T) {
 	source, dialled := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}, 0
 	s := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { dialled++; return source, nil }})

@@ -7,9 +7,9 @@ import (
 	"attune.io/attune/usage"
 )
 
-// AsStored returns steps of usage as Store.Steps tells them, oldest first: at the ends of whole steps, and off by
-// codec.MaxError at most where a Store packs them. What is computed from a file is then equal to what an operator computes
-// from the same usage, to the digit. Steps are oldest first; of two within one whole step the higher values count.
+// AsStored returns usage as Store.Steps would, oldest first: at the ends of whole steps, with an error of at most
+// codec.MaxError if a Store packs them. So results computed from a file equal the operator's results for the same usage
+// exactly. steps must be oldest first. If several are within one whole step, the highest values count.
 func AsStored(steps []recommender.StepUsage, step time.Duration) []recommender.StepUsage {
 	if len(steps) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// restless usage has a gap of an hour, and no two steps alike.
+// restless usage has a gap of an hour, and no two equal steps.
 func restless(scale float64) func(time.Time) (float64, bool) {
 	return func(at time.Time) (float64, bool) {
 		n := float64(at.Unix() / 300)
@@ -24,9 +24,9 @@ func restless(scale float64) func(time.Time) (float64, bool) {
 	}
 }
 
-// A file's steps are rounded as those that a store has read at once, or step by step, but for the first day of a window of
-// seven, part of which the store may have left behind. The strategy Adaptive does not look at that, so that its estimates
-// are the same to the last digit.
+// A file's steps are rounded like the steps of a store, which reads them at once or one by one. The first day of a
+// window of seven is an exception, because part of it may have left the store. The strategy Adaptive does not use that
+// day, so its estimates are exactly equal.
 func TestAsStoredIsWhatAStoreTells(t *testing.T) {
 	assert.Nil(t, history.AsStored(nil, step))
 	pod := web("aaaaa", restless(0.1))

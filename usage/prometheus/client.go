@@ -16,12 +16,11 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Client asks one server. It is a usage.Source, and safe for concurrent use. New makes it; the zero value is of no
-// use.
+// Client queries one server. It is a usage.Source, and safe for concurrent use. Use New; the zero value is not usable.
 type Client struct {
 	http *http.Client
 	base *url.URL
-	// shown is the address for messages: without parameters, which may be secret.
+	// shown is the address for messages, without parameters, because these may be secret.
 	shown  string
 	header http.Header
 	// parameters are sent in the URL of every request.
@@ -30,15 +29,15 @@ type Client struct {
 	// maxBytes bounds an answer, unpacked; timeout bounds a request with its answer.
 	maxBytes int64
 	scope    Scope
-	// clusters remembers whether the server knows several clusters.
+	// clusters remembers whether the server has pods of several clusters.
 	clusters clusters
-	// getOnly: the server, or what stands before it, does not take POST.
+	// getOnly: the server, or a gateway in front of it, does not accept POST.
 	getOnly atomic.Bool
 }
 
 var _ usage.Source = (*Client)(nil)
 
-// New is a client of the server. It does not connect yet. Errors name the setting that is wrong.
+// New returns a client of the server. It does not connect yet. Errors name the invalid setting.
 func New(config Config) (*Client, error) {
 	base, err := config.base()
 	if err != nil {
@@ -76,8 +75,8 @@ func (c *Client) Scope() Scope { return c.scope }
 // Close closes the idle connections. The client may be used again.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// sameHost follows a redirect within the server only, so that no credentials leave it, and only one that repeats
-// the request as it was. A 302 turns a POST into a GET without the form, which would be another question.
+// sameHost follows a redirect only within the server, so that no credentials leave it, and only if the request is
+// repeated unchanged. A 302 turns a POST into a GET without the form, which would be a different query.
 func sameHost(request *http.Request, via []*http.Request) error {
 	first := via[0]
 	if request.URL.Scheme != first.URL.Scheme || request.URL.Host != first.URL.Host || request.Method != first.Method || len(via) > 3 {
@@ -86,8 +85,8 @@ func sameHost(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type *Failure,
-// unless the context ended; they wrap usage.ErrTooMuch where a smaller query may be answered.
+// Read queries CPU and memory: one request each, or one per 11,000 steps. Errors are of type *Failure, unless the
+// context ended. They wrap usage.ErrTooMuch if a smaller query may be answered.
 func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	report, err := Read(ctx, c.scope, query, c.Range, yield)
 	if err == nil {
@@ -120,14 +119,14 @@ func (c *Client) Range(ctx context.Context, expression string, query usage.Query
 	return said, err
 }
 
-// ask sends a form within the client's timeout, and gives the body of a good answer to read. The caller's own end
-// is returned as such, so that it does not count as a failure of the server.
+// ask sends a form within the client's timeout, and passes the body of a successful answer to read. If the caller's
+// context ends, it returns that error, so that it does not count as a failure of the server.
 func (c *Client) ask(ctx context.Context, path string, form url.Values, read func(io.Reader) error) error {
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	err := c.askBounded(bounded, path, form, read)
 	if err != nil && ctx.Err() != nil {
-		// The caller gave up; nothing is wrong with the server.
+		// The caller's context has ended; the server did not fail.
 		return ctx.Err()
 	}
 	return err
@@ -141,7 +140,7 @@ func (c *Client) askBounded(ctx context.Context, path string, form url.Values, r
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		// Only the beginning: it is a sentence, or a page that is not read.
+		// Only the beginning: it is a sentence, or a page that is not parsed.
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 		return c.statusFailure(response.StatusCode, body)
 	}
@@ -151,14 +150,14 @@ func (c *Client) askBounded(ctx context.Context, path string, form url.Values, r
 	return read(http.MaxBytesReader(nil, response.Body, c.maxBytes))
 }
 
-// send posts the form, since many namespaces make a query longer than a URL may be. Where POST is refused it tries
-// GET, and remembers that for the client once GET has been answered.
+// send posts the form, because a query with many namespaces may exceed the length of a URL. If POST is rejected it
+// tries GET, and remembers that for the client after GET was answered.
 func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.Response, error) {
 	if c.getOnly.Load() {
 		return c.do(ctx, http.MethodGet, path, form)
 	}
 	response, err := c.do(ctx, http.MethodPost, path, form)
-	// Gateways that let only reading requests through answer so.
+	// Gateways that accept only read requests answer with these statuses.
 	refusals := []int{http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 	if err != nil || !slices.Contains(refusals, response.StatusCode) {
 		return response, err
@@ -171,10 +170,9 @@ func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.
 	return response, err
 }
 
-// do sends one request. The parameters of the source go into the URL, also of a POST, since gateways choose a
-// tenant by them.
-// An Idempotency-Key without a value is not sent, and lets the transport repeat the request on a connection that
-// the server has just closed: the request only reads.
+// do sends one request. The source's parameters go into the URL, also for a POST, because gateways choose a tenant by
+// them. An Idempotency-Key without a value is not sent. It lets the transport repeat the request on a connection that
+// the server has just closed, because the request only reads.
 func (c *Client) do(ctx context.Context, method, path string, form url.Values) (*http.Response, error) {
 	target, body := *c.base, ""
 	target.Path += path
@@ -198,7 +196,7 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 	return c.http.Do(request)
 }
 
-// seconds is a time in Unix seconds.
+// seconds formats a time in Unix seconds.
 func seconds(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }

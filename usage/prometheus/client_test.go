@@ -17,7 +17,7 @@ import (
 
 const pod = "web-7d4f8c9b6-x2x5k"
 
-// cpu answers the CPU query with a file and the memory query with nothing.
+// cpu answers the CPU query with a file and the memory query with an empty result.
 func cpu(t *testing.T, file string) func(int, http.ResponseWriter, *http.Request) {
 	answer, empty := recorded(t, file), recorded(t, "prometheus-empty.json")
 	return func(n int, w http.ResponseWriter, r *http.Request) {
@@ -84,8 +84,8 @@ func TestReadTheAnswersOfDifferentServers(t *testing.T) {
 			report: usage.Report{Series: 1, Samples: 2, Partial: true, Dropped: map[usage.Drop]int{usage.DropOutside: 1}},
 		},
 		{
-			// Of Prometheus's own engine: a counter that was reset, a burst of 4 cores for a minute, a
-			// restarted container.
+			// From Prometheus's own engine: a counter that was reset, a burst of 4 cores for a minute, a restarted
+			// container.
 			file: "engine-cpu-peaks.json",
 			want: []usage.Series{
 				{Namespace: "shop", Pod: "db-0", Container: "app", CPUPeak: []usage.Sample{at(1700000400, 0.19999999999999998)}},

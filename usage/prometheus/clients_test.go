@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// TestClientsAreKept: one is made for many questions, until its credentials may be old or it gave no answer.
+// TestClientsAreKept: one client serves many queries, until its credentials may be out of date or it gave no answer.
 func TestClientsAreKept(t *testing.T) {
 	noon := time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
 	now := clocktesting.NewFakePassiveClock(noon)

@@ -1,18 +1,18 @@
-// Package prometheus asks any server that speaks the Prometheus HTTP API what containers used: Prometheus, Thanos,
-// Mimir, VictoriaMetrics. Its PromQL expressions and its decoding rules are shared with package embedded, which
-// evaluates the same expressions over scraped samples.
+// Package prometheus reads container usage from any server with the Prometheus HTTP API: Prometheus, Thanos, Mimir,
+// VictoriaMetrics. Its PromQL expressions and its decoding rules are shared with package embedded, which evaluates the
+// same expressions over scraped samples.
 //
-// The way of a question:
+// The path of a query:
 //
 //  1. A Scope builds the PromQL expression (expression.go, signals.go).
 //  2. An Asker evaluates it: Client sends it over HTTP (client.go), the embedded source evaluates it itself.
 //  3. decode reads the answer while it arrives, one series at a time (decode.go).
-//  4. A picker drops samples that are of no use, with a reason (read.go), and yields the others.
+//  4. A picker drops unusable samples, with a reason (read.go), and yields the others.
 //  5. A failure becomes one sentence (failure.go).
 //
 // The client library's own range query would hold the whole answer three times (bytes, decoded, copied) and drop
-// VictoriaMetrics' isPartial. The package never writes to a server, follows no redirect to another host, and
-// believes an answer only about the namespaces that were asked for. Start reading at read.go and client.go.
+// VictoriaMetrics' isPartial. The package never writes to a server and follows no redirect to another host. It accepts
+// data only about the queried namespaces. Start reading at read.go and client.go.
 package prometheus
 
 import (
@@ -40,34 +40,34 @@ import (
 const (
 	DefaultTimeout  = time.Minute
 	DefaultMaxBytes = 256 << 20
-	// PolicyMaxBytes is the most that an answer of a server may have that a policy names: what it takes in memory is all
-	// tenants'. What is too much at once is asked for in parts.
+	// PolicyMaxBytes bounds an answer of a server that a policy names, because all tenants share the operator's memory.
+	// Larger data is queried in parts.
 	PolicyMaxBytes = 32 << 20
 )
 
-// Config describes how a server is reached. The caller has read the Secrets. The zero value is not valid: it has
-// no Address.
+// Config describes how to reach a server. The caller has read the Secrets. The zero value is not valid: it has no
+// Address.
 type Config struct {
 	// Address is the base URL, without the /api/v1 part.
 	Address string
-	// Headers and Parameters are sent with every request. Parameters are those of the URL's query; nil: none.
+	// Headers and Parameters are sent with every request. Parameters are added to the URL's query; nil: no parameters.
 	Headers, Parameters map[string]string
-	// Labels are matchers for every selector, such as that of a cluster; nil: none.
+	// Labels are matchers for every selector, such as a cluster label; nil: no matchers.
 	Labels map[string]string
-	// Username with basic authentication; empty: none.
+	// Username for basic authentication; empty: no basic authentication.
 	Username string
-	// Credentials hold the secret values.
+	// Credentials has the secret values.
 	Credentials Credentials
-	// BearerTokenFile holds a token that is sent and may be replaced at any time: it is read again every minute. Empty: none.
+	// BearerTokenFile has a token that may be replaced at any time: it is read again every minute. Empty: no file.
 	BearerTokenFile string
-	// TLS configures the verification of the server; the zero value: by the system's authorities. What its CASecret names is
-	// in Credentials.
+	// TLS configures the verification of the server. The zero value verifies with the system's authorities. The content
+	// of its CASecret is in Credentials.
 	TLS v1alpha1.SourceTLS
-	// PolicySource is true where the address comes from a policy or from defaults, not from the operator's own
-	// configuration. Such a server may not be on loopback, and no proxy is used (see usage.AllowedAddress).
+	// PolicySource is true if the address comes from a policy or from defaults, not from the operator's own
+	// configuration. Such a server must not be on loopback, and no proxy is used (see usage.AllowedAddress).
 	PolicySource bool
-	// Through carries the requests in the place of a connection of the client's own; nil: it connects to the address. TLS,
-	// BearerTokenFile and PolicySource are not looked at then.
+	// Through carries the requests instead of a connection of the client's own; nil: the client connects to the
+	// address. If set, TLS, BearerTokenFile and PolicySource are ignored.
 	Through http.RoundTripper
 	// Timeout of one request with its answer; 0: DefaultTimeout.
 	Timeout time.Duration
@@ -75,11 +75,11 @@ type Config struct {
 	MaxBytes int64
 }
 
-// Credentials are the values of the Secrets that a source names. All are empty where it names none.
+// Credentials are the values of the Secrets that a source names. All are empty if it names no Secrets.
 type Credentials struct {
-	// Password of Config.Username, and a token that is sent instead of it. Both together are an error of New.
+	// Password of Config.Username, or a token to send instead. If both are set, New returns an error.
 	Password, BearerToken string
-	// CA holds certificates in PEM that the server's own is verified with, instead of the system's.
+	// CA has the PEM certificates that verify the server, instead of the system's.
 	CA []byte
 }
 
@@ -118,8 +118,8 @@ func (c Config) base() (*url.URL, error) {
 	return base, nil
 }
 
-// header returns the headers of every request, the credentials among them. Headers that the transport sets itself
-// are an error, since a policy could change the meaning of the request with them.
+// header returns the headers of every request, including the credentials. Headers that the transport sets itself are an
+// error, because a policy could change the meaning of the request with them.
 func (c Config) header() (http.Header, error) {
 	header := http.Header{"User-Agent": {"attune"}}
 	for name, value := range c.Headers {
@@ -143,10 +143,10 @@ func (c Config) header() (http.Header, error) {
 	return header, nil
 }
 
-// reserved headers belong to the transport.
+// reserved headers are set by the transport.
 var reserved = sets.New("Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Accept-Encoding")
 
-// tls returns the TLS settings. Only an InsecureSkipVerify of the configuration switches the verification off.
+// tls returns the TLS settings. Only InsecureSkipVerify of the configuration disables the verification.
 func (c Config) tls() (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -162,7 +162,7 @@ func (c Config) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// transport makes the connection settings. The bearer token of a file is read again every minute, by client-go.
+// transport returns the connection settings. client-go reads the bearer token of a file again every minute.
 func (c Config) transport() (http.RoundTripper, error) {
 	if c.Through != nil {
 		return c.Through, nil
@@ -180,7 +180,7 @@ func (c Config) transport() (http.RoundTripper, error) {
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
 	}
-	// A policy's server is asked through no proxy: that resolves names itself, so the address could not be checked.
+	// No proxy for a policy's server: a proxy resolves names itself, so the address could not be checked.
 	if !c.PolicySource {
 		plain.Proxy = http.ProxyFromEnvironment
 	}
@@ -190,9 +190,8 @@ func (c Config) transport() (http.RoundTripper, error) {
 	return transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(c.BearerTokenFile))(plain), nil
 }
 
-// dialer returns a dialer that checks each address when it is dialled. The check comes after the name was
-// resolved, because a name may resolve to an allowed address when it is checked and to another one a moment later
-// (DNS rebinding).
+// dialer returns a dialer that checks each address when it is dialled. The check follows the name resolution. An
+// earlier check could see an allowed address, and the name could resolve to another one a moment later (DNS rebinding).
 func dialer(policySource bool) *net.Dialer {
 	return &net.Dialer{
 		Timeout: 10 * time.Second,
@@ -206,7 +205,7 @@ func dialer(policySource bool) *net.Dialer {
 	}
 }
 
-// addressError refuses an address that a name resolved to.
+// addressError rejects an address that a name resolved to.
 type addressError struct{ address string }
 
 func (e addressError) Error() string {

@@ -15,16 +15,16 @@ import (
 // envelope is an answer of the API without its data.
 type envelope struct {
 	Status, ErrorType, Error string
-	// Warnings of Prometheus, Thanos and Mimir. Their infos (such as "metric might not be a counter") are
-	// about how the query is written and of no use here.
+	// Warnings of Prometheus, Thanos and Mimir. Their infos (such as "metric might not be a counter") are about the
+	// style of the query and are not used.
 	Warnings []string `json:"-"`
-	// Partial is VictoriaMetrics' isPartial; Thanos says the same in a warning.
+	// Partial is VictoriaMetrics' isPartial; Thanos reports the same in a warning.
 	Partial bool `json:"-"`
-	// matrix: the data of a range query was there.
+	// matrix: the answer has the data of a range query.
 	matrix bool
 }
 
-// series is one element of a range query's result, as it is sent.
+// series is one element of a range query's result, as sent.
 type series struct {
 	Metric     Labels            `json:"metric"`
 	Values     points            `json:"values"`
@@ -34,13 +34,13 @@ type series struct {
 var (
 	// errNotAnAnswer: JSON, but not an answer of the API.
 	errNotAnAnswer = errors.New("not an answer of the Prometheus HTTP API")
-	// errNotAMatrix: an answer, but not that of a range query.
+	// errNotAMatrix: an answer, but not to a range query.
 	errNotAMatrix = errors.New("not the answer to a range query")
 	// errPoint: a sample that is not a pair of a time and a value.
 	errPoint = errors.New("a sample is not a pair of a time and a value")
 )
 
-// isDecoding says whether an error of decode is about what was sent; else it is the reader's own.
+// isDecoding reports whether an error of decode is about the content. Other errors come from the reader.
 func isDecoding(err error) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -48,21 +48,21 @@ func isDecoding(err error) bool {
 		errors.Is(err, errPoint) || errors.Is(err, errNotAMatrix)
 }
 
-// partBytes and pointBytes bound what is held at once of an answer: a series as it is sent may have so many bytes, and so
-// many more for each step that was asked for. Anything else is as long as a series at most.
+// partBytes and pointBytes bound the part of an answer that is held at once: a series may have partBytes, plus
+// pointBytes for each requested step. The same bound applies to every other part.
 const partBytes, pointBytes = 64 << 10, 64
 
-// errLongSeries: a series, or what stands in its place, is longer than any that was asked for.
+// errLongSeries: a series, or another part in its place, is longer than any requested series.
 var errLongSeries = errors.New("a series is too long")
 
-// partReader bounds what is read for one part of an answer, since a decoder holds all of it.
+// partReader bounds the bytes read for one part of an answer, because a decoder holds all of it.
 type partReader struct {
 	// most is how many bytes a part may have, left how many the current one may still have.
 	from       io.Reader
 	most, left int64
 }
 
-// Read implements io.Reader. It fails with errLongSeries where a part is longer than allowed.
+// Read implements io.Reader. It fails with errLongSeries if a part is too long.
 func (r *partReader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, errLongSeries
@@ -75,10 +75,9 @@ func (r *partReader) Read(p []byte) (int, error) {
 // begin another part.
 func (r *partReader) begin() { r.left = r.most }
 
-// decode reads the answer to a range query of so many steps and calls yield for each series, which is only valid
-// during the call. It holds one series at a time, so that an answer of 256 MiB takes little memory. Members may
-// come in any order, and unknown ones are skipped. An error after some calls of yield means that those series are
-// to be thrown away.
+// decode reads the answer to a range query of so many steps and calls yield for each series, which is only valid during
+// the call. It holds one series at a time, so that an answer of 256 MiB takes little memory. Members may come in any
+// order, and unknown ones are skipped. After an error the caller must discard the series yielded so far.
 func decode(from io.Reader, steps int64, yield func(Element)) (envelope, error) {
 	parts := &partReader{from: from, most: partBytes + steps*pointBytes}
 	parts.begin()
@@ -95,7 +94,7 @@ func decode(from io.Reader, steps int64, yield func(Element)) (envelope, error) 
 		if into, known := texts[name]; known {
 			return decoder.Decode(into)
 		}
-		return decoder.Decode(&json.RawMessage{}) // it is passed over
+		return decoder.Decode(&json.RawMessage{}) // skipped
 	})
 	if err == nil && answer.Status == "" {
 		err = errNotAnAnswer
@@ -106,8 +105,8 @@ func decode(from io.Reader, steps int64, yield func(Element)) (envelope, error) 
 	return answer, err
 }
 
-// decodeData decodes the member data. resultType may come after result, so a result of another type is only
-// refused at the end.
+// decodeData decodes the member data. resultType may come after result, so a result of another type is rejected only at
+// the end.
 func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yield func(Element)) error {
 	return members(decoder, func(name string) error {
 		parts.begin()
@@ -124,7 +123,7 @@ func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yiel
 	})
 }
 
-// elements decodes a list of series one after the other into the same memory.
+// elements decodes a list of series one after another into the same memory.
 func elements(decoder *json.Decoder, parts *partReader, yield func(Element)) error {
 	var s series
 	return within(decoder, '[', errNotAMatrix, func() error {
@@ -149,7 +148,8 @@ func members(decoder *json.Decoder, visit func(name string) error) error {
 	})
 }
 
-// within calls visit for each part of a list or an object, to decode it. A null has none; what opens otherwise is wrong.
+// within calls visit for each part of a list or an object, to decode it. A null has no parts; another opening delimiter
+// is the error wrong.
 func within(decoder *json.Decoder, opens json.Delim, wrong error, visit func() error) error {
 	opening, err := decoder.Token()
 	if err != nil || opening == nil {
@@ -167,10 +167,10 @@ func within(decoder *json.Decoder, opens json.Delim, wrong error, visit func() e
 	return err
 }
 
-// points are samples as they are sent: [[1700000000.123,"0.25"],…].
+// points are samples as sent: [[1700000000.123,"0.25"],…].
 type points []usage.Sample
 
-// UnmarshalJSON reads valid JSON without an allocation per point: points are what an answer mostly is.
+// UnmarshalJSON reads valid JSON without an allocation per point, because an answer is mostly points.
 func (p *points) UnmarshalJSON(raw []byte) error {
 	*p = (*p)[:0]
 	raw = bytes.TrimSpace(raw)
@@ -208,10 +208,10 @@ func pointOf(raw []byte) (usage.Sample, error) {
 	return usage.Sample{At: int64(math.Round(at * 1000)), Value: value}, nil
 }
 
-// maxSeconds keeps times within what milliseconds can hold.
+// maxSeconds keeps times in the range of milliseconds.
 const maxSeconds = 1e12
 
-// number reads a number, which may be a string such as "NaN" or "+Inf". One that is too great is infinite.
+// number reads a number, which may be a string such as "NaN" or "+Inf". A number beyond float64 becomes infinite.
 func number(raw []byte) (float64, error) {
 	text, opens := bytes.CutPrefix(bytes.TrimSpace(raw), []byte{'"'})
 	text, closes := bytes.CutSuffix(text, []byte{'"'})

@@ -112,7 +112,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// body is an answer with series of points each.
+// body is an answer with so many series of so many points.
 func body(series, points int) string {
 	var out strings.Builder
 	out.WriteString(`{"status":"success","data":{"resultType":"matrix","result":[`)
@@ -141,7 +141,7 @@ func TestDecodeDoesNotAllocatePerPoint(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
-	// What grows with the answer are two buffers, by doubling.
+	// Only two buffers grow with the answer, by doubling.
 	assert.Less(t, allocations(10_000)-allocations(1000), 40.0)
 }
 

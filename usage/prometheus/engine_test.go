@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// memory are samples by the text of their labels. The engine reads them.
+// memory has samples by the text of their labels. The engine reads them.
 type memory map[string]*promql.Series
 
-// add a sample; those of one series come in the order of their times.
+// add a sample; the samples of one series come in order of time.
 func (m memory) add(of labels.Labels, at time.Time, value float64) {
 	if m[of.String()] == nil {
 		m[of.String()] = &promql.Series{Metric: of}
@@ -26,7 +26,7 @@ func (m memory) add(of labels.Labels, at time.Time, value float64) {
 	series.Floats = append(series.Floats, promql.FPoint{T: at.UnixMilli(), F: value})
 }
 
-// Querier implements storage.Queryable. The engine skips samples outside of the time that it asks for.
+// Querier implements storage.Queryable. The engine skips samples outside its time range.
 func (m memory) Querier(int64, int64) (storage.Querier, error) {
 	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 		found := &seriesSet{at: -1}

@@ -14,15 +14,15 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Scope narrows every selector of the expressions in this package, such as to one of several clusters that a server
-// knows: matchers, each after a comma. The zero value is everything.
+// Scope narrows every selector of the expressions in this package, such as to one of several clusters of a server. It
+// has matchers, each after a comma. The zero value matches everything.
 type Scope string
 
-// Everything that a source knows.
+// Everything matches all series of a source.
 const Everything Scope = ""
 
-// ScopeOf returns the Scope of the series that have all these labels. The order is fixed, so that equal labels
-// make equal expressions, which a server may have cached.
+// ScopeOf returns the Scope of the series that have all these labels. The order is fixed, so that equal labels make
+// equal expressions, which a server may have cached.
 func ScopeOf(wanted map[string]string) Scope {
 	var scope strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -31,22 +31,21 @@ func ScopeOf(wanted map[string]string) Scope {
 	return Scope(scope.String())
 }
 
-// peakValue is the value of PeakLabel of series that hold peaks.
+// peakValue is the value of PeakLabel in series with peaks.
 const peakValue = "true"
 
-// CPU is the PromQL expression of the containers' CPU usage in cores, one series a container of a pod.
+// CPU is the PromQL expression of the containers' CPU usage in cores, one series per container of a pod.
 //
-// A counter's rate over the window ends at the step's end, so a window as long as the step leaves nothing
-// out and its rates are their own peaks. A shorter window sees the end of each step only: then the highest
-// rate within the step is asked for as well, in series of their own (see usage.Series). The subquery's
-// steps are the rate window, not shorter: each raw sample is read once, and together they cover the step.
+// A counter's rate over the window ends at the step's end. So a window as long as the step covers everything, and its
+// rates are their own peaks. A shorter window covers only the end of each step. Then the expression also has the
+// highest rate within the step, in separate series (see usage.Series). The resolution of the subquery is the rate
+// window, not shorter: each raw sample is read once, and together the windows cover the step.
 //
-// A container that was restarted has two series for a while, told apart by the labels id and image: the
-// highest one counts.
+// A restarted container has two series for a while, which differ in the labels id and image: the highest one counts.
 func (s Scope) CPU(q usage.Query) string {
 	rate := fmt.Sprintf("rate(container_cpu_usage_seconds_total{%s}[%s])", s.selector(q), span(q.RateWindow))
 	usual := highest(rate)
-	// The strategy Node counts waiting as need. It asks for no peaks: its steps are short.
+	// The strategy Node counts waiting as need. It needs no peaks, because its steps are short.
 	if q.Waited {
 		return s.waited(usual, q)
 	}
@@ -57,15 +56,15 @@ func (s Scope) CPU(q usage.Query) string {
 	return fmt.Sprintf("%s or label_replace(%s,%q,%q,%q,%q)", usual, peak, PeakLabel, peakValue, "", "")
 }
 
-// waited adds the time that a container's tasks waited for CPU to its usage, at most as much again. A container
-// whose waiting is not measured counts with its usage alone.
+// waited adds the time that a container's tasks waited for CPU to its usage, at most doubling it. A container without a
+// measured waiting time counts with its usage alone.
 func (s Scope) waited(usual string, q usage.Query) string {
 	waiting := highest(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", s.selector(q), span(q.RateWindow)))
 	return fmt.Sprintf("%s * (1 + clamp_max(%s, 1)) or %s", usual, waiting, usual)
 }
 
-// Memory is the PromQL expression of the containers' highest working set of each step in bytes, one series
-// a container of a pod.
+// Memory is the PromQL expression of the containers' highest working set of each step in bytes, one series per
+// container of a pod.
 func (s Scope) Memory(q usage.Query) string {
 	return highest(fmt.Sprintf("max_over_time(container_memory_working_set_bytes{%s}[%s])", s.selector(q), span(q.Step)))
 }
@@ -76,9 +75,9 @@ func highest(expression string) string {
 	return "max by (namespace,pod,container) (" + expression + ")"
 }
 
-// selector leaves out the pods' own cgroups and their sandboxes, which have no container name or, in older
-// runtimes, the name POD. Names that are too many for one expression are left out: the answer holds more than was asked
-// for, and Query.Asks tells what.
+// selector excludes the pods' own cgroups and their sandboxes, which have no container name or, in older runtimes, the
+// name POD. If the names are too many for one expression, it omits them: the answer then has more than requested, and
+// Query.Asked selects the requested part.
 func (s Scope) selector(q usage.Query) string {
 	matchers := `container!="",container!="POD"`
 	namespaces := "namespace" + oneOf(q.Namespaces)
@@ -94,7 +93,7 @@ func (s Scope) selector(q usage.Query) string {
 	return matchers + string(s)
 }
 
-// oneOf compares with one value, or with the alternatives of several: servers find one value faster.
+// oneOf matches one value exactly, or the alternatives of several: servers find one value faster.
 func oneOf(values []string) string {
 	if len(values) == 1 {
 		return "=" + strconv.Quote(values[0])
@@ -102,7 +101,7 @@ func oneOf(values []string) string {
 	return "=~" + strconv.Quote(alternatives(values))
 }
 
-// alternatives are sorted, so that a server's query cache knows the expression again.
+// alternatives are sorted, so that equal expressions hit a server's query cache.
 func alternatives(values []string) string {
 	escaped := make([]string, len(values))
 	for i, value := range values {
@@ -112,7 +111,7 @@ func alternatives(values []string) string {
 	return strings.Join(slices.Compact(escaped), "|")
 }
 
-// span is a duration in PromQL, which knows no fractions.
+// span formats a duration for PromQL, which has no fractions.
 func span(d time.Duration) string {
 	if d%time.Second == 0 {
 		return strconv.FormatInt(int64(d/time.Second), 10) + "s"
@@ -121,32 +120,32 @@ func span(d time.Duration) string {
 }
 
 const (
-	// clusterLabel tells the clusters apart that one server knows, by the convention of Thanos, Mimir and their charts.
+	// clusterLabel distinguishes the clusters of one server, by the convention of Thanos, Mimir and their charts.
 	clusterLabel = "cluster"
-	// clustersEvery is how often a server is asked whether it knows several.
+	// clustersEvery is how often a server is checked for several clusters.
 	clustersEvery = time.Hour
 )
 
-// clusters detects that a server knows pods of one name in several clusters. Their usage is taken for one pod's
-// then, and the highest counts. Every answer has a warning until it is so no more. mutex guards asked and warning.
+// clusters detects that a server has pods with the same name in several clusters. Their usage then counts as the usage
+// of one pod, and the highest value counts. Every answer has a warning until this ends. mutex guards asked and warning.
 type clusters struct {
-	// told is true where the operator or the policy names the cluster that is meant. Then nothing is asked.
+	// told is true if the operator or the policy names the cluster. Then the server is not checked.
 	told  bool
 	mutex sync.Mutex
-	// asked is when the server was asked last, by the end of the query.
+	// asked is when the server was last checked, by the end of the query.
 	asked   time.Time
 	warning string
 }
 
-// SeveralClusters is the PromQL expression of a container whose series come from more than one cluster, with how many
-// they are.
+// SeveralClusters is the PromQL expression of one container with series from more than one cluster; its value is their
+// number.
 func (s Scope) SeveralClusters(q usage.Query) string {
 	each := fmt.Sprintf("count by (namespace,pod,container,%s) (container_memory_working_set_bytes{%s,%s!=\"\"})", clusterLabel, s.selector(q), clusterLabel)
 	return fmt.Sprintf("topk(1, count by (namespace,pod,container) (%s) > 1)", each)
 }
 
-// warn adds a warning to the report where the server knows several clusters. It asks the server once in
-// clustersEvery. A failure of that query is not reported, since the answer that the caller asked for is there.
+// warn adds a warning to the report if the server has several clusters. It checks the server once in clustersEvery. A
+// failure of that query is not reported, because the caller has its answer.
 func (c *clusters) warn(ctx context.Context, client *Client, query usage.Query, report *usage.Report) {
 	if c.told || len(query.Namespaces) == 0 {
 		return
@@ -162,8 +161,8 @@ func (c *clusters) warn(ctx context.Context, client *Client, query usage.Query, 
 	}
 }
 
-// ask asks the server for a pod that is in several clusters, and keeps the warning; empty where there is none. After a
-// failure it keeps the warning before. The caller holds mutex.
+// ask queries the server for a pod in several clusters, and stores the warning; empty if there is no such pod. After a
+// failure the previous warning stays. The caller holds mutex.
 func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query) {
 	asked := query.Asked()
 	var found string

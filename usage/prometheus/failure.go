@@ -16,11 +16,11 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Failure is why a server did not answer: one sentence with its address, without parameters, and with what to do.
+// Failure is why a server did not answer: one sentence with its address, without parameters, and with advice.
 type Failure struct {
 	sentence string
-	// cause is the error of the transport, joined with usage.ErrTooMuch where a smaller query may be answered; nil: neither is
-	// known. Its text may hold addresses, so it is for the log.
+	// cause is the error of the transport, joined with usage.ErrTooMuch if a smaller query may be answered; nil if
+	// neither applies. Its text may contain addresses, so it is for the log.
 	cause error
 }
 
@@ -28,12 +28,12 @@ func (f *Failure) Error() string { return f.sentence }
 
 func (f *Failure) Unwrap() error { return f.cause }
 
-// errForeignRedirect is what a redirect to another place ends with.
+// errForeignRedirect is the error of a redirect to another server.
 type errForeignRedirect struct{ to string }
 
 func (e errForeignRedirect) Error() string { return "redirect to " + e.to }
 
-// transportFailure is that of a request that got no answer, or not all of it.
+// transportFailure returns the Failure of a request without a complete answer.
 func (c *Client) transportFailure(err error) *Failure {
 	err = WithoutURL(err)
 	var large *http.MaxBytesError
@@ -53,7 +53,7 @@ func (c *Client) transportFailure(err error) *Failure {
 	case errors.Is(err, errLongSeries):
 		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with a series that is longer than what was asked for")
 	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &lookup):
-		// It never heard of the query: a smaller one would not be answered either.
+		// The server never received the query: a smaller one would not be answered either.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return c.failure(errors.Join(err, usage.ErrTooMuch), "did not answer within %s: it needs a shorter span or a simpler query, or more time", c.timeout)
 	case errors.As(err, &certificate):
@@ -62,15 +62,15 @@ func (c *Client) transportFailure(err error) *Failure {
 	return c.failure(err, "cannot be reached (%s): it is asked again at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
 }
 
-// ownAddress is our end of a connection in an error's text, as in "read tcp 10.0.0.1:41234->10.0.0.2:9090". It is another one
-// each time, and would make each failure news.
+// ownAddress is the local end of a connection in an error's text, as in "read tcp 10.0.0.1:41234->10.0.0.2:9090". It
+// differs each time, and would make each failure look new.
 var ownAddress = regexp.MustCompile(`\S+:\d+->`)
 
-// statusFailure is that of an answer with an HTTP status other than success.
+// statusFailure returns the Failure of an HTTP status other than success.
 func (c *Client) statusFailure(status int, body []byte) *Failure {
 	var said envelope
 	if json.Unmarshal(body, &said) != nil {
-		// What is not the API's JSON is not repeated: behind an address that a tenant chose it may be anything.
+		// Text outside the API's JSON is not repeated: behind an address that a tenant chose it may be anything.
 		said = envelope{}
 	}
 	switch {
@@ -88,7 +88,7 @@ func (c *Client) statusFailure(status int, body []byte) *Failure {
 	return c.failure(nil, "rejects the query (HTTP %d%s): check the query and the source's parameters", status, said.suffix())
 }
 
-// envelopeFailure is that of an answer that says of itself that it is an error.
+// envelopeFailure returns the Failure of an answer that reports an error.
 func (c *Client) envelopeFailure(said envelope) *Failure {
 	if said.wantsLess(http.StatusOK) {
 		return c.failure(usage.ErrTooMuch, "found the query too large (%s): it needs a shorter span or a simpler query", said.text())
@@ -96,7 +96,7 @@ func (c *Client) envelopeFailure(said envelope) *Failure {
 	return c.failure(nil, "answered with an error (%s): check the query and the source's parameters", said.text())
 }
 
-// decodeFailure is that of an answer that is not what was asked for.
+// decodeFailure returns the Failure of an answer that cannot be decoded.
 func (c *Client) decodeFailure(err error) *Failure {
 	var syntax *json.SyntaxError
 	switch {
@@ -108,12 +108,12 @@ func (c *Client) decodeFailure(err error) *Failure {
 	return c.transportFailure(err)
 }
 
-// failure makes a Failure of this client. The sentence goes on from the address.
+// failure returns a Failure of this client. The sentence continues after the address.
 func (c *Client) failure(cause error, format string, arguments ...any) *Failure {
 	return &Failure{c.shown + " " + fmt.Sprintf(format, arguments...), cause}
 }
 
-// WithoutURL takes the URL out of an error: its parameters may be secret.
+// WithoutURL removes the URL from an error, because its parameters may be secret.
 func WithoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -122,7 +122,7 @@ func WithoutURL(err error) error {
 	return err
 }
 
-// maxSaid bounds what is repeated of a server's words.
+// maxSaid bounds the repeated text of a server.
 const maxSaid = 300
 
 // text returns the server's error in one line of at most maxSaid bytes, as valid UTF-8.
@@ -131,7 +131,7 @@ func (e envelope) text() string {
 	return clip.Marked(words, maxSaid)
 }
 
-// suffix returns the text after a colon; empty where there is none.
+// suffix returns a colon and the text; empty if there is no text.
 func (e envelope) suffix() string {
 	if text := e.text(); text != "" {
 		return ": " + text
@@ -139,9 +139,9 @@ func (e envelope) suffix() string {
 	return ""
 }
 
-// wantsLess recognises the servers' limits. The queries are valid by construction, so a computation that
-// fails does so for its size: Prometheus and Mimir answer 422, on a timeout 503 or 504, on too many points
-// 400; VictoriaMetrics answers 422.
+// wantsLess recognises the servers' limits. The queries are valid by construction, so a computation fails only because
+// of its size: Prometheus and Mimir answer 422, on a timeout 503 or 504, on too many points 400; VictoriaMetrics
+// answers 422.
 func (e envelope) wantsLess(status int) bool {
 	switch status {
 	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusGatewayTimeout:

@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// What the sentences of each kind of failure have in common.
+// Common parts of the sentences of each kind of failure.
 const (
 	unreachable     = "cannot be reached ("
 	addressRefused  = "is refused: the address"

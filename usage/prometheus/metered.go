@@ -13,15 +13,14 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Metered is a Client whose questions and answers are counted. It is a usage.Source, and it answers what the loops
-// ask about running pods. The meter's kinds of questions are usage, throttling, waiting, memory, oomkills, slo and
-// load.
+// Metered is a Client that counts its queries and answers. It is a usage.Source, and answers the loops' queries about
+// running pods. The meter's query types are usage, throttling, waiting, memory, oomkills, slo, load and climbs.
 type Metered struct {
-	// Client asks the server.
+	// Client queries the server.
 	Client *Client
 	// Meter counts; it must not be nil.
 	Meter *Meter
-	// Namespace of the policies that name the server; empty: it is the operator's own server.
+	// Namespace of the policies that name the server; empty for the operator's own server.
 	Namespace string
 	// Failed is called when the server gave no answer; nil: it is not called.
 	Failed func()
@@ -45,7 +44,7 @@ func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.S
 }
 
 // Throttled returns the fraction, 0 to 1, of CFS periods in which each container of some pods was throttled (see
-// Scope.Throttled). A container that was not measured is missing.
+// Scope.Throttled). A container without measurements is missing.
 func (m Metered) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return m.pods(ctx, "throttling", pods, at, func(pods []string) string { return m.Client.Scope().Throttled(namespace, pods, window) })
 }
@@ -56,7 +55,7 @@ func (m Metered) Waiting(ctx context.Context, namespace string, pods []string, w
 	return m.pods(ctx, "waiting", pods, at, func(pods []string) string { return m.Client.Scope().Waiting(namespace, pods, window) })
 }
 
-// Memory returns the most, in bytes, that each container of some pods held (see Scope.Held).
+// Memory returns the peak memory, in bytes, of each container of some pods (see Scope.Held).
 func (m Metered) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return m.pods(ctx, "memory", pods, at, func(pods []string) string { return m.Client.Scope().Held(namespace, pods, window) })
 }
@@ -86,12 +85,12 @@ func (m Metered) Range(ctx context.Context, expression string, query usage.Query
 	return counted(m, "climbs", func() (usage.Report, error) { return m.Client.Range(ctx, expression, query, yield) })
 }
 
-// pods asks about containers of some pods, in a few requests; the answer counts as one.
+// pods queries containers of some pods, in a few requests; the answer counts as one.
 func (m Metered) pods(ctx context.Context, what string, pods []string, at time.Time, expression func([]string) string) (usage.ByContainer, error) {
 	return counted(m, what, func() (usage.ByContainer, error) { return AskPods(ctx, pods, at, m.Client.Range, expression) })
 }
 
-// counted asks a question of a kind, and counts it.
+// counted runs a query of a type, and counts it.
 func counted[T any](m Metered, what string, ask func() (T, error)) (T, error) {
 	began := time.Now()
 	answer, err := ask()
@@ -99,8 +98,8 @@ func counted[T any](m Metered, what string, ask func() (T, error)) (T, error) {
 	return answer, err
 }
 
-// count counts a question. An answer in which nothing matches is a success, and so is a question that the caller
-// gave up: neither says anything about the server.
+// count counts a query. An answer without matches counts as a success, and so does a query that the caller cancelled:
+// neither is a failure of the server.
 func (m Metered) count(what string, took time.Duration, err error) {
 	if errors.Is(err, ErrNoValue) || errors.Is(err, context.Canceled) {
 		err = nil
@@ -114,24 +113,25 @@ func (m Metered) count(what string, took time.Duration, err error) {
 // Name of this source in metrics and flags.
 const Name = "prometheus"
 
-// Meter counts the questions to usage sources and their answers. It is safe for concurrent use.
+// Meter counts the queries to usage sources and their answers. It is safe for concurrent use.
 type Meter struct {
 	samples *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 	queries *prometheus.HistogramVec
 	errors  *prometheus.CounterVec
-	// newest is in Unix seconds, and latest the same by source in milliseconds, which mutex guards.
+	// newest is in Unix seconds. latest is the same by source in milliseconds; mutex guards it.
 	newest *prometheus.GaugeVec
 	mutex  sync.Mutex
 	latest map[string]int64
-	// failed are the namespaces with series of errors; mutex guards them together with the series.
+	// failed has the namespaces with series of errors; mutex guards them together with the series.
 	failed *lru.Cache
 }
 
-// mostNamespaces have series of errors. Whoever makes namespaces with ever new names would otherwise make series without end.
+// mostNamespaces bounds the namespaces with series of errors. Otherwise a user who keeps creating namespaces would
+// create series without limit.
 const mostNamespaces = 1000
 
-// NewMeter registers the metrics. It panics where one of them is registered already.
+// NewMeter registers the metrics. It panics if one of them is already registered.
 func NewMeter(registry prometheus.Registerer) *Meter {
 	m := &Meter{
 		samples: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -161,8 +161,8 @@ func NewMeter(registry prometheus.Registerer) *Meter {
 	return m
 }
 
-// Took counts samples that a source gave, by the name of the source. newest is the time of the newest one, in Unix
-// milliseconds; what comes later of the past does not set it back.
+// Took counts samples of a source, by the name of the source. newest is the time of the newest one, in Unix
+// milliseconds; older samples that arrive later do not lower it.
 func (m *Meter) Took(source string, samples int, newest int64) {
 	m.samples.WithLabelValues(source).Add(float64(samples))
 	m.mutex.Lock()
@@ -178,13 +178,13 @@ func (m *Meter) Read(source string, took time.Duration) {
 	m.seconds.WithLabelValues(source).Observe(took.Seconds())
 }
 
-// Asked counts a query of a Prometheus server. err is counted as an error of the namespace; nil: it was answered.
+// Asked counts a query of a Prometheus server. err counts as an error of the namespace; nil means answered.
 func (m *Meter) Asked(namespace, query string, took time.Duration, err error) {
 	m.queries.WithLabelValues(query).Observe(took.Seconds())
 	if err == nil {
 		return
 	}
-	// The series of the namespace that failed least lately make room; the operator's own server keeps its.
+	// The namespace with the oldest failure loses its series; the operator's own server keeps its series.
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if namespace != "" {
@@ -196,23 +196,22 @@ func (m *Meter) Asked(namespace, query string, took time.Duration, err error) {
 const (
 	// clientLasts is how long a client is used before its credentials are read again.
 	clientLasts = 5 * time.Minute
-	// mostClients are kept: those that were used last.
+	// mostClients bounds the clients: the most recently used stay.
 	mostClients = 256
 )
 
-// Clients keeps clients between the questions about watched pods and nodes: connections, transports and
-// credentials. A client that gave no answer is dropped, so that a Secret that was changed is read again.
-// mostClients bounds it. It is safe for concurrent use. The connections of a client that is too old are closed by the
-// transport, once they have been idle for a while.
+// Clients keeps clients between the queries about observed pods and nodes: connections, transports and credentials. A
+// client that gave no answer is dropped, so that a changed Secret is read again. mostClients bounds it. It is safe for
+// concurrent use. The transport closes the connections of an expired client after they have been idle for a while.
 type Clients struct{ known *cache.LRUExpireCache }
 
-// NewClients keeps none yet; now ages them.
+// NewClients returns an empty Clients; now is the clock for expiry.
 func NewClients(now cache.Clock) Clients {
 	return Clients{cache.NewLRUExpireCacheWithClock(mostClients, now)}
 }
 
-// Of returns the client of the settings with this digest. It calls dial where there is none that is younger than
-// clientLasts. Two callers may make a client each; the later one is kept. An error is that of dial.
+// Of returns the client of the settings with this digest. It calls dial if there is no client younger than clientLasts.
+// Two callers may make a client each; the later one is kept. Errors come from dial.
 func (c Clients) Of(digest usage.Digest, dial func() (Metered, error)) (Metered, error) {
 	if known, ok := c.known.Get(digest); ok {
 		return known.(Metered), nil
@@ -224,7 +223,7 @@ func (c Clients) Of(digest usage.Digest, dial func() (Metered, error)) (Metered,
 	return made, err
 }
 
-// Drop a client that gave no answer, unless another one has taken its place.
+// Drop removes a client that gave no answer, unless it was already replaced.
 func (c Clients) Drop(digest usage.Digest, failed *Client) {
 	if known, ok := c.known.Get(digest); ok && known.(Metered).Client == failed {
 		c.known.Remove(digest)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Namespaces with ever new names, whose servers do not answer, do not make series without end. Those that fail now have theirs,
-// and so has the operator's own server.
+// Namespaces with ever new names, whose servers do not answer, do not create series without limit. Namespaces that fail
+// now have their series, and so has the operator's own server.
 func TestSeriesOfErrorsAreBounded(t *testing.T) {
 	m := NewMeter(prometheus.NewRegistry())
 	failing := errors.New("no answer")

@@ -12,16 +12,16 @@ import (
 	"attune.io/attune/usage"
 )
 
-// On is the PromQL expression of the fraction of its memory limit that each container of some namespaces holds, of those that
-// hold more than the given one. The answer may tell of other namespaces, too.
+// On is the PromQL expression of the fraction of its memory limit that each container of some namespaces uses, for
+// containers above the given fraction. The answer may include other namespaces.
 func (s Scope) On(fraction float64, namespaces []string) string {
 	of := s.selector(usage.Query{Namespaces: namespaces})
 	return fmt.Sprintf("max by (namespace,pod,container) (container_memory_working_set_bytes{%s}) / max by (namespace,pod,container) (container_spec_memory_limit_bytes{%s} > 0) > %g",
 		of, of, fraction)
 }
 
-// Needed is the PromQL expression of the memory, in bytes, that each container of some pods needs, and NeededAt that of when
-// it was measured, in Unix seconds.
+// Needed is the PromQL expression of the memory, in bytes, that each container of some pods needs. NeededAt is the
+// expression of the time of the measurement, in Unix seconds.
 func (s Scope) Needed(namespace string, pods []string) string {
 	return perContainer(fmt.Sprintf("container_memory_working_set_bytes{%s}", s.some(namespace, pods)))
 }
@@ -36,41 +36,42 @@ type NearPod struct{ Namespace, Name string }
 
 // NearPods are the pods that a refresh found close to their limits.
 type NearPods struct {
-	// Grown are those whose memory has grown since they were named last.
+	// Grown are the pods whose memory has grown since they were last reported.
 	Grown []NearPod
-	// Left is how many pods there was no room for.
+	// Left is how many pods found no room.
 	Left int
 }
 
-// Near knows of one server which containers are close to their memory limits, and asks it about those alone: it does not
-// scrape, so it knows of them as late as the server does. It is safe for concurrent use; mutex guards what follows it.
+// Near finds, for one server, the containers close to their memory limits, and queries only those. It does not scrape,
+// so it sees them as late as the server does. It is safe for concurrent use; mutex guards the fields below it.
 type Near struct {
 	// Ask evaluates a range query.
 	Ask func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (usage.Report, error)
-	// Raised returns the namespaces with workloads whose memory may be raised. No other takes room.
+	// Raised returns the namespaces with workloads whose memory may be raised. Pods of other namespaces take no room.
 	Raised func(ctx context.Context) (map[string]bool, error)
-	// Noise is by how much more of its limit a container has to hold to have grown, where it holds a fraction of it.
+	// Noise is the minimum growth for a container that uses a fraction of its limit, as a fraction of the limit.
 	Noise func(fraction float64) float64
 	// Scope narrows all selectors.
 	Scope Scope
 
 	mutex sync.Mutex
-	// seen is when pods were found close to their limits last.
+	// seen is when a pod was last found close to its limit.
 	seen map[NearPod]time.Time
-	// lowest is the least fraction of its limit that each container of the newest answer has held since its pod was named.
+	// lowest is the lowest fraction of its limit that each container of the newest answer has used since its pod was
+	// last reported.
 	lowest map[nearContainer]float64
-	// turn is the place, in their order, of the namespace that comes first.
+	// turn is the index of the namespace that comes first, in sorted order.
 	turn int
 }
 
 const (
-	// nearFrom is the fraction of its limit from which on a container is asked about.
+	// nearFrom is the fraction of its limit above which a container is queried.
 	nearFrom = 0.6
-	// nearFor is for how long a pod is asked about after it was last seen so: as long as a raise is watched.
+	// nearFor is how long a pod is queried after it was last close to its limit: as long as a raise is observed.
 	nearFor = 40 * time.Minute
-	// nearWindow and nearStep are those of what is asked.
+	// nearWindow and nearStep are the window and the step of these queries.
 	nearWindow, nearStep = 10 * time.Minute, 15 * time.Second
-	// mostNear bounds the pods that one refresh takes.
+	// mostNear bounds the pods of one refresh.
 	mostNear = 2_000
 )
 
@@ -80,7 +81,7 @@ type nearContainer struct {
 	container string
 }
 
-// Refresh asks which containers are close to their limits. An error leaves everything as it was.
+// Refresh queries which containers are close to their limits. An error changes nothing.
 func (n *Near) Refresh(ctx context.Context, now time.Time) (NearPods, error) {
 	raised, err := n.Raised(ctx)
 	if err != nil {
@@ -102,7 +103,7 @@ func (n *Near) Refresh(ctx context.Context, now time.Time) (NearPods, error) {
 	return n.note(held, now), nil
 }
 
-// note what containers hold, as fractions of their limits. The caller holds mutex.
+// note records the memory of containers, as fractions of their limits. The caller holds mutex.
 func (n *Near) note(held map[nearContainer]float64, now time.Time) NearPods {
 	found := n.grown(held)
 	taken := n.inTurns(found)
@@ -126,18 +127,18 @@ func (n *Near) note(held map[nearContainer]float64, now time.Time) NearPods {
 	return out
 }
 
-// closePod is a pod with a container that is close to its limit.
+// closePod is a pod with a container close to its limit.
 type closePod struct {
 	NearPod
-	// most is the greatest fraction that one of its containers holds.
+	// most is the highest fraction of its containers.
 	most float64
-	// grown: a container holds more than when the pod was named last. named: it is named now.
+	// grown: a container uses more than when the pod was last reported. named: the pod is reported now.
 	grown, named bool
 }
 
-// grown returns the pods of an answer, and forgets what is not in it: so what is remembered is bounded by the answer. The
-// growth counts from the least that was held since, so that a slow climb adds up and one that rests is not named again. A
-// container that was not in the last answer held less than what is asked for. The caller holds mutex.
+// grown returns the pods of an answer, and drops containers that are not in it. So the answer bounds the remembered
+// state. Growth counts from the lowest fraction since the last report. So a slow climb adds up, and a pod with constant
+// memory is not reported again. A container that was not in the last answer was below nearFrom. The caller holds mutex.
 func (n *Near) grown(held map[nearContainer]float64) map[NearPod]*closePod {
 	lowest, found := make(map[nearContainer]float64, len(held)), map[NearPod]*closePod{}
 	for of, fraction := range held {
@@ -158,9 +159,9 @@ func (n *Near) grown(held map[nearContainer]float64) map[NearPod]*closePod {
 	return found
 }
 
-// inTurns takes as many pods as there is room for. Each namespace has one in its turn, so that none keeps the others out,
-// however many it has: those that have grown before those that rest, and the closest to its limit first. Where not even one
-// of each has room, another namespace is the first the next time. The caller holds mutex.
+// inTurns takes as many pods as there is room for, one per namespace in turns, so that no namespace can displace the
+// others. Within a namespace, grown pods come first, then the pods closest to their limits. If there is not enough room
+// for all pods, the next refresh starts mostNear namespaces further on, in a circle. The caller holds mutex.
 func (n *Near) inTurns(found map[NearPod]*closePod) (taken []*closePod) {
 	of := map[string][]*closePod{}
 	for _, pod := range found {
@@ -191,8 +192,8 @@ func (n *Near) inTurns(found map[NearPod]*closePod) (taken []*closePod) {
 	return taken
 }
 
-// Lately returns what containers of those pods have held that were seen close to their limits: two questions, none where
-// there is no such pod.
+// Lately returns the recent memory of the containers of those pods that were seen close to their limits. It needs two
+// queries, and no query if there is no such pod.
 func (n *Near) Lately(ctx context.Context, namespace string, pods []string, at time.Time) (usage.Traces, error) {
 	near := n.of(namespace, pods)
 	out := usage.Traces{}
@@ -215,7 +216,7 @@ func (n *Near) Lately(ctx context.Context, namespace string, pods []string, at t
 	return out, nil
 }
 
-// of are those of some pods that were seen close to their limits.
+// of returns those pods that were seen close to their limits.
 func (n *Near) of(namespace string, pods []string) (near []string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -239,8 +240,8 @@ func (n *Near) window(ctx context.Context, expression string, at time.Time) (map
 	return out, err
 }
 
-// measuredAt gives values the times at which they were measured, each once: a server repeats a value until it has the
-// next one.
+// measuredAt replaces the times of values by their measurement times, each once: a server repeats a value until it has
+// the next one.
 func measuredAt(values, times []usage.Sample) (out []usage.Sample) {
 	at := map[int64]int64{}
 	for _, t := range times {

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// A server is asked who is close to a limit, and then about those pods alone; the times are those of the measurements.
+// The server is queried for pods close to a limit, and then only about those; the times are measurement times.
 func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var asked []string
@@ -67,7 +67,7 @@ func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 	assert.Len(t, n.seen, 1)
 }
 
-// raisedIn says that memory is raised in these namespaces.
+// raisedIn allows raises of memory in these namespaces.
 func raisedIn(namespaces ...string) func(context.Context) (map[string]bool, error) {
 	return func(context.Context) (map[string]bool, error) {
 		raised := map[string]bool{}
@@ -78,7 +78,7 @@ func raisedIn(namespaces ...string) func(context.Context) (map[string]bool, erro
 	}
 }
 
-// answering is a server with an answer, which can be changed.
+// answering is a server with a changeable answer.
 func answering(answer *[]Element) func(context.Context, string, usage.Query, func(Element)) (usage.Report, error) {
 	return func(_ context.Context, _ string, _ usage.Query, yield func(Element)) (usage.Report, error) {
 		for _, e := range *answer {
@@ -88,7 +88,7 @@ func answering(answer *[]Element) func(context.Context, string, usage.Query, fun
 	}
 }
 
-// holding is a container with a fraction of its limit.
+// holding is a container that uses a fraction of its limit.
 func holding(namespace, pod, container string, fraction float64) Element {
 	return Element{Labels: Labels{Namespace: namespace, Pod: pod, Container: container}, Samples: []usage.Sample{{Value: fraction}}}
 }
@@ -113,13 +113,13 @@ func TestPodsCloseToTheirLimitsAreTakenInTurns(t *testing.T) {
 	}
 	assert.Equal(t, []string{"web-1"}, n.of("shop", []string{"web-1", "web-3"}))
 
-	// Those that rest give way to the others of their namespace.
+	// Pods with constant memory yield to the grown pods of their namespace.
 	pods, err = n.Refresh(t.Context(), now.Add(15*time.Second))
 	require.NoError(t, err)
 	assert.Len(t, pods.Grown, 502)
 }
 
-// Where there are more namespaces than room, each has its turn.
+// With more namespaces than room, each has its turn.
 func TestEachNamespaceHasItsTurn(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var answer []Element
@@ -140,7 +140,7 @@ func TestEachNamespaceHasItsTurn(t *testing.T) {
 	assert.Len(t, told, len(names))
 }
 
-// Nothing is asked where no memory is raised, or where that is not known.
+// No query is sent if no memory may be raised, or if that is unknown.
 func TestNothingIsAskedWhereNoMemoryIsRaised(t *testing.T) {
 	n := &Near{Noise: percent, Raised: raisedIn(), Ask: func(context.Context, string, usage.Query, func(Element)) (usage.Report, error) {
 		t.Error("the server was asked")
@@ -154,7 +154,7 @@ func TestNothingIsAskedWhereNoMemoryIsRaised(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A pod is named when it has grown. One that rests is named once, and is still asked about.
+// A pod is reported when it has grown. A pod with constant memory is reported once, and is still queried.
 func TestAPodIsNamedWhenItHasGrown(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -175,7 +175,7 @@ func TestAPodIsNamedWhenItHasGrown(t *testing.T) {
 			var named []int
 			for i, fraction := range c.held {
 				answer = []Element{holding("shop", "web-1", "side", 0.8), holding("shop", "web-2", "app", 0.8)}
-				if i == 0 { // the other containers rest: what they hold does not name the pod again
+				if i == 0 { // the other containers are constant: they do not cause another report of the pod
 					_, err := n.Refresh(t.Context(), now)
 					require.NoError(t, err)
 				}
@@ -196,5 +196,5 @@ func TestAPodIsNamedWhenItHasGrown(t *testing.T) {
 	}
 }
 
-// percent: a container has grown by more than 1 % of its limit, and by less where little is left.
+// percent: a container has grown by more than 1 % of its limit, and by less if little is left.
 func percent(fraction float64) float64 { return climb.Noise(1-fraction, 1) }

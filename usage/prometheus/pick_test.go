@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// TestForeignNamespaces: a server is believed of the namespaces alone that it was asked about.
+// TestForeignNamespaces: data of a server counts only for the queried namespaces.
 func TestForeignNamespaces(t *testing.T) {
 	at := time.Unix(1_700_000_100, 0)
 	query := usage.Query{Namespaces: []string{"shop"}, Start: at, End: at, Step: time.Minute, RateWindow: time.Minute}
@@ -30,8 +30,8 @@ func TestForeignNamespaces(t *testing.T) {
 	assert.Equal(t, 2*3*2, report.Dropped[usage.DropForeign])
 }
 
-// TestSamplesAboveTheLargestNodeAreToldApart: interleaved counters of two servers give 1,600 cores, a glitch gives 10 TiB, and
-// a runtime that does not measure memory gives 0.
+// TestSamplesAboveTheLargestNodeAreToldApart: interleaved counters of two servers give 1,600 cores, a glitch gives 10
+// TiB, and a runtime that does not measure memory gives 0.
 func TestSamplesAboveTheLargestNodeAreToldApart(t *testing.T) {
 	at := time.Unix(1_700_000_100, 0)
 	query := usage.Query{

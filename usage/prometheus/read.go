@@ -7,16 +7,16 @@ import (
 	"attune.io/attune/usage"
 )
 
-// maxPoints is what the servers answer with at most, per series.
+// maxPoints is the most points per series that servers answer with.
 const maxPoints = 11_000
 
 // Element is one series of the answer to a range query. It and its samples are only valid during a call.
 type Element struct {
-	// Labels of the series; those that the expression removes are empty.
+	// Labels of the series; labels that the expression removes are empty.
 	Labels Labels
-	// Samples in the order of their times. Their unit is that of the expression.
+	// Samples in order of time. The expression determines their unit.
 	Samples []usage.Sample
-	// Histograms counts samples that are no numbers.
+	// Histograms counts samples that are not numbers.
 	Histograms int
 }
 
@@ -28,19 +28,19 @@ type Labels struct {
 	Container string `json:"container"`
 	// Node is the node's name, in answers about nodes and of the embedded source.
 	Node string `json:"node"`
-	// Peak marks series that hold peaks.
+	// Peak marks series with peaks.
 	Peak string `json:"attune_peak"`
 }
 
 // PeakLabel is the name of the label Peak.
 const PeakLabel = "attune_peak"
 
-// Asker evaluates an expression at each step of a query and calls yield for each series of the answer. Of the
-// report it sets the warnings, shortened, and Partial where the server could not read all of its data.
+// Asker evaluates an expression at each step of a query and calls yield for each series of the answer. In the report it
+// sets only the warnings, shortened, and Partial if the server could not read all of its data.
 type Asker func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (usage.Report, error)
 
-// Read asks for CPU and for memory: once each, or once for each 11,000 steps. A query without namespaces asks
-// nothing and returns an empty report. After an error the caller throws away what was yielded.
+// Read queries CPU and memory: once each, or once per 11,000 steps. A query without namespaces sends nothing and
+// returns an empty report. After an error the caller must discard the yielded series.
 func Read(ctx context.Context, scope Scope, query usage.Query, ask Asker, yield func(usage.Series)) (usage.Report, error) {
 	var report usage.Report
 	if len(query.Namespaces) == 0 {
@@ -63,11 +63,11 @@ func Read(ctx context.Context, scope Scope, query usage.Query, ask Asker, yield 
 	return report, nil
 }
 
-// picker turns the series of an answer into usage.Series, and counts what is of no use by its reason.
+// picker turns the series of an answer into usage.Series, and counts unusable samples by reason.
 type picker struct {
 	query usage.Query
-	// asked is what the query is about. A server is not believed about anything else: a policy's server could set
-	// the usage of another namespace otherwise.
+	// asked is the subject of the query. Other data is rejected: otherwise a policy's server could set
+	// the usage of another namespace.
 	asked usage.Asked
 	// memory is true for the answer about memory, false for CPU.
 	memory bool
@@ -75,8 +75,8 @@ type picker struct {
 	report *usage.Report
 }
 
-// element checks one series and yields its usable samples. The order of the checks decides by which reason a
-// series without names is counted.
+// element checks one series and yields its usable samples. The order of the checks decides the reason that is counted
+// for a series without names.
 func (p *picker) element(e Element) {
 	p.report.Drop(usage.DropHistogram, e.Histograms)
 	of := e.Labels
@@ -111,11 +111,11 @@ func (p *picker) element(e Element) {
 	p.yield(out)
 }
 
-// aboutTheQuery begins the warnings that are not about the data: those of the query engine.
+// aboutTheQuery is the prefix of warnings of the query engine, which are not about the data.
 const aboutTheQuery = "PromQL "
 
-// said is what a server's answer says of itself. A server that asks other servers (Thanos, or Prometheus
-// with remote reading) has no other sign for an answer that is partial than a warning.
+// said returns the report in a server's answer. A server that queries other servers (Thanos, or Prometheus with remote
+// read) signals a partial answer only by a warning.
 func (e envelope) said() usage.Report {
 	said := usage.Report{Partial: e.Partial}
 	for _, warning := range e.Warnings {
@@ -125,8 +125,8 @@ func (e envelope) said() usage.Report {
 	return said
 }
 
-// usable keeps the samples that are amounts and lie within the query, in place. It also returns those that are more than
-// any node has.
+// usable keeps the samples that are amounts and lie within the query, in place. It also returns the samples that exceed
+// the largest node.
 func (p *picker) usable(samples []usage.Sample) (kept, implausible []usage.Sample) {
 	start, end := p.query.Start.UnixMilli(), p.query.End.UnixMilli()
 	kept = samples[:0]

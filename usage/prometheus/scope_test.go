@@ -17,7 +17,7 @@ func inCluster(name, cluster, namespace, pod string) string {
 	return fmt.Sprintf(`%s{namespace=%q,pod=%q,container="app",cluster=%q,job="kubelet"}`, name, namespace, pod, cluster)
 }
 
-// twoClusters have a pod of one name each, of which one uses twenty times as much.
+// twoClusters have a pod with the same name each; one uses twenty times as much.
 func twoClusters() map[string]func(int) (float64, bool) {
 	series := map[string]func(int) (float64, bool){}
 	for cluster, cores := range map[string]float64{"eu-1": 0.1, "us-1": 2} {
@@ -37,7 +37,7 @@ func twoClusters() map[string]func(int) (float64, bool) {
 	return series
 }
 
-// TestOneOfTwoClusters: everything that is asked of a server is asked of the cluster that is named.
+// TestOneOfTwoClusters: every query to a server is limited to the named cluster.
 func TestOneOfTwoClusters(t *testing.T) {
 	client, _ := holding(t, prometheus.Config{Labels: map[string]string{"cluster": "eu-1"}}, twoClusters())
 	query := usage.Query{Namespaces: []string{"shop"}, Start: moment, End: moment, Step: time.Minute, RateWindow: 5 * time.Minute}
@@ -103,8 +103,8 @@ func TestOneOfTwoClusters(t *testing.T) {
 	assert.InDelta(t, 0.1, one, 1e-6)
 }
 
-// TestTwoClustersAreSaid: where nobody says which cluster is meant, every answer says that there are two, and the server
-// is asked about it once an hour.
+// TestTwoClustersAreSaid: if no cluster is named, every answer warns of two clusters, and the server is checked once an
+// hour.
 func TestTwoClustersAreSaid(t *testing.T) {
 	client, asked := holding(t, prometheus.Config{}, twoClusters())
 	read := func(after time.Duration) []string {
@@ -122,8 +122,8 @@ func TestTwoClustersAreSaid(t *testing.T) {
 	assert.EqualValues(t, 7*2+2, asked.Load())
 }
 
-// TestNamesThatAreTooMany: a query is never longer than servers take, and what is answered beside what was asked for is
-// left out.
+// TestNamesThatAreTooMany: a query never exceeds the length that servers accept, and additional data in the answer is
+// dropped.
 func TestNamesThatAreTooMany(t *testing.T) {
 	series := map[string]func(int) (float64, bool){}
 	for _, pod := range []string{"shop/web-7d4f8c9b6-aaaaa", "shop/webber-7d4f8c9b6-aaaaa", "other/web-7d4f8c9b6-aaaaa"} {

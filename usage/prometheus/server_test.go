@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// server answers like a Prometheus server and keeps what it was asked.
+// server answers like a Prometheus server and records its requests.
 type server struct {
 	*httptest.Server
 	mutex    sync.Mutex
@@ -54,8 +54,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(n, w, r)
 }
 
-// asked are the requests but for the question about several clusters, which comes once an hour
-// (TestTwoClustersAreSaid).
+// asked returns the requests, except for the hourly check for several clusters (TestTwoClustersAreSaid).
 func (s *server) asked() []request {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -99,7 +98,7 @@ func newClient(t *testing.T, config prometheus.Config) *prometheus.Client {
 	return client
 }
 
-// read collects what a source yields, with copies of the samples.
+// read collects the yielded series of a source, with copies of the samples.
 func read(t *testing.T, source usage.Source, query usage.Query) ([]usage.Series, usage.Report, error) {
 	t.Helper()
 	var all []usage.Series

@@ -13,50 +13,50 @@ import (
 	"attune.io/attune/usage"
 )
 
-// mostNames is how many bytes of names one expression has: the servers bound its length (VictoriaMetrics: 16 KiB), and
-// some expressions hold their names three times.
+// mostNames bounds the bytes of names in one expression: servers limit its length (VictoriaMetrics: 16 KiB), and some
+// expressions contain the names three times.
 const mostNames = 4 << 10
 
-// Throttled is the PromQL expression of the fraction, 0 to 1, of its CFS periods in which each container of some pods
-// was throttled over the window. A container without a CPU limit has no periods, and no answer.
+// Throttled is the PromQL expression of the fraction, 0 to 1, of the CFS periods in the window in which each container
+// of some pods was throttled. A container without a CPU limit has no periods, and no answer.
 func (s Scope) Throttled(namespace string, pods []string, window time.Duration) string {
 	of := s.some(namespace, pods)
 	return perContainer(fmt.Sprintf("increase(container_cpu_cfs_throttled_periods_total{%s}[%s]) / increase(container_cpu_cfs_periods_total{%s}[%s])",
 		of, span(window), of, span(window)))
 }
 
-// Waiting is the PromQL expression of the fraction of time, 0 to 1, in which some of the tasks of each container of some
-// pods waited for CPU over the window (PSI).
+// Waiting is the PromQL expression of the fraction of time, 0 to 1, in which some of the tasks of each container of
+// some pods waited for CPU over the window (PSI).
 func (s Scope) Waiting(namespace string, pods []string, window time.Duration) string {
 	return perContainer(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", s.some(namespace, pods), span(window)))
 }
 
-// Held is the PromQL expression of the most memory, in bytes, that each container's cgroup of some pods held over the
-// window, page cache included: what a kubelet compares a lower memory limit with.
+// Held is the PromQL expression of the peak memory, in bytes, of each container's cgroup of some pods over the window,
+// including page cache. The kubelet compares this memory with a lower memory limit.
 func (s Scope) Held(namespace string, pods []string, window time.Duration) string {
 	return perContainer(fmt.Sprintf("max_over_time(container_memory_usage_bytes{%s}[%s])", s.some(namespace, pods), span(window)))
 }
 
-// Killed is the PromQL expression of how many processes of each container of some pods the kernel killed within the
-// window for want of memory. A kill is counted from the last sample before the window, so that none falls between two
-// scrapes; a container that started within the window counts from 0.
+// Killed is the PromQL expression of how many processes of each container of some pods the kernel OOM-killed within the
+// window. It counts from the last sample before the window, so that no kill between two scrapes is missed. A container
+// that started within the window counts from 0.
 func (s Scope) Killed(namespace string, pods []string, window time.Duration) string {
 	events := fmt.Sprintf("container_oom_events_total{%s}", s.some(namespace, pods))
 	return perContainer(fmt.Sprintf("%s - (%s offset %s or %s * 0)", events, events, span(window), events))
 }
 
-// Seen is the PromQL expression of how many processes of each container of some pods the kernel killed between the first
-// and the last sample of the window.
+// Seen is the PromQL expression of how many processes of each container of some pods the kernel killed between the
+// first and the last sample of the window.
 func (s Scope) Seen(namespace string, pods []string, window time.Duration) string {
 	events := fmt.Sprintf("container_oom_events_total{%s}[%s]", s.some(namespace, pods), span(window))
 	return perContainer(fmt.Sprintf("max_over_time(%s) - min_over_time(%s)", events, events))
 }
 
-// perContainer keeps the highest series of each container. The namespace is fixed by the selector.
+// perContainer keeps the highest series of each container. The selector fixes the namespace.
 func perContainer(expression string) string { return "max by (pod,container) (" + expression + ")" }
 
 // AskPods evaluates one of the expressions above at one time, once for as many pods as fit into one expression. A
-// container that was not measured is missing in the answer. Where two series are of one container, the later one wins; the
+// container without measurements is missing in the answer. If a container has two series, the later one wins; the
 // expressions leave only one. After an error the answer is nil.
 func AskPods(ctx context.Context, pods []string, at time.Time, ask Asker, expression func(pods []string) string) (usage.ByContainer, error) {
 	answer := usage.ByContainer{}
@@ -77,8 +77,7 @@ func AskPods(ctx context.Context, pods []string, at time.Time, ask Asker, expres
 	return answer, nil
 }
 
-// AskSince is AskPods for pods that each have a window of their own. Pods with equal windows share a part of the
-// expression.
+// AskSince is AskPods for pods with a window each. Pods with equal windows share a part of the expression.
 func AskSince(ctx context.Context, windows map[string]time.Duration, at time.Time, ask Asker, expression func(pods []string, window time.Duration) string) (usage.ByContainer, error) {
 	pods := slices.SortedFunc(maps.Keys(windows), func(a, b string) int {
 		return cmp.Or(cmp.Compare(windows[a], windows[b]), cmp.Compare(a, b))
@@ -97,14 +96,14 @@ func AskSince(ctx context.Context, windows map[string]time.Duration, at time.Tim
 	})
 }
 
-// once is a range query of one moment.
+// once returns a range query of a single moment.
 func once(at time.Time) usage.Query { return usage.Query{Start: at, End: at, Step: time.Second} }
 
-// aroundNames is how long an expression is beside its names: each window that is another one needs as much.
+// aroundNames is the length of an expression without its names. Each different window needs as much.
 const aroundNames = 64
 
-// parts splits names into groups that each fit into an expression. A single name that is too long is a group of
-// its own.
+// parts splits names into groups that each fit into an expression. A single name that is too long is a group of its
+// own.
 func parts(names []string) [][]string {
 	var all [][]string
 	from, size := 0, 0
@@ -132,14 +131,14 @@ func (s Scope) NodeUsage(node string, window time.Duration) string {
 		node, s, span(window), node, s, span(window))
 }
 
-// NodesPressure is the PromQL expression of the fraction of time, 0 to 1, in which some task of each node waited for CPU
-// over the window (PSI of its root cgroup).
+// NodesPressure is the PromQL expression of the fraction of time, 0 to 1, in which some task of each node waited for
+// CPU over the window (PSI of its root cgroup).
 func (s Scope) NodesPressure(window time.Duration) string {
 	return perNode(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{id=\"/\",node!=\"\"%s}[%s])", s, span(window)))
 }
 
-// NodesLoad is the PromQL expression of each node's load average over a minute, as node-exporter has it: by the label
-// node, or by the node's name as its kernel knows it.
+// NodesLoad is the PromQL expression of each node's load average over a minute, from node-exporter: by the label node,
+// or by the node name in its kernel.
 func (s Scope) NodesLoad() string {
 	named := fmt.Sprintf("label_replace(node_load1{node=\"\"%s} * on (instance) group_left (nodename) max by (instance,nodename) (node_uname_info{nodename!=\"\"%s}) ^ 0, \"node\", \"$1\", \"nodename\", \"(.+)\")", s, s)
 	return perNode(fmt.Sprintf("node_load1{node!=\"\"%s}", s)) + " or " + perNode(named)
@@ -154,7 +153,7 @@ func (s Scope) NodesUsage(window time.Duration) string {
 // perNode keeps the highest series of each node.
 func perNode(expression string) string { return "max by (node) (" + expression + ")" }
 
-// AskNodes evaluates an expression about all nodes at one time, and returns the values by the nodes' names.
+// AskNodes evaluates an expression about all nodes at one time, and returns the values by node name.
 func AskNodes(ctx context.Context, expression string, at time.Time, ask Asker) (map[string]float64, error) {
 	answer := map[string]float64{}
 	_, err := ask(ctx, expression, once(at), func(e Element) {
@@ -170,19 +169,19 @@ func (s Scope) some(namespace string, pods []string) string {
 	return "namespace=" + strconv.Quote(namespace) + ",pod" + oneOf(pods) + `,container!="",container!="POD"` + string(s)
 }
 
-// NodeAsker evaluates an expression about all nodes at one time, and returns the values by the nodes' names.
+// NodeAsker evaluates an expression about all nodes at one time, and returns the values by node name.
 type NodeAsker func(ctx context.Context, expression string, at time.Time) (map[string]float64, error)
 
-// Loads asks a source about the CPU of all nodes, for the load taint (docs/node-strategy.md). The zero value is of
-// no use.
+// Loads queries a source about the CPU of all nodes, for the load taint (docs/node-strategy.md). The zero value is not
+// usable.
 type Loads struct {
 	ask    NodeAsker
 	scope  Scope
 	window time.Duration
 }
 
-// NewLoads makes Loads of a source that has a sample each interval. The window of its rates is two intervals and
-// 30 seconds, and a minute at least, because a rate needs two samples.
+// NewLoads returns Loads for a source with one sample per interval. The window of its rates is two intervals and 30
+// seconds, at least a minute, because a rate needs two samples.
 func NewLoads(ask NodeAsker, scope Scope, interval time.Duration) Loads {
 	return Loads{ask, scope, max(time.Minute, 2*interval+30*time.Second)}
 }

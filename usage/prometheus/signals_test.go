@@ -19,11 +19,11 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// moment is when the servers of these tests are asked.
+// moment is the time of the queries in these tests.
 var moment = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
 
 // holding is a client of Prometheus's own engine over some series: each is a text like `up{job="x"}`, with its value at
-// some minutes before the moment. It counts what it is asked.
+// some minutes before the moment. It counts its queries.
 func holding(t *testing.T, config prometheus.Config, series map[string]func(minutesBefore int) (float64, bool)) (client *prometheus.Client, asked *atomic.Int64) {
 	t.Helper()
 	all := memory{}
@@ -62,12 +62,12 @@ func steady(value float64) func(int) (float64, bool) {
 	return func(int) (float64, bool) { return value, true }
 }
 
-// growing by so much a second, since long before.
+// growing by so much per second, since long before.
 func growing(perSecond float64) func(int) (float64, bool) {
 	return func(minutes int) (float64, bool) { return perSecond * 60 * float64(100-minutes), true }
 }
 
-// stepped is one value before so many minutes ago, and another one since.
+// stepped is one value until so many minutes ago, and another one since.
 func stepped(minutes int, before, since float64) func(int) (float64, bool) {
 	return func(at int) (float64, bool) {
 		if at > minutes {
@@ -81,7 +81,7 @@ func cAdvisor(name, pod, container string) string {
 	return fmt.Sprintf(`%s{namespace="shop",pod=%q,container=%q,id="/x/%s",job="kubelet"}`, name, pod, container, container)
 }
 
-// TestSignalsOfManyPods: one question tells of all pods that were named and of no other one.
+// TestSignalsOfManyPods: one query returns all named pods and no others.
 func TestSignalsOfManyPods(t *testing.T) {
 	series := map[string]func(int) (float64, bool){}
 	for _, pod := range []string{"web-1", "web-2", "web-11"} {
@@ -121,8 +121,8 @@ func TestSignalsOfManyPods(t *testing.T) {
 	assert.NotContains(t, got, "web-11")
 }
 
-// TestKillsSinceEachPodsOwnTime: pods that were resized at different times are asked about together, and each is told
-// what was killed since its own.
+// TestKillsSinceEachPodsOwnTime: pods that were resized at different times share a query, and each gets the kills since
+// its own resize.
 func TestKillsSinceEachPodsOwnTime(t *testing.T) {
 	series, windows, want := map[string]func(int) (float64, bool){}, map[string]time.Duration{}, map[string]float64{}
 	for i := range 150 {
@@ -141,7 +141,7 @@ func TestKillsSinceEachPodsOwnTime(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, len(want))
 	for pod, kills := range want {
-		// A window that begins with the sample that shows the kill counts it: it may have come after.
+		// A window that begins with the sample that shows the kill counts the kill: it may have come after.
 		if windows[pod] == 5*time.Minute {
 			kills = 0
 		}
@@ -150,8 +150,8 @@ func TestKillsSinceEachPodsOwnTime(t *testing.T) {
 	assert.LessOrEqual(t, asked.Load(), int64(4))
 }
 
-// TestNodesByWhateverTellsOfThem: the load of a node is found by its name, whether its exporter has it as a label or its
-// kernel says it.
+// TestNodesByWhateverTellsOfThem: the load of a node is found by its name, from a label of its exporter or from its
+// kernel.
 func TestNodesByWhateverTellsOfThem(t *testing.T) {
 	client, asked := holding(t, prometheus.Config{}, map[string]func(int) (float64, bool){
 		`node_load1{node="a",instance="1:9100",job="x"}`:                                            steady(2),

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// endless serves the beginning of an answer, a text again and again, and counts what was taken of it.
+// endless serves the beginning of an answer, then a text again and again, and counts the bytes read.
 func endless(t *testing.T, beginning, again string) (*prometheus.Client, *atomic.Int64) {
 	t.Helper()
 	taken := &atomic.Int64{}
@@ -33,7 +33,7 @@ func endless(t *testing.T, beginning, again string) (*prometheus.Client, *atomic
 	return newClient(t, prometheus.Config{Address: server.URL}), taken
 }
 
-// TestNoPartOfAnAnswerIsHeldWithoutABound: what is held at once of an answer has an end, whatever the server sends.
+// TestNoPartOfAnAnswerIsHeldWithoutABound: the part of an answer that is held at once is bounded, for any server.
 func TestNoPartOfAnAnswerIsHeldWithoutABound(t *testing.T) {
 	const data = `{"status":"success","data":{"resultType":"matrix","result":[`
 	for name, test := range map[string]struct{ beginning, again string }{
@@ -59,7 +59,7 @@ func TestNoPartOfAnAnswerIsHeldWithoutABound(t *testing.T) {
 	}
 }
 
-// TestManySeriesAreNotTooLong: the bound is that of each series.
+// TestManySeriesAreNotTooLong: the bound applies to each series.
 func TestManySeriesAreNotTooLong(t *testing.T) {
 	one := `{"metric":{"namespace":"shop","pod":"a","container":"b"},"values":[[1700000100,"1"]` + strings.Repeat(`,[1700000100,"1"]`, 10_999) + `]}`
 	server := newServer(t, sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[`+strings.Repeat(one+",", 99)+one+`]}}`))

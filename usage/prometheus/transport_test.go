@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// A server that was never reached found no query too large, and what is said of it is the same each time.
+// A server that was never reached did not reject a query as too large, and its error text is the same each time.
 func TestFailureOfAServerThatIsNotReached(t *testing.T) {
 	c := &Client{shown: "http://prometheus:9090", timeout: time.Minute}
 	from := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port} }
@@ -53,7 +53,7 @@ func TestFailureOfAServerThatIsNotReached(t *testing.T) {
 	}
 }
 
-// TestATokenThatIsReplaced: a file's token may change while a client is in use; one that is refused is read again.
+// TestATokenThatIsReplaced: a file's token may change while a client is in use; a rejected one is read again.
 func TestATokenThatIsReplaced(t *testing.T) {
 	valid := "first"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

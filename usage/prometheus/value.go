@@ -12,17 +12,17 @@ import (
 )
 
 var (
-	// ErrNoValue is the answer to a query that matches nothing at that time.
+	// ErrNoValue means that the query matches nothing at that time.
 	ErrNoValue = errors.New("the query answers with nothing")
-	// ErrManyValues is the answer to a query that does not come down to one number.
+	// ErrManyValues means that the query does not return a single number.
 	ErrManyValues = errors.New("the query answers with several series: aggregate them to one, e.g. with sum() or max()")
 )
 
 // maxValueBytes bounds the answer to a query for one number.
 const maxValueBytes = 1 << 20
 
-// Value evaluates a query at one time. The query must answer one number: a scalar, or a vector of one series. The
-// number may be a NaN or infinite. Errors are ErrNoValue, ErrManyValues, or as those of Read.
+// Value evaluates a query at one time. The query must return one number: a scalar, or a vector of one series. The
+// number may be NaN or infinite. Errors are ErrNoValue, ErrManyValues, or the errors of Read.
 func (c *Client) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
 	form := url.Values{"query": {expression}, "time": {seconds(at)}, "timeout": {c.timeout.String()}}
 	var value float64
@@ -41,8 +41,7 @@ func (c *Client) Value(ctx context.Context, expression string, at time.Time) (fl
 	return value, err
 }
 
-// decodeValue reads the answer to an instant query. The answer is small (maxValueBytes), so it is decoded as a
-// whole.
+// decodeValue reads the answer to an instant query. The answer is small (maxValueBytes), so it is decoded as a whole.
 func decodeValue(r io.Reader, value *float64) (envelope, error) {
 	var answer struct {
 		envelope

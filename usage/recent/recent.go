@@ -1,12 +1,11 @@
-// Package recent keeps what each pod of some workloads used lately, pod by pod: the base demand of the strategy
-// Node. usage/history keeps the longer histories of workloads, where each step has the highest replica alone.
+// Package recent keeps the recent usage of each pod of some workloads: the base demand of the strategy Node.
+// usage/history keeps the longer histories of workloads, where each step has only the highest replica.
 //
-// The data takes this way: Store.Want records which workloads a policy wants; Store.Refresh asks each source for
-// what is new since the last refresh, in steps of 30 seconds; take puts the answer into one node.Recent for each
-// container; Store.Base and Store.CPU read from it. A container without samples in its longest window is
-// forgotten.
+// The data takes this path: Store.Want records which workloads a policy wants. Store.Refresh queries each source for
+// the time since the last refresh, in steps of 30 seconds. take adds the answer to one node.Recent per container.
+// Store.Base and Store.CPU read from it. A container without samples in its longest window is dropped.
 //
-// The package stores nothing: after a restart it asks its sources for the last minutes again. Start reading at
+// The package stores nothing: after a restart it reads the last minutes from its sources again. Start reading at
 // Refresh.
 package recent
 
@@ -25,56 +24,56 @@ import (
 )
 
 const (
-	// step is that of what is asked for.
+	// step of the queries.
 	step = 30 * time.Second
-	// rateWindow is the longest for the rate of CPU: P75 of 10 minutes is to be more than one of two values.
+	// rateWindow is the longest window of a CPU rate, because the P75 of 10 minutes needs more than one or two values.
 	rateWindow = 2 * time.Minute
-	// mostContainers are followed at once: 30 MiB. Others keep what they hold. One namespace may have greed times as many
-	// as there is room left for (see usage/history).
+	// mostContainers is the most containers that are followed: 30 MiB. Containers beyond it keep their current
+	// requests. One namespace may have greed times the free places (see usage/history).
 	mostContainers = 65_536
 	greed          = 2
 	// patience is how long a refresh waits for its sources.
 	patience = 20 * time.Second
 )
 
-// Interest is what one policy wants to know. A policy has one interest at a time.
+// Interest of one policy. A policy has one interest at a time.
 type Interest struct {
 	// Namespace and Policy identify the policy.
 	Namespace, Policy string
-	// Source are the settings by which usage is read. Policies with equal settings share the queries.
+	// Source has the settings by which usage is read. Policies with equal settings share the queries.
 	Source usage.SourceSettings
-	// Workloads are the names of those whose pods are followed.
+	// Workloads are the names of the workloads whose pods are followed.
 	Workloads []string
 }
 
-// Store keeps recent usage. It is safe for concurrent use: mutex guards all unexported fields but asking, and dial and room,
-// which New sets. It is never held while a source is read.
+// Store keeps recent usage. It is safe for concurrent use: mutex guards all unexported fields except asking, and except
+// dial and room, which New sets. It is never held while a source is read.
 type Store struct {
-	// There, where set, returns whether the API server has a pod. Without it, a server that a policy names could
-	// fill the store with pods that do not exist. It is called under mutex, so it must not call the Store.
+	// There, if set, reports whether the API server has a pod. Without it, a server that a policy names could fill the
+	// store with pods that do not exist. It is called under mutex, so it must not call the Store.
 	There func(namespace, pod string) bool
 	// Patience is how long a refresh waits for its sources: 20 s, less in tests.
 	Patience time.Duration
 
 	dial usage.Dialer
-	// asking are the sources that have not answered yet.
+	// asking has the sources that have not answered yet.
 	asking sync.Map
 
 	mutex sync.RWMutex
-	// interests by policy, sources by their settings, and of holds what each container used.
+	// interests by policy, sources by their settings, and of has the usage of each container.
 	interests map[owner]Interest
 	sources   map[usage.Digest]*source
 	of        map[place]*node.Recent
 	// room is the most containers that are followed: mostContainers, less in tests.
 	room int
-	// held counts the containers that are followed, by namespace; left are those for which there was no room at the last
-	// refresh, and told the namespaces of which that has been said.
+	// held counts the followed containers by namespace. left has the containers that found no room in the last refresh.
+	// told has the namespaces that were already reported.
 	held map[string]int
 	left map[string]map[place]bool
 	told map[string]bool
-	// unfollowed counts those for which there was no room at the last refresh that ended, by namespace.
+	// unfollowed counts the containers that found no room in the last completed refresh, by namespace.
 	unfollowed map[string]int
-	// strangers counts the containers of pods that are not there, of which a source has told at the last refresh.
+	// strangers counts the containers of nonexistent pods that a source returned in the last refresh.
 	strangers map[string]int
 }
 
@@ -82,18 +81,18 @@ type owner struct{ namespace, policy string }
 
 type place struct{ namespace, pod, container string }
 
-// source is a source that has been dialled. until is the time up to which it has been read; zero: not yet.
+// source is a dialled source. until is the time up to which it has been read; zero: not yet.
 type source struct {
 	usage.Source
 	until time.Time
-	// unread are the workloads that were not asked for before then.
+	// unread has the workloads that have not been queried so far.
 	unread map[podsOf]bool
 }
 
 // podsOf a workload.
 type podsOf struct{ namespace, workload string }
 
-// New makes an empty Store. dial makes sources; it is called without mutex.
+// New returns an empty Store. dial makes sources; it is called without mutex.
 func New(dial usage.Dialer) *Store {
 	return &Store{
 		Patience: patience, dial: dial, room: mostContainers,
@@ -103,9 +102,8 @@ func New(dial usage.Dialer) *Store {
 	}
 }
 
-// Want replaces what the policy wanted before. Nothing is read before the next Refresh. Pods of a workload that is
-// new are then asked for from the beginning of the window. The store keeps the interest: the caller does not
-// change it.
+// Want replaces the policy's previous interest. Nothing is read before the next Refresh. It reads the pods of a new
+// workload from the beginning of the window. The store keeps the interest: the caller must not change it.
 func (s *Store) Want(interest Interest) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -115,7 +113,7 @@ func (s *Store) Want(interest Interest) {
 		before.Workloads = nil
 	}
 	if known := s.sources[digest]; known != nil && !slices.Equal(before.Workloads, interest.Workloads) {
-		// Pods of a workload that is new are asked for from the beginning.
+		// Pods of a new workload are read from the beginning.
 		for _, name := range interest.Workloads {
 			if !slices.Contains(before.Workloads, name) {
 				known.unread[podsOf{interest.Namespace, name}] = true
@@ -125,15 +123,15 @@ func (s *Store) Want(interest Interest) {
 	s.interests[of] = interest
 }
 
-// Forget removes what the policy wanted. The samples of its pods go when they are too old, with a later Refresh.
+// Forget removes the policy's interest. A later Refresh drops the samples of its pods when they are too old.
 func (s *Store) Forget(namespace, policy string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	delete(s.interests, owner{namespace, policy})
 }
 
-// Base returns the base demand of a container, in millicores or bytes; false where less than half of its window
-// was measured. See node.Recent for the windows and percentiles.
+// Base returns the base demand of a container, in millicores or bytes; false if less than half of its window was
+// measured. See node.Recent for the windows and percentiles.
 func (s *Store) Base(namespace, pod, container string, r recommender.Resource, now time.Time) (recommender.Usage, bool) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -144,8 +142,8 @@ func (s *Store) Base(namespace, pod, container string, r recommender.Resource, n
 	return of.Base(r, now)
 }
 
-// CPU returns what a container has needed on average since a time, in millicores, with the time that it waited for
-// CPU where that is measured. Only rates count whose window begins after since. It is false where there is none.
+// CPU returns the average CPU need of a container since a time, in millicores, including its waiting time for CPU if
+// that is measured. Only rates whose window begins after since count. It returns false without such a rate.
 func (s *Store) CPU(namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -156,25 +154,25 @@ func (s *Store) CPU(namespace, pod, container string, since, now time.Time) (rec
 	return of.Mean(recommender.CPU, since.Add(rateWindow), now)
 }
 
-// Followed counts the containers that are followed, and by namespace those for which there was no room at the last
-// refresh: they keep what they hold.
+// Followed counts the followed containers, and by namespace the containers that found no room in the last refresh. The
+// latter keep their current requests.
 func (s *Store) Followed() (containers int, refused map[string]int) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
 	return len(s.of), maps.Clone(s.unfollowed)
 }
 
-// Refused says whether there was no room for containers of a namespace at the last refresh.
+// Refused reports whether containers of a namespace found no room in the last refresh.
 func (s *Store) Refused(namespace string) bool {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
 	return s.unfollowed[namespace] > 0
 }
 
-// Refresh asks all sources for what is new, at the same time. A source that fails is dialled anew and asked again
-// next time, for what is missing as well. One that does not answer within the store's patience goes on by itself,
-// is asked nothing else meanwhile, and delays no other. The error joins the failures of all sources, and what the
-// store had no room for.
+// Refresh queries all sources concurrently for new data. A source that fails is dialled again, and the next refresh
+// also reads the missing time. The read of a source slower than the store's patience continues in the background. The
+// source gets no other query until then, and delays no other source. The error joins the failures of all sources, and
+// the namespaces without enough room.
 func (s *Store) Refresh(ctx context.Context, now time.Time) error {
 	by := s.bySource()
 	answers := make(chan error, len(by))
@@ -207,9 +205,8 @@ wait:
 	return errors.Join(append(failures, s.crowded())...)
 }
 
-// crowded returns an error for each namespace that has more containers than there is room for, or whose source
-// reports pods that do not exist. A namespace that was in the last error is not repeated, as long as its trouble
-// goes on.
+// crowded returns an error for each namespace that has more containers than there is room for, or whose source reports
+// pods that do not exist. A namespace that was in the last error is not repeated while its problem continues.
 func (s *Store) crowded() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -245,9 +242,8 @@ func (s *Store) bySource() map[usage.Digest][]Interest {
 	return by
 }
 
-// read asks one source for what is new. Workloads that are new since the last read get a query of their own, back
-// to the beginning of the longest window; then one query follows for all. After an error the source is dialled
-// anew next time.
+// read queries one source for new data. Workloads that are new since the last read get a query of their own, back to
+// the beginning of the longest window; then one query covers all. After an error the source is dialled again next time.
 func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Interest, now time.Time) error {
 	from, err := s.source(digest, interests[0].Source)
 	if err != nil {
@@ -256,7 +252,7 @@ func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Inter
 	last := usage.StepOf(now, step)
 	oldest := usage.StepOf(now.Add(-node.BaseMemoryWindow), step)
 	if from.until.After(now) {
-		from.until = time.Time{} // a clock was ahead, and is put right
+		from.until = time.Time{} // the clock was ahead and was corrected
 	}
 	first, unread := max(oldest, usage.StepOf(from.until, step)), s.unread(from)
 	if first > oldest && len(unread) > 0 {
@@ -278,14 +274,14 @@ func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Inter
 	return nil
 }
 
-// unread are the workloads that a source was not asked for before.
+// unread returns the workloads that a source was not queried for before.
 func (s *Store) unread(of *source) map[podsOf]bool {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
 	return maps.Clone(of.unread)
 }
 
-// only some workloads of the interests.
+// only keeps some workloads of the interests.
 func only(interests []Interest, some map[podsOf]bool) (out []Interest) {
 	for _, in := range interests {
 		in.Workloads = slices.DeleteFunc(slices.Clone(in.Workloads), func(name string) bool { return !some[podsOf{in.Namespace, name}] })
@@ -296,7 +292,7 @@ func only(interests []Interest, some map[podsOf]bool) (out []Interest) {
 	return out
 }
 
-// source returns the source of the settings, and dials it where it is not known.
+// source returns the source of the settings, and dials it if it is not known.
 func (s *Store) source(digest usage.Digest, settings usage.SourceSettings) (*source, error) {
 	s.mutex.RLock()
 	known := s.sources[digest]
@@ -330,8 +326,8 @@ func queryOf(interests []Interest, first, last int64) usage.Query {
 	}
 }
 
-// take receives one series of an answer. A new container needs room: its namespace may have greed times as many as
-// are free, the rule of usage/history's budget. Containers that have their place keep it.
+// take receives one series of an answer. A new container needs room: its namespace may have greed times the free
+// places, as in usage/history's budget. Containers that are already followed stay.
 func (s *Store) take(series usage.Series) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -358,8 +354,8 @@ func (s *Store) take(series usage.Series) {
 	}
 }
 
-// forget drops containers of which nothing was measured within the longest window: their pods are gone, or no
-// policy wants them any more.
+// forget drops containers without measurements in the longest window: their pods are gone, or no policy wants them any
+// more.
 func (s *Store) forget(now time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

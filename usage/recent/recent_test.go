@@ -24,7 +24,7 @@ type past struct {
 	err   error
 	cpu   float64
 	pods  int
-	// ends is when what it knows ends; zero: it does not.
+	// ends is the time of its last data; zero: no end.
 	ends time.Time
 }
 
@@ -53,7 +53,7 @@ func interest(policy string, workloads ...string) Interest {
 	return Interest{Namespace: "shop", Policy: policy, Source: usage.SourceSettings{RateWindow: 5 * time.Minute}, Workloads: workloads}
 }
 
-// A pod's own base is there after the first refresh; then only what is new is asked for.
+// A pod's own base is available after the first refresh; later refreshes query only new data.
 func TestStoreFollowsPods(t *testing.T) {
 	p := &past{cpu: 0.5}
 	s, dialled := storeOf(p)
@@ -84,7 +84,7 @@ func TestStoreFollowsPods(t *testing.T) {
 	assert.GreaterOrEqual(t, p.asked[2].End.Sub(p.asked[2].Start), 29*time.Minute, "a workload that is new is asked for from the beginning")
 }
 
-// The base is the 75th percentile of the window: a spike does not move it, and what lasts does.
+// The base is the 75th percentile of the window: a spike does not change it, and a lasting change does.
 func TestBaseFollowsWhatLasts(t *testing.T) {
 	p := &past{cpu: 0.2}
 	s, _ := storeOf(p)
@@ -101,7 +101,7 @@ func TestBaseFollowsWhatLasts(t *testing.T) {
 	assert.InDelta(t, 1000, base(5*time.Minute, 1), 0.01, "five minutes of ten")
 }
 
-// What a container has needed since a time is the mean of the rates that do not look back any further.
+// The need of a container since a time is the mean of the rates whose window begins after it.
 func TestCPUSinceATime(t *testing.T) {
 	p := &past{cpu: 0.2}
 	s, _ := storeOf(p)
@@ -124,8 +124,7 @@ func TestCPUSinceATime(t *testing.T) {
 	assert.Len(t, p.asked, 2, "nobody is asked")
 }
 
-// A source that fails is asked for everything that is missing once it answers; what was known is kept until its window
-// is over.
+// A source that fails is queried for all missing data after it recovers; known data is kept until it leaves the window.
 func TestASourceThatFails(t *testing.T) {
 	p := &past{cpu: 0.5}
 	s, dialled := storeOf(p)
@@ -142,7 +141,7 @@ func TestASourceThatFails(t *testing.T) {
 	assert.Equal(t, 2, *dialled, "anew, since its credentials may have changed")
 }
 
-// Pods of which nothing is measured any more are forgotten, and so are those that nobody wants to know of.
+// Pods without measurements are dropped, and so are pods that no policy wants.
 func TestStoreForgets(t *testing.T) {
 	p := &past{cpu: 0.5}
 	s, _ := storeOf(p)
@@ -158,7 +157,7 @@ func TestStoreForgets(t *testing.T) {
 	assert.Empty(t, s.of)
 }
 
-// A workload that comes later is asked for from the beginning, and nobody else is again.
+// A later workload is read from the beginning, and the others are not read again.
 func TestAWorkloadThatComesIsAskedForFromTheBeginning(t *testing.T) {
 	p := &past{cpu: 0.5}
 	s, dialled := storeOf(p)
@@ -177,7 +176,7 @@ func TestAWorkloadThatComesIsAskedForFromTheBeginning(t *testing.T) {
 	assert.Equal(t, 1, *dialled)
 }
 
-// A clock that was ahead is put right: the base is known again at once.
+// After a clock that was ahead was corrected, the base is known again at once.
 func TestAClockThatWasAhead(t *testing.T) {
 	p := &past{cpu: 0.5, ends: noon.Add(time.Minute)}
 	s, _ := storeOf(p)
@@ -193,7 +192,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 	assert.True(t, known)
 }
 
-// What a source tells of pods that are not there takes no room, and it is said once.
+// Data about pods that do not exist takes no room, and is reported once.
 func TestStrangersTakeNoRoom(t *testing.T) {
 	liar := &many{namespace: "greedy", pods: 500, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
 	close(liar.letGo)
@@ -205,7 +204,7 @@ func TestStrangersTakeNoRoom(t *testing.T) {
 	assert.Len(t, s.of, 1)
 }
 
-// many is a source with pods of a namespace, which answers once it is let go.
+// many is a source with pods of a namespace that answers after it is released.
 type many struct {
 	namespace string
 	pods      int
@@ -232,7 +231,7 @@ func of(namespace, address string) Interest {
 	return in
 }
 
-// A source that hangs delays nobody, is asked nothing else meanwhile, and what it answers in the end counts.
+// A hanging source does not delay others, gets no other query meanwhile, and its late answer counts.
 func TestASourceThatHangsDelaysNobody(t *testing.T) {
 	hung := &many{namespace: "slow", pods: 1, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
 	well := &many{namespace: "shop", pods: 1, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
@@ -260,7 +259,7 @@ func TestASourceThatHangsDelaysNobody(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Refresh(t.Context(), noon.Add(2*time.Minute)) == nil && len(hung.asked) == 2 }, 10*time.Second, time.Millisecond)
 }
 
-// A namespace that wants all places leaves some for others, and it is said once that it has no more.
+// A namespace that wants all places leaves some for others, and its lack of places is reported once.
 func TestPlacesAreShared(t *testing.T) {
 	greedy := &many{namespace: "greedy", pods: 500, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
 	late := &many{namespace: "late", pods: 20, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
@@ -291,7 +290,7 @@ func TestPlacesAreShared(t *testing.T) {
 	assert.False(t, s.Refused("greedy"), "no longer")
 }
 
-// A newborn is followed from its first sample on, and has a base once half of its window was measured.
+// A created pod is followed from its first sample on, and has a base after half of its window was measured.
 func TestANewbornIsNotForgotten(t *testing.T) {
 	p := &young{}
 	s := New(func(usage.SourceSettings) (usage.Source, error) { return p, nil })
@@ -305,7 +304,7 @@ func TestANewbornIsNotForgotten(t *testing.T) {
 	}
 }
 
-// young is a source that knows one sample at a time.
+// young is a source that has one sample at a time.
 type young struct{ at time.Time }
 
 func (y *young) Read(_ context.Context, _ usage.Query, yield func(usage.Series)) (usage.Report, error) {
