@@ -26,7 +26,7 @@ const mostMarkers, leastWords = 3, 350
 var markers = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(?:those|that) of\b`),
 	regexp.MustCompile(`(?i)\b(?:nobody|somebody|whoever|whomever|whom)\b`),
-	regexp.MustCompile(`(?:(?i)\b(?:of|to|from|by|for|with|than|and|but|so|by|as)|[.:;,]) who\b`),
+	regexp.MustCompile(`(?:(?i)\b(?:of|to|from|by|for|with|than|and|but|so|as)|[.:;,]) who\b`),
 	regexp.MustCompile(`(?:^|[.:;] )What (?:[a-z]+ )*?(?:is|was|has|are|were|have|had|does|did|can|may|must|the|a|an|it|they|pods?|nodes?)\b`),
 	regexp.MustCompile(`(?i)\b(?:tells?|told|says?|said) of\b|\b(?:is|are|was|were|be|been) (?:told|taught)\b`),
 	regexp.MustCompile(`(?i)\b(?:or|and|who|what|all|nothing|anything|everything|something|anybody|where) else\b|\bbut for\b|\bbeside\b`),

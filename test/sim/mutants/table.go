@@ -87,7 +87,7 @@ var mutants = []mutant{
 	{
 		"P1: reverts hang on things they do not need", "a pass ends where autoscalers cannot be listed",
 		[]edit{{"controller/workload/controller.go", "	if d, presses := c.first(ctx, &w); presses {\n", "	if (observer{c}).observeAutoscalers(ctx, &w) != nil {\n		return reconcile.Result{}, context.DeadlineExceeded\n	}\n	if d, presses := c.first(ctx, &w); presses {\n"}},
-		"TestWorlds/autoscalers_are_not_listed", "floors are stored",
+		"TestWorlds/autoscalers_are_not_listed", "rescued",
 	},
 	{
 		"P1: pods that crash since their birth hold a rollout up", "they keep the size that they were born with",
