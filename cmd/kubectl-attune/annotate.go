@@ -104,21 +104,21 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 func (e *environment) targets(ctx context.Context, arguments []string) (r reach, selected []workload.Identity, err error) {
 	switch named := len(arguments) > 0; {
 	case named && e.scope.selector != "":
-		return r, nil, errors.New("name the workloads or select them with -l, not both")
+		return r, nil, errors.New("workload names cannot be combined with -l: specify one of them")
 	case named:
 		if r, err = e.reach(); err == nil {
 			selected, err = e.parseWorkloads(arguments)
 		}
 		return r, selected, err
 	case e.scope.selector == "" && !e.scope.all:
-		return r, nil, errors.New("which workload? write KIND/NAME, e.g. deployment/web, select some with -l, or all with -A")
+		return r, nil, errors.New("no workload specified: write KIND/NAME, e.g. deployment/web, or use -l to select some, or -A for all")
 	}
 	if r, err = e.recommendations(ctx, nil); err == nil && e.scope.selector == "" { // a recommendation outlives its workload by a week
 		err = r.keepExisting(ctx)
 	}
 	// A selector without a match is an error here, because nothing was written.
 	if err == nil && len(r.recs) == 0 {
-		err = fmt.Errorf("%s selects no workload that has a recommendation", cmp.Or(strings.TrimSuffix("-l "+e.scope.selector, "-l "), "-A"))
+		err = fmt.Errorf("%s selects no workload with a recommendation", cmp.Or(strings.TrimSuffix("-l "+e.scope.selector, "-l "), "-A"))
 	}
 	for i := range r.recs {
 		selected = append(selected, workload.IdentityOf(&r.recs[i]))
@@ -136,7 +136,7 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	}
 	// The API server would accept an annotation on a part, but the operator would ignore it.
 	if found.Part() {
-		return false, fmt.Errorf("%s belongs to %s/%s, which is sized as a whole: name that one", id, found.OwnedBy.Kind, found.OwnedBy.Name)
+		return false, fmt.Errorf("%s belongs to %s/%s, which attune manages as a whole: specify that one", id, found.OwnedBy.Kind, found.OwnedBy.Name)
 	}
 	wanted, err := a.of(ctx, c, found)
 	if err != nil {

@@ -48,7 +48,7 @@ type risks []float64
 func (r *risks) parse(value string) error {
 	list, named := strings.CutPrefix(value, "risk=")
 	if !named {
-		return fmt.Errorf("%q names no knob that can be swept: write e.g. risk=0.1,1,10", value)
+		return fmt.Errorf("%q is not a list of risks: write e.g. risk=0.1,1,10", value)
 	}
 	*r = nil
 	for _, text := range strings.Split(list, ",") {
@@ -71,14 +71,15 @@ func newBacktest(env *environment) *cobra.Command {
 	flags := usualBacktest()
 	command := &cobra.Command{
 		Use:   "backtest (--trace trace.csv.gz | --from embedded|prometheus [POLICY...]) [--policy policy.yaml]",
-		Short: "Judge a policy on recorded usage: what it would have reserved, starved and killed",
-		Long: "Judge a policy on recorded usage: what it would have reserved without need (slack), where CPU would have been short (starved)\n" +
-			"and memory beyond its limit (OOM hours), and how often it would have resized. Each container is judged alone, by its target,\n" +
-			"with a dead band of 10 %. The usage is that of a file, without a cluster, or with --from that of the workloads of policies:\n" +
-			"those that are named, else those of -n, -A and -l (which selects policies here). --policy judges a file in the place of their\n" +
-			"settings. --peers judges the published formulas of others on the same usage.\n" +
-			"-o html is a page with charts, for which --sweep and --peers go together: kubectl attune backtest … -o html > backtest.html\n" +
-			"A finding (exit code 2) is a budget (--max-…) that the policy breaks; without one, whatever the answer is, it is an answer.",
+		Short: "Replay recorded usage, and show what a policy would have requested, starved and killed",
+		Long: "Replay recorded usage, and show what a policy would have done: unused requests (slack), time with CPU usage above the\n" +
+			"request (starved), hours with memory usage above the limit (OOM hours), and resizes. Each container is replayed by itself,\n" +
+			"by its target, with a dead band of 10 %.\n\n" +
+			"The usage comes from a file (--trace), without a cluster, or from the workloads of policies (--from): the named policies,\n" +
+			"otherwise the policies of -n, -A and -l. --policy replaces their settings with a file. --peers also replays the published\n" +
+			"formulas of other products on the same usage.\n\n" +
+			"-o html writes a page with charts, and can combine --sweep and --peers: kubectl attune backtest … -o html > backtest.html\n" +
+			"The exit code is 2 if the policy exceeds a budget (--max-…).",
 		Example: "  kubectl attune backtest --trace trace.csv.gz --peers\n" +
 			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml -o json\n" +
 			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml --max-oom-hours-per-day 0.01 --max-starved-minutes-per-day 1\n" +
@@ -88,16 +89,16 @@ func newBacktest(env *environment) *cobra.Command {
 		},
 	}
 	f := command.Flags()
-	f.StringVar(&flags.trace, "trace", "", "CSV file of usage samples, gzip by name (.gz): series_id,timestamp,cpu_cores,memory_bytes, the rows of a series next to each other")
+	f.StringVar(&flags.trace, "trace", "", "CSV file with usage samples, gzip if its name ends in .gz: series_id,timestamp,cpu_cores,memory_bytes; the rows of a series must be adjacent")
 	flags.node.AddTo(f)
-	f.StringVar(&flags.from, "from", "", "Usage of the cluster: embedded (what AttuneRecommendations keep) or prometheus (asked of the policies' server)")
-	f.Var(&flags.last, "last", "How much of the cluster's usage is read, e.g. 14d or 36h")
-	f.StringVar(&flags.address, "address", "", "With --from prometheus: server in the place of the policies' own; one of a Service is reached through its pod, any other from here")
-	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any (default: the built-in settings; with --from those of the policies)")
-	f.DurationVar(&flags.rules.Warmup, "warmup", flags.rules.Warmup, "How much of each series is history only, and not judged")
-	f.DurationVar(&flags.rules.Cadence, "cadence", flags.rules.Cadence, "How often a size is decided")
-	f.Func("sweep", "Judge the estimator of strategy Adaptive at several `risks`, e.g. risk=0.1,1,10: 1 is Medium, greater accepts more", flags.sweep.parse)
-	f.BoolVar(&flags.peers, "peers", false, "Judge the formulas of VPA, KRR, Autopilot's window and others on the same usage")
+	f.StringVar(&flags.from, "from", "", "Usage of the cluster. One of: embedded (stored in AttuneRecommendations), prometheus (queried from the policies' server)")
+	f.Var(&flags.last, "last", "Period of the cluster's usage to replay, e.g. 14d or 36h")
+	f.StringVar(&flags.address, "address", "", "Prometheus server to use with --from prometheus, instead of the policies' own; a Service is reached through one of its pods, any other address from this machine")
+	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy or AttuneClusterPolicy, optionally with the defaults below it (default: the built-in settings; with --from, the policies' own)")
+	f.DurationVar(&flags.rules.Warmup, "warmup", flags.rules.Warmup, "Duration at the start of each series that is only history, and not scored")
+	f.DurationVar(&flags.rules.Cadence, "cadence", flags.rules.Cadence, "Interval between two recommendations")
+	f.Func("sweep", "Replay strategy Adaptive at several `risks`, e.g. risk=0.1,1,10; 1 is Medium, a higher risk accepts more shortage", flags.sweep.parse)
+	f.BoolVar(&flags.peers, "peers", false, "Also replay the formulas of VPA, KRR, Autopilot and other products on the same usage")
 	flags.budgets.addFlags(f)
 	return command
 }
@@ -109,13 +110,13 @@ func (f *backtestFlags) check(policies []string) error {
 	}
 	switch {
 	case !f.policyJudged() && (f.policy != "" || f.peers):
-		return errors.New("--sweep judges the estimator alone: leave --policy and --peers out, or have all in one page with -o html")
+		return errors.New("--sweep cannot be combined with --policy or --peers, except with -o html")
 	case !f.policyJudged() && f.budgets.any():
-		return errors.New("budgets (--max-…) are judged on a policy, and --sweep judges the estimator alone: leave one of them out")
+		return errors.New("--sweep cannot be combined with budgets (--max-…), except with -o html")
 	case f.rules.Warmup < 0:
-		return fmt.Errorf("--warmup %s is negative: give 0s or more, e.g. 24h", f.rules.Warmup)
+		return fmt.Errorf("--warmup %s is negative: use 0s or more, e.g. 24h", f.rules.Warmup)
 	case f.rules.Cadence < time.Minute:
-		return fmt.Errorf("--cadence %s is too short: give 1m or more, e.g. 1h", f.rules.Cadence)
+		return fmt.Errorf("--cadence %s is too short: use 1m or more, e.g. 1h", f.rules.Cadence)
 	}
 	return f.budgets.check()
 }
@@ -152,7 +153,7 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 // usage returns the usage to replay.
 func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []string) (recorded, error) {
 	if f.from != "" && f.node.Given {
-		return nil, errors.New("--node is about a file, and the usage of the cluster is judged by its source: leave --node out, or give --trace")
+		return nil, errors.New("--node cannot be combined with --from: remove --node, or use --trace")
 	}
 	if f.from != "" {
 		return newLiveUsage(ctx, env, *f, policies)
@@ -313,5 +314,5 @@ type tooShort struct {
 }
 
 func (e tooShort) Error() string {
-	return fmt.Sprintf("%s: no series is long enough: the longest is %s, and %s of each are its warm-up; give a shorter --warmup", e.of, e.longest, e.warmup)
+	return fmt.Sprintf("%s: all series are too short: the longest is %s, and the warm-up is %s; use more usage, or a shorter --warmup", e.of, e.longest, e.warmup)
 }

@@ -135,7 +135,7 @@ func backtestTable(of string) answers.Table {
 
 // backtestText formats a table and a line about its data.
 func backtestText(t answers.Table, wide bool, r backtestResult) (string, error) {
-	return output.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays), nil
+	return output.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the unused part of the requests.\n", r.Series, r.ContainerDays), nil
 }
 
 func (r backtestResult) row(name string) []string {
@@ -167,19 +167,19 @@ var budgeted = [len(budgets{})]struct {
 	// of returns the figure of a result; false if the resource was never measured.
 	of func(backtest.Report) (float64, bool)
 }{
-	{flag: "max-starved-minutes-per-day", help: "Minutes a container-day with more CPU used than requested", what: "minutes a container-day with more CPU used than requested",
+	{flag: "max-starved-minutes-per-day", help: "minutes per container-day with CPU usage above the request", what: "minutes per container-day with CPU usage above the request",
 		of: func(r backtest.Report) (float64, bool) { return r.StarvedMinutes, r.Of[recommender.CPU].Measured }},
-	{flag: "max-deep-minutes-per-day", help: "Minutes a container-day with more than twice the requested CPU used", what: "minutes a container-day with more than twice the requested CPU used",
+	{flag: "max-deep-minutes-per-day", help: "minutes per container-day with CPU usage above twice the request", what: "minutes per container-day with CPU usage above twice the request",
 		of: func(r backtest.Report) (float64, bool) { return r.DeepMinutes, r.Of[recommender.CPU].Measured }},
-	{flag: "max-oom-hours-per-day", help: "Hours a container-day with memory beyond its limit", what: "hours a container-day with memory beyond its limit",
+	{flag: "max-oom-hours-per-day", help: "hours per container-day with memory usage above the limit", what: "hours per container-day with memory usage above the limit",
 		of: func(r backtest.Report) (float64, bool) { return r.OOMHours, r.Of[recommender.Memory].Measured }},
-	{flag: "max-resizes-per-day", help: "Resizes a container-day", what: "resizes a container-day",
+	{flag: "max-resizes-per-day", help: "resizes per container-day", what: "resizes per container-day",
 		of: func(r backtest.Report) (float64, bool) { return r.Resizes, true }},
-	{flag: "max-cpu-slack", help: "Part of the requested CPU of all containers that is not used, 0 to 1", what: "is the part of the requested CPU that is not used", part: true,
+	{flag: "max-cpu-slack", help: "unused part of the CPU requests of all containers, 0 to 1", what: "of the requested CPU is not used", part: true,
 		of: func(r backtest.Report) (float64, bool) {
 			return r.Of[recommender.CPU].FleetSlack, r.Of[recommender.CPU].Measured
 		}},
-	{flag: "max-memory-slack", help: "Part of the requested memory of all containers that is not used, 0 to 1", what: "is the part of the requested memory that is not used", part: true,
+	{flag: "max-memory-slack", help: "unused part of the memory requests of all containers, 0 to 1", what: "of the requested memory is not used", part: true,
 		of: func(r backtest.Report) (float64, bool) {
 			return r.Of[recommender.Memory].FleetSlack, r.Of[recommender.Memory].Measured
 		}},
@@ -188,10 +188,10 @@ var budgeted = [len(budgets{})]struct {
 // addFlags adds the flag of each budget.
 func (b *budgets) addFlags(f *pflag.FlagSet) {
 	for i, of := range budgeted {
-		f.Func(of.flag, "Finding above this `number`: "+of.help, func(value string) error {
+		f.Func(of.flag, "Exit with code 2 above this `number`: "+of.help, func(value string) error {
 			most, err := strconv.ParseFloat(value, 64)
 			if err != nil || !(most >= 0) || math.IsInf(most, 0) {
-				return errors.New("a budget is a number from 0 on: write e.g. 0.5")
+				return errors.New("must be a number of 0 or more, e.g. 0.5")
 			}
 			b[i] = &most
 			return nil
@@ -203,7 +203,7 @@ func (b *budgets) addFlags(f *pflag.FlagSet) {
 func (b *budgets) check() error {
 	for i, of := range budgeted {
 		if of.part && b[i] != nil && *b[i] > 1 {
-			return fmt.Errorf("--%s %s is more than all: slack is a part, give 0 to 1, e.g. 0.5 for 50 %%", of.flag, figure(*b[i]))
+			return fmt.Errorf("--%s %s is above 1: slack is a fraction from 0 to 1, e.g. 0.5 for 50 %%", of.flag, figure(*b[i]))
 		}
 	}
 	return nil
@@ -225,9 +225,9 @@ func (b *budgets) broken(r backtest.Report) (sentences []string, err error) {
 		found = rounded(found)
 		switch {
 		case !measured:
-			return nil, fmt.Errorf("--%s %s cannot be judged: the resource was never measured; leave it out, or give usage that has it", of.flag, figure(*b[i]))
+			return nil, fmt.Errorf("--%s %s cannot be checked: the usage has no samples of this resource; remove the flag, or use other usage", of.flag, figure(*b[i]))
 		case found > *b[i]:
-			sentences = append(sentences, fmt.Sprintf("over budget: %s %s, and --%s allows %s", figure(found), of.what, of.flag, figure(*b[i])))
+			sentences = append(sentences, fmt.Sprintf("budget exceeded: %s %s; --%s allows %s", figure(found), of.what, of.flag, figure(*b[i])))
 		}
 	}
 	return sentences, nil

@@ -85,15 +85,15 @@ func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []str
 		case err != nil && (len(names) > 0 || lookup.Invalid(err) == nil):
 			return fmt.Errorf("policy %s in namespace %s: %w", p.Name, p.Namespace, err)
 		case err != nil:
-			l.env.note("policy %s/%s is left out: %v", p.Namespace, p.Name, err)
+			l.env.note("policy %s/%s is skipped: %v", p.Namespace, p.Name, err)
 		case settings.Strategy != v1alpha1.StrategyWorkload:
-			l.env.note("policy %s/%s is left out: strategy %s cannot be replayed, since a size depends on the node there", p.Namespace, p.Name, settings.Strategy)
+			l.env.note("policy %s/%s is skipped: backtest does not support strategy %s, whose recommendations depend on the node", p.Namespace, p.Name, settings.Strategy)
 		default:
 			l.of[client.ObjectKeyFromObject(p)] = settings
 		}
 	}
 	if len(l.of) == 0 {
-		return fmt.Errorf("there is no policy in %s that can be replayed: name one, or choose others with -n, -A or -l; kubectl attune status shows them", output.Where(l.namespace))
+		return fmt.Errorf("no policy in %s can be replayed: specify a policy, or select others with -n, -A or -l; kubectl attune status lists them", output.Where(l.namespace))
 	}
 	return nil
 }
@@ -122,13 +122,13 @@ func (l *liveUsage) policies(ctx context.Context, names []string) ([]v1alpha1.At
 		return append(list.Items, instances...), err
 	}
 	if l.env.scope.all || l.selector != nil {
-		return nil, errors.New("a policy that is named is in one namespace: leave -A and -l out and give the namespace with -n")
+		return nil, errors.New("policy names cannot be combined with -A or -l: specify the namespace with -n")
 	}
 	named := make([]v1alpha1.AttunePolicy, len(names))
 	for i, name := range names {
 		found, err := policies(l).Policy(ctx, client.ObjectKey{Namespace: l.namespace, Name: name})
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("there is no policy %s in namespace %s: kubectl attune status shows those that there are", name, l.namespace)
+			return nil, fmt.Errorf("policy %s does not exist in namespace %s: kubectl attune status lists the policies", name, l.namespace)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading policy %s: %w", name, err)
@@ -156,7 +156,7 @@ func (l *liveUsage) selectRecommendations(ctx context.Context) error {
 		}
 	}
 	if len(l.recs) == 0 {
-		return errors.New("no workload of these policies has a recommendation yet: kubectl attune status says what they wait for")
+		return errors.New("no workload of these policies has a recommendation yet: kubectl attune status shows why")
 	}
 	slices.SortFunc(l.recs, byWorkload)
 	return nil
@@ -184,7 +184,7 @@ func policyOf(rec *v1alpha1.AttuneRecommendation) client.ObjectKey {
 	return client.ObjectKey{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}
 }
 
-func (l *liveUsage) name() string { return "the cluster's usage (" + l.from + ")" }
+func (l *liveUsage) name() string { return "usage of the cluster (" + l.from + ")" }
 
 // each implements recorded.
 func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func(container) error) error {
@@ -208,7 +208,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 		for _, name := range names {
 			of, known := series[name]
 			if !known || len(of.Samples) == 0 {
-				l.env.note("%s: no usage is known of the time that is asked about", connect.SeriesID(id, name))
+				l.env.note("%s: no usage data in the requested period (--last)", connect.SeriesID(id, name))
 				continue
 			}
 			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
@@ -245,7 +245,7 @@ func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 		return nil, fmt.Errorf("usage of %s in namespace %s: %w", id, id.Namespace, err)
 	}
 	if report.Partial {
-		l.env.note("%s in namespace %s: the answer is partial: the source could not read all of its data", id, id.Namespace)
+		l.env.note("usage of %s in namespace %s is incomplete: the usage source could not read all of its data", id, id.Namespace)
 	}
 	return series, nil
 }
@@ -259,7 +259,7 @@ func (l *liveUsage) server(ctx context.Context, settings policy.Settings) (*prom
 	case settings.Source.Prometheus != nil:
 		source = *settings.Source.Prometheus
 	default:
-		return nil, errors.New("a policy names no server of its own: give the one that the operator asks with --address, e.g. http://prometheus.monitoring:9090")
+		return nil, errors.New("the policy does not name a Prometheus server: specify the operator's server with --address, e.g. http://prometheus.monitoring:9090")
 	}
 	key := fmt.Sprintf("%s %v", source.Address, settings.Source.Labels)
 	if known := l.servers[key]; known != nil {
@@ -276,17 +276,17 @@ func (l *liveUsage) server(ctx context.Context, settings policy.Settings) (*prom
 func (f *backtestFlags) checkFrom(policies []string) error {
 	switch {
 	case f.from == "" && f.trace == "":
-		return errors.New("which usage? give a file with --trace trace.csv.gz, or that of the cluster with --from embedded or --from prometheus")
+		return errors.New("no usage specified: use --trace trace.csv.gz for a file, or --from embedded or --from prometheus for the cluster")
 	case f.from != "" && f.trace != "":
-		return errors.New("--trace and --from are two usages: leave one of them out")
+		return errors.New("--trace and --from cannot be combined: specify one of them")
 	case f.from == "" && len(policies) > 0:
-		return fmt.Errorf("policy %s is one of the cluster, and --trace is without one: give its file with --policy", policies[0])
+		return fmt.Errorf("policy %s cannot be read from the cluster with --trace: specify a file with --policy policy.yaml", policies[0])
 	case f.from == "" && (f.last.Given || f.address != ""):
-		return errors.New("--last and --address are about the usage of the cluster: give --from embedded or --from prometheus beside them")
+		return errors.New("--last and --address need the usage of the cluster: add --from embedded or --from prometheus")
 	case f.from != "" && f.from != fromEmbedded && f.from != fromPrometheus:
-		return fmt.Errorf("--from %q is no source: give %s or %s, as usage.source of the chart has it", f.from, fromEmbedded, fromPrometheus)
+		return fmt.Errorf("--from %q is not a usage source: use %s or %s, as in the chart's value usage.source", f.from, fromEmbedded, fromPrometheus)
 	case f.address != "" && f.from != fromPrometheus:
-		return errors.New("--address is that of a Prometheus server: give --from prometheus beside it")
+		return errors.New("--address needs a Prometheus server as usage source: add --from prometheus")
 	}
 	return nil
 }

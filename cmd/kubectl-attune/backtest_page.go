@@ -70,7 +70,7 @@ func (f *backtestFlags) draw(ctx context.Context, usage recorded, chosen []backt
 // usage plus 20 %.
 func (p *played) saved() backtestpage.Saved {
 	for _, other := range []struct{ name, than string }{
-		{currentName, "the templates request now"}, {maximumName, "the most ever used and 20 %"},
+		{currentName, "requested by the templates"}, {maximumName, "maximum usage plus 20 %"},
 	} {
 		i := slices.IndexFunc(p.tallies, func(t *backtest.Tally) bool { return t.Report().Name == other.name })
 		if i < 0 {
@@ -122,10 +122,10 @@ func (p *played) chosen(order []int) (all []backtestpage.Shown) {
 	drawn := map[int]bool{}
 	for _, i := range order[:min(mostDrawn, len(order))] {
 		drawn[i] = true
-		all = append(all, backtestpage.Shown{Series: p.series[i], Why: "among the most harm"})
+		all = append(all, backtestpage.Shown{Series: p.series[i], Why: "among the largest shortages"})
 	}
 	if i := p.typical(); i >= 0 && !drawn[i] {
-		all = append(all, backtestpage.Shown{Series: p.series[i], Why: "the most typical, with the median slack"})
+		all = append(all, backtestpage.Shown{Series: p.series[i], Why: "typical, with the median slack"})
 	}
 	return all
 }

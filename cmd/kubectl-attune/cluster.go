@@ -82,7 +82,7 @@ func (k *kubeconfig) Context() string {
 func (k *kubeconfig) Client() (client.Client, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no cluster to talk to: %w", err)
+		return nil, fmt.Errorf("cannot connect to a cluster: %w", err)
 	}
 	// controller-runtime prints a warning if it has no logger. The plugin's stderr is for users.
 	log.SetLogger(logr.Discard())
@@ -136,9 +136,9 @@ func newScheme() *runtime.Scheme {
 func plain(err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
-		return errors.New("this cluster does not know attune's kinds: install the chart, or choose another cluster with --context")
+		return errors.New("attune's CustomResourceDefinitions are not installed in this cluster: install the chart, or select another cluster with --context")
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("your user lacks a right that this needs: %w", err)
+		return fmt.Errorf("missing permission: %w", err)
 	}
 	return err
 }

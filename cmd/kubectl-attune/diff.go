@@ -13,11 +13,11 @@ import (
 func newDiff(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff [KIND/NAME...]",
-		Short: "Show where the templates' resources differ from what is recommended",
-		Long: "Show where the templates' resources differ from what is recommended: what to write into the\n" +
-			"manifests of workloads that are kept in Git.\n\n" +
-			"A finding (exit code 2) is any difference. What is held is none, nor is a change that is too small\n" +
-			"to be made: recommendations shows both.",
+		Short: "Show where pod templates differ from the recommendations",
+		Long: "Show where pod templates differ from the recommendations: what to write into the manifests of\n" +
+			"workloads in Git.\n\n" +
+			"The exit code is 2 if there are differences. Blocked resources and changes of 10 % or less are not\n" +
+			"shown; recommendations shows both.",
 		Example:           "  kubectl attune diff -n shop\n  kubectl attune diff deployment/web -o json",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runDiff(cmd.Context(), env, args) },
@@ -36,7 +36,7 @@ func runDiff(ctx context.Context, env *environment, args []string) error {
 		// Without the template everything would differ, which would be a false finding.
 		if one.Workload.Template == nil {
 			w := one.answer.Workload
-			env.note("%s/%s in namespace %s is left out: its template is not there", w.Kind, w.Name, w.Namespace)
+			env.note("%s/%s in namespace %s is skipped: its pod template cannot be read", w.Kind, w.Name, w.Namespace)
 			continue
 		}
 		answer.Add(one.answer)

@@ -31,11 +31,11 @@ func newDoctor(env *environment) *cobra.Command {
 	var operator string
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look whether everything is there that attune needs",
-		Long: "Look whether everything is there that attune needs: versions, CustomResourceDefinitions, your rights, the operator, its\n" +
-			"webhooks, policies and their usage, other autoscalers, quotas and policy engines. Each result is one sentence, with\n" +
-			"the command that mends it. What could not be read is unknown, and never ok.\n\n" +
-			"A finding (exit code 2) is a problem. Warnings are none.",
+		Short: "Check the cluster for problems with attune",
+		Long: "Check the cluster for problems with attune: versions, CustomResourceDefinitions, your permissions, the operator, its\n" +
+			"webhooks, policies and their usage data, other autoscalers, quotas and policy engines. Each result is one sentence,\n" +
+			"with a command that fixes the problem or shows more. A check that cannot read its objects is unknown, never ok.\n\n" +
+			"The exit code is 2 if there are problems. Warnings do not change it.",
 		Example:           "  kubectl attune doctor -A\n  kubectl attune doctor -n shop -o json",
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -48,7 +48,7 @@ func newDoctor(env *environment) *cobra.Command {
 // runDoctor reads the cluster and prints the results.
 func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if env.scope.selector != "" {
-		return errors.New("doctor looks at a whole namespace, or with -A at all of them: leave -l out")
+		return errors.New("doctor does not support -l: use -n for one namespace, or -A for all")
 	}
 	r, err := env.reach()
 	if err != nil {
@@ -57,7 +57,7 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	// If this request fails, all others would fail too.
 	version, err := env.cluster.Version()
 	if err != nil {
-		return fmt.Errorf("asking the API server for its version: %w", err)
+		return fmt.Errorf("reading the version of the API server: %w", err)
 	}
 	answer := doctor.Examine(lookAt(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
 	if err := env.print(answer); err != nil {

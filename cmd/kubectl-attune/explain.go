@@ -23,19 +23,18 @@ func newExplain(env *environment) *cobra.Command {
 	var files offlineFlags
 	command := &cobra.Command{
 		Use:   "explain KIND/NAME | --usage FILE --policy FILE --current AMOUNTS",
-		Short: "Explain step by step why a workload gets what it is recommended",
-		Long: "Explain step by step why a workload gets what it is recommended.\n\n" +
-			"With KIND/NAME it shows what the operator computed and the step that each running pod would take\n" +
-			"now, and the usage of the last day where its AttuneRecommendation keeps that. With files it computes the same\n" +
-			"without a cluster, one series of the usage file per container.\n" +
-			"There is no finding: whatever the answer is, it is an explanation.",
+		Short: "Explain the recommendations of a workload step by step",
+		Long: "Explain the recommendations of a workload step by step.\n\n" +
+			"With KIND/NAME, it shows what the operator computed, the next resize of each running pod, and the usage\n" +
+			"of the last day if the AttuneRecommendation stores it. With files, it computes the same without a\n" +
+			"cluster; each series of the usage file is one container.",
 		Example: "  kubectl attune explain deployment/web\n" +
 			"  kubectl attune explain --usage samples.csv.gz --policy policy.yaml --current cpu=500m,memory=1Gi --limits cpu=1,memory=2Gi",
 		ValidArgsFunction: env.completesWorkloads(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case files.given() && len(args) > 0:
-				return errors.New("name a workload or give files (--usage, --policy, --current), not both")
+				return errors.New("a workload cannot be combined with files (--usage, --policy, --current): specify one of them")
 			case files.given():
 				return explainFiles(env, files)
 			}
@@ -63,7 +62,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 			return err
 		}
 	}
-	pods, _, err := r.pods(ctx, podview.Running, "the running pods are not shown")
+	pods, _, err := r.pods(ctx, podview.Running, "running pods are not shown")
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	answer := answers.Explanation{Containers: []answers.ExplainedContainer{}}
 	for _, s := range series {
 		if settings.Resize.Excluded[s.ID] {
-			env.note("container %s is left out: the policy excludes it (excludedContainers)", s.ID)
+			env.note("container %s is skipped: the policy excludes it (excludedContainers)", s.ID)
 			continue
 		}
 		dropped := csvfile.DropImplausible(s, flags.node.Bounds())
@@ -83,7 +83,7 @@ func readSettings(path string) (policy.Settings, error) {
 		return policy.Settings{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if settings.Strategy == v1alpha1.StrategyNode {
-		return policy.Settings{}, fmt.Errorf("%s: strategy %s cannot be explained from files: set it to %s or %s",
+		return policy.Settings{}, fmt.Errorf("%s: strategy %s is not supported without a cluster: use strategy %s or %s",
 			path, settings.Strategy, v1alpha1.StrategyWorkload, v1alpha1.StrategyAdaptive)
 	}
 	return settings, nil
@@ -96,7 +96,7 @@ func (e *environment) readUsage(path string) ([]backtest.Series, error) {
 		return nil, err
 	}
 	if len(series) == 0 {
-		return nil, fmt.Errorf("%s: it holds no samples: add a row per sample under the header", path)
+		return nil, fmt.Errorf("%s: the file has no samples: add one row per sample below the header", path)
 	}
 	e.noteOddities(path, report)
 	return series, nil
@@ -112,8 +112,8 @@ func (e *environment) noteOddities(path string, report csvfile.Report) {
 	}{
 		{report.CPUGaps, "without cpu_cores"},
 		{report.MemoryGaps, "without memory_bytes"},
-		{report.OutOfOrder, "out of order, sorted"},
-		{report.Duplicates, "at the time of another, joined"},
+		{report.OutOfOrder, "out of order (sorted)"},
+		{report.Duplicates, "with a duplicate time (merged)"},
 	} {
 		if odd.rows > 0 {
 			told = append(told, fmt.Sprintf("%d %s", odd.rows, odd.what))
@@ -169,14 +169,14 @@ type offlineFlags struct {
 
 // addTo adds the flags to the verb explain.
 func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.usage, "usage", "", "CSV file of usage samples, gzip by name (.gz): series_id,timestamp,cpu_cores,memory_bytes")
-	flags.StringVar(&f.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any")
-	flags.Var(&f.current, "current", "Requests that the containers have, e.g. cpu=500m,memory=1Gi")
-	flags.Var(&f.limits, "limits", "Limits that the containers have, e.g. cpu=1,memory=2Gi; none where left out")
+	flags.StringVar(&f.usage, "usage", "", "CSV file with usage samples, gzip if its name ends in .gz: series_id,timestamp,cpu_cores,memory_bytes")
+	flags.StringVar(&f.policy, "policy", "", "YAML file with an AttunePolicy or AttuneClusterPolicy, optionally with the defaults below it")
+	flags.Var(&f.current, "current", "Current requests of the containers, e.g. cpu=500m,memory=1Gi")
+	flags.Var(&f.limits, "limits", "Current limits of the containers, e.g. cpu=1,memory=2Gi (default: not set)")
 	f.node.AddTo(flags)
-	flags.Func("at", "RFC 3339 `time` to explain as of; later samples are ignored (default: the time of the last sample in the file)", func(text string) (err error) {
+	flags.Func("at", "RFC 3339 `time` of the explanation; later samples are ignored (default: the time of the last sample in the file)", func(text string) (err error) {
 		if f.at, err = time.Parse(time.RFC3339, text); err != nil {
-			return errors.New("write an RFC 3339 time, e.g. 2026-01-15T10:00:00Z")
+			return errors.New("must be an RFC 3339 time, e.g. 2026-01-15T10:00:00Z")
 		}
 		return nil
 	})
@@ -217,7 +217,7 @@ func (f *offlineFlags) size() (recommender.Size, error) {
 		case limit > 0 && size[r].Request == 0:
 			size[r].Request = limit
 		case limit > 0 && limit < size[r].Request:
-			return size, fmt.Errorf("--limits %s=%s is below --current %s=%s: a limit is at least its request",
+			return size, fmt.Errorf("--limits %s=%s is below --current %s=%s: a limit must not be below its request",
 				r, recommender.Format(r, limit), r, recommender.Format(r, size[r].Request))
 		}
 	}

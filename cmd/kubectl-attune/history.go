@@ -18,9 +18,9 @@ import (
 func newHistory(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [KIND/NAME...]",
-		Short: "Show what was resized, how it ended and why, newest first",
-		Long: "Show what was resized, how it ended and why, newest first.\n\n" +
-			"The operator keeps the last 20 resizes of a workload; the events of its pods have more.",
+		Short: "Show finished resizes with results and reasons, newest first",
+		Long: "Show finished resizes with results and reasons, newest first.\n\n" +
+			"The operator keeps the last 20 resizes of each workload. The events of its pods show more.",
 		Example:           "  kubectl attune history deployment/web\n  kubectl attune history -A -o json",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runHistory(cmd.Context(), env, args) },
@@ -36,7 +36,7 @@ func runHistory(ctx context.Context, env *environment, args []string) error {
 	}
 	answer := newHistoryReport(r.recs, env.now())
 	if len(answer.History) == 0 {
-		env.note("nothing was resized yet")
+		env.note("no resizes have finished yet: kubectl attune status shows pending and blocked workloads")
 	}
 	return env.print(answer)
 }

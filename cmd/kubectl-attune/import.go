@@ -25,19 +25,19 @@ import (
 func newImport(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import",
-		Short: "Print AttunePolicies that are made from objects of other programs",
+		Short: "Convert objects of other products to AttunePolicies",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("import what? write kubectl attune import vpa")
+			return errors.New("import needs a kind of objects: use kubectl attune import vpa")
 		},
 	}
 	command.AddCommand(&cobra.Command{
 		Use:   "vpa [NAME...]",
 		Short: "Print an AttunePolicy for each VerticalPodAutoscaler",
-		Long: "Print an AttunePolicy for each VerticalPodAutoscaler, as YAML that kubectl apply takes. What has no counterpart is said\n" +
-			"on stderr, in one sentence each. Nothing is written to the cluster, and there is no finding.\n\n" +
-			"It needs the right to list VerticalPodAutoscalers; with that to get workloads it knows their containers, and with that\n" +
-			"to list AttunePolicies which names are taken.",
+		Long: "Print an AttunePolicy for each VerticalPodAutoscaler, as YAML for kubectl apply. stderr has one sentence for each\n" +
+			"setting without a counterpart. Nothing is written to the cluster.\n\n" +
+			"It needs permission to list VerticalPodAutoscalers. With permission to get workloads it also knows their containers,\n" +
+			"and with permission to list AttunePolicies, which names are in use.",
 		Example:           "  kubectl attune import vpa -A > policies.yaml\n  kubectl attune import vpa web | kubectl apply --dry-run=server --filename -",
 		ValidArgsFunction: env.completeVPAs,
 		RunE:              func(cmd *cobra.Command, names []string) error { return importVPAs(cmd.Context(), env, names) },
@@ -91,7 +91,7 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 		}
 	}
 	if len(list.Items) == 0 {
-		env.note("there is no VerticalPodAutoscaler to make a policy of")
+		env.note("no VerticalPodAutoscalers found")
 	} else {
 		list.advise(env)
 	}
@@ -106,7 +106,7 @@ func namesOfPolicies(ctx context.Context, env *environment, r reach) takenNames 
 	var policies v1alpha1.AttunePolicyList
 	// A cluster without attune's kinds has no policies.
 	if err := r.List(ctx, &policies, client.InNamespace(r.namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-		env.note("the AttunePolicies could not be listed, and kubectl apply changes one that has the name of a printed one: %v", plain(err))
+		env.note("cannot list AttunePolicies, so kubectl apply may replace an existing policy of the same name: %v", plain(err))
 	}
 	names := takenNames{}
 	for i := range policies.Items {
@@ -123,7 +123,7 @@ func (n takenNames) choose(env *environment, of *input.Metadata) {
 	}
 	n[*of] = true
 	if of.Name != vpa {
-		env.note("VerticalPodAutoscaler %s/%s: another AttunePolicy has the name %s already, and this one is named %s: delete one of both if they select the same workload",
+		env.note("VerticalPodAutoscaler %s/%s: an AttunePolicy named %s already exists, so this one is named %s: delete one of them if both select the same workload",
 			of.Namespace, vpa, vpa, of.Name)
 	}
 }
@@ -131,26 +131,26 @@ func (n takenNames) choose(env *environment, of *input.Metadata) {
 // advise prints what to do with the VPAs. While a policy only recommends, its VPA is the only working autoscaler.
 func (l policyList) advise(env *environment) {
 	if slices.ContainsFunc(l.Items, (*input.Written).Acts) {
-		env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: where the printed policy acts, " +
+		env.note("attune does not resize a workload that a VerticalPodAutoscaler manages: if the printed policy changes pods, " +
 			"set the VerticalPodAutoscaler's updateMode to Off, or delete it")
 	}
 	if slices.ContainsFunc(l.Items, func(p *input.Written) bool { return !p.Acts() }) {
-		env.note("where the printed policy only recommends, the VerticalPodAutoscaler goes on as before: " +
-			"switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
+		env.note("if the printed policy only recommends, the VerticalPodAutoscaler continues to manage its workload: " +
+			"change the policy's updateStrategy.type before you stop the VerticalPodAutoscaler")
 	}
-	env.note("a VerticalPodAutoscaler lowers memory; attune does so only with memory.allowDecrease: true")
+	env.note("a VerticalPodAutoscaler lowers memory; attune lowers it only with memory.allowDecrease: true")
 }
 
 // selectVPAs returns the named VPAs in the order of the command line, or without names all in the scope by namespace
 // and name.
 func (e *environment) selectVPAs(ctx context.Context, r reach, names []string) ([]unstructured.Unstructured, error) {
 	if len(names) > 0 && e.scope.all {
-		return nil, errors.New("a VerticalPodAutoscaler that is named is in one namespace: leave -A out and give the namespace with -n")
+		return nil, errors.New("VerticalPodAutoscaler names cannot be combined with -A: specify the namespace with -n")
 	}
 	list := newVPAList()
 	err := r.List(ctx, list, within(r.namespace, r.selector)...)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, errors.New("this cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): choose another one with --context")
+		return nil, errors.New("VerticalPodAutoscalers (autoscaling.k8s.io/v1) are not installed in this cluster: select another cluster with --context")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing the VerticalPodAutoscalers: %w", err)

@@ -29,20 +29,20 @@ func newNode(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "node (NAME | --file demands.yaml)",
 		Short: "Show how the pods of a node share its spike headroom",
-		Long: "Show how the pods of a node share its spike headroom, by the strategy Node: what each container holds, wants and gets,\n" +
-			"and who has to go; -o wide shows why. Of a node in the cluster the operator's leader is asked what it decided last, which\n" +
-			"takes the rights to get leases and to create pods/portforward in its namespace. Without them it shows what pods and\n" +
-			"recommendations tell. With --file the demands come from a file, and no cluster is asked.\n" +
-			"There is no finding: whatever the answer is, it is an answer.",
+		Long: "Show how the pods of a node share its spike headroom (strategy Node): what each container has, wants and gets, and which\n" +
+			"pods attune evicts. -o wide shows why.\n\n" +
+			"For a node of the cluster, it shows the last decision of the operator's leader. This needs permission to get leases and to\n" +
+			"create pods/portforward in the operator's namespace; without it, the result has only data from pods and recommendations.\n" +
+			"With --file, the demands come from a file, and no cluster is needed.",
 		Example:           "  kubectl attune node worker-1\n  kubectl attune node --file demands.yaml -o json",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: env.completeNodes,
 		RunE: func(command *cobra.Command, names []string) error {
 			switch {
 			case path == "" && len(names) == 0:
-				return errors.New("which node? give its name, or demands with --file demands.yaml")
+				return errors.New("no node specified: use NAME or --file demands.yaml")
 			case path != "" && len(names) > 0:
-				return errors.New("a node's name and --file don't go together: leave one out")
+				return errors.New("a node name cannot be combined with --file: specify one of them")
 			case path != "":
 				return shareFile(env, path)
 			}
@@ -50,7 +50,7 @@ func newNode(env *environment) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&path, "file", "", "YAML file with the node's allocatable resources and the demands of its pods")
-	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator, whose leader is asked")
+	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator")
 	return command
 }
 
@@ -101,7 +101,7 @@ func storedNode(ctx context.Context, c client.Client, name string) (answers.Node
 	node := &corev1.Node{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		if apierrors.IsNotFound(err) {
-			return answers.NodeAnswer{}, fmt.Errorf("node %s does not exist: kubectl get nodes lists those that do", name)
+			return answers.NodeAnswer{}, fmt.Errorf("node %s does not exist: kubectl get nodes lists the nodes", name)
 		}
 		return answers.NodeAnswer{}, fmt.Errorf("reading node %s: %w", name, err)
 	}
@@ -126,16 +126,16 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 	}
 	said, err := env.cluster.FetchPod(ctx, operator, pod, answers.DecisionsPort, answers.DecisionsPath+url.PathEscape(node))
 	if err != nil {
-		return answers.NodeAnswer{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
+		return answers.NodeAnswer{}, fmt.Errorf("cannot reach the leader, pod %s in namespace %s: %w", pod, operator, err)
 	}
 	// A replica that has just lost the lease responds with a sentence that names the new leader.
 	if said.Status != http.StatusOK {
-		return answers.NodeAnswer{}, fmt.Errorf("pod %s says: %s", pod, said.Line())
+		return answers.NodeAnswer{}, fmt.Errorf("pod %s responded: %s", pod, said.Line())
 	}
 	var answer answers.NodeAnswer
 	// JSON without Decided is another document or from another version.
 	if err := json.Unmarshal(said.Body, &answer); err != nil || answer.Decided == nil {
-		return answers.NodeAnswer{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
+		return answers.NodeAnswer{}, fmt.Errorf("the response of pod %s cannot be read: use the plugin of the operator's version", pod)
 	}
 	return answer, nil
 }
@@ -147,12 +147,12 @@ func leader(ctx context.Context, c client.Client, operator string) (string, erro
 	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: answers.LeaseName}, lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("there is no lease %s in namespace %s: say where the operator is with --operator-namespace", answers.LeaseName, operator)
+		return "", fmt.Errorf("lease %s does not exist in namespace %s: specify the operator's namespace with --operator-namespace", answers.LeaseName, operator)
 	case err != nil:
-		return "", fmt.Errorf("looking for the leader: %w", err)
+		return "", fmt.Errorf("reading the leader's lease: %w", err)
 	}
 	if pod := answers.LeaderOf(lease); pod != "" {
 		return pod, nil
 	}
-	return "", errors.New("no replica of the operator leads at the moment")
+	return "", errors.New("the operator has no leader at the moment")
 }

@@ -38,16 +38,16 @@ func (f *format) Set(value string) error {
 		*f = known
 		return nil
 	}
-	return fmt.Errorf("use table, wide, json or yaml, krr with recommendations, or html with backtest")
+	return fmt.Errorf("must be table, wide, json or yaml; krr for recommendations; html for backtest")
 }
 
 // fits returns an error if a verb does not support the format.
 func (f *format) fits(verb string) error {
 	switch {
 	case *f == formatHTML && verb != "backtest":
-		return fmt.Errorf("-o html is a page of backtest: use table, wide, json or yaml with %s", verb)
+		return fmt.Errorf("-o html is only for backtest: use table, wide, json or yaml with %s", verb)
 	case *f == formatKRR && verb != "recommendations":
-		return fmt.Errorf("-o krr is for recommendations: use table, wide, json or yaml with %s", verb)
+		return fmt.Errorf("-o krr is only for recommendations: use table, wide, json or yaml with %s", verb)
 	}
 	return nil
 }

@@ -18,13 +18,13 @@ import (
 func newPause(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause KIND/NAME... | -l SELECTOR | -A",
-		Short: "Stop new resizes and seeds of a workload",
-		Long: "Stop new resizes and seeds of a workload. Resizes that are being watched go on being watched,\n" +
-			"and are reverted if they harm. Pods keep their present resources. Where an OOM kill or a crash\n" +
-			"loop hits a container below its original resources, the operator restores them, unless autoRevert\n" +
-			"is off. kubectl attune undo restores all pods now.\n\n" +
-			"It writes the annotation attune.io/paused on the workload, with your own rights. spec.paused on an\n" +
-			"AttunePolicy, AttuneNamespaceDefaults or AttuneDefaults pauses more at once.",
+		Short: "Pause new resizes and admission sizing of workloads",
+		Long: "Pause new resizes and admission sizing of workloads: new pods keep the resources of their template.\n" +
+			"attune continues to observe started resizes, and reverts regressions. Pods keep their current\n" +
+			"resources. After an OOM kill or a crash loop of a container below its original resources, the operator\n" +
+			"restores them, unless autoRevert is false. To restore all pods now, use kubectl attune undo.\n\n" +
+			"It writes the annotation attune.io/paused on the workload, with your own permissions. To pause more at\n" +
+			"once, set spec.paused on an AttunePolicy, AttuneNamespaceDefaults or AttuneDefaults.",
 		Example:           "  kubectl attune pause deployment/web\n  kubectl attune pause -l tier=api",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,19 +34,19 @@ func newPause(env *environment) *cobra.Command {
 }
 
 // afterPause says what a pause does not change.
-const afterPause = "Pods keep their present resources. An OOM kill or a crash loop below the original resources restores them.\n" +
-	"To restore all pods now: kubectl attune undo, with the same arguments."
+const afterPause = "Pods keep their current resources. After an OOM kill or a crash loop below the original resources, attune restores them.\n" +
+	"To restore all pods now, run kubectl attune undo with the same arguments."
 
 // newResume returns the command resume, which reverses pause and undo. It needs the same rights as pause. To end a
 // pause of the operator, it also needs the right to get recommendations.
 func newResume(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume KIND/NAME... | -l SELECTOR | -A",
-		Short: "Take back a pause or an undo",
-		Long: "Take back a pause or an undo: remove the annotations attune.io/paused and attune.io/undo from the\n" +
-			"workload, with your own rights. Where the operator itself has paused it, because another writer\n" +
-			"changes the same pods, attune.io/resumed ends that pause too.\n" +
-			"A policy or defaults with spec.paused go on pausing it.",
+		Short: "End a pause or an undo of workloads",
+		Long: "End a pause or an undo of workloads: remove the annotations attune.io/paused and attune.io/undo, with\n" +
+			"your own permissions. If the operator itself paused a workload, for example because another writer\n" +
+			"changes its pods, the annotation attune.io/resumed also ends that pause.\n" +
+			"A workload remains paused by spec.paused of its policy or of the defaults.",
 		Example:           "  kubectl attune resume deployment/web\n  kubectl attune resume -l tier=api",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +65,7 @@ func (e *environment) resumption(ctx context.Context, c client.Client, w workloa
 	err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.RecommendationName()}, &rec)
 	switch {
 	case apierrors.IsForbidden(err):
-		e.note("a pause of the operator's own, if there is one, goes on: %v", err)
+		e.note("a pause by the operator itself, if any, does not end: %v", err)
 	case client.IgnoreNotFound(err) != nil:
 		return nil, err
 	case rec.Status.Paused != nil:
@@ -80,16 +80,16 @@ func (e *environment) resumption(ctx context.Context, c client.Client, w workloa
 func newUndo(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo KIND/NAME... | -l SELECTOR | -A",
-		Short: "Put running pods back to their original resources",
-		Long: "Put running pods back to their original resources, in place.\n\n" +
-			"It writes the annotation attune.io/undo with the time on the workload, with your own rights; the\n" +
-			"operator carries it out, once, in place. As long as the annotation is there, nothing new is done to\n" +
-			"the workload and its new pods are as their template says; kubectl attune resume takes it away.",
+		Short: "Restore the original resources of running pods",
+		Long: "Restore the original resources of running pods, in place.\n\n" +
+			"It writes the annotation attune.io/undo with the time on the workload, with your own permissions. The\n" +
+			"operator then restores each pod once. While the annotation exists, attune does not resize the workload,\n" +
+			"and new pods keep the resources of their template. kubectl attune resume removes the annotation.",
 		Example:           "  kubectl attune undo deployment/web\n  kubectl attune undo -A\n  kubectl attune resume deployment/web",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := env.now().UTC().Format(time.RFC3339)
-			return env.annotate(cmd.Context(), args, annotation{done: "being put back", of: always(v1alpha1.UndoAnnotation, at)})
+			return env.annotate(cmd.Context(), args, annotation{done: "being restored", of: always(v1alpha1.UndoAnnotation, at)})
 		},
 	}
 }

@@ -26,11 +26,11 @@ func newRecommendations(env *environment) *cobra.Command {
 	return env.watched(&cobra.Command{
 		Use:     "recommendations [KIND/NAME...]",
 		Aliases: []string{"recommendation", "recs"},
-		Short:   "Compare what each container's template asks with what is recommended",
-		Long: "Compare what each container's template asks with what is recommended.\n\n" +
-			"Savings are what the targets would save over all replicas, held or not; negative ones are growth. A dash is a value that is not set, or\n" +
-			"not known: what is held shows why. There is no finding: diff has one.\n" +
-			"-o krr is the JSON of robusta-dev/krr (-f json), for scripts that read that.",
+		Short:   "Compare the resources of each container with the recommendation",
+		Long: "Compare the resources in each container's template with the recommendation.\n\n" +
+			"Savings are what the targets would save over all replicas, including blocked resources; negative savings are\n" +
+			"increases. A dash means that a value is not set or not known. To fail a CI job on differences, use diff.\n" +
+			"-o krr prints the JSON of robusta-dev/krr (krr simple -f json), for scripts that read it.",
 		Example:           "  kubectl attune recommendations\n  kubectl attune recommendations statefulset/db -o wide",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runRecommendations(cmd.Context(), env, args) },
@@ -51,7 +51,7 @@ func runRecommendations(ctx context.Context, env *environment, args []string) er
 		answer.add(one)
 	}
 	if len(answer.Recommendations) == 0 {
-		env.note("there are no recommendations; kubectl attune status shows the policies")
+		env.note("no recommendations found; kubectl attune status shows the policies")
 	}
 	return env.print(answer)
 }
@@ -182,7 +182,7 @@ func (r reach) printKRR(ctx context.Context, all []explained) error {
 	for _, from := range all {
 		read[from.Recommendation.Spec.Workload.Kind] = read[from.Recommendation.Spec.Workload.Kind] || from.Workload.Template != nil
 	}
-	pods, _, err := r.pods(ctx, func(pod *corev1.Pod) bool { return !resize.Finished(pod) }, "the pods are not listed")
+	pods, _, err := r.pods(ctx, func(pod *corev1.Pod) bool { return !resize.Finished(pod) }, "pods are not listed")
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ const watchEvery = 2 * time.Second
 
 // watched adds -w to a verb, which repeats it until it is interrupted and prints the answer when it changes.
 func (e *environment) watched(command *cobra.Command) *cobra.Command {
-	asked, once := command.Flags().BoolP("watch", "w", false, "Go on, and write the answer again when it has changed"), command.RunE
+	asked, once := command.Flags().BoolP("watch", "w", false, "Check every 2 seconds, and print the result again when it changes"), command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if !*asked {
 			return once(cmd, args)
@@ -105,10 +105,10 @@ var verbs = []func(*environment) *cobra.Command{
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-attune",
-		Short: "See, explain and steer what attune does to your workloads",
-		Long: "See, explain and steer what attune does to your workloads.\n\n" +
-			"Exit codes: 0 ok, 1 error, 2 finding (the help of each verb says what counts as one).\n" +
-			"kubectl's other connection flags, such as --as-group and --cluster, work as well.",
+		Short: "Show, explain and control how attune resizes workloads",
+		Long: "Show, explain and control how attune resizes workloads.\n\n" +
+			"Exit codes: 0 success, 1 error, 2 finding (only status, diff, backtest and doctor; see their help).\n" +
+			"kubectl's other connection flags, such as --as-group and --cluster, also work.",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl attune"},
 		// Check the format before the verb runs, because pause and undo write.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -123,7 +123,7 @@ func newRoot(env *environment) *cobra.Command {
 	env.format = formatTable
 	env.cluster.AddFlags(root.PersistentFlags())
 	env.scope.addFlags(root.PersistentFlags())
-	root.PersistentFlags().VarP(&env.format, "output", "o", "table, wide, json or yaml; backtest: html too; recommendations: krr too")
+	root.PersistentFlags().VarP(&env.format, "output", "o", "Output format. One of: table, wide, json, yaml; also html for backtest, and krr for recommendations")
 	for _, verb := range verbs {
 		root.AddCommand(verb(env))
 	}

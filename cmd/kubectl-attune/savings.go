@@ -19,12 +19,12 @@ import (
 func newSavings(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "savings [KIND/NAME...]",
-		Short: "Show what is saved: by the sizes of running pods, and by targets that are not applied yet",
-		Long: "Show what is saved: by the sizes of running pods (realised), and by targets that are not applied yet (potential).\n" +
-			"With -A it estimates how many nodes could be removed.\n\n" +
-			"Both are requests, over all replicas; negative ones are growth. What is held or skipped is not counted, and the answer\n" +
-			"says how much that is. " + answers.NodeAutoscalerText + "\n" +
-			"Prices are the costPricing of AttuneDefaults, for a month of 730 hours. There is no finding.",
+		Short: "Show what running pods save now, and what the targets would save",
+		Long: "Show what running pods save now (saved), and what the targets would save once they are applied (available).\n" +
+			"With -A, it also estimates how many nodes could be removed.\n\n" +
+			"Both are sums of requests over all replicas; negative savings are increases. Blocked and skipped resources are not\n" +
+			"counted; the output has their number. " + answers.NodeAutoscalerText + "\n" +
+			"Prices are the costPricing of AttuneDefaults or AttuneNamespaceDefaults, for a month of 730 hours.",
 		Example:           "  kubectl attune savings -A\n  kubectl attune savings deployment/web -o wide",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runSavings(cmd.Context(), env, args) },
@@ -37,7 +37,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	pods, all, err := r.pods(ctx, podview.Running, "what is realised is not known, and potential savings are those of the templates")
+	pods, all, err := r.pods(ctx, podview.Running, "saved amounts are not known, and available amounts are computed from the templates")
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 		}
 	}
 	if len(entries) == 0 {
-		env.note("there is no recommendation to compare with: kubectl attune status shows the policies")
+		env.note("no recommendations found; kubectl attune status shows the policies")
 	}
 	answer := output.Savings{SavingsReport: answers.NewSavingsReport(entries, pods != nil)}
 	if pods != nil && env.scope.all && env.scope.selector == "" && len(args) == 0 {
@@ -67,7 +67,7 @@ func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures m
 	var list corev1.NodeList
 	err := r.List(ctx, &list)
 	if apierrors.IsForbidden(err) {
-		r.env.note("how many nodes are removable is not known: %v", err)
+		r.env.note("removable nodes are not shown: %v", err)
 		return nil, nil
 	}
 	if err != nil {

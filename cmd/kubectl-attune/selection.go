@@ -89,8 +89,8 @@ func withoutRecommendation(ctx context.Context, c client.Client, id workload.Ide
 	}
 	var own v1alpha1.AttunePolicyList
 	if err != nil || c.List(ctx, &own, client.InNamespace(id.Namespace)) != nil {
-		return fmt.Errorf("there is no recommendation for %s in namespace %s: "+
-			"no policy selects it, or the operator has not looked at it yet; kubectl attune status shows the policies", id, id.Namespace)
+		return fmt.Errorf("no recommendation for %s in namespace %s: "+
+			"no policy selects it, or the operator has not reconciled it yet; kubectl attune status shows the policies", id, id.Namespace)
 	}
 	// If the user may not read cluster policies, or they are not served, they are omitted.
 	instances, _ := policies(c).Instances(ctx, id.Namespace)
@@ -137,7 +137,7 @@ func (r reach) templates(ctx context.Context) (workloads, error) {
 	return r.workloads(ctx, func(kind v1alpha1.WorkloadKind, err error) bool {
 		unread := apierrors.IsForbidden(err) || errors.As(err, new(notServed))
 		if unread {
-			r.env.note("what the %ss ask now is not shown: %v", kind, err)
+			r.env.note("current resources of %ss are not shown: %v", kind, err)
 		}
 		return unread
 	})
@@ -222,7 +222,7 @@ func (r reach) jobs(ctx context.Context) (lookup.Listed, error) {
 	}
 	jobs, err := lookup.ListJobs(ctx, r, r.namespace)
 	if apierrors.IsForbidden(err) {
-		r.env.note("whose pod a Job's is was told by the Job's name, so that those of a Job that was made of a CronJob by hand are not the CronJob's: %v", err)
+		r.env.note("Jobs are assigned to CronJobs by their names, so pods of Jobs that a user created from a CronJob are not counted for it: %v", err)
 		return nil, nil
 	}
 	return jobs, err
@@ -240,7 +240,7 @@ func (r reach) settings(ctx context.Context, rec *v1alpha1.AttuneRecommendation)
 	// no next resize.
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), lookup.Invalid(err) != nil:
-		r.env.note("what policy %s would do next is not known: %v", key.Name, err)
+		r.env.note("next resizes of policy %s are not shown: %v", key.Name, err)
 		settings, err = nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the settings of policy %s: %w", key.Name, err)

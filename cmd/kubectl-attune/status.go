@@ -25,14 +25,14 @@ import (
 func newStatus(env *environment) *cobra.Command {
 	return env.watched(&cobra.Command{
 		Use:   "status",
-		Short: "Show the policies, how they are doing, and what is held and why",
-		Long: "Show the policies, how they are doing, and what is held and why.\n\n" +
-			"A finding (exit code 2) is a policy that a person has to look after: one that is not ready for\n" +
-			"another reason than too little data or a pause, one whose resizes are reverted too often, or one\n" +
-			"that the operator has not looked at for 5 minutes.",
+		Short: "Show policies, and why workloads are blocked or skipped",
+		Long: "Show policies, and why workloads are blocked or skipped.\n\n" +
+			"The exit code is 2 if a policy needs attention: it is not ready (except for InsufficientData or\n" +
+			"Paused), its resizes are reverted too often, or the operator has not reconciled it within\n" +
+			"5 minutes of its creation.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("status is about policies, and takes no %q: kubectl attune explain KIND/NAME is about one workload", args[0])
+				return fmt.Errorf("status takes no arguments, but got %q: for one workload, use kubectl attune explain KIND/NAME", args[0])
 			}
 			return nil
 		},
@@ -64,7 +64,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	// Print the report before returning the finding, so that a CI job shows it in its log.
 	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
 	if len(report.Policies) == 0 {
-		env.note("there is no AttunePolicy in %s", output.Where(r.namespace))
+		env.note("no policies found in %s: create one, for example with kubectl attune wizard", output.Where(r.namespace))
 	}
 	if err := env.print(report); err != nil {
 		return err

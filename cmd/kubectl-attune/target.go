@@ -23,7 +23,7 @@ import (
 // parseWorkloads parses the workloads on a command line. All of them are in the namespace of -n.
 func (e *environment) parseWorkloads(arguments []string) ([]workload.Identity, error) {
 	if e.scope.all {
-		return nil, errors.New("a workload that is named is in one namespace: leave -A out and give the namespace with -n")
+		return nil, errors.New("workload names cannot be combined with -A: specify the namespace with -n")
 	}
 	namespace, err := e.namespace()
 	if err != nil {
@@ -50,8 +50,8 @@ type scope struct {
 
 // addFlags adds -A and -l. -n belongs to the connection flags, as in kubectl.
 func (s *scope) addFlags(flags *pflag.FlagSet) {
-	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "Look at every namespace")
-	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status and backtest, of workloads for every other verb")
+	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "Use all namespaces")
+	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector, e.g. tier=api: for policies in status and backtest, for workloads in all other commands")
 }
 
 // reach is the part of the cluster that a verb reads, with the user's own rights. It belongs to one run.
@@ -97,7 +97,7 @@ func (s scope) labelSelector() (labels.Selector, error) {
 	}
 	selector, err := labels.Parse(s.selector)
 	if err != nil {
-		return nil, fmt.Errorf("-l %q is not a label selector (%w): write e.g. -l tier=api", s.selector, err)
+		return nil, fmt.Errorf("-l %q is not a valid label selector (%w): write e.g. -l tier=api", s.selector, err)
 	}
 	return selector, nil
 }
@@ -177,15 +177,15 @@ func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind,
 		return kind, sized, notServed{kind}
 	}
 	if err != nil {
-		return kind, sized, fmt.Errorf("asking the API server for %s: %w", kind, err)
+		return kind, sized, fmt.Errorf("looking up the kind %s: %w", kind, err)
 	}
 	known, ok := workload.KindOf(found.GroupKind())
 	if !ok {
-		return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
+		return kind, sized, fmt.Errorf("attune does not manage the kind %s", kind)
 	}
 	if object, err := c.Scheme().New(found); err == nil {
 		if _, added := object.(*workload.ScaledObject); !added { // it has its own Go type, for example NetworkPolicy
-			return kind, sized, fmt.Errorf("%s is no kind that attune sizes", kind)
+			return kind, sized, fmt.Errorf("attune does not manage the kind %s", kind)
 		}
 	}
 	workload.AddScaledToScheme(c.Scheme(), found)
@@ -197,7 +197,7 @@ func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind,
 type notServed struct{ Kind v1alpha1.WorkloadKind }
 
 func (n notServed) Error() string {
-	return fmt.Sprintf("the API server serves no %s: write KIND.GROUP of a kind that it serves", n.Kind)
+	return fmt.Sprintf("the API server does not have the kind %s: write KIND.GROUP of an existing kind, e.g. cloneset.apps.kruise.io", n.Kind)
 }
 
 func findKind(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupVersionKind, error) {

@@ -17,10 +17,10 @@ func newUI(env *environment) *cobra.Command {
 	var operator string
 	command := &cobra.Command{
 		Use:   "ui",
-		Short: "Show the operator's web page in a browser, on this machine alone",
-		Long: "Show the operator's web page in a browser, on this machine alone.\n\n" +
-			"The page is read-only and shows every namespace. It takes the rights to get leases and to create pods/portforward\n" +
-			"in the operator's namespace. There is no finding. Ctrl-C ends it.",
+		Short: "Open the operator's web page in a browser on this machine",
+		Long: "Open the operator's web page in a browser on this machine.\n\n" +
+			"The page is read-only and shows all namespaces. It needs permission to get leases and to create pods/portforward\n" +
+			"in the operator's namespace. Press Ctrl-C to stop.",
 		Example: "  kubectl attune ui\n  kubectl attune ui --port 9090 --no-open",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,9 +29,9 @@ func newUI(env *environment) *cobra.Command {
 			return connect.ShowUI(cmd.Context(), o)
 		},
 	}
-	command.Flags().IntVar(&o.Port, "port", 0, "Port on 127.0.0.1; 0 takes one that is free")
-	command.Flags().BoolVar(&noOpen, "no-open", false, "Print the address and open no browser")
-	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator, whose leader is asked")
+	command.Flags().IntVar(&o.Port, "port", 0, "Port on 127.0.0.1; 0 selects a free port")
+	command.Flags().BoolVar(&noOpen, "no-open", false, "Print the address, but do not open a browser")
+	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator")
 	return command
 }
 
@@ -46,7 +46,7 @@ func (e *environment) page(ctx context.Context, operator, path string) (answer c
 		answer, err = e.cluster.FetchPod(ctx, operator, pod, answers.DecisionsPort, path)
 	}
 	if err != nil {
-		err = fmt.Errorf("asking the leader, which takes the rights to get leases and to create pods/portforward in namespace %s: %w", operator, plain(err))
+		err = fmt.Errorf("cannot reach the leader (needs permission to get leases and to create pods/portforward in namespace %s): %w", operator, err)
 	}
 	return answer, err
 }

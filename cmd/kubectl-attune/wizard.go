@@ -38,7 +38,7 @@ type wizardCluster struct{ env *environment }
 // Namespace implements wizard.Cluster.
 func (w wizardCluster) Namespace() (string, error) {
 	if w.env.scope.all || w.env.scope.selector != "" {
-		return "", errors.New("an AttunePolicy is of one namespace: leave -A and -l out, give the namespace with -n and labels with --workloads deployment,tier=api")
+		return "", errors.New("an AttunePolicy belongs to one namespace: instead of -A and -l, specify the namespace with -n and labels with --workloads deployment,tier=api")
 	}
 	return w.env.namespace()
 }
@@ -83,7 +83,7 @@ func (w wizardCluster) Selection(ctx context.Context, p *v1alpha1.AttunePolicy) 
 		_, losers := matcher.Match(one)
 		for _, conflict := range losers {
 			if conflict.Policy.Name == p.Name {
-				of.Lost = append(of.Lost, fmt.Sprintf("%s (policy %s does: %s)", id, conflict.Winner.Name, conflict.Reason()))
+				of.Lost = append(of.Lost, fmt.Sprintf("%s (policy %s: %s)", id, conflict.Winner.Name, conflict.Reason()))
 			}
 		}
 	}
@@ -106,9 +106,9 @@ func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, a
 	var short tooShort
 	switch {
 	case errors.As(err, &short) && len(played.series) == 0:
-		return "", fmt.Errorf("no usage of these workloads is known (%s); the operator keeps usage from the first policy on that selects them", usage.from)
+		return "", fmt.Errorf("no usage data of these workloads (%s): the operator stores usage once a policy selects them", usage.from)
 	case errors.As(err, &short):
-		return "", fmt.Errorf("the longest usage that is known is of %s, and the first %s of each container are not judged", short.longest.Round(time.Minute), short.warmup)
+		return "", fmt.Errorf("the longest history is %s, and the first %s of each container are not scored", short.longest.Round(time.Minute), short.warmup)
 	case err != nil:
 		return "", plain(err)
 	}
@@ -130,7 +130,7 @@ func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, addr
 		return nil, plain(err)
 	}
 	if settings.Strategy == v1alpha1.StrategyNode {
-		return nil, fmt.Errorf("strategy %s cannot be replayed, since a size depends on the node there", settings.Strategy)
+		return nil, fmt.Errorf("backtest does not support strategy %s, whose recommendations depend on the node", settings.Strategy)
 	}
 	l := r.usageWithin(defaultLast, fromEmbedded, address)
 	l.of[client.ObjectKeyFromObject(p)] = settings
@@ -142,7 +142,7 @@ func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, addr
 		return nil, err
 	}
 	if len(l.sizes) == 0 {
-		return nil, errors.New("it selects no workload today")
+		return nil, errors.New("the policy selects no workload")
 	}
 	return l, l.recommendationsFor(ctx, p)
 }

@@ -70,12 +70,12 @@ func plotOf(s Shown, r recommender.Resource) (plot, bool) {
 	}
 	what := "above the request"
 	if r == recommender.Memory {
-		what = "beyond the limit"
+		what = "above the limit"
 		if limited(s.Line) {
 			p.Limit = axes.Line(points(s.Line, func(m backtest.Moment) float64 { return m.Limit }))
 		}
 	}
-	p.Text = fmt.Sprintf("Highest usage and request, from %s to %s, at most %s. Usage is %s in %d of %d parts.", chart.Day(from), chart.Day(to), chart.Amount(r, most), what, short, len(s.Line))
+	p.Text = fmt.Sprintf("Maximum usage and request from %s to %s; the maximum is %s. Usage is %s in %d of %d intervals.", chart.Day(from), chart.Day(to), chart.Amount(r, most), what, short, len(s.Line))
 	p.Y = axes.Amounts(r, most)
 	p.X = axes.Days(from, to)
 	p.Legend = "usage " + what
@@ -123,11 +123,11 @@ func frontiers(p Page) (all []frontier) {
 	return all
 }
 
-var incidents = [2]string{recommender.CPU: "starved minutes a container-day", recommender.Memory: "OOM hours a container-day"}
+var incidents = [2]string{recommender.CPU: "starved minutes per container-day", recommender.Memory: "OOM hours per container-day"}
 
 func frontierOf(p Page, r recommender.Resource) frontier {
 	f := frontier{ID: "frontier-" + r.String(), Axis: incidents[r], Title: fmt.Sprintf("Slack of %s against %s", r, incidents[r])}
-	f.Text = "Towards the lower left is better: less is reserved without need, and less is short. The table of all results has the numbers."
+	f.Text = "Lower left is better: less slack and less shortage. The table of all results has the numbers."
 	all := p.all()
 	least, most := math.Inf(1), 0.0
 	for _, of := range all {
@@ -248,18 +248,18 @@ func reliabilityOf(bins []backtest.Promises, r recommender.Resource) reliability
 	}
 	x := func(part float64) float64 { return scale(part, chart.Left, reliabilityWide-chart.Right) }
 	y := func(part float64) float64 { return scale(part, frontierHigh-chart.Below, chart.Above) }
-	what := "time with more CPU used than requested"
+	what := "time with CPU usage above the request"
 	if r == recommender.Memory {
-		what = "hours with memory beyond the limit"
+		what = "hours with memory usage above the limit"
 	}
 	c := reliability{
-		ID: "promises-" + r.String(), Title: fmt.Sprintf("Promised and observed part of %s", what),
-		Text:     "On the line a promise is kept exactly, above it more was short than promised. The table beside it has the numbers.",
+		ID: "promises-" + r.String(), Title: fmt.Sprintf("Predicted and observed share of %s", what),
+		Text:     "On the line, the prediction was exact; above it, more was short than predicted. The table next to it has the numbers.",
 		Diagonal: fmt.Sprintf("M%s %sL%s %s", chart.Place(x(1e-5)), chart.Place(y(1e-5)), chart.Place(x(1)), chart.Place(y(1))),
 	}
 	for _, b := range bins {
 		promised, observed := b.PromisedPart(), b.ObservedPart()
-		c.Points = append(c.Points, point{X: chart.Place(x(promised)), Y: chart.Place(y(observed)), Title: fmt.Sprintf("promised %s %%, observed %s %%, %d decisions", chart.Figure(100*promised), chart.Figure(100*observed), b.Decisions)})
+		c.Points = append(c.Points, point{X: chart.Place(x(promised)), Y: chart.Place(y(observed)), Title: fmt.Sprintf("predicted %s %%, observed %s %%, %d decisions", chart.Figure(100*promised), chart.Figure(100*observed), b.Decisions)})
 		c.Rows = append(c.Rows, [4]string{chart.Figure(100*promised) + " %", chart.Figure(100*observed) + " %", fmt.Sprint(b.Decisions), chart.Figure(b.Time.Hours())})
 	}
 	for n := -5; n <= 0; n++ {

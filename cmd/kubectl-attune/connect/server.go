@@ -35,7 +35,7 @@ type FetchPod func(ctx context.Context, namespace, pod string, port int, path st
 // It returns an error for a source with headers or credentials, because the plugin reads no Secrets.
 func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha1.PrometheusSource, labels map[string]string) (*prometheus.Client, error) {
 	if len(source.Headers) > 0 || source.BasicAuth != nil || source.BearerTokenSecret != nil {
-		return nil, fmt.Errorf("the server %s takes headers or credentials, which the plugin does not send: forward a port of what stands behind it, and give --address http://localhost:PORT", source.Address)
+		return nil, fmt.Errorf("the server %s needs headers or credentials, which the plugin does not send: run kubectl port-forward to its Prometheus pod, and use --address http://localhost:PORT", source.Address)
 	}
 	config := prometheus.ConfigOf(source, prometheus.Credentials{})
 	config.Labels, config.MaxBytes = labels, mostAnswer
@@ -53,7 +53,7 @@ func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha
 	}
 	pod, number, err := behind(ctx, c, &service, port)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be reached: %w; or give --address with one that this machine reaches", source.Address, err)
+		return nil, fmt.Errorf("cannot reach %s: %w; fix this, or use --address with a server that this machine reaches", source.Address, err)
 	}
 	config.Through = forwarded{fetch, namespace, pod, number}
 	return prometheus.New(config)
@@ -83,7 +83,7 @@ func serviceOf(address string) (name, namespace string, port int32, ok bool) {
 func behind(ctx context.Context, c client.Reader, service *corev1.Service, port int32) (string, int, error) {
 	at := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
 	if at < 0 || len(service.Spec.Selector) == 0 {
-		return "", 0, fmt.Errorf("the Service %s in namespace %s has no port %d that leads to pods", service.Name, service.Namespace, port)
+		return "", 0, fmt.Errorf("Service %s in namespace %s has no port %d that leads to pods", service.Name, service.Namespace, port)
 	}
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(service.Namespace), client.MatchingLabels(service.Spec.Selector)); err != nil {
@@ -94,7 +94,7 @@ func behind(ctx context.Context, c client.Reader, service *corev1.Service, port 
 			return pods.Items[i].Name, number, nil
 		}
 	}
-	return "", 0, fmt.Errorf("no running pod of the Service %s in namespace %s listens on its port %d", service.Name, service.Namespace, port)
+	return "", 0, fmt.Errorf("no running pod of Service %s in namespace %s listens on port %d", service.Name, service.Namespace, port)
 }
 
 // listens returns the pod's port for a Service's port; 0 if it has none.
@@ -126,14 +126,14 @@ type forwarded struct {
 // read-only gateway does, and the client retries with GET.
 func (f forwarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Scheme != "http" {
-		return nil, errors.New("a port is forwarded without TLS here: give an address that begins with http://")
+		return nil, errors.New("the plugin forwards ports without TLS: use an address that starts with http://")
 	}
 	if request.Method != http.MethodGet {
 		return answered(request, Answer{Status: http.StatusMethodNotAllowed}), nil
 	}
 	answer, err := f.fetch(request.Context(), f.namespace, f.pod, f.port, request.URL.RequestURI())
 	if err != nil {
-		return nil, fmt.Errorf("asking pod %s in namespace %s: %w", f.pod, f.namespace, err)
+		return nil, fmt.Errorf("sending a request to pod %s in namespace %s: %w", f.pod, f.namespace, err)
 	}
 	return answered(request, answer), nil
 }

@@ -46,9 +46,9 @@ func ShowUI(ctx context.Context, o UIOptions) error {
 	case err != nil:
 		return err
 	case answer.Status == http.StatusNotFound:
-		return errors.New("the leader has no web page: update the operator")
+		return errors.New("the operator has no web page: upgrade the operator")
 	case answer.Status != http.StatusOK:
-		return fmt.Errorf("the leader does not show its page: %s", answer.Line())
+		return fmt.Errorf("the operator cannot show its web page: %s", answer.Line())
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if err != nil {
@@ -56,10 +56,10 @@ func ShowUI(ctx context.Context, o UIOptions) error {
 	}
 	address := "http://" + listener.Addr().String() + path
 	fmt.Fprintln(o.Out, address)
-	fmt.Fprintln(o.ErrOut, "Every user of this machine can read the page there. Ctrl-C ends it.")
+	fmt.Fprintln(o.ErrOut, "Every user of this machine can read the page. Press Ctrl-C to stop.")
 	if o.Open {
 		if err := open(address); err != nil {
-			fmt.Fprintf(o.ErrOut, "no browser was opened: %v\n", err)
+			fmt.Fprintf(o.ErrOut, "cannot open a browser: %v\n", err)
 		}
 	}
 	server := &http.Server{Handler: UIHandler(o.Fetch), ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: longest, IdleTimeout: longest, MaxHeaderBytes: 16 << 10}
@@ -101,7 +101,7 @@ func UIHandler(fetch func(ctx context.Context, path string) (Answer, error)) htt
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler(path, http.StatusFound))
-	mux.Handle("GET "+path, ports.AtMost(most+mostWaiting, page, http.StatusTooManyRequests, "too many requests wait already: ask again in a moment"))
+	mux.Handle("GET "+path, ports.AtMost(most+mostWaiting, page, http.StatusTooManyRequests, "too many requests are waiting: try again in a moment"))
 	local := ports.Local(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -109,7 +109,7 @@ func (f *findings) fine(sentence string, args ...any) {
 // done returns the results, and the number of omitted ones.
 func (f *findings) done() []Result {
 	if f.barred != nil {
-		f.add(Unknown, f.granted(), "you may not read %s", strings.Join(f.barred, " and "))
+		f.add(Unknown, f.granted(), "missing permission to read %s", strings.Join(f.barred, " and "))
 	}
 	for _, level := range []Level{Problem, Warning, Unknown, OK} {
 		if n := f.left[level]; n > 0 {
@@ -128,9 +128,9 @@ func (f *findings) unreadable(what string, err error) bool {
 	case apierrors.IsForbidden(err):
 		f.barred = append(f.barred, what)
 	case meta.IsNoMatchError(err):
-		f.add(Unknown, "", "the cluster does not know %s", what)
+		f.add(Unknown, "", "the API server does not serve %s", what)
 	default:
-		f.add(Unknown, "", "%s could not be read: %v", what, err)
+		f.add(Unknown, "", "cannot read %s: %v", what, err)
 	}
 	return true
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/output"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/constraint"
@@ -29,7 +28,7 @@ import (
 func verticalAutoscalers(seen *Seen, f *findings) {
 	vpas := seen.Neighbours.VPAs
 	if meta.IsNoMatchError(vpas.Err) {
-		f.fine("the cluster has no VerticalPodAutoscalers")
+		f.fine("VerticalPodAutoscalers are not installed")
 		return
 	}
 	unread := f.unreadable("VerticalPodAutoscalers", vpas.Err)
@@ -43,15 +42,15 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 				continue
 			}
 			if rec.Spec.Mode == v1alpha1.UpdateObserve || rec.Spec.Mode == v1alpha1.UpdateRecommend {
-				f.add(OK, "", "VerticalPodAutoscaler %s goes on sizing %s in namespace %s, for which policy %s is in mode %s: switch updateStrategy.type of the policy before the VerticalPodAutoscaler is stopped",
+				f.add(OK, "", "VerticalPodAutoscaler %s manages %s in namespace %s, because policy %s has mode %s: change updateStrategy.type of the policy before you stop the VerticalPodAutoscaler",
 					vpa.GetName(), w, w.Namespace, policy.NameOf(rec.Spec.Policy), rec.Spec.Mode)
 				continue
 			}
 			f.add(Warning, "kubectl patch verticalpodautoscaler "+vpa.GetName()+" --namespace "+w.Namespace+` --type merge --patch '{"spec":{"updatePolicy":{"updateMode":"Off"}}}'`,
-				"VerticalPodAutoscaler %s sizes %s in namespace %s, so attune applies nothing there", vpa.GetName(), w, w.Namespace)
+				"VerticalPodAutoscaler %s manages %s in namespace %s, so attune does not resize it", vpa.GetName(), w, w.Namespace)
 		}
 	}
-	f.fine("no VerticalPodAutoscaler sizes what a policy selects")
+	f.fine("no VerticalPodAutoscaler manages a workload of a policy")
 }
 
 // horizontalAutoscalers finds HPAs that scale on a request that a policy would change.
@@ -68,11 +67,11 @@ func horizontalAutoscalers(seen *Seen, f *findings) {
 			}
 			for _, b := range autoscale.Bindings(hpa, w) {
 				f.add(Warning, "kubectl edit horizontalpodautoscaler "+hpa.Name+" --namespace "+hpa.Namespace,
-					"%s of %s in namespace %s is left alone: %s; a target of type AverageValue would leave it free", b.Resource, w, w.Namespace, b)
+					"%s of %s in namespace %s is not resized: %s; with a target of type AverageValue, attune can resize it", b.Resource, w, w.Namespace, b)
 			}
 		}
 	}
-	f.fine("no HorizontalPodAutoscaler scales on a request that a policy sizes")
+	f.fine("no HorizontalPodAutoscaler scales on a request that a policy changes")
 }
 
 // quotas checks that the quotas of a namespace have room for the growth of each workload to its targets. It skips
@@ -93,7 +92,7 @@ func quotas(seen *Seen, f *findings) {
 			}
 		}
 	}
-	f.fine("the quotas have room for every target")
+	f.fine("all quotas have room for the targets")
 }
 
 // within checks the growth of a workload against one quota.
@@ -105,7 +104,7 @@ func within(q *corev1.ResourceQuota, id workload.Identity, growth recommender.Si
 		}
 		hard, used, known := counted.State(q, name)
 		if more := counted.Of(growth); known && more > 0 && more > hard-used {
-			f.add(Warning, "kubectl edit resourcequota "+q.Name+" --namespace "+q.Namespace, "quota %s of namespace %s has %s left of %s, and %s needs %s more for its targets",
+			f.add(Warning, "kubectl edit resourcequota "+q.Name+" --namespace "+q.Namespace, "quota %s in namespace %s has %s left for %s, but %s needs %s more for its targets",
 				q.Name, q.Namespace, recommender.Format(counted.Resource, max(0, hard-used)), name, id, recommender.Format(counted.Resource, more))
 		}
 	}
@@ -178,17 +177,17 @@ func published(seen *Seen, f *findings) {
 	switch {
 	case on && meta.IsNoMatchError(vpas.Err):
 		f.add(Warning, "kubectl apply --filename https://raw.githubusercontent.com/kubernetes/autoscaler/master/vertical-pod-autoscaler/deploy/vpa-v1-crd-gen.yaml",
-			"bridge.vpa is true, and the cluster has no VerticalPodAutoscalers: nothing is published until their CustomResourceDefinition is there")
+			"bridge.vpa is true, but VerticalPodAutoscalers are not installed: attune publishes none until their CustomResourceDefinition exists")
 	case on && f.unreadable("MutatingWebhookConfigurations", seen.Admission.Mutating.Err):
 	case on && seen.besideVPA():
-		f.add(Warning, "kubectl delete mutatingwebhookconfiguration "+autoscale.VPAWebhook, "bridge.vpa is true, and VPA's admission controller is registered (%s), which would act on what is "+
-			"published: nothing is. Set bridge.vpa to false, or uninstall VPA; the registration stays behind then", autoscale.VPAWebhook)
+		f.add(Warning, "kubectl delete mutatingwebhookconfiguration "+autoscale.VPAWebhook, "bridge.vpa is true, but attune publishes no VerticalPodAutoscalers, because VPA's admission controller is registered (%s) and "+
+			"would act on them: set bridge.vpa to false, or uninstall VPA and then delete the registration, which uninstalling leaves behind", autoscale.VPAWebhook)
 	case on:
-		f.add(OK, "", "%d VerticalPodAutoscalers tell other programs of recommendations in %s", len(ours), output.Where(seen.Namespace))
+		f.add(OK, "", "attune publishes recommendations to other programs as %d VerticalPodAutoscalers%s", len(ours), in(seen.Namespace))
 	case len(ours) > 0:
 		command, note := deleting(ours, taken)
-		f.add(Warning, command, "bridge.vpa is not true, and %d VerticalPodAutoscalers of attune's are left in %s, of which nobody keeps the recommendations up to date%s",
-			len(ours), output.Where(seen.Namespace), note)
+		f.add(Warning, command, "bridge.vpa is not true, but %d VerticalPodAutoscalers of attune remain%s, and their recommendations are out of date%s",
+			len(ours), in(seen.Namespace), note)
 	}
 }
 
@@ -202,13 +201,13 @@ func deleting(ours []*unstructured.Unstructured, taken int) (command, note strin
 	if taken == 0 {
 		return verb + " --all-namespaces --selector " + autoscale.ManagedByLabel + "=" + autoscale.ManagedBy, ""
 	}
-	note = fmt.Sprintf("; %d with the same label were taken over by somebody, and are left alone", taken)
+	note = fmt.Sprintf("; the command does not delete %d with the same label that users took over", taken)
 	slices.SortFunc(ours, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 	})
 	if len(ours) > mostNamed {
 		ours = ours[:mostNamed]
-		note += fmt.Sprintf("; the command deletes %d of attune's", mostNamed)
+		note += fmt.Sprintf("; the command deletes %d of them", mostNamed)
 	}
 	for i, vpa := range ours {
 		if i == 0 || vpa.GetNamespace() != ours[i-1].GetNamespace() {

@@ -24,13 +24,13 @@ func operator(seen *Seen, f *findings) {
 		return
 	}
 	if len(deployments.Value) == 0 {
-		f.add(Problem, upgrade(seen.Scope), "there is no Deployment of attune in namespace %s: install the chart, or say where the operator is with --operator-namespace", seen.Scope.Operator)
+		f.add(Problem, upgrade(seen.Scope), "no Deployment of attune found in namespace %s: install the chart, or specify the operator's namespace with --operator-namespace", seen.Scope.Operator)
 		return
 	}
 	names := replicas(deployments, f)
 	controls(seen, names, f)
 	leads(seen, f)
-	f.fine("all replicas of %s are ready, and one leads", listed("Deployment", names))
+	f.fine("all replicas of %s are ready, and one is the leader", listed("Deployment", names))
 }
 
 // replicas checks that the replicas of each Deployment are ready, and returns the names of the Deployments.
@@ -58,7 +58,7 @@ func controls(seen *Seen, names []string, f *findings) {
 			return
 		}
 	}
-	f.add(Problem, upgrade(seen.Scope), "there is no Deployment of attune's controller in namespace %s, but %s: no workload is sized", seen.Scope.Operator, listed("Deployment", names))
+	f.add(Problem, upgrade(seen.Scope), "namespace %s has no Deployment of attune's controller, only %s: no workload is resized", seen.Scope.Operator, listed("Deployment", names))
 }
 
 // leads checks that a replica holds the lease now.
@@ -69,16 +69,16 @@ func leads(seen *Seen, f *findings) {
 	}
 	logs := "kubectl logs --selector " + Selector + "=" + SelectorValue + " --namespace " + seen.Scope.Operator
 	if len(seen.Installed.Leases.Value) == 0 {
-		f.add(Problem, logs, "no replica of the operator leads: there is no lease %s%s", answers.LeaseName, in)
+		f.add(Problem, logs, "the operator has no leader: lease %s does not exist%s", answers.LeaseName, in)
 		return
 	}
 	lease := &seen.Installed.Leases.Value[0]
 	end := endOf(lease)
 	switch {
 	case answers.LeaderOf(lease) == "" || end.IsZero():
-		f.add(Problem, logs, "no replica of the operator leads: nobody holds the lease %s%s", answers.LeaseName, in)
+		f.add(Problem, logs, "the operator has no leader: lease %s has no holder%s", answers.LeaseName, in)
 	case seen.Now.After(end):
-		f.add(Problem, logs, "no replica of the operator leads: the lease %s%s ended at %s, and by the clock here it is %s",
+		f.add(Problem, logs, "the operator has no leader: lease %s%s expired at %s; the local clock shows %s",
 			answers.LeaseName, in, end.UTC().Format(time.RFC3339), seen.Now.UTC().Format(time.RFC3339))
 	}
 }

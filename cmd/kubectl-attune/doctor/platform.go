@@ -21,13 +21,13 @@ func kubernetes(seen *Seen, f *findings) {
 	v, err := version.ParseGeneric(seen.Version)
 	switch {
 	case err != nil:
-		f.add(Unknown, show, "the API server's version %q cannot be read", seen.Version)
+		f.add(Unknown, show, "cannot parse the API server's version %q", seen.Version)
 	case v.LessThan(resizes):
-		f.add(Problem, show, "the API server is %s: running pods are resized from Kubernetes 1.33 on", seen.Version)
+		f.add(Problem, show, "the API server is %s: resizing running pods needs Kubernetes 1.33 or newer", seen.Version)
 	case v.LessThan(lowersLimits):
-		f.add(Warning, show, "the API server is %s: memory limits are lowered from Kubernetes 1.34 on, and stay as they are until then", seen.Version)
+		f.add(Warning, show, "the API server is %s: lowering memory limits needs Kubernetes 1.34 or newer; until then attune does not lower them", seen.Version)
 	}
-	f.fine("the API server is %s: pods are resized in place, memory limits too", seen.Version)
+	f.fine("the API server is %s: it supports resizing running pods, including lower memory limits", seen.Version)
 }
 
 // kubelets checks the kubelet's version of every node.
@@ -48,9 +48,9 @@ func kubelets(seen *Seen, f *findings) {
 		}
 	}
 	for level, sentence := range map[Level]string{
-		Unknown: "the kubelet's version cannot be read of %s",
-		Problem: "pods are not resized on %s, with a kubelet older than 1.33",
-		Warning: "memory limits are not lowered on %s, with a kubelet older than 1.34",
+		Unknown: "cannot parse the kubelet version of %s",
+		Problem: "pods are not resized on %s: kubelet older than 1.33",
+		Warning: "memory limits are not lowered on %s: kubelet older than 1.34",
 	} {
 		if names := old[level]; names != nil {
 			f.add(level, show, sentence, listed("node", names))
@@ -82,19 +82,19 @@ func crds(seen *Seen, f *findings) {
 		at := slices.Index(missing, plural)
 		if at < 0 {
 			f.add(Problem, "kubectl delete customresourcedefinition "+crd.Name,
-				"CustomResourceDefinition %s is not attune's, and is in its group: whoever installed it owns the group here; deleting it deletes its objects", crd.Name)
+				"CustomResourceDefinition %s of another product is in attune's API group: uninstall that product, or delete the definition, which also deletes its objects", crd.Name)
 			continue
 		}
 		missing = slices.Delete(missing, at, at+1)
 		if crd.Labels[chartLabel] != "chart" {
 			f.add(Warning, "kubectl label customresourcedefinition "+crd.Name+" "+chartLabel+"=chart",
-				"CustomResourceDefinition %s is not marked as the chart's: mark it if no other program owns the group attune.io", crd.Name)
+				"CustomResourceDefinition %s does not have the chart's label: add it if no other product owns the API group attune.io", crd.Name)
 		}
 	}
 	for _, plural := range missing {
 		f.add(Problem, upgrade(seen.Scope), "CustomResourceDefinition %s.%s is missing", plural, v1alpha1.GroupVersion.Group)
 	}
-	f.fine("attune's %d CustomResourceDefinitions are there, and none of others in their group", len(ours))
+	f.fine("all %d CustomResourceDefinitions of attune are installed, and no others are in their API group", len(ours))
 }
 
 // upgrade returns the command that installs missing objects.
@@ -132,11 +132,11 @@ type Right struct {
 const (
 	forAll       = "status, recommendations, explain, savings, history and diff"
 	forSettings  = "the settings and prices in explain, diff and savings"
-	forTemplates = "the present requests in recommendations, explain, diff and savings"
+	forTemplates = "the current requests in recommendations, explain, diff and savings"
 	forPods      = "the running pods in explain and savings"
 	forPause     = "pause, resume and undo"
 	forNode      = "node"
-	forDecisions = "what the operator decided, in node"
+	forDecisions = "the operator's decisions in node"
 )
 
 // word is the part of a role's name for a purpose. Two purposes may need the same right in different namespaces.
@@ -214,15 +214,15 @@ func rights(seen *Seen, f *findings) {
 			}
 		}
 		if missing != nil {
-			f.add(Warning, grant("attune-"+word[first.For]+"-"+first.Verb+"-"+first.Resource, first.Verb, strings.Join(missing, ","), first.Namespace), "you may not %s %s%s, which is for %s",
+			f.add(Warning, grant("attune-"+word[first.For]+"-"+first.Verb+"-"+first.Resource, first.Verb, strings.Join(missing, ","), first.Namespace), "missing permission to %s %s%s, needed for %s",
 				first.Verb, strings.Join(missing, ", "), in(first.Namespace), first.For)
 		}
 		rest = slices.DeleteFunc(slices.Clone(rest), same)
 	}
 	if failed > 0 {
-		f.add(Unknown, "kubectl auth can-i --list", "%d of your rights could not be asked for: %v", failed, cause)
+		f.add(Unknown, "kubectl auth can-i --list", "cannot check %d of your permissions: %v", failed, cause)
 	}
-	f.fine("you have the rights for every verb of the plugin")
+	f.fine("you have the permissions for all commands of the plugin")
 }
 
 // in formats a namespace for a sentence.

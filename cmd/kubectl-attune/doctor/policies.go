@@ -36,15 +36,15 @@ func policies(seen *Seen, f *findings) {
 		case !ready.NeedsPerson || slices.Contains(usageReasons, ready.Reason):
 		case ready.Ready == string(metav1.ConditionUnknown) && seen.Now.Sub(p.CreationTimestamp.Time) > answers.UnseenGrace:
 			f.add(Problem, "kubectl logs --selector "+Selector+"="+SelectorValue+" --namespace "+seen.Scope.Operator,
-				"the operator has not looked at policy %s since it was made", named(p))
+				"the operator has not reconciled policy %s since it was created", named(p))
 		case ready.Ready == string(metav1.ConditionFalse) && ready.Reason != v1alpha1.ReasonPaused:
 			f.add(Problem, status, "policy %s is not ready, %s: %s", named(p), ready.Reason, ready.Message)
 		}
 	}
 	if len(all) == 0 {
-		f.add(Warning, "kubectl apply --filename policy.yaml", "there is no AttunePolicy in %s: attune does nothing there", output.Where(seen.Namespace))
+		f.add(Warning, "kubectl apply --filename policy.yaml", "no policies found in %s: attune manages no workload there", output.Where(seen.Namespace))
 	}
-	f.fine("all %d policies can be used", len(all))
+	f.fine("all %d policies are valid", len(all))
 }
 
 // policies returns the policies of the scope, and the cluster policies.
@@ -86,7 +86,7 @@ func usage(seen *Seen, f *findings) {
 		if name, ok := policy.ClusterName(p.Name); ok {
 			describe = "kubectl describe attuneclusterpolicy " + name
 		}
-		f.add(level, describe, "policy %s has no usage to rest on, %s: %s", named(p), ready.Reason, ready.Message)
+		f.add(level, describe, "policy %s has no usable usage data, %s: %s", named(p), ready.Reason, ready.Message)
 	}
 	for rec := range seen.Recommendations.all() {
 		hold := staleHold(rec)
@@ -94,12 +94,12 @@ func usage(seen *Seen, f *findings) {
 			continue
 		}
 		id := workload.IdentityOf(rec)
-		f.add(Warning, "kubectl attune explain "+id.String()+" --namespace "+id.Namespace, "usage of %s in namespace %s is not fresh: %s", id, id.Namespace, hold.Message)
+		f.add(Warning, "kubectl attune explain "+id.String()+" --namespace "+id.Namespace, "usage of %s in namespace %s is stale: %s", id, id.Namespace, hold.Message)
 	}
 	if len(all) == 0 {
-		f.fine("without a policy no usage is needed")
+		f.fine("no usage data is needed without a policy")
 	}
-	f.fine("usage is fresh under every policy")
+	f.fine("usage data is up to date for all policies")
 }
 
 // staleHold returns the first hold because of stale usage, or nil.
@@ -135,13 +135,13 @@ func namespaces(seen *Seen, f *findings) {
 		label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
 		switch {
 		case labelled && !any[ns.Name]:
-			f.add(Warning, label+"-", "namespace %s is labelled %s=%s and has no policy: take the label away, or make a policy", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+			f.add(Warning, label+"-", "namespace %s has the label %s=%s but no policy: remove the label, or create a policy", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
 		case !labelled && seeding[ns.Name] != "":
-			f.add(Warning, label+"="+v1alpha1.InjectEnabled, "policy %s/%s sizes new pods, and the namespace is not labelled %s=%s: they are created as their template says",
+			f.add(Warning, label+"="+v1alpha1.InjectEnabled, "policy %s/%s sizes new pods, but its namespace does not have the label %s=%s: new pods keep the resources of their template",
 				ns.Name, seeding[ns.Name], v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
 		}
 	}
-	f.fine("namespaces are labelled where policies size new pods")
+	f.fine("all namespaces where policies size new pods have the label")
 }
 
 // unlabelled checks that the namespaces that a cluster policy selects have the label, and adds them to selected. It
@@ -160,7 +160,7 @@ func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, select
 	}
 	if len(missing) > 0 && policy.SizesNewPods(p.Status.Mode) {
 		f.add(Warning, "kubectl label namespace "+missing[0]+" "+v1alpha1.InjectLabel+"="+v1alpha1.InjectEnabled,
-			"policy %s sizes new pods, and selects %s without the label %s=%s: pods are created there as their template says",
+			"policy %s sizes new pods, but selects %s without the label %s=%s: new pods there keep the resources of their template",
 			policy.InstanceName(p.Name), listed("namespace", missing), v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
 	}
 }

@@ -62,8 +62,8 @@ func webhook(seen *Seen, f *findings) {
 	}
 	own := seen.Admission.own()
 	for name, sentence := range map[string]string{
-		podWebhook:      "webhook pods.attune.io is in no MutatingWebhookConfiguration: new pods are not sized",
-		settingsWebhook: "webhook settings.attune.io is in no ValidatingWebhookConfiguration: mistakes in policies are not refused",
+		podWebhook:      "no MutatingWebhookConfiguration has the webhook pods.attune.io: new pods are not sized",
+		settingsWebhook: "no ValidatingWebhookConfiguration has the webhook settings.attune.io: invalid policies are not rejected",
 	} {
 		if !slices.ContainsFunc(own, func(h hook) bool { return h.name == name }) {
 			f.add(Problem, upgrade(seen.Scope), "%s", sentence)
@@ -84,7 +84,7 @@ func certificate(seen *Seen, f *findings) {
 	restart := "kubectl rollout restart deployment --selector " + Selector + "=" + SelectorValue + " --namespace " + seen.Scope.Operator
 	own := seen.Admission.own()
 	if len(own) == 0 {
-		f.add(Unknown, "", "there is no webhook of attune whose certificate could be looked at")
+		f.add(Unknown, "", "no certificate to check: no webhook of attune is configured")
 		return
 	}
 	var first time.Time
@@ -94,15 +94,15 @@ func certificate(seen *Seen, f *findings) {
 		case !found:
 			f.add(Problem, restart, "the CA bundle of webhook %s in %s %s has no certificate: the API server cannot call the webhook", h.name, h.of, h.configuration)
 		case left <= 0:
-			f.add(Problem, restart, "the CA bundle of webhook %s in %s %s ended at %s: the API server cannot call the webhook", h.name, h.of, h.configuration, until.UTC().Format(time.RFC3339))
+			f.add(Problem, restart, "the CA bundle of webhook %s in %s %s expired at %s: the API server cannot call the webhook", h.name, h.of, h.configuration, until.UTC().Format(time.RFC3339))
 		case left < soon:
-			f.add(Warning, restart, "the CA bundle of webhook %s in %s %s ends at %s", h.name, h.of, h.configuration, until.UTC().Format(time.RFC3339))
+			f.add(Warning, restart, "the CA bundle of webhook %s in %s %s expires at %s", h.name, h.of, h.configuration, until.UTC().Format(time.RFC3339))
 		}
 		if first.IsZero() || until.Before(first) {
 			first = until
 		}
 	}
-	f.fine("the webhooks' authority is valid until %s", first.UTC().Format(time.RFC3339))
+	f.fine("the CA bundles of the webhooks are valid until %s", first.UTC().Format(time.RFC3339))
 }
 
 // validUntil returns the latest expiry of a bundle's certificates; false if none can be parsed.
@@ -137,7 +137,7 @@ func endpoints(seen *Seen, f *findings) {
 		}
 		asked[service.Name] = true
 		if service.Namespace != seen.Scope.Operator {
-			f.add(Unknown, "kubectl attune doctor --operator-namespace "+service.Namespace, "the webhooks' Service %s is in namespace %s, which was not looked at", service.Name, service.Namespace)
+			f.add(Unknown, "kubectl attune doctor --operator-namespace "+service.Namespace, "the webhooks' Service %s is in namespace %s, which was not checked", service.Name, service.Namespace)
 			continue
 		}
 		if ready(seen.Installed.Slices, service.Name) == 0 {
@@ -146,7 +146,7 @@ func endpoints(seen *Seen, f *findings) {
 		}
 	}
 	if len(asked) == 0 {
-		f.add(Unknown, "", "there is no webhook of attune whose Service could be looked at")
+		f.add(Unknown, "", "no Service to check: no webhook of attune is configured")
 	}
 	f.fine("the webhooks' Service has ready endpoints")
 }
@@ -173,7 +173,7 @@ func engines(seen *Seen, f *findings) {
 	f.unreadable("ValidatingAdmissionPolicies", seen.Admission.Policies.Err)
 	for _, h := range seen.Admission.hooks() {
 		if slices.ContainsFunc(h.rules, judgesResizes) {
-			f.add(Warning, "kubectl get "+strings.ToLower(h.of)+" "+h.configuration+" -o yaml", "webhook %s of %s %s sees pods/resize, and may refuse or change resizes", h.name, h.of, h.configuration)
+			f.add(Warning, "kubectl get "+strings.ToLower(h.of)+" "+h.configuration+" -o yaml", "webhook %s of %s %s matches pods/resize, and may reject or change resizes", h.name, h.of, h.configuration)
 		}
 	}
 	for p := range seen.Admission.Policies.all() {
@@ -181,10 +181,10 @@ func engines(seen *Seen, f *findings) {
 			continue
 		}
 		if slices.ContainsFunc(p.Spec.MatchConstraints.ResourceRules, func(r admissionv1.NamedRuleWithOperations) bool { return judgesResizes(r.RuleWithOperations) }) {
-			f.add(Warning, "kubectl get validatingadmissionpolicy "+p.Name+" -o yaml", "ValidatingAdmissionPolicy %s sees pods/resize, and may refuse resizes", p.Name)
+			f.add(Warning, "kubectl get validatingadmissionpolicy "+p.Name+" -o yaml", "ValidatingAdmissionPolicy %s matches pods/resize, and may reject resizes", p.Name)
 		}
 	}
-	f.fine("no policy engine sees pods/resize")
+	f.fine("no policy engine matches pods/resize")
 }
 
 // judgesResizes reports whether a rule matches updates of pods/resize.

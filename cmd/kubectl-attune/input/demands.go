@@ -31,13 +31,13 @@ func ParseDemands(text []byte) (Demands, error) {
 	var f *file
 	err := eachDocument(text, func(_ int, object []byte) error {
 		if f != nil {
-			return errors.New("it holds a second document: one file is one node, leave one of them")
+			return errors.New("the file has a second document: keep one, because a file describes one node")
 		}
 		f = &file{}
 		return decodeStrict(object, f)
 	})
 	if err == nil && f == nil {
-		err = errors.New("it holds no demands: write allocatable and pods")
+		err = errors.New("the file has no demands: write allocatable and pods")
 	}
 	if err != nil {
 		return Demands{}, err
@@ -143,7 +143,7 @@ func (r *reader) demands() Demands {
 	for of, given := range [2]*resource.Quantity{recommender.CPU: r.file.Allocatable.CPU, recommender.Memory: r.file.Allocatable.Memory} {
 		of := recommender.Resource(of)
 		if r.asked[of] != "" && given == nil {
-			r.mistake("allocatable.%s is missing, and %s asks for some: write what the node has, e.g. %s", of, r.asked[of], examples[of])
+			r.mistake("allocatable.%s is missing, but %s needs it: write the node's amount, e.g. %s", of, r.asked[of], examples[of])
 		}
 	}
 	return d
@@ -157,7 +157,7 @@ func (r *reader) evicts() bool {
 	case "", string(v1alpha1.Disabled):
 		return false
 	}
-	r.mistake("eviction %q is no setting: write %s or %s", r.file.Eviction, v1alpha1.Enabled, v1alpha1.Disabled)
+	r.mistake("eviction %q is not valid: write %s or %s", r.file.Eviction, v1alpha1.Enabled, v1alpha1.Disabled)
 	return false
 }
 
@@ -209,7 +209,7 @@ func (r *reader) named(path, name, example, what string, n int, names map[string
 	case name == "":
 		r.mistake("%s.name is missing: write e.g. %s", path, example)
 	case twice:
-		r.mistake("%s.name %q is that of %ss[%d] too: give each %s a name of its own", path, name, what, first, what)
+		r.mistake("%s.name %q is also the name of %ss[%d]: use a unique name for each %s", path, name, what, first, what)
 	default:
 		names[name] = n
 	}
@@ -222,7 +222,7 @@ func (r *reader) ranking(path, name string) node.Ranking {
 	}
 	ranking, ok := node.RankingOf(name)
 	if !ok {
-		r.mistake("%s.evictionRanking %q is no ranking: write Low, Medium, High or Never", path, name)
+		r.mistake("%s.evictionRanking %q is not valid: write Low, Medium, High or Never", path, name)
 	}
 	return ranking
 }
@@ -264,9 +264,9 @@ func (r *reader) demand(of recommender.Resource, path string, given demand) (nod
 	case given.Base == nil && given.Peak == nil:
 		return node.Demand{}, false
 	case given.Base == nil:
-		r.mistake("%s.base is missing beside peak %s: write what it always needs, e.g. %s", path, given.Peak, examples[of])
+		r.mistake("%s.base is missing, but peak is %s: write the amount that is always needed, e.g. %s", path, given.Peak, examples[of])
 	case given.Peak == nil:
-		r.mistake("%s.peak is missing beside base %s: write what it needs at most, e.g. %s", path, given.Base, examples[of])
+		r.mistake("%s.peak is missing, but base is %s: write the amount that is needed at most, e.g. %s", path, given.Base, examples[of])
 	}
 	return node.Demand{Base: r.amount(of, path+".base", given.Base), Peak: r.amount(of, path+".peak", given.Peak)}, true
 }
@@ -285,7 +285,7 @@ func (r *reader) amount(of recommender.Resource, path string, given *resource.Qu
 		return 0
 	}
 	if given.Sign() < 0 {
-		r.mistake("%s %s is below zero: write e.g. %s", path, given, examples[of])
+		r.mistake("%s %s is negative: write e.g. %s", path, given, examples[of])
 	}
 	return podview.AmountOf(of, *given)
 }

@@ -49,7 +49,7 @@ func (a *Amounts) Set(value string) error {
 	for _, pair := range strings.Split(value, ",") {
 		name, text, _ := strings.Cut(pair, "=")
 		if seen[name] {
-			return fmt.Errorf("%s is there twice", name)
+			return fmt.Errorf("%s is specified twice", name)
 		}
 		seen[name] = true
 		r, err := resourceNamed(name)
@@ -58,7 +58,7 @@ func (a *Amounts) Set(value string) error {
 		}
 		quantity, err := resource.ParseQuantity(text)
 		if err != nil || quantity.Sign() < 0 {
-			return fmt.Errorf("%s %q is no amount: write e.g. %s", name, text, amountExamples[r])
+			return fmt.Errorf("%s %q is not a valid quantity: write e.g. %s", name, text, amountExamples[r])
 		}
 		a.Of[r] = podview.AmountOf(r, quantity)
 	}
@@ -70,7 +70,7 @@ type Node struct{ Amounts }
 
 // AddTo adds the flag.
 func (n *Node) AddTo(flags *pflag.FlagSet) {
-	flags.Var(&n.Amounts, "node", "Node on which the recorded containers ran, e.g. cpu=16,memory=64Gi: greater samples are dropped (default: those above 1,024 cores or 64Ti, or 1,000 times the median of their series)")
+	flags.Var(&n.Amounts, "node", "Size of the node on which the recorded containers ran, e.g. cpu=16,memory=64Gi; larger samples are dropped (default: drop samples above 1,024 cores or 64Ti, or above 1,000 times the median of their series)")
 }
 
 // Bounds returns the limits of plausible samples. CPU may exceed the node by the error of a rate (usage.MostOn).
@@ -129,7 +129,7 @@ func (p *Period) Set(value string) error {
 		of, err = time.ParseDuration(value)
 	}
 	if err != nil || of <= 0 || of > mostPeriod {
-		return errors.New("write a time of up to 90d, e.g. 14d or 36h")
+		return errors.New("must be a duration of at most 90d, e.g. 14d or 36h")
 	}
 	*p = Period{of, true}
 	return nil
@@ -153,7 +153,7 @@ func ParseWorkload(argument, namespace string) (workload.Identity, error) {
 	spelled, name, found := strings.Cut(argument, "/")
 	// A second slash is most likely NAMESPACE/KIND/NAME, which kubectl does not accept either.
 	if !found || name == "" || strings.Contains(name, "/") {
-		return workload.Identity{}, fmt.Errorf("%q names no workload: write KIND/NAME, e.g. deployment/web", argument)
+		return workload.Identity{}, fmt.Errorf("%q is not a workload: write KIND/NAME, e.g. deployment/web", argument)
 	}
 	kind, known := KindNamed(spelled)
 	// For KIND.GROUP, only the API server knows the canonical spelling. The plugin resolves it later.
@@ -161,7 +161,7 @@ func ParseWorkload(argument, namespace string) (workload.Identity, error) {
 		kind, known = v1alpha1.WorkloadKind(spelled), true
 	}
 	if !known {
-		return workload.Identity{}, fmt.Errorf("%q in %q is no kind that attune sizes: use %s, or KIND.GROUP of the chart's value scaledKinds", spelled, argument, SizedKinds)
+		return workload.Identity{}, fmt.Errorf("attune does not manage the kind %q in %q: use %s, or a KIND.GROUP of the chart's value scaledKinds", spelled, argument, SizedKinds)
 	}
 	return workload.Identity{Kind: kind, Namespace: namespace, Name: name}, nil
 }

@@ -35,7 +35,7 @@ func ParsePolicy(text []byte) (Documents, error) {
 	}
 	// Defaults need a policy.
 	if documents.Policy == nil {
-		return Documents{}, errors.New("it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
+		return Documents{}, errors.New("the file has no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
 	}
 	return documents, nil
 }
@@ -53,7 +53,7 @@ func eachDocument(text []byte, yield func(number int, object []byte) error) erro
 			object, err = yaml.YAMLToJSONStrict(document)
 		}
 		if err != nil {
-			return inDocument(number, fmt.Errorf("it is not YAML: %w", err))
+			return inDocument(number, fmt.Errorf("invalid YAML: %w", err))
 		}
 		// A document with only comments, or an empty one between two separators.
 		if string(object) == "null" {
@@ -79,10 +79,10 @@ func (d *Documents) add(text []byte) error {
 	// Version and kind determine the Go type of the document.
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(text, &meta); err != nil {
-		return errors.New("it is no Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
+		return errors.New("not a Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
 	}
 	if meta.APIVersion != v1alpha1.GroupVersion.String() {
-		return fmt.Errorf("apiVersion %q is not attune's: write %s", meta.APIVersion, v1alpha1.GroupVersion)
+		return fmt.Errorf("apiVersion %q is not valid for attune: write %s", meta.APIVersion, v1alpha1.GroupVersion)
 	}
 	switch kind := meta.Kind; kind {
 	case "AttunePolicy":
@@ -101,14 +101,14 @@ func (d *Documents) add(text []byte) error {
 		return namedDefault(kind, d.Cluster.Name)
 	}
 	// Reject it: it may be a typing mistake, and ignoring it would change the result.
-	return fmt.Errorf("kind %q has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", meta.Kind)
+	return fmt.Errorf("kind %q is not supported here: use AttunePolicy or AttuneClusterPolicy, and optionally AttuneNamespaceDefaults and AttuneDefaults", meta.Kind)
 }
 
 // clusterPolicy converts a cluster policy to the policy of a namespace that it selects.
 func (d *Documents) clusterPolicy(kind string, text []byte) error {
 	var of *v1alpha1.AttuneClusterPolicy
 	if d.Policy != nil {
-		return errors.New("it holds two policies: keep one AttunePolicy or AttuneClusterPolicy")
+		return errors.New("the file has two policies: keep one AttunePolicy or AttuneClusterPolicy")
 	}
 	if err := once(&of, kind, text); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (d *Documents) clusterPolicy(kind string, text []byte) error {
 // once decodes a document of a kind that may occur once in a file.
 func once[T any](into **T, kind string, text []byte) error {
 	if *into != nil {
-		return fmt.Errorf("it is a second %s: leave one of them", kind)
+		return fmt.Errorf("the file has a second %s: keep one of them", kind)
 	}
 	*into = new(T)
 	return decodeStrict(text, *into)
@@ -129,7 +129,7 @@ func once[T any](into **T, kind string, text []byte) error {
 // namedDefault rejects defaults with a name other than default, because the operator would ignore them silently.
 func namedDefault(kind, name string) error {
 	if name != v1alpha1.DefaultsName {
-		return fmt.Errorf("%s metadata.name %q is not read: only the object named %s is", kind, name, v1alpha1.DefaultsName)
+		return fmt.Errorf("%s metadata.name %q is not used: write %s", kind, name, v1alpha1.DefaultsName)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 
 // unknownField returns the sentence for an unknown field, with the known ones.
 func unknownField(path, name string, known map[string]reflect.Type) string {
-	return fmt.Sprintf("%s is no field: %s has %s",
+	return fmt.Sprintf("unknown field %s: %s has the fields %s",
 		join(path, name), orDocument(path), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 

@@ -145,7 +145,7 @@ var bounds = [2][3]amount{
 // cluster.
 func NewKRR(cluster string, containers []KRRContainer) KRR {
 	result := KRR{
-		Scans: []scan{}, Resources: []string{"cpu", "memory"}, Description: "What attune recommends; what it leaves as it is has a reason in info.",
+		Scans: []scan{}, Resources: []string{"cpu", "memory"}, Description: "Recommendations of attune; for blocked resources, info has the reason.",
 		Strategy: strategy{Name: "attune", Settings: map[string]any{}}, Errors: []any{}, ClusterSummary: map[string]any{},
 	}
 	cost := 0.0
@@ -266,7 +266,7 @@ func KRRHolds(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings 
 		}
 	}
 	if where, skipped := w.Skipped(); skipped {
-		add(answers.ReasonSkipped, where+" is to be left alone")
+		add(answers.ReasonSkipped, "attune skips "+where)
 	} else if w.Template == nil {
 		add(answers.ReasonUnknown, "the workload does not exist, or cannot be read")
 	}

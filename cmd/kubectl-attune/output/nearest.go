@@ -20,23 +20,23 @@ import (
 func WhyNoRecommendation(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
 	switch where, skipped := w.Skipped(); {
 	case w.Part():
-		return fmt.Sprintf("%s belongs to %s/%s, which is sized as a whole: name that one", w, w.OwnedBy.Kind, w.OwnedBy.Name)
+		return fmt.Sprintf("%s belongs to %s/%s, which attune manages as a whole: specify that one", w, w.OwnedBy.Kind, w.OwnedBy.Name)
 	case w.Unreadable != "":
-		return fmt.Sprintf("there is no recommendation for %s in namespace %s: its pod template cannot be read: %s", w, w.Namespace, w.Unreadable)
+		return fmt.Sprintf("no recommendation for %s in namespace %s: its pod template cannot be read: %s", w, w.Namespace, w.Unreadable)
 	case skipped:
-		return fmt.Sprintf("there is no recommendation for %s in namespace %s, and %s has the annotation %s", w, w.Namespace, where, v1alpha1.SkipAnnotation)
+		return fmt.Sprintf("no recommendation for %s in namespace %s: %s has the annotation %s", w, w.Namespace, where, v1alpha1.SkipAnnotation)
 	case len(policies) == 0:
 		return fmt.Sprintf("no policy selects %s: there is no AttunePolicy in namespace %s", w, w.Namespace)
 	}
 	if winner, _ := policy.NewMatcher(policies).Match(w); winner != nil {
-		return fmt.Sprintf("policy %s selects %s in namespace %s, and there is no recommendation yet: %s", winner.Name, w, w.Namespace, policyState(winner))
+		return fmt.Sprintf("policy %s selects %s in namespace %s, but there is no recommendation yet: %s", winner.Name, w, w.Namespace, policyState(winner))
 	}
 	misses := make([]miss, len(policies))
 	for i := range policies {
 		misses[i] = missOf(&policies[i], w)
 	}
 	best := slices.MinFunc(misses, func(a, b miss) int { return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.policy, b.policy)) })
-	return fmt.Sprintf("no policy selects %s in namespace %s; the nearest is %s, which %s", w, w.Namespace, best.policy, best.why)
+	return fmt.Sprintf("no policy selects %s in namespace %s; the closest match is %s, which %s", w, w.Namespace, best.policy, best.why)
 }
 
 // policyState describes the state of a policy from its conditions.
@@ -44,11 +44,11 @@ func policyState(p *v1alpha1.AttunePolicy) string {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case policy.OfCluster(p):
-		return "the operator has not looked at the workload yet; kubectl attune status -A shows the policy"
+		return "the operator has not reconciled the workload yet; kubectl attune status -A shows the policy"
 	case ready == nil:
-		return "the operator has not looked at the policy yet"
+		return "the operator has not reconciled the policy yet"
 	case ready.Status == metav1.ConditionTrue:
-		return "the operator has not looked at the workload yet"
+		return "the operator has not reconciled the workload yet"
 	}
 	return ready.Reason + ", " + ready.Message
 }
@@ -73,20 +73,20 @@ func missOf(p *v1alpha1.AttunePolicy, w workload.Workload) miss {
 	ref := p.Spec.TargetRef
 	switch {
 	case ref.Kind != "" && ref.Kind != w.Kind:
-		return miss{p.Name, "is about workloads of kind " + string(ref.Kind), otherKind}
+		return miss{p.Name, "selects workloads of kind " + string(ref.Kind), otherKind}
 	case ref.Name != "" && ref.Name != w.Name:
-		return miss{p.Name, "names " + string(ref.Kind) + "/" + ref.Name, named}
+		return miss{p.Name, "selects only " + string(ref.Kind) + "/" + ref.Name, named}
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(ref.Selector); err == nil && ref.Selector != nil {
 		requirements, selectable := selector.Requirements()
 		if missing := unmet(requirements, w.Labels); selectable && missing != nil {
-			return miss{p.Name, "asks for " + strings.Join(missing, " and "), labelled + len(missing)}
+			return miss{p.Name, "requires " + strings.Join(missing, " and "), labelled + len(missing)}
 		}
 	}
 	if p.DeletionTimestamp != nil {
 		return miss{p.Name, "is being deleted", deleted}
 	}
-	return miss{p.Name, "has a targetRef that cannot be used: kubectl attune status shows why", invalid}
+	return miss{p.Name, "has an invalid targetRef: kubectl attune status shows why", invalid}
 }
 
 // unmet describes each requirement that the labels do not meet, with the actual value.
@@ -100,7 +100,7 @@ func unmet(requirements labels.Requirements, has map[string]string) (all []strin
 		if value, there := has[r.Key()]; there {
 			instead = r.Key() + "=" + value
 		}
-		all = append(all, fmt.Sprintf("%s where it has %s", r, instead))
+		all = append(all, fmt.Sprintf("%s (the workload has %s)", r, instead))
 	}
 	return all
 }

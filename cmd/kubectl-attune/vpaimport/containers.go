@@ -59,12 +59,12 @@ func (x *importer) sized() (all []containerPolicy) {
 	switch {
 	case !x.policyOf(others).off():
 	case x.containers == nil:
-		x.recommend("the containers that the VerticalPodAutoscaler leaves alone (* with mode Off) are not known: add them to excludedContainers")
+		x.recommend("the containers with mode Off (containerName *) are not known: add them to excludedContainers")
 	default:
-		x.note("mode Off of container * covers today's containers alone: one that is added later is sized, until it is added to excludedContainers")
+		x.note("mode Off of container * covers only the current containers: add later ones to excludedContainers, otherwise attune sizes them")
 	}
 	if len(all) == 0 {
-		x.note("it sizes no container, and neither does its policy")
+		x.note("it manages no container, and neither does its policy")
 	}
 	return all
 }
@@ -94,12 +94,12 @@ func (x *importer) bounds() {
 		x.set(name, low, high)
 		switch {
 		case lowDiffers && low == nil:
-			x.recommend("containers differ in minAllowed.%s, and a policy has one for all: it is left out", name)
+			x.recommend("containers differ in minAllowed.%s, but a policy has one for all: it is not set", name)
 		case lowDiffers:
-			x.note("containers differ in minAllowed.%s, and a policy has one for all: it is %s", name, orNone(low))
+			x.note("containers differ in minAllowed.%s, but a policy has one for all: it is %s", name, orNone(low))
 		}
 		if highDiffers {
-			x.note("containers differ in maxAllowed.%s, and a policy has one for all: it is %s", name, orNone(high))
+			x.note("containers differ in maxAllowed.%s, but a policy has one for all: it is %s", name, orNone(high))
 		}
 	}
 	x.partial(sized)
@@ -148,7 +148,7 @@ func widest(sized []containerPolicy, name string, of func(containerPolicy) map[s
 // orNone formats a bound.
 func orNone(q *resource.Quantity) string {
 	if q == nil {
-		return "left out"
+		return "not set"
 	}
 	return q.String()
 }
@@ -164,7 +164,7 @@ func (x *importer) partial(sized []containerPolicy) {
 			continue
 		}
 		said[p.ContainerName] = true
-		x.recommend("controlledResources of container %s is %v, and a policy sizes cpu and memory", p.ContainerName, p.ControlledResources)
+		x.recommend("controlledResources of container %s is %v, but a policy manages both cpu and memory", p.ContainerName, p.ControlledResources)
 	}
 }
 
@@ -181,7 +181,7 @@ func (x *importer) controlled(sized []containerPolicy) {
 	}
 	input.Made(&x.spec.CPU).ControlledValues, input.Made(&x.spec.Memory).ControlledValues = new(v1alpha1.ControlledRequestsOnly), new(v1alpha1.ControlledRequestsOnly)
 	if only < len(sized) {
-		x.note("containers differ in controlledValues, and a policy has one for all: it is RequestsOnly")
+		x.note("containers differ in controlledValues, but a policy has one for all: it is RequestsOnly")
 	}
 }
 

@@ -89,12 +89,12 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 		err = workload.UnmarshalBounded(text, &x.vpa)
 	}
 	if err != nil {
-		x.note("it cannot be read and is left out: %v", err)
+		x.note("it is skipped, because it cannot be read: %v", err)
 		return nil, x.notes
 	}
 	id, ok := Target(object)
 	if !ok {
-		x.note("it is left out, since attune does not size %s %q", cmp.Or(x.TargetRef.Kind, "a target without a kind,"), x.TargetRef.Name)
+		x.note("it is skipped, because attune does not manage %s %q", cmp.Or(x.TargetRef.Kind, "a target without a kind,"), x.TargetRef.Name)
 		return nil, x.notes
 	}
 	x.spec.TargetRef = v1alpha1.TargetRef{Kind: id.Kind, Name: id.Name}
@@ -104,7 +104,7 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 	x.rest(spec)
 	written := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
 	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: written.Metadata.Name}, Spec: x.spec}); err != nil {
-		x.note("its policy has to be corrected before it is accepted: %v", err)
+		x.note("its policy is invalid, correct it before you apply it: %v", err)
 	}
 	return written, x.notes
 }
@@ -122,17 +122,17 @@ func (x *importer) mode() {
 		update.ResizeMethod = new(v1alpha1.ResizeInPlaceOrRecreate)
 	case "InPlace":
 	case "", "Auto", "Recreate":
-		x.note("mode %s evicts pods, and attune resizes them in place: set updateStrategy.resizeMethod to InPlaceOrRecreate to have pods evicted that their node has no room for", cmp.Or(mode, "Auto"))
+		x.note("mode %s evicts pods, but attune resizes them in place: to evict pods that do not fit their node, set updateStrategy.resizeMethod to InPlaceOrRecreate", cmp.Or(mode, "Auto"))
 	default:
 		*update.Type = v1alpha1.UpdateRecommend
-		x.note("updateMode %q is not known, and its policy only recommends", mode)
+		x.note("updateMode %q is unknown, so its policy only recommends", mode)
 	}
 }
 
 // recommend makes the policy only recommend, because a policy that acts would change more than the VPA.
 func (x *importer) recommend(why string, args ...any) {
 	*x.spec.UpdateStrategy.Type = v1alpha1.UpdateRecommend
-	x.note("its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: "+why, args...)
+	x.note("its policy only recommends (updateStrategy.type Recommend), because it would change more than the VerticalPodAutoscaler: "+why, args...)
 }
 
 // boost translates the startup boost for all containers.
@@ -143,7 +143,7 @@ func (x *importer) boost() {
 	b := x.StartupBoost.CPU
 	span := time.Duration(b.DurationSeconds) * time.Second
 	if b.Type != "Factor" && b.Type != "" || b.Factor < 1 || b.Factor > v1alpha1.MaxBoost || span < time.Second || span > time.Hour {
-		x.note("startupBoost has no counterpart here: attune takes a factor from 1 to %d for a duration between 1s and 1h", v1alpha1.MaxBoost)
+		x.note("its startupBoost has no counterpart: attune supports a factor from 1 to %d for a duration between 1s and 1h", v1alpha1.MaxBoost)
 		return
 	}
 	input.Made(&x.spec.CPU).StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
@@ -159,15 +159,15 @@ var translated = map[string][]string{
 
 // instead completes the sentence about a field with attune's replacement.
 var instead = map[string]string{
-	"recommenders":                                                      ": attune recommends by itself",
+	"recommenders":                                                      ": attune computes recommendations itself",
 	"updatePolicy.minReplicas":                                          ": attune never evicts the last ready replica",
-	"updatePolicy.evictionRequirements":                                 ": cooldowns, steps and schedules of updateStrategy limit changes",
-	"updatePolicy.evictAfterOOMSeconds":                                 ": an OOM kill is answered at once",
-	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   ": an OOM kill teaches a floor",
-	"resourcePolicy.containerPolicies.oomMinBumpUp":                     ": an OOM kill teaches a floor",
-	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": ": metricsSource.historyWindow says how far attune looks back",
-	"resourcePolicy.containerPolicies.memoryAggregationIntervalCount":   ": metricsSource.historyWindow says how far attune looks back",
-	"resourcePolicy.containerPolicies.startupBoost":                     ": cpu.startupBoost is of all containers",
+	"updatePolicy.evictionRequirements":                                 ": updateStrategy limits changes by cooldowns, caps per resize and schedules",
+	"updatePolicy.evictAfterOOMSeconds":                                 ": attune reacts to an OOM kill immediately",
+	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   ": attune learns a minimum from an OOM kill",
+	"resourcePolicy.containerPolicies.oomMinBumpUp":                     ": attune learns a minimum from an OOM kill",
+	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": ": metricsSource.historyWindow sets how much history attune uses",
+	"resourcePolicy.containerPolicies.memoryAggregationIntervalCount":   ": metricsSource.historyWindow sets how much history attune uses",
+	"resourcePolicy.containerPolicies.startupBoost":                     ": cpu.startupBoost applies to all containers",
 }
 
 // rest notes every set field without a counterpart, once each. That includes fields of later VPA versions.

@@ -40,32 +40,32 @@ var questions = []question{
 		hint: "KIND, KIND/NAME or KIND,LABELS: deployment, statefulset/db, deployment,tier=api", set: setTarget,
 	},
 	{
-		flag: "mode", asks: "What may be done with them?", usual: string(v1alpha1.UpdateRecommend), set: setMode,
+		flag: "mode", asks: "What may attune do with them?", usual: string(v1alpha1.UpdateRecommend), set: setMode,
 		options: []option{
-			{string(v1alpha1.UpdateObserve), "nothing; show how far the data is"},
-			{string(v1alpha1.UpdateRecommend), "nothing; compute sizes and explain them"},
-			{string(v1alpha1.UpdateInitial), "size new pods, touch no running one"},
+			{string(v1alpha1.UpdateObserve), "nothing; show how much usage data exists"},
+			{string(v1alpha1.UpdateRecommend), "nothing; compute and explain recommendations"},
+			{string(v1alpha1.UpdateInitial), "size new pods, never resize running pods"},
 			{string(v1alpha1.UpdateOneShot), "resize running pods, one at a time"},
-			{string(v1alpha1.UpdateCanary), "size new pods, and resize running ones after a canary"},
-			{string(v1alpha1.UpdateAuto), "the same, and go on by itself"},
+			{string(v1alpha1.UpdateCanary), "size new pods, and resize running pods after a canary"},
+			{string(v1alpha1.UpdateAuto), "as Canary, and always continue after the canary"},
 		},
 	},
 	{
-		flag: "strategy", asks: "How is a size computed?", usual: string(v1alpha1.StrategyWorkload), set: setStrategy,
+		flag: "strategy", asks: "How are recommendations computed?", usual: string(v1alpha1.StrategyWorkload), set: setStrategy,
 		options: []option{
-			{string(v1alpha1.StrategyWorkload), "one size for all replicas: percentile and headroom"},
-			{"Adaptive-Low", "calibrated from each container's own past, at a low risk of too little"},
-			{"Adaptive-Medium", "the same, at a medium risk"},
-			{"Adaptive-High", "the same, at a high risk"},
-			{string(v1alpha1.StrategyNode), "per pod: base demand, and a share of the node's room for spikes"},
+			{string(v1alpha1.StrategyWorkload), "one for all replicas: percentile plus margin"},
+			{"Adaptive-Low", "calibrated on each container's own history, low risk of shortage"},
+			{"Adaptive-Medium", "the same, medium risk"},
+			{"Adaptive-High", "the same, high risk"},
+			{string(v1alpha1.StrategyNode), "per pod: base demand plus a share of the node's capacity for peaks"},
 		},
 	},
 	{
-		flag: "resizes", asks: "How are running pods resized, in a mode that does?", usual: inPlace, set: setResizes,
+		flag: "resizes", asks: "How are running pods resized (modes OneShot, Canary, Auto)?", usual: inPlace, set: setResizes,
 		options: []option{
-			{inPlace, "without a restart, a tenth of a workload's pods at a time"},
+			{inPlace, "without a restart, 10 % of a workload's pods at a time"},
 			{oneByOne, "without a restart, one pod of a workload at a time"},
-			{orRecreate, "where a node has no room a pod is evicted, as its PodDisruptionBudgets allow"},
+			{orRecreate, "pods that do not fit their node are evicted, if PodDisruptionBudgets allow it"},
 		},
 	},
 }
@@ -88,7 +88,7 @@ func (q *question) take(spec *v1alpha1.AttunePolicySpec, answer string) error {
 		at = n - 1
 	}
 	if at < 0 {
-		return fmt.Errorf("%q is none of %s", answer, q.names())
+		return fmt.Errorf("%q is not one of %s", answer, q.names())
 	}
 	return q.set(spec, q.options[at].name)
 }
@@ -106,7 +106,7 @@ func (q *question) optionNames() []string {
 func (q *question) names() string {
 	names := q.optionNames()
 	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // text returns the question as it is printed.
@@ -136,14 +136,14 @@ func setTarget(spec *v1alpha1.AttunePolicySpec, answer string) error {
 			return err
 		}
 		if _, known := input.KindNames[id.Kind]; !known {
-			return fmt.Errorf("%q: the wizard knows the kinds of Kubernetes and Rollouts alone; write the policy with targetRef.kind KIND.GROUP, such as CloneSet.apps.kruise.io", spelled)
+			return fmt.Errorf("%q: the wizard supports only kinds of Kubernetes and Rollouts; for other kinds, write the policy with targetRef.kind KIND.GROUP, e.g. CloneSet.apps.kruise.io", spelled)
 		}
 		spec.TargetRef = v1alpha1.TargetRef{Kind: id.Kind, Name: id.Name}
 		return nil
 	}
 	kind, known := input.KindNamed(spelled)
 	if !known {
-		return fmt.Errorf("%q is no kind that attune sizes: use %s", spelled, input.SizedKinds)
+		return fmt.Errorf("attune does not manage the kind %q: use %s", spelled, input.SizedKinds)
 	}
 	spec.TargetRef = v1alpha1.TargetRef{Kind: kind}
 	if !labelled {
@@ -151,7 +151,7 @@ func setTarget(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	}
 	selector, err := metav1.ParseToLabelSelector(labels)
 	if err != nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return fmt.Errorf("%q is no label selector: write e.g. deployment,tier=api", labels)
+		return fmt.Errorf("%q is not a valid label selector: write e.g. deployment,tier=api", labels)
 	}
 	spec.TargetRef.Selector = selector
 	return nil

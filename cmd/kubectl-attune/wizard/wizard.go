@@ -77,11 +77,10 @@ func New(terminal func() Terminal, cluster Cluster) *cobra.Command {
 	w := &wizard{cluster: cluster, given: map[string]*string{}}
 	command := &cobra.Command{
 		Use:   "wizard [-f FILE]",
-		Short: "Write an AttunePolicy by four questions",
-		Long: "Write an AttunePolicy by four questions: which workloads, which mode, which strategy, and how pods are resized. Enter takes\n" +
-			"the answer in brackets; each question has a flag, so that scripts need no terminal. The policy goes to stdout, or with -f\n" +
-			"into a file that must not exist yet. Nothing is applied. Where there is usage of what it selects, a backtest follows.\n" +
-			"There is no finding.",
+		Short: "Create an AttunePolicy from four questions",
+		Long: "Create an AttunePolicy from four questions: which workloads, which mode, which strategy, and how to resize pods. Enter\n" +
+			"accepts the answer in brackets. Each question has a flag, so that scripts need no terminal. The policy is written to\n" +
+			"stdout, or with -f to a new file. Nothing is applied. If the selected workloads have usage data, a backtest follows.",
 		Example: "  kubectl attune wizard -n shop -f policy.yaml\n" +
 			"  kubectl attune wizard --workloads deployment,tier=api --mode Auto --strategy Adaptive-Low --resizes OneByOne > policy.yaml",
 		Args:              cobra.NoArgs,
@@ -102,9 +101,9 @@ func New(terminal func() Terminal, cluster Cluster) *cobra.Command {
 		// The only error is an unknown flag.
 		_ = command.RegisterFlagCompletionFunc(q.flag, cobra.FixedCompletions(q.optionNames(), cobra.ShellCompDirectiveNoFileComp))
 	}
-	f.StringVar(&w.name, "name", "", "Name of the policy (default: made of the workloads')")
-	f.StringVarP(&w.file, "file", "f", "", "File to write the policy to; it must not exist yet (default: stdout)")
-	f.StringVar(&w.address, "address", "", "Prometheus server with the usage of the backtest, as in backtest --from prometheus (default: that of the defaults, else what AttuneRecommendations keep)")
+	f.StringVar(&w.name, "name", "", "Name of the policy (default: derived from the workloads)")
+	f.StringVarP(&w.file, "file", "f", "", "File to write the policy to; it must not exist (default: stdout)")
+	f.StringVar(&w.address, "address", "", "Prometheus server for the backtest, as in backtest --from prometheus (default: the server of the defaults, otherwise the histories in AttuneRecommendations)")
 	return command
 }
 
@@ -127,7 +126,7 @@ func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
 	}
 	found, unread := w.cluster.Selection(ctx, p)
 	if w.name == "" && found.replaced(spec.TargetRef) {
-		return fmt.Errorf("policy %s of namespace %s has another target, %s, and kubectl apply would replace it: give another name with --name", p.Name, p.Namespace, spelled(*found.Exists))
+		return fmt.Errorf("policy %s in namespace %s has another target, %s, and kubectl apply would replace it: specify another name with --name", p.Name, p.Namespace, spelled(*found.Exists))
 	}
 	if err := w.write(input.WritePolicy(input.Metadata{Name: p.Name, Namespace: p.Namespace}, p.Spec)); err != nil {
 		return err
@@ -139,7 +138,7 @@ func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
 // check returns an error about flags that cannot work, before the first question.
 func (w *wizard) check(given func(string) bool) error {
 	if problems := validation.IsDNS1123Subdomain(w.name); w.name != "" && len(problems) > 0 {
-		return fmt.Errorf("--name %q is no name of an object: write e.g. web", w.name)
+		return fmt.Errorf("--name %q is not a valid object name: write e.g. web", w.name)
 	}
 	if _, err := os.Lstat(w.file); w.file != "" && err == nil {
 		return taken(w.file)
@@ -156,13 +155,13 @@ func (w *wizard) check(given func(string) bool) error {
 		}
 	}
 	if !w.Asks && len(missing) > 0 {
-		return fmt.Errorf("stdin is no terminal, and questions are left: answer them with flags, e.g. %s", strings.Join(missing, " "))
+		return fmt.Errorf("stdin is not a terminal: answer all questions with flags, e.g. %s", strings.Join(missing, " "))
 	}
 	return nil
 }
 
 func taken(file string) error {
-	return fmt.Errorf("%s exists already: give another file with -f, or delete it", file)
+	return fmt.Errorf("%s already exists: specify another file with -f, or delete it", file)
 }
 
 // ask asks the questions that no flag answers.
@@ -264,42 +263,42 @@ const mostNamed = 5
 func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selection, unread error) {
 	switch {
 	case unread != nil:
-		w.say("which workloads it selects is not known, and there is no backtest of it: %v", unread)
+		w.say("the selected workloads are not known, so there is no backtest: %v", unread)
 	case len(found.Workloads) == 0:
-		w.say("it selects no workload of namespace %s today", p.Namespace)
+		w.say("the policy selects no workload in namespace %s", p.Namespace)
 	default:
-		w.say("it selects %s", first(found.Workloads))
+		w.say("the policy selects %s", first(found.Workloads))
 	}
 	if len(found.Lost) > 0 {
-		w.say("of these it would not size %s: set spec.weight to change that", first(found.Lost))
+		w.say("other policies take precedence for %s: set spec.weight to change that", first(found.Lost))
 	}
 	switch {
 	case found.replaced(p.Spec.TargetRef):
-		w.say("policy %s of namespace %s has another target, %s: kubectl apply replaces it", p.Name, p.Namespace, spelled(*found.Exists))
+		w.say("policy %s in namespace %s has another target, %s: kubectl apply replaces it", p.Name, p.Namespace, spelled(*found.Exists))
 	case found.Exists != nil:
-		w.say("policy %s is in namespace %s already: kubectl apply changes it", p.Name, p.Namespace)
+		w.say("policy %s already exists in namespace %s: kubectl apply changes it", p.Name, p.Namespace)
 	}
 	if unread == nil {
 		w.judge(ctx, p)
 	}
 	if policy.SizesNewPods(*p.Spec.UpdateStrategy.Type) {
-		w.say("new pods are sized where their namespace has a label: kubectl label namespace %s attune.io/inject=enabled", p.Namespace)
+		w.say("new pods are sized only in namespaces with the label: kubectl label namespace %s attune.io/inject=enabled", p.Namespace)
 	}
 	if w.file == "" {
-		w.say("nothing was applied: put the policy into a file, and then kubectl apply -f FILE")
+		w.say("nothing was applied: save the policy to a file, then run kubectl apply -f FILE")
 		return
 	}
-	w.say("nothing was applied: kubectl apply -f %s", quoted(w.file))
+	w.say("nothing was applied: run kubectl apply -f %s", quoted(w.file))
 }
 
 // judge prints a backtest of the policy on the usage of its workloads.
 func (w *wizard) judge(ctx context.Context, p *v1alpha1.AttunePolicy) {
 	judged, err := w.cluster.Backtest(ctx, p, w.address)
 	if err != nil {
-		w.say("there is no backtest of it: %v", err)
+		w.say("no backtest: %v", err)
 		return
 	}
-	w.say("\nWhat it would have done with their usage (attune), and what their templates ask for (current):\n%s", judged)
+	w.say("\nBacktest of the policy (attune) and of the templates' current requests (current):\n%s", judged)
 }
 
 // first formats the first mostNamed entries of a list for a sentence.
