@@ -43,7 +43,7 @@ func TestPauseAndResume(t *testing.T) {
 
 func TestUndoWritesTheTime(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
-	assert.Equal(t, answer{out: "Deployment/web in namespace shop is being put back\n"}, cli.run("undo", "deploy/web"))
+	assert.Equal(t, answer{out: "Deployment/web in namespace shop is being restored\n"}, cli.run("undo", "deploy/web"))
 	assert.Equal(t, map[string]string{v1alpha1.UndoAnnotation: "2026-03-02T12:00:00Z"}, cli.deployment("web").Annotations)
 }
 
@@ -53,8 +53,8 @@ func TestUndoOfAllWorkloads(t *testing.T) {
 	require.NoError(t, cli.client.Get(context.Background(), client.ObjectKey{Namespace: "shop", Name: "deployment-gone"}, &v1alpha1.AttuneRecommendation{}))
 	got := cli.run("undo", "-A")
 	assert.Equal(t, exitOK, got.code, got.errOut)
-	assert.Contains(t, got.out, "StatefulSet/db in namespace pay is being put back\n")
-	assert.Contains(t, got.out, "Deployment/web in namespace shop is being put back\n")
+	assert.Contains(t, got.out, "StatefulSet/db in namespace pay is being restored\n")
+	assert.Contains(t, got.out, "Deployment/web in namespace shop is being restored\n")
 	assert.NotContains(t, got.out, "gone")
 	assert.Equal(t, exitError, cli.run("undo").code, "not by omission")
 }
@@ -86,7 +86,7 @@ func TestResumeWithoutTheRightToReadRecommendations(t *testing.T) {
 	got := cli.run("resume", "deploy/web")
 	assert.Equal(t, exitOK, got.code)
 	assert.Equal(t, "Deployment/web in namespace shop is resumed\n", got.out)
-	assert.Contains(t, got.errOut, "a pause of the operator's own, if there is one, goes on: ")
+	assert.Contains(t, got.errOut, "a pause by the operator itself, if any, does not end: ")
 	assert.Empty(t, cli.deployment("web").Annotations)
 }
 
@@ -100,7 +100,7 @@ func TestPauseSelectsByLabel(t *testing.T) {
 	]}`, got.out)
 	assert.Equal(t, "true", cli.deployment("web").Annotations[v1alpha1.PausedAnnotation])
 
-	assert.Equal(t, answer{code: exitError, errOut: "error: -l tier=none selects no workload that has a recommendation\n"},
+	assert.Equal(t, answer{code: exitError, errOut: "error: -l tier=none selects no workload with a recommendation\n"},
 		cli.run("pause", "-l", "tier=none"))
 }
 

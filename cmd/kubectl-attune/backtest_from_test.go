@@ -78,8 +78,8 @@ func TestBacktestFromCheckpoints(t *testing.T) {
 	assert.InDelta(t, 1-0.2/0.5, of.Peers[0].CPU.FleetSlack, 0.02, "the template asks for 500m, 200m are used")
 	assert.Zero(t, of.Peers[0].ResizesPerDay)
 	assert.Less(t, of.CPU.FleetSlack, of.Peers[0].CPU.FleetSlack)
-	assert.Equal(t, "shop/Deployment/gone/app: no usage is known of the time that is asked about\n"+
-		"shop/Deployment/web/proxy: no usage is known of the time that is asked about\n", got.errOut)
+	assert.Equal(t, "shop/Deployment/gone/app: no usage data in the requested period (--last)\n"+
+		"shop/Deployment/web/proxy: no usage data in the requested period (--last)\n", got.errOut)
 
 	recent := decoded(t, c.run("backtest", "--from", "embedded", "--last", "3d", "api", "-o", "json"))
 	assert.InDelta(t, 2, recent.ContainerDays, 0.1)
@@ -88,7 +88,7 @@ func TestBacktestFromCheckpoints(t *testing.T) {
 	assert.Equal(t, exitFinding, c.run("backtest", "--from", "embedded", "api", "--max-cpu-slack", "0.01").code)
 	page := c.run("backtest", "--from", "embedded", "api", "-o", "html")
 	assert.Equal(t, exitOK, page.code, page.errOut)
-	assert.Contains(t, page.out, "the templates request now")
+	assert.Contains(t, page.out, "requested by the templates")
 	assert.Contains(t, page.out, "shop/Deployment/web/app: the most typical")
 }
 
@@ -191,19 +191,19 @@ func TestBacktestFromMistakes(t *testing.T) {
 		args   []string
 		errOut string
 	}{
-		"both":            {[]string{"--trace", "x.csv", "--from", "embedded"}, "--trace and --from are two usages: leave one of them out"},
-		"no source":       {[]string{"--from", "vpa"}, `--from "vpa" is no source: give embedded or prometheus, as usage.source of the chart has it`},
-		"a policy's name": {[]string{"--trace", "x.csv", "api"}, "policy api is one of the cluster, and --trace is without one: give its file with --policy"},
-		"last of a file":  {[]string{"--trace", "x.csv", "--last", "3d"}, "--last and --address are about the usage of the cluster: give --from embedded or --from prometheus beside them"},
-		"an address":      {[]string{"--from", "embedded", "--address", "http://x"}, "--address is that of a Prometheus server: give --from prometheus beside it"},
-		"no time":         {[]string{"--from", "embedded", "--last", "fortnight"}, `invalid argument "fortnight" for "--last" flag: write a time of up to 90d, e.g. 14d or 36h: see kubectl attune backtest --help`},
-		"no such policy":  {[]string{"--from", "embedded", "nothing"}, "there is no policy nothing in namespace shop: kubectl attune status shows those that there are"},
-		"a name and -A":   {[]string{"--from", "embedded", "api", "-A"}, "a policy that is named is in one namespace: leave -A and -l out and give the namespace with -n"},
-		"none selected":   {[]string{"--from", "embedded", "-l", "team=x"}, "there is no policy in namespace shop that can be replayed: name one, or choose others with -n, -A or -l; kubectl attune status shows them"},
-		"nothing sized":   {[]string{"--from", "embedded", "db"}, "no workload of these policies has a recommendation yet: kubectl attune status says what they wait for"},
-		"no address":      {[]string{"--from", "prometheus", "api"}, "a policy names no server of its own: give the one that the operator asks with --address, e.g. http://prometheus.monitoring:9090"},
+		"both":            {[]string{"--trace", "x.csv", "--from", "embedded"}, "--trace and --from cannot be combined: specify one of them"},
+		"no source":       {[]string{"--from", "vpa"}, `--from "vpa" is not a usage source: use embedded or prometheus, as in the chart's value usage.source`},
+		"a policy's name": {[]string{"--trace", "x.csv", "api"}, "policy api cannot be read from the cluster with --trace: specify a file with --policy policy.yaml"},
+		"last of a file":  {[]string{"--trace", "x.csv", "--last", "3d"}, "--last and --address need the usage of the cluster: add --from embedded or --from prometheus"},
+		"an address":      {[]string{"--from", "embedded", "--address", "http://x"}, "--address needs a Prometheus server as usage source: add --from prometheus"},
+		"no time":         {[]string{"--from", "embedded", "--last", "fortnight"}, `invalid argument "fortnight" for "--last" flag: must be a duration of at most 90d, e.g. 14d or 36h: see kubectl attune backtest --help`},
+		"no such policy":  {[]string{"--from", "embedded", "nothing"}, "policy nothing does not exist in namespace shop: kubectl attune status lists the policies"},
+		"a name and -A":   {[]string{"--from", "embedded", "api", "-A"}, "policy names cannot be combined with -A or -l: specify the namespace with -n"},
+		"none selected":   {[]string{"--from", "embedded", "-l", "team=x"}, "no policy in namespace shop can be replayed: specify a policy, or select others with -n, -A or -l; kubectl attune status lists them"},
+		"nothing sized":   {[]string{"--from", "embedded", "db"}, "no workload of these policies has a recommendation yet: kubectl attune status shows why"},
+		"no address":      {[]string{"--from", "prometheus", "api"}, "the policy does not name a Prometheus server: specify the operator's server with --address, e.g. http://prometheus.monitoring:9090"},
 		"no port": {[]string{"--from", "prometheus", "api", "--address", "http://prometheus.monitoring:9090"},
-			"http://prometheus.monitoring:9090 cannot be reached: the Service prometheus in namespace monitoring has no port 9090 that leads to pods; or give --address with one that this machine reaches"},
+			"cannot reach http://prometheus.monitoring:9090: Service prometheus in namespace monitoring has no port 9090 that leads to pods; fix this, or use --address with a server that this machine reaches"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := served(t, &prometheusPod{t: t, most: 1}).run(append([]string{"backtest"}, tc.args...)...)
@@ -223,5 +223,5 @@ func TestBacktestFromABrokenCheckpoint(t *testing.T) {
 	got := c.run("backtest", "--from", "embedded", "api")
 	assert.Equal(t, exitError, got.code)
 	assert.Contains(t, got.errOut, "Deployment/web in namespace shop: the checkpoint of container app cannot be used: it is broken\n")
-	assert.Contains(t, got.errOut, "error: the cluster's usage (embedded): no series is long enough: the longest is 0s")
+	assert.Contains(t, got.errOut, "error: usage of the cluster (embedded): all series are too short: the longest is 0s")
 }

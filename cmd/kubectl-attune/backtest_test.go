@@ -94,13 +94,13 @@ func TestBacktestBudgets(t *testing.T) {
 		}, exitOK, ""},
 		"no budget": {nil, exitOK, ""},
 		"one": {[]string{"--max-oom-hours-per-day", "0"}, exitFinding,
-			"over budget: " + at(of.Memory.OOMHoursPerDay) + " hours a container-day with memory beyond its limit, and --max-oom-hours-per-day allows 0\n"},
+			"budget exceeded: " + at(of.Memory.OOMHoursPerDay) + " hours per container-day with memory usage above the limit; --max-oom-hours-per-day allows 0\n"},
 		"three": {[]string{
 			"--max-starved-minutes-per-day", below(of.CPU.StarvedMinutesPerDay), "--max-resizes-per-day", "0.1", "--max-oom-hours-per-day", "24", "--max-cpu-slack", "0.1",
 		}, exitFinding,
-			"over budget: " + at(of.CPU.StarvedMinutesPerDay) + " minutes a container-day with more CPU used than requested, and --max-starved-minutes-per-day allows " + below(of.CPU.StarvedMinutesPerDay) + "\n" +
-				"over budget: " + at(of.ResizesPerDay) + " resizes a container-day, and --max-resizes-per-day allows 0.1\n" +
-				"over budget: " + at(of.CPU.FleetSlack) + " is the part of the requested CPU that is not used, and --max-cpu-slack allows 0.1\n"},
+			"budget exceeded: " + at(of.CPU.StarvedMinutesPerDay) + " minutes per container-day with CPU usage above the request; --max-starved-minutes-per-day allows " + below(of.CPU.StarvedMinutesPerDay) + "\n" +
+				"budget exceeded: " + at(of.ResizesPerDay) + " resizes per container-day; --max-resizes-per-day allows 0.1\n" +
+				"budget exceeded: " + at(of.CPU.FleetSlack) + " of the requested CPU is not used; --max-cpu-slack allows 0.1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := f.backtest(append(tc.args, "-o", "json")...)
@@ -118,9 +118,9 @@ func TestBacktestPage(t *testing.T) {
 	f := newFiles(t, daily("web", 4, 0.4, 200)+daily("db", 3, 2, 3000)+strings.ReplaceAll(daily("EVIL", 4, 0.1, 50), "EVIL", `"`+strings.ReplaceAll(evil, `"`, `""`)+`"`), anyPolicy)
 	got := f.backtest("-o", "html", "--peers", "--sweep", "risk=0.1,1,10", "--max-oom-hours-per-day", "0.01")
 	assert.Equal(t, exitFinding, got.code)
-	assert.Contains(t, got.errOut, "over budget: ")
+	assert.Contains(t, got.errOut, "budget exceeded: ")
 	for _, part := range []string{
-		"<h1>Backtest of ", "vpa-nofloor", "adaptive-10", "the most ever used and 20 %", "among the most harm", "Promised and observed", "over budget: ",
+		"<h1>Backtest of ", "vpa-nofloor", "adaptive-10", "maximum usage plus 20 %", "among the largest shortages", "Predicted and observed shortage", "budget exceeded: ",
 		`&lt;b&gt;\x1b[31m&amp;&#34;&#39;`, "<title id=\"frontier-cpu-title\">", "<title id=\"series-0-memory-title\">",
 	} {
 		assert.Contains(t, got.out, part)
@@ -130,9 +130,9 @@ func TestBacktestPage(t *testing.T) {
 
 	small := f.backtest("-o", "html")
 	assert.Equal(t, exitOK, small.code, small.errOut)
-	assert.Contains(t, small.out, "the most ever used and 20 %", "what the saving is compared with")
+	assert.Contains(t, small.out, "maximum usage plus 20 %", "what the saving is compared with")
 	assert.NotContains(t, small.out, "vpa")
-	assert.NotContains(t, small.out, "Promised and observed")
+	assert.NotContains(t, small.out, "Predicted and observed shortage")
 	assert.Equal(t, small.out, f.backtest("-o", "html").out, "it is the same each time")
 }
 
@@ -164,7 +164,7 @@ func TestBacktestBudgetsOfNothing(t *testing.T) {
 	rows := regexp.MustCompile(`(?m),[0-9]+$`).ReplaceAllString(daily("web", 2, 0.4, 200), ",")
 	got := newFiles(t, rows, anyPolicy).backtest("--max-oom-hours-per-day", "1")
 	assert.Equal(t, exitError, got.code)
-	assert.Contains(t, got.errOut, "error: --max-oom-hours-per-day 1 cannot be judged: the resource was never measured; leave it out, or give usage that has it\n")
+	assert.Contains(t, got.errOut, "error: --max-oom-hours-per-day 1 cannot be checked: the usage has no samples of this resource; remove the flag, or use other usage\n")
 }
 
 func TestBacktestMistakes(t *testing.T) {
@@ -174,19 +174,19 @@ func TestBacktestMistakes(t *testing.T) {
 		args   []string
 		errOut string
 	}{
-		"too short":        {day, nil, "error: samples.csv: no series is long enough: the longest is 23h55m0s, and 24h0m0s of each are its warm-up; give a shorter --warmup\n"},
-		"no samples":       {"", nil, "error: samples.csv: no series is long enough: the longest is 0s, and 24h0m0s of each are its warm-up; give a shorter --warmup\n"},
-		"a negative start": {day, []string{"--warmup", "-1h"}, "error: --warmup -1h0m0s is negative: give 0s or more, e.g. 24h\n"},
-		"too often":        {day, []string{"--cadence", "1s"}, "error: --cadence 1s is too short: give 1m or more, e.g. 1h\n"},
+		"too short":        {day, nil, "error: samples.csv: all series are too short: the longest is 23h55m0s, and the warm-up is 24h0m0s; use more usage, or a shorter --warmup\n"},
+		"no samples":       {"", nil, "error: samples.csv: all series are too short: the longest is 0s, and the warm-up is 24h0m0s; use more usage, or a shorter --warmup\n"},
+		"a negative start": {day, []string{"--warmup", "-1h"}, "error: --warmup -1h0m0s is negative: use 0s or more, e.g. 24h\n"},
+		"too often":        {day, []string{"--cadence", "1s"}, "error: --cadence 1s is too short: use 1m or more, e.g. 1h\n"},
 		"a bad row":        {"web,1,x,1\n", nil, "error: samples.csv: line 2: cpu_cores"},
 		"mixed series":     {"a,1,1,1\nb,1,1,1\na,2,1,1\n", nil, "error: samples.csv: line 4: series \"a\" goes on after it ended at line 2: put the rows of a series next to each other"},
-		"no knob":          {day, []string{"--sweep", "size=1"}, "error: invalid argument \"size=1\" for \"--sweep\" flag: \"size=1\" names no knob that can be swept: write e.g. risk=0.1,1,10"},
+		"no knob":          {day, []string{"--sweep", "size=1"}, "error: invalid argument \"size=1\" for \"--sweep\" flag: \"size=1\" is not a list of risks: write e.g. risk=0.1,1,10"},
 		"no risk":          {day, []string{"--sweep", "risk=1,0"}, "error: invalid argument \"risk=1,0\" for \"--sweep\" flag: risk \"0\" is not a positive number: write e.g. risk=0.1,1,10"},
-		"a sweep of peers": {day, []string{"--sweep", "risk=1", "--peers"}, "error: --sweep judges the estimator alone: leave --policy and --peers out, or have all in one page with -o html\n"},
-		"budget of a word": {day, []string{"--max-cpu-slack", "much"}, "error: invalid argument \"much\" for \"--max-cpu-slack\" flag: a budget is a number from 0 on: write e.g. 0.5"},
-		"less than none":   {day, []string{"--max-resizes-per-day", "-1"}, "error: invalid argument \"-1\" for \"--max-resizes-per-day\" flag: a budget is a number from 0 on: write e.g. 0.5"},
-		"a percentage":     {day, []string{"--max-cpu-slack", "50"}, "error: --max-cpu-slack 50 is more than all: slack is a part, give 0 to 1, e.g. 0.5 for 50 %\n"},
-		"a budgeted sweep": {day, []string{"--sweep", "risk=1", "--max-cpu-slack", "0.5"}, "error: budgets (--max-…) are judged on a policy, and --sweep judges the estimator alone: leave one of them out\n"},
+		"a sweep of peers": {day, []string{"--sweep", "risk=1", "--peers"}, "error: --sweep cannot be combined with --policy or --peers, except with -o html\n"},
+		"budget of a word": {day, []string{"--max-cpu-slack", "much"}, "error: invalid argument \"much\" for \"--max-cpu-slack\" flag: must be a number of 0 or more, e.g. 0.5"},
+		"less than none":   {day, []string{"--max-resizes-per-day", "-1"}, "error: invalid argument \"-1\" for \"--max-resizes-per-day\" flag: must be a number of 0 or more, e.g. 0.5"},
+		"a percentage":     {day, []string{"--max-cpu-slack", "50"}, "error: --max-cpu-slack 50 is above 1: slack is a fraction from 0 to 1, e.g. 0.5 for 50 %\n"},
+		"a budgeted sweep": {day, []string{"--sweep", "risk=1", "--max-cpu-slack", "0.5"}, "error: --sweep cannot be combined with budgets (--max-…), except with -o html\n"},
 		"no policy":        {day, []string{"--policy", "nowhere.yaml"}, "error: reading the policy: open nowhere.yaml: no such file or directory\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,5 +198,5 @@ func TestBacktestMistakes(t *testing.T) {
 	}
 	got := cliTest{t: t}.run("backtest")
 	assert.Equal(t, exitError, got.code)
-	assert.Equal(t, "error: which usage? give a file with --trace trace.csv.gz, or that of the cluster with --from embedded or --from prometheus\n", got.errOut)
+	assert.Equal(t, "error: no usage specified: use --trace trace.csv.gz for a file, or --from embedded or --from prometheus for the cluster\n", got.errOut)
 }

@@ -118,11 +118,11 @@ func TestKubeconfigThatLeadsNowhere(t *testing.T) {
 	path := writeKubeconfig(t, "http://127.0.0.1:1")
 	got := runAgainstKubeconfig(t, "status", "--kubeconfig", path, "--context", "nowhere")
 	assert.Equal(t, exitError, got.code)
-	assert.Equal(t, "error: no cluster to talk to: context \"nowhere\" does not exist\n", got.errOut)
+	assert.Equal(t, "error: cannot connect to a cluster: context \"nowhere\" does not exist\n", got.errOut)
 
 	got = runAgainstKubeconfig(t, "status", "--kubeconfig", path+"-missing")
 	assert.Equal(t, exitError, got.code)
-	assert.Contains(t, got.errOut, "error: no cluster to talk to: ")
+	assert.Contains(t, got.errOut, "error: cannot connect to a cluster: ")
 }
 
 func TestHelpShowsTheFlagsThatMatter(t *testing.T) {

@@ -37,7 +37,7 @@ func TestStatusShowsClusterPolicies(t *testing.T) {
 	cli := underClusterPolicy(t, interceptor.Funcs{})
 	assert.Regexp(t, `(?m)^- +AttuneClusterPolicy/base +Recommend +70 +60 `, cli.run("status", "-A").out)
 	assert.Regexp(t, `(?m)^- +AttuneClusterPolicy/base +Recommend +1 +0 `, cli.run("status", "-n", "depot").out, "the namespace's part")
-	assert.Regexp(t, `(?m)^- +AttuneClusterPolicy/base +Recommend +0 +0 `, cli.run("status", "-n", "empty").out, "it selects the namespace")
+	assert.Regexp(t, `(?m)^- +AttuneClusterPolicy/base +Recommend +0 +0 `, cli.run("status", "-n", "empty").out, "the policy selects the namespace")
 	assert.Contains(t, cli.run("status", "-A", "-l", "team=platform").out, "base")
 	assert.NotContains(t, cli.run("status", "-A", "-l", "team=shop").out, "base")
 }
@@ -59,5 +59,5 @@ func TestClusterPoliciesOutOfSight(t *testing.T) {
 	}})
 	assert.Contains(t, cli.run("status", "-n", "depot").errOut, "cluster policies are not shown: listing cluster policies: attuneclusterpolicies")
 	assert.NotContains(t, cli.run("status", "-n", "shop").errOut, "cluster policies")
-	assert.Contains(t, cli.run("explain", "deployment/web", "-n", "depot").errOut, "what policy AttuneClusterPolicy/base would do next is not known")
+	assert.Contains(t, cli.run("explain", "deployment/web", "-n", "depot").errOut, "next resizes of policy AttuneClusterPolicy/base are not shown")
 }

@@ -26,26 +26,26 @@ func TestMistakes(t *testing.T) {
 	}{
 		{[]string{"explain"}, "explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current"},
 		{[]string{"explain", "deploy/web", "deploy/api"}, "explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current"},
-		{[]string{"explain", "web"}, `"web" names no workload: write KIND/NAME, e.g. deployment/web`},
-		{[]string{"explain", "deploy/"}, `"deploy/" names no workload: write KIND/NAME, e.g. deployment/web`},
-		{[]string{"explain", "deploy/web/app"}, `"deploy/web/app" names no workload: write KIND/NAME, e.g. deployment/web`},
-		{[]string{"explain", "pod/web"}, `"pod" in "pod/web" is no kind that attune sizes: use deployment, statefulset, daemonset, replicaset, job, cronjob or rollout, or KIND.GROUP of the chart's value scaledKinds`},
-		{[]string{"explain", "deploy/web", "--at", "2026-03-02T12:00:00Z"}, "name a workload or give files (--usage, --policy, --current), not both"},
+		{[]string{"explain", "web"}, `"web" is not a workload: write KIND/NAME, e.g. deployment/web`},
+		{[]string{"explain", "deploy/"}, `"deploy/" is not a workload: write KIND/NAME, e.g. deployment/web`},
+		{[]string{"explain", "deploy/web/app"}, `"deploy/web/app" is not a workload: write KIND/NAME, e.g. deployment/web`},
+		{[]string{"explain", "pod/web"}, `"pod" in "pod/web" is not a kind that attune manages: use deployment, statefulset, daemonset, replicaset, job, cronjob or rollout, or a KIND.GROUP of the chart's value scaledKinds`},
+		{[]string{"explain", "deploy/web", "--at", "2026-03-02T12:00:00Z"}, "a workload cannot be combined with files (--usage, --policy, --current): specify one of them"},
 		{[]string{"explain", "deploy/new"}, "Deployment/new does not exist in namespace shop: check the name, or choose the namespace with -n"},
-		{[]string{"explain", "rs/web-7c9"}, "ReplicaSet/web-7c9 belongs to Deployment/web, which is sized as a whole: name that one"},
-		{[]string{"diff", "sts/cache", "-n", "lonely"}, "no policy selects StatefulSet/cache: there is no AttunePolicy in namespace lonely"},
-		{[]string{"history", "sts/cache"}, "no policy selects StatefulSet/cache in namespace shop; the nearest is db, which names StatefulSet/db"},
-		{[]string{"explain", "-A", "deploy/web"}, "a workload that is named is in one namespace: leave -A out and give the namespace with -n"},
-		{[]string{"diff", "-l", "tier in api"}, `-l "tier in api" is not a label selector (unable to parse requirement: found 'api' expected: '('): write e.g. -l tier=api`},
-		{[]string{"status", "deploy/web"}, `status is about policies, and takes no "deploy/web": kubectl attune explain KIND/NAME is about one workload`},
-		{[]string{"status", "-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: use table, wide, json or yaml, krr with recommendations, or html with backtest: see kubectl attune status --help`},
-		{[]string{"pause", "deploy/web", "-o", "html"}, "-o html is a page of backtest: use table, wide, json or yaml with pause"},
-		{[]string{"status", "-o", "krr"}, "-o krr is for recommendations: use table, wide, json or yaml with status"},
+		{[]string{"explain", "rs/web-7c9"}, "ReplicaSet/web-7c9 belongs to Deployment/web, which attune manages as a whole: specify that one"},
+		{[]string{"diff", "sts/cache", "-n", "lonely"}, "no policy selects StatefulSet/cache: no AttunePolicy or AttuneClusterPolicy covers namespace lonely"},
+		{[]string{"history", "sts/cache"}, "no policy selects StatefulSet/cache in namespace shop; the closest match is db, which selects only StatefulSet/db"},
+		{[]string{"explain", "-A", "deploy/web"}, "workload names cannot be combined with -A: specify the namespace with -n"},
+		{[]string{"diff", "-l", "tier in api"}, `-l "tier in api" is not a valid label selector (unable to parse requirement: found 'api' expected: '('): write e.g. -l tier=api`},
+		{[]string{"status", "deploy/web"}, `status takes no arguments, but got "deploy/web": for one workload, use kubectl attune explain KIND/NAME`},
+		{[]string{"status", "-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: must be table, wide, json or yaml; krr for recommendations; html for backtest: see kubectl attune status --help`},
+		{[]string{"pause", "deploy/web", "-o", "html"}, "-o html is only for backtest: use table, wide, json or yaml with pause"},
+		{[]string{"status", "-o", "krr"}, "-o krr is only for recommendations: use table, wide, json or yaml with status"},
 		{[]string{"status", "--colour"}, "unknown flag: --colour: see kubectl attune status --help"},
 		{[]string{"stats"}, `unknown command "stats" for "kubectl attune"`},
-		{[]string{"pause"}, "which workload? write KIND/NAME, e.g. deployment/web, select some with -l, or all with -A"},
-		{[]string{"pause", "deploy/web", "-l", "tier=api"}, "name the workloads or select them with -l, not both"},
-		{[]string{"pause", "rs/web-7c9"}, "ReplicaSet/web-7c9 belongs to Deployment/web, which is sized as a whole: name that one"},
+		{[]string{"pause"}, "no workload specified: write KIND/NAME, e.g. deployment/web, or use -l to select some, or -A for all"},
+		{[]string{"pause", "deploy/web", "-l", "tier=api"}, "workload names cannot be combined with -l: specify one of them"},
+		{[]string{"pause", "rs/web-7c9"}, "ReplicaSet/web-7c9 belongs to Deployment/web, which attune manages as a whole: specify that one"},
 		{[]string{"undo", "job/backup"}, "Job/backup does not exist in namespace shop: check the name, or choose the namespace with -n"},
 	}
 	for _, c := range cases {
@@ -92,7 +92,7 @@ func TestWhereAttuneIsNotInstalled(t *testing.T) {
 	})
 	assert.Equal(t, answer{
 		code:   exitError,
-		errOut: "error: this cluster does not know attune's kinds: install the chart, or choose another cluster with --context\n",
+		errOut: "error: attune's CustomResourceDefinitions are not installed in this cluster: install the chart, or select another cluster with --context\n",
 	}, cli.run("status"))
 }
 
@@ -112,19 +112,19 @@ func TestRightsThatAreMissing(t *testing.T) {
 	t.Run("recommendations are the answer", func(t *testing.T) {
 		got := newCLITest(t, noRight(&v1alpha1.AttuneRecommendationList{}, "attunerecommendations")).run("history")
 		assert.Equal(t, exitError, got.code)
-		assert.Contains(t, got.errOut, "error: your user lacks a right that this needs: listing the recommendations: attunerecommendations")
+		assert.Contains(t, got.errOut, "error: missing permission: listing the recommendations: attunerecommendations")
 	})
 	t.Run("templates are not", func(t *testing.T) {
 		got := newCLITest(t, noRight(workload.NewList(v1alpha1.KindDeployment), "deployments")).run("recommendations", "deploy/web", "-o", "json")
 		assert.Equal(t, exitOK, got.code)
-		assert.Contains(t, got.errOut, "what the Deployments ask now is not shown: listing the Deployments: deployments")
+		assert.Contains(t, got.errOut, "current resources of workloads of kind Deployment are not shown: listing workloads of kind Deployment: deployments")
 		assert.Contains(t, got.out, `"cpuRequest": "200m"`, "the target")
 		assert.Contains(t, got.out, `"cpuRequest": null`, "what is asked now")
 	})
 	t.Run("pods are not", func(t *testing.T) {
 		got := newCLITest(t, noRight(&corev1.PodList{}, "pods")).run("explain", "deploy/web", "-o", "json")
 		assert.Equal(t, exitOK, got.code)
-		assert.Contains(t, got.errOut, "the running pods are not shown: pods")
+		assert.Contains(t, got.errOut, "running pods are not shown: pods")
 		assert.NotContains(t, got.out, `"pods"`)
 		assert.Contains(t, got.out, `"cpuRequest": "250m"`, "the step from the template")
 	})
@@ -138,7 +138,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 			},
 		}).run("diff", "-o", "json")
 		assert.Equal(t, exitFinding, got.code)
-		assert.Contains(t, got.errOut, "what policy api would do next is not known: reading AttuneDefaults: attunedefaults")
+		assert.Contains(t, got.errOut, "next resizes of policy api are not shown: reading AttuneDefaults: attunedefaults")
 		assert.Equal(t, 1, strings.Count(got.errOut, "attunedefaults"), "said once for all workloads")
 		assert.Contains(t, got.out, `"target": "200m"`)
 	})

@@ -132,7 +132,7 @@ func TestExplainFilesCountsGaps(t *testing.T) {
 		fmt.Sprintf("app,%d,NaN,\napp,%d,,\n", testNow.Add(-4000*4*time.Minute).Unix(), testNow.Add(-3000*4*time.Minute).Unix())
 	f := newFiles(t, rows, exactPolicy)
 	got := f.explain("--current", "cpu=500m,memory=1Gi", "-o", "json")
-	assert.Equal(t, "samples.csv: 2016 rows, 2 without cpu_cores, 2016 without memory_bytes, 2 out of order, sorted\n", got.errOut)
+	assert.Equal(t, "samples.csv: 2016 rows, 2 without cpu_cores, 2016 without memory_bytes, 2 out of order (sorted)\n", got.errOut)
 	assert.Equal(t, exitOK, got.code)
 
 	c := f.containers("--current", "cpu=500m,memory=1Gi")[0]
@@ -155,7 +155,7 @@ func TestExplainFilesHasOneContainerASeries(t *testing.T) {
 	assert.Equal(t, "240m", *containers[0].Target.CPURequest)
 	assert.Equal(t, "web/cache", containers[1].Name)
 	assert.Nil(t, containers[1].Target.CPURequest)
-	assert.Contains(t, f.explain("--current", "cpu=1").errOut, "container proxy is left out: the policy excludes it (excludedContainers)\n")
+	assert.Contains(t, f.explain("--current", "cpu=1").errOut, "container proxy is skipped: the policy excludes it (excludedContainers)\n")
 }
 
 func TestExplainFilesLooksAtTheWindowOnly(t *testing.T) {
@@ -242,17 +242,17 @@ func TestExplainFilesMistakes(t *testing.T) {
 		args         []string
 		want         string
 	}{
-		"no rows":         {"", anyPolicy, current, "samples.csv: it holds no samples: add a row per sample under the header"},
-		"unknown field":   {good, spec("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), current, "policy.yaml: spec.cpu.percentil is no field: spec.cpu has burstSensitivity, controlledValues, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost"},
+		"no rows":         {"", anyPolicy, current, "samples.csv: the file has no samples: add one row per sample below the header"},
+		"unknown field":   {good, spec("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), current, "policy.yaml: unknown field spec.cpu.percentil: spec.cpu has the fields burstSensitivity, controlledValues, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost"},
 		"percent number":  {good, spec("{targetRef: {kind: Deployment}, cpu: {overhead: 20}}"), current, `policy.yaml: spec.cpu.overhead 20 must be a string: write "20"`},
 		"no current":      {good, anyPolicy, nil, "to explain files, add --current cpu=500m,memory=1Gi"},
-		"bad amount":      {good, anyPolicy, []string{"--current", "cpu=half"}, `invalid argument "cpu=half" for "--current" flag: cpu "half" is no amount: write e.g. cpu=500m: see kubectl attune explain --help`},
-		"negative amount": {good, anyPolicy, []string{"--current", "memory=-1Gi"}, `invalid argument "memory=-1Gi" for "--current" flag: memory "-1Gi" is no amount: write e.g. memory=1Gi: see kubectl attune explain --help`},
+		"bad amount":      {good, anyPolicy, []string{"--current", "cpu=half"}, `invalid argument "cpu=half" for "--current" flag: cpu "half" is not a valid quantity: write e.g. cpu=500m: see kubectl attune explain --help`},
+		"negative amount": {good, anyPolicy, []string{"--current", "memory=-1Gi"}, `invalid argument "memory=-1Gi" for "--current" flag: memory "-1Gi" is not a valid quantity: write e.g. memory=1Gi: see kubectl attune explain --help`},
 		"bad resource":    {good, anyPolicy, []string{"--current", "gpu=1"}, `invalid argument "gpu=1" for "--current" flag: "gpu" is neither cpu nor memory: write e.g. cpu=500m,memory=1Gi: see kubectl attune explain --help`},
-		"twice":           {good, anyPolicy, []string{"--current", "cpu=1,cpu=2"}, `invalid argument "cpu=1,cpu=2" for "--current" flag: cpu is there twice: see kubectl attune explain --help`},
-		"low limit":       {good, anyPolicy, append([]string{"--limits", "cpu=100m"}, current...), "--limits cpu=100m is below --current cpu=500m: a limit is at least its request"},
-		"bad time":        {good, anyPolicy, append([]string{"--at", "yesterday"}, current...), `invalid argument "yesterday" for "--at" flag: write an RFC 3339 time, e.g. 2026-01-15T10:00:00Z: see kubectl attune explain --help`},
-		"strategy":        {good, spec("{targetRef: {kind: Deployment}, strategy: Node}"), current, "policy.yaml: strategy Node cannot be explained from files: set it to Workload or Adaptive"},
+		"twice":           {good, anyPolicy, []string{"--current", "cpu=1,cpu=2"}, `invalid argument "cpu=1,cpu=2" for "--current" flag: cpu is specified twice: see kubectl attune explain --help`},
+		"low limit":       {good, anyPolicy, append([]string{"--limits", "cpu=100m"}, current...), "--limits cpu=100m is below --current cpu=500m: a limit must not be below its request"},
+		"bad time":        {good, anyPolicy, append([]string{"--at", "yesterday"}, current...), `invalid argument "yesterday" for "--at" flag: must be an RFC 3339 time, e.g. 2026-01-15T10:00:00Z: see kubectl attune explain --help`},
+		"strategy":        {good, spec("{targetRef: {kind: Deployment}, strategy: Node}"), current, "policy.yaml: strategy Node is not supported without a cluster: use strategy Workload or Adaptive"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -41,8 +41,8 @@ func TestFilesThatAreWrong(t *testing.T) {
 		"policy.yaml": {
 			args: []string{"explain --usage good.csv --policy policy.yaml --current cpu=1", "backtest --trace good.csv --policy policy.yaml"},
 			files: map[string][2]string{
-				"a line":          {policyHeader + "spec: {targetRef\n  x: [\n", "policy.yaml: it is not YAML: yaml: line "},
-				"a field":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), "policy.yaml: spec.cpu.percentil is no field: spec.cpu has "},
+				"a line":          {policyHeader + "spec: {targetRef\n  x: [\n", "policy.yaml: invalid YAML: yaml: line "},
+				"a field":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), "policy.yaml: unknown field spec.cpu.percentil: spec.cpu has the fields "},
 				"a value":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentile: 97}}"), "policy.yaml: cpu.percentile 97 "},
 				"another kind":    {"apiVersion: attune.io/v1alpha1\nkind: Policy\n", `policy.yaml: kind "Policy" has no place here: use AttunePolicy`},
 				"nothing":         {"", "policy.yaml: it holds no AttunePolicy: add a document"},
@@ -52,10 +52,10 @@ func TestFilesThatAreWrong(t *testing.T) {
 		"demands.yaml": {
 			args: []string{"node --file demands.yaml"},
 			files: map[string][2]string{
-				"a line":          {"pods:\n- name: a\n  containers: [\n", "demands.yaml: it is not YAML: yaml: line "},
-				"a field":         {"pods: [{name: a, containers: [{name: b, cpus: {base: 1}}]}]\n", "demands.yaml: pods[0].containers[0].cpus is no field: pods[0].containers[0] has "},
+				"a line":          {"pods:\n- name: a\n  containers: [\n", "demands.yaml: invalid YAML: yaml: line "},
+				"a field":         {"pods: [{name: a, containers: [{name: b, cpus: {base: 1}}]}]\n", "demands.yaml: unknown field pods[0].containers[0].cpus: pods[0].containers[0] has the fields "},
 				"a value":         {"pods: [{name: a, containers: [{name: b, cpu: {base: half, peak: 1}}]}]\n", `demands.yaml: pods[0].containers[0].cpu.base "half"`},
-				"nothing":         {"", "demands.yaml: it holds no demands: write allocatable and pods"},
+				"nothing":         {"", "demands.yaml: the file has no demands: write allocatable and pods"},
 				"nothing to read": {"-", "reading the demands: open demands.yaml: no such file or directory"},
 			},
 		},

@@ -56,7 +56,7 @@ func TestImportStopsNoVPAThatNothingReplaces(t *testing.T) {
 	got := newImportTest(t).run("import", "vpa", "-n", "pay")
 	assert.Equal(t, exitOK, got.code)
 	assert.NotContains(t, got.errOut, "to Off")
-	assert.Contains(t, got.errOut, "switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
+	assert.Contains(t, got.errOut, "change the policy's updateStrategy.type before you stop the VerticalPodAutoscaler")
 }
 
 // An existing policy of the same name must not be changed by kubectl apply.
@@ -65,7 +65,7 @@ func TestImportLeavesPoliciesAlone(t *testing.T) {
 		require.NoError(t, cli.client.Create(t.Context(), &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 	}
 	taken := func(name string) string {
-		return "VerticalPodAutoscaler shop/web: another AttunePolicy has the name " + name + " already, and this one is named "
+		return "VerticalPodAutoscaler shop/web: an AttunePolicy named " + name + " already exists, so this one is named "
 	}
 	cli := newImportTest(t)
 	there(cli, "pay", "web")
@@ -75,7 +75,7 @@ func TestImportLeavesPoliciesAlone(t *testing.T) {
 	there(cli, "shop", "web")
 	got = cli.run("import", "vpa", "web")
 	assert.Contains(t, got.out, "\n  name: web-vpa\n")
-	assert.Contains(t, got.errOut, taken("web")+"web-vpa: delete one of both if they select the same workload\n")
+	assert.Contains(t, got.errOut, taken("web")+"web-vpa: delete one of them if both select the same workload\n")
 	there(cli, "shop", "web-vpa")
 	got = cli.run("import", "vpa", "-A")
 	assert.Contains(t, got.out, "\n  name: web-vpa-vpa\n")
@@ -88,7 +88,7 @@ func TestImportWithoutKnowingThePolicies(t *testing.T) {
 		err  error
 		want string
 	}{
-		{forbidden("attunepolicies"), "the AttunePolicies could not be listed, and kubectl apply changes one that has the name of a printed one: your user lacks a right that this needs: "},
+		{forbidden("attunepolicies"), "cannot list AttunePolicies, so kubectl apply may replace an existing policy of the same name: missing permission: "},
 		{&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "attune.io", Kind: "AttunePolicy"}}, ""},
 	} {
 		cli := newImportTest(t, interceptor.Funcs{
@@ -113,14 +113,14 @@ func TestImportsMistakes(t *testing.T) {
 			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}}
 		},
 	}
-	assert.Equal(t, answer{code: exitError, errOut: "error: this cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): choose another one with --context\n"},
+	assert.Equal(t, answer{code: exitError, errOut: "error: VerticalPodAutoscalers (autoscaling.k8s.io/v1) are not installed in this cluster: select another cluster with --context\n"},
 		newCLITest(t, none).run("import", "vpa"))
 	for want, args := range map[string][]string{
 		"VerticalPodAutoscaler wen does not exist in namespace shop: check the name, or choose the namespace with -n": {"import", "vpa", "wen"},
-		"a VerticalPodAutoscaler that is named is in one namespace: leave -A out and give the namespace with -n":      {"import", "vpa", "web", "-A"},
-		"import what? write kubectl attune import vpa":                                                                {"import"},
+		"VerticalPodAutoscaler names cannot be combined with -A: specify the namespace with -n":      {"import", "vpa", "web", "-A"},
+		"import needs a kind of objects: use kubectl attune import vpa":                                                                {"import"},
 	} {
 		assert.Equal(t, answer{code: exitError, errOut: "error: " + want + "\n"}, newImportTest(t).run(args...))
 	}
-	assert.Equal(t, answer{errOut: "there is no VerticalPodAutoscaler to make a policy of\n"}, newImportTest(t).run("import", "vpa", "-n", "empty"))
+	assert.Equal(t, answer{errOut: "no VerticalPodAutoscalers found\n"}, newImportTest(t).run("import", "vpa", "-n", "empty"))
 }

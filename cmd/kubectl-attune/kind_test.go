@@ -36,7 +36,7 @@ func TestKindOf(t *testing.T) {
 	assert.Equal(t, workload.Sized{Rollouts: true}, sized)
 	_, _, err = kindOf(c, "Queue.example.com")
 	assert.ErrorAs(t, err, new(notServed))
-	assert.EqualError(t, err, "the API server serves no Queue.example.com: write KIND.GROUP of a kind that it serves")
+	assert.EqualError(t, err, "the API server does not have the kind Queue.example.com: write KIND.GROUP of an existing kind, e.g. cloneset.apps.kruise.io")
 	assert.False(t, meta.IsNoMatchError(err), "that would be taken for a kind of attune's own")
 }
 
@@ -49,5 +49,5 @@ func TestKindsThatThePluginKnows(t *testing.T) {
 	mapper.Add(policy, meta.RESTScopeNamespace)
 	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).Build()
 	_, _, err := kindOf(c, "AttunePolicy.attune.io")
-	assert.EqualError(t, err, "AttunePolicy.attune.io is no kind that attune sizes")
+	assert.EqualError(t, err, "AttunePolicy.attune.io is not a kind that attune manages")
 }

@@ -34,7 +34,7 @@ func TestNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := nodeTest(t, interceptor.Funcs{}).run(append([]string{"node", "worker"}, args...)...)
 			require.Equal(t, exitOK, got.code, got.errOut)
-			assert.Contains(t, got.errOut, "grants are not shown: there is no lease")
+			assert.Contains(t, got.errOut, "grants are not shown: lease attune.attune.io does not exist")
 			golden(t, name, got.out)
 		})
 	}
@@ -43,7 +43,7 @@ func TestNode(t *testing.T) {
 func TestNodeThatIsNotThere(t *testing.T) {
 	got := nodeTest(t, interceptor.Funcs{}).run("node", "gone")
 	assert.Equal(t, exitError, got.code)
-	assert.Equal(t, "error: node gone does not exist: kubectl get nodes lists those that do\n", got.errOut)
+	assert.Equal(t, "error: node gone does not exist: kubectl get nodes lists the nodes\n", got.errOut)
 }
 
 func TestNodeWithoutRights(t *testing.T) {
@@ -51,6 +51,6 @@ func TestNodeWithoutRights(t *testing.T) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
 	}}).run("node", "worker")
 	assert.Equal(t, exitError, got.code)
-	assert.Contains(t, got.errOut, "your user lacks a right that this needs: listing the pods of node worker")
+	assert.Contains(t, got.errOut, "missing permission: listing the pods of node worker")
 	assert.Empty(t, got.out)
 }

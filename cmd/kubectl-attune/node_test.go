@@ -68,11 +68,11 @@ func TestNodeMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"node"}, "which node? give its name, or demands with --file demands.yaml"},
-		{[]string{"node", "worker", "--file", path}, "a node's name and --file don't go together: leave one out"},
+		{[]string{"node"}, "no node specified: use NAME or --file demands.yaml"},
+		{[]string{"node", "worker", "--file", path}, "a node name cannot be combined with --file: specify one of them"},
 		{[]string{"node", "worker"}, "no cluster to talk to"},
 		{[]string{"node", "--file", "no/such.yaml"}, "reading the demands: open no/such.yaml: no such file or directory"},
-		{[]string{"node", "--file", path}, path + ": pods[0].daemonset is no field: pods[0] has containers, daemonSet, evictionRanking, group, initRequest, name"},
+		{[]string{"node", "--file", path}, path + ": unknown field pods[0].daemonset: pods[0] has the fields containers, daemonSet, evictionRanking, group, initRequest, name"},
 	} {
 		got := cliTest{t: t}.run(tc.args...)
 		assert.Equal(t, exitError, got.code)

@@ -33,7 +33,7 @@ func TestSavingsWithPrices(t *testing.T) {
 func TestSavingsWithoutTheRightToListPods(t *testing.T) {
 	got := newCLITest(t, noRight(&corev1.PodList{}, "pods")).run("savings", "deploy/web", "-o", "json")
 	assert.Equal(t, exitOK, got.code)
-	assert.Contains(t, got.errOut, "what is realised is not known, and potential savings are those of the templates: pods")
+	assert.Contains(t, got.errOut, "saved amounts are not known, and available amounts are computed from the templates: pods")
 	assert.Contains(t, got.out, `"realised": null`)
 	assert.Contains(t, got.out, `"cpu": "870m"`, "all three replicas from the template")
 }
@@ -71,7 +71,7 @@ func TestSavingsCountRemovableNodes(t *testing.T) {
 
 	got := spread(noRight(&corev1.NodeList{}, "nodes")).run("savings", "-A")
 	assert.Equal(t, exitOK, got.code)
-	assert.Contains(t, got.errOut, "how many nodes are removable is not known: nodes")
+	assert.Contains(t, got.errOut, "removable nodes are not shown: nodes")
 	assert.NotContains(t, got.out, "Removable")
 }
 
@@ -84,14 +84,14 @@ func TestSavingsBesideAKindThatIsGone(t *testing.T) {
 	require.NoError(t, cli.client.Create(t.Context(), gone))
 	got := cli.run("savings")
 	assert.Equal(t, exitOK, got.code, got.errOut)
-	assert.Contains(t, got.errOut, "what the CloneSet.apps.kruise.ios ask now is not shown: the API server serves no CloneSet.apps.kruise.io")
+	assert.Contains(t, got.errOut, "current resources of workloads of kind CloneSet.apps.kruise.io are not shown: the API server does not have the kind CloneSet.apps.kruise.io")
 	assert.Contains(t, got.out, "Deployment/web")
 	assert.Contains(t, got.out, "CloneSet.apps.kruise.io/api")
 }
 
 func TestSavingsOfNothing(t *testing.T) {
 	got := newCLITest(t, interceptor.Funcs{}).run("savings", "-n", "empty")
-	assert.Equal(t, answer{errOut: "there is no recommendation to compare with: kubectl attune status shows the policies\n"}, got)
+	assert.Equal(t, answer{errOut: "no recommendations found; kubectl attune status shows the policies\n"}, got)
 }
 
 // byHand has a CronJob with a recommendation and the running pod of a Job that a user created from it.

@@ -137,7 +137,7 @@ func (r reach) templates(ctx context.Context) (workloads, error) {
 	return r.workloads(ctx, func(kind v1alpha1.WorkloadKind, err error) bool {
 		unread := apierrors.IsForbidden(err) || errors.As(err, new(notServed))
 		if unread {
-			r.env.note("current resources of %ss are not shown: %v", kind, err)
+			r.env.note("current resources of workloads of kind %s are not shown: %v", kind, err)
 		}
 		return unread
 	})

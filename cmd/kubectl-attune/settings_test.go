@@ -92,7 +92,7 @@ func TestExplainWithoutSettingsHasNoNextStep(t *testing.T) {
 		})
 		got := cli.run("explain", "deploy/web")
 		assert.Equal(t, exitOK, got.code)
-		assert.Contains(t, got.errOut, "what policy api would do next is not known: cpu.minAllowed 2")
+		assert.Contains(t, got.errOut, "next resizes of policy api are not shown: cpu.minAllowed 2")
 		assert.Contains(t, got.out, "cpu: request 500m, next none, target 200m")
 	})
 	t.Run("not allowed by the operator", func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestExplainWithoutSettingsHasNoNextStep(t *testing.T) {
 			})
 		})
 		got := cli.run("explain", "deploy/web")
-		assert.Contains(t, got.errOut, "what policy api would do next is not known: "+why)
+		assert.Contains(t, got.errOut, "next resizes of policy api are not shown: "+why)
 		assert.Contains(t, got.out, "cpu: request 500m, next none, target 200m")
 	})
 	t.Run("mended since", func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestExplainWithoutSettingsHasNoNextStep(t *testing.T) {
 	t.Run("deleted", func(t *testing.T) {
 		got := newCLITest(t, interceptor.Funcs{}).run("explain", "sts/db", "-n", "pay")
 		assert.Equal(t, exitOK, got.code)
-		assert.Contains(t, got.errOut, `what policy store would do next is not known: attunepolicies.attune.io "store" not found`)
+		assert.Contains(t, got.errOut, `next resizes of policy store are not shown: attunepolicies.attune.io "store" not found`)
 		assert.Contains(t, got.out, "cpu: request 2, next none, target 3")
 	})
 	t.Run("decided on the node", func(t *testing.T) {

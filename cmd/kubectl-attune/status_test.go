@@ -103,9 +103,9 @@ func TestStatusTellsPoliciesOfOneNameApart(t *testing.T) {
 func TestNothingToShow(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	for verb, note := range map[string]string{
-		"status":          "there is no AttunePolicy in namespace empty\n",
-		"recommendations": "there are no recommendations; kubectl attune status shows the policies\n",
-		"history":         "nothing was resized yet\n",
+		"status":          "no policies found in namespace empty: create one, for example with kubectl attune wizard\n",
+		"recommendations": "no recommendations found; kubectl attune status shows the policies\n",
+		"history":         "no resizes have finished yet: kubectl attune status shows pending and blocked workloads\n",
 		"diff":            "",
 	} {
 		t.Run(verb, func(t *testing.T) {
@@ -113,5 +113,5 @@ func TestNothingToShow(t *testing.T) {
 		})
 	}
 	assert.Equal(t, "{\n  \"policies\": []\n}\n", cli.run("status", "-n", "empty", "-o", "json").out)
-	assert.Equal(t, "there is no AttunePolicy in any namespace\n", cli.run("status", "-A", "-l", "team=nobody").errOut)
+	assert.Equal(t, "no policies found in any namespace: create one, for example with kubectl attune wizard\n", cli.run("status", "-A", "-l", "team=nobody").errOut)
 }

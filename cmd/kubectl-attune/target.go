@@ -136,7 +136,7 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 	}
 	list := sized.NewList(kind)
 	if err := c.List(ctx, list, within(namespace, selector)...); err != nil {
-		return nil, fmt.Errorf("listing the %ss: %w", kind, err)
+		return nil, fmt.Errorf("listing workloads of kind %s: %w", kind, err)
 	}
 	objects, err := meta.ExtractList(list)
 	if err != nil {
@@ -181,11 +181,11 @@ func kindOf(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind,
 	}
 	known, ok := workload.KindOf(found.GroupKind())
 	if !ok {
-		return kind, sized, fmt.Errorf("attune does not manage the kind %s", kind)
+		return kind, sized, fmt.Errorf("%s is not a kind that attune manages", kind)
 	}
 	if object, err := c.Scheme().New(found); err == nil {
 		if _, added := object.(*workload.ScaledObject); !added { // it has its own Go type, for example NetworkPolicy
-			return kind, sized, fmt.Errorf("attune does not manage the kind %s", kind)
+			return kind, sized, fmt.Errorf("%s is not a kind that attune manages", kind)
 		}
 	}
 	workload.AddScaledToScheme(c.Scheme(), found)

@@ -16,7 +16,7 @@ func TestUIWithoutRights(t *testing.T) {
 	got := cli.run("ui", "--no-open")
 	assert.Equal(t, exitError, got.code)
 	assert.Contains(t, got.errOut, "which takes the rights to get leases and to create pods/portforward in namespace attune-system: your user lacks a right")
-	assert.Contains(t, newCLITest(t, interceptor.Funcs{}).run("ui", "--no-open").errOut, "there is no lease")
+	assert.Contains(t, newCLITest(t, interceptor.Funcs{}).run("ui", "--no-open").errOut, "lease attune.attune.io does not exist in namespace attune-system")
 }
 
 // An operator of an earlier version has no page.
@@ -28,5 +28,5 @@ func TestUIOfAnOlderOperator(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, "404 page not found")
 	})
-	assert.Contains(t, cli.run("ui", "--no-open").errOut, "the leader has no web page: update the operator")
+	assert.Contains(t, cli.run("ui", "--no-open").errOut, "the operator has no web page: upgrade the operator")
 }

@@ -55,17 +55,17 @@ func TestWizardWithoutABacktest(t *testing.T) {
 		args string
 		want string
 	}{
-		{c, "", "there is no backtest of it: no usage of these workloads is known (embedded)"},
-		{young, "", "there is no backtest of it: the longest usage that is known is of 23h55m0s, and the first 24h0m0s of each container are not judged"},
-		{c, "--strategy Node", "there is no backtest of it: strategy Node cannot be replayed"},
-		{c, "--workloads job", "there is no backtest of it: it selects no workload today"},
-		{c, "--address http://127.0.0.1:1", "there is no backtest of it: usage of Deployment/"},
-		{blind, "", "there is no backtest of it: listing the recommendations: your user lacks a right"},
+		{c, "", "no backtest: no usage data of these workloads (embedded)"},
+		{young, "", "no backtest: the longest history is 23h55m0s, and the first 24h0m0s of each container are not scored"},
+		{c, "--strategy Node", "no backtest: backtest does not support strategy Node"},
+		{c, "--workloads job", "no backtest: the policy selects no workload"},
+		{c, "--address http://127.0.0.1:1", "no backtest: usage of Deployment/"},
+		{blind, "", "no backtest: listing the recommendations: missing permission"},
 	} {
 		got := test.in.run(append(append([]string{}, wizardFlags...), strings.Fields(test.args)...)...)
 		assert.Equal(t, exitOK, got.code, got.errOut)
 		assert.Contains(t, got.errOut, test.want)
-		assert.Equal(t, 1, strings.Count(got.errOut, "there is no backtest"), got.errOut)
+		assert.Equal(t, 1, strings.Count(got.errOut, "no backtest: "), got.errOut)
 		assert.Contains(t, got.out, "kind: AttunePolicy\n")
 	}
 }
@@ -79,9 +79,9 @@ func TestWizardReplacesNoPolicyOfAnotherTarget(t *testing.T) {
 		require.NoError(t, cli.client.Create(t.Context(), other))
 		assert.Equal(t, answer{
 			code:   exitError,
-			errOut: "error: policy deployments of namespace shop has another target, StatefulSet/db, and kubectl apply would replace it: give another name with --name\n",
+			errOut: "error: policy deployments in namespace shop has another target, StatefulSet/db, and kubectl apply would replace it: specify another name with --name\n",
 		}, cli.run(wizardFlags...))
-		assert.Contains(t, cli.run(append(wizardFlags, "--name", "deployments")...).errOut, "policy deployments of namespace shop has another target, StatefulSet/db: kubectl apply replaces it\n")
+		assert.Contains(t, cli.run(append(wizardFlags, "--name", "deployments")...).errOut, "policy deployments in namespace shop has another target, StatefulSet/db: kubectl apply replaces it\n")
 	}
 }
 
@@ -89,9 +89,9 @@ func TestWizardReplacesNoPolicyOfAnotherTarget(t *testing.T) {
 func TestWizardIsOfOneNamespace(t *testing.T) {
 	for _, args := range [][]string{{"-A"}, {"-l", "tier=api"}} {
 		got := newCLITest(t, interceptor.Funcs{}).run(append(append([]string{}, wizardFlags...), args...)...)
-		assert.Equal(t, answer{code: exitError, errOut: "error: an AttunePolicy is of one namespace: leave -A and -l out, give the namespace with -n and labels with --workloads deployment,tier=api\n"}, got)
+		assert.Equal(t, answer{code: exitError, errOut: "error: an AttunePolicy belongs to one namespace: instead of -A and -l, specify the namespace with -n and labels with --workloads deployment,tier=api\n"}, got)
 	}
 	got := newCLITest(t, interceptor.Funcs{}).run("wizard")
 	assert.Equal(t, exitError, got.code)
-	assert.Contains(t, got.errOut, "stdin is no terminal")
+	assert.Contains(t, got.errOut, "stdin is not a terminal")
 }

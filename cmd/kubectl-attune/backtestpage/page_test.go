@@ -59,7 +59,7 @@ func example() Page {
 	}
 	p.Saved = Saved{Than: `the "current" requests`, Policy: [2]float64{10, 30}, Other: [2]float64{25.5, 20}}
 	p.Harmed = []Harm{{Series: series.ID, OOMHours: 2, StarvedMinutes: 35, DeepMinutes: 5, ContainerDays: 2}}
-	p.HarmedMore, p.Budgets = 3, []string{"over budget: 2 <resizes> a container-day"}
+	p.HarmedMore, p.Budgets = 3, []string{"budget exceeded: 2 <resizes> per container-day"}
 	_, line := backtest.Drawn(series, peers[5], rules, 60)
 	_, limited := backtest.Drawn(series, peers[6], rules, 60)
 	p.Series = []Shown{{series.ID, "the most harm", line}, {"b", "the most typical", limited}}

@@ -70,7 +70,7 @@ func TestServicesWithoutPods(t *testing.T) {
 	pending := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "x", Labels: map[string]string{"a": "b"}}, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	c := fake.NewClientBuilder().WithObjects(service, pending).Build()
 	_, err := Server(context.Background(), c, nil, v1alpha1.PrometheusSource{Address: "http://prom.m"}, nil)
-	assert.ErrorContains(t, err, "no running pod of the Service prom in namespace m listens on its port 80")
+	assert.ErrorContains(t, err, "no running pod of Service prom in namespace m listens on port 80")
 	_, err = Server(context.Background(), c, nil, v1alpha1.PrometheusSource{Address: "http://prom.example"}, nil)
 	assert.NoError(t, err)
 }

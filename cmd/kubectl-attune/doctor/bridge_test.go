@@ -42,11 +42,11 @@ func TestBridge(t *testing.T) {
 		says  string
 	}{
 		{"on", true, nil, OK, "1 VerticalPodAutoscalers tell other programs"},
-		{"on without the kind", true, func(s *Seen) { s.Neighbours.VPAs = Read[unstructured.Unstructured]{Err: noKind} }, Warning, "the cluster has no VerticalPodAutoscalers"},
+		{"on without the kind", true, func(s *Seen) { s.Neighbours.VPAs = Read[unstructured.Unstructured]{Err: noKind} }, Warning, "VerticalPodAutoscalers are not installed"},
 		{"on beside VPA", true, func(s *Seen) { s.Admission.Mutating.Value = append(s.Admission.Mutating.Value, vpa) }, Warning, "VPA's admission controller is registered (vpa-webhook-config)"},
 		{"on, and the webhooks may not be read", true, func(s *Seen) {
 			s.Admission.Mutating.Err = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
-		}, Unknown, "you may not read MutatingWebhookConfigurations"},
+		}, Unknown, "missing permission to read MutatingWebhookConfigurations"},
 		{"off, and one is left", false, nil, Warning, "1 VerticalPodAutoscalers of attune's are left"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestWhatIsTakenOverIsNotDeleted(t *testing.T) {
 	add("shop", "taken", "Recreate")
 	assert.Equal(t, "kubectl delete verticalpodautoscalers --namespace batch attune-deployment-report && "+
 		"kubectl delete verticalpodautoscalers --namespace shop attune-deployment-api attune-deployment-web", left().Command)
-	assert.Contains(t, left().Sentence, "; 1 with the same label were taken over by somebody, and are left alone")
+	assert.Contains(t, left().Sentence, "; the command does not delete 1 with the same label that users took over")
 	for i := range 30 {
 		add("shop", fmt.Sprintf("x%02d", i), "Off")
 	}

@@ -61,7 +61,7 @@ func TestVersions(t *testing.T) {
 	mixed := &Seen{Nodes: Read[corev1.Node]{Value: []corev1.Node{node("d", "v1.32.0"), node("c", "v1.32.0"), node("b", "v1.32.0"), node("a", "v1.32.0"), node("e", "v1.33.1")}}}
 	results := of(mixed, "kubelets")
 	require.Len(t, results, 2)
-	assert.Equal(t, "pods are not resized on nodes a, b, c and more, with a kubelet older than 1.33", results[1].Sentence)
+	assert.Equal(t, "pods are not resized on nodes a, b, c and more: kubelet older than 1.33", results[1].Sentence)
 }
 
 func TestDefinitions(t *testing.T) {
@@ -115,7 +115,7 @@ func TestOperatorNeedsAController(t *testing.T) {
 	results := of(installed(webhook), "operator")
 	require.Len(t, results, 1)
 	assert.Equal(t, Problem, results[0].Result)
-	assert.Contains(t, results[0].Sentence, "there is no Deployment of attune's controller in namespace attune-system, but Deployment attune-webhook: no workload is sized")
+	assert.Contains(t, results[0].Sentence, "namespace attune-system has no Deployment of attune's controller, only Deployment attune-webhook: no workload is resized")
 	assert.Equal(t, OK, level(t, installed(webhook, controller(nil, 1)), "operator"))
 	webhook.Spec.Selector, webhook.Labels = nil, map[string]string{component: componentController}
 	assert.Equal(t, OK, level(t, installed(webhook), "operator"), "a label of the Deployment itself")
@@ -218,7 +218,7 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 			Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: "Deployment", Name: "web"}, Policy: v1alpha1.PolicyRef{Name: "api"},
 				Containers: []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: v1alpha1.ReasonStaleData, Message: "the newest step is of yesterday"}}}}},
 		}}}}
-	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is not fresh: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
+	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is stale: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
 }
 
 // The doctor reports every finding of status. It may belong to two checks.
@@ -256,8 +256,8 @@ func TestVerticalAutoscalers(t *testing.T) {
 		}
 	}
 	for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend} {
-		assert.Equal(t, []Result{{"vpa", OK, "VerticalPodAutoscaler sizer goes on sizing Deployment/web in namespace shop, for which policy api is in mode " + string(mode) +
-			": switch updateStrategy.type of the policy before the VerticalPodAutoscaler is stopped", ""}}, of(seen(mode, "Auto"), "vpa"))
+		assert.Equal(t, []Result{{"vpa", OK, "VerticalPodAutoscaler sizer manages Deployment/web in namespace shop, because policy api has mode " + string(mode) +
+			": change updateStrategy.type of the policy before you stop the VerticalPodAutoscaler", ""}}, of(seen(mode, "Auto"), "vpa"))
 	}
 	for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto} {
 		results := of(seen(mode, "Auto"), "vpa")
@@ -265,7 +265,7 @@ func TestVerticalAutoscalers(t *testing.T) {
 		assert.Equal(t, Warning, results[0].Result, mode)
 		assert.Contains(t, results[0].Command, "kubectl patch verticalpodautoscaler sizer --namespace shop ")
 	}
-	assert.Equal(t, []Result{{"vpa", OK, "no VerticalPodAutoscaler sizes what a policy selects", ""}}, of(seen(v1alpha1.UpdateRecommend, "Off"), "vpa"))
+	assert.Equal(t, []Result{{"vpa", OK, "no VerticalPodAutoscaler manages a workload of a policy", ""}}, of(seen(v1alpha1.UpdateRecommend, "Off"), "vpa"))
 	many := seen(v1alpha1.UpdateRecommend, "Auto")
 	for range most {
 		many.Recommendations.Value = append(many.Recommendations.Value, many.Recommendations.Value[0])
@@ -291,7 +291,7 @@ func TestQuotas(t *testing.T) {
 		}
 	}
 	assert.Equal(t, OK, level(t, seen("800m"), "quota"))
-	assert.Equal(t, []Result{{"quota", Warning, "quota q of namespace shop has 199m left of requests.cpu, and StatefulSet/web needs 200m more for its targets", "kubectl edit resourcequota q --namespace shop"}}, of(seen("801m"), "quota"))
+	assert.Equal(t, []Result{{"quota", Warning, "quota q in namespace shop has 199m left for requests.cpu, but StatefulSet/web needs 200m more for its targets", "kubectl edit resourcequota q --namespace shop"}}, of(seen("801m"), "quota"))
 	assert.Equal(t, OK, level(t, seen("801m", v1alpha1.Hold{Resource: "cpu", Reason: "HPA"}), "quota"))
 }
 
@@ -376,7 +376,7 @@ func TestNamespacesOfAClusterPolicy(t *testing.T) {
 	results := of(seen, "namespaces")
 	require.Len(t, results, 1)
 	assert.Equal(t, Warning, results[0].Result)
-	assert.Equal(t, "policy AttuneClusterPolicy/base sizes new pods, and selects namespaces bank, depot without the label attune.io/inject=enabled: pods are created there as their template says", results[0].Sentence)
+	assert.Equal(t, "policy AttuneClusterPolicy/base sizes new pods, but selects namespaces bank, depot without the label attune.io/inject=enabled: new pods there keep the resources of their template", results[0].Sentence)
 
 	seen.ClusterPolicies[0].Status.Mode = v1alpha1.UpdateRecommend
 	assert.Equal(t, OK, level(t, seen, "namespaces"))

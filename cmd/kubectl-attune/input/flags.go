@@ -161,7 +161,7 @@ func ParseWorkload(argument, namespace string) (workload.Identity, error) {
 		kind, known = v1alpha1.WorkloadKind(spelled), true
 	}
 	if !known {
-		return workload.Identity{}, fmt.Errorf("attune does not manage the kind %q in %q: use %s, or a KIND.GROUP of the chart's value scaledKinds", spelled, argument, SizedKinds)
+		return workload.Identity{}, fmt.Errorf("%q in %q is not a kind that attune manages: use %s, or a KIND.GROUP of the chart's value scaledKinds", spelled, argument, SizedKinds)
 	}
 	return workload.Identity{Kind: kind, Namespace: namespace, Name: name}, nil
 }

@@ -65,11 +65,11 @@ func TestParseNamesEveryMistake(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"unknown field": {
 			policyHead + "spec: {cpu: {percentil: 95}}",
-			"spec.cpu.percentil is no field: spec.cpu has burstSensitivity, controlledValues, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost",
+			"unknown field spec.cpu.percentil: spec.cpu has the fields burstSensitivity, controlledValues, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost",
 		},
 		"field in the wrong case": {
 			policyHead + "Spec: {}",
-			"Spec is no field: the document has apiVersion, kind, metadata, spec, status",
+			"unknown field Spec: the document has the fields apiVersion, kind, metadata, spec, status",
 		},
 		"several mistakes": {
 			policyHead + "spec: {cpu: {overhead: 20}, memory: {minAllowed: lots}}",
@@ -115,14 +115,14 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			policyHead + `spec: {cpu: 500m}`,
 			`spec.cpu "500m" must be an object: write its fields under it`,
 		},
-		"no object at all":  {"just a word", "it is no Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
-		"empty":             {"", "it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
-		"defaults alone":    {defaults + "metadata: {name: default}", "it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
-		"another group":     {"apiVersion: v1\nkind: ConfigMap", `apiVersion "v1" is not attune's: write attune.io/v1alpha1`},
-		"another kind":      {"apiVersion: attune.io/v1alpha1\nkind: AttuneRecommendation", `kind "AttuneRecommendation" has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any`},
-		"two policies":      {policyHead + "---\n" + policyHead, "document 2: it is a second AttunePolicy: leave one of them"},
-		"defaults' name":    {policyHead + defaults + "metadata: {name: mine}", `document 2: AttuneDefaults metadata.name "mine" is not read: only the object named default is`},
-		"defaults' mistake": {policyHead + defaults + "metadata: {name: default}\nspec: {weight: 1}", "document 2: spec.weight is no field: spec has adaptive, costPricing, cpu, excludedContainers, memory, metricsSource, node, paused, sloGuardrails, strategy, updateStrategy"},
+		"no object at all":  {"just a word", "not a Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
+		"empty":             {"", "the file has no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
+		"defaults alone":    {defaults + "metadata: {name: default}", "the file has no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
+		"another group":     {"apiVersion: v1\nkind: ConfigMap", `apiVersion "v1" is not valid for attune: write attune.io/v1alpha1`},
+		"another kind":      {"apiVersion: attune.io/v1alpha1\nkind: AttuneRecommendation", `kind "AttuneRecommendation" is not supported here: use AttunePolicy or AttuneClusterPolicy, and optionally AttuneNamespaceDefaults and AttuneDefaults`},
+		"two policies":      {policyHead + "---\n" + policyHead, "document 2: the file has a second AttunePolicy: keep one of them"},
+		"defaults' name":    {policyHead + defaults + "metadata: {name: mine}", `document 2: AttuneDefaults metadata.name "mine" is not used: write default`},
+		"defaults' mistake": {policyHead + defaults + "metadata: {name: default}\nspec: {weight: 1}", "document 2: unknown field spec.weight: spec has the fields adaptive, costPricing, cpu, excludedContainers, memory, metricsSource, node, paused, sloGuardrails, strategy, updateStrategy"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 
 func TestParseSaysWhereYAMLBreaks(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"syntax":    {policyHead + "spec: {cpu", "it is not YAML: "},
+		"syntax":    {policyHead + "spec: {cpu", "invalid YAML: "},
 		"duplicate": {policyHead + "spec: {paused: true, paused: false}", `key "paused" already set`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func WhyNoRecommendation(w workload.Workload, policies []v1alpha1.AttunePolicy) 
 	case skipped:
 		return fmt.Sprintf("no recommendation for %s in namespace %s: %s has the annotation %s", w, w.Namespace, where, v1alpha1.SkipAnnotation)
 	case len(policies) == 0:
-		return fmt.Sprintf("no policy selects %s: there is no AttunePolicy in namespace %s", w, w.Namespace)
+		return fmt.Sprintf("no policy selects %s: no AttunePolicy or AttuneClusterPolicy covers namespace %s", w, w.Namespace)
 	}
 	if winner, _ := policy.NewMatcher(policies).Match(w); winner != nil {
 		return fmt.Sprintf("policy %s selects %s in namespace %s, but there is no recommendation yet: %s", winner.Name, w, w.Namespace, policyState(winner))

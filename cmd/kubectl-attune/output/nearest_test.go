@@ -31,30 +31,30 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 		policies []v1alpha1.AttunePolicy
 		want     string
 	}{
-		"none": {nil, "no policy selects Deployment/web: there is no AttunePolicy in namespace shop"},
+		"none": {nil, "no policy selects Deployment/web: no AttunePolicy or AttuneClusterPolicy covers namespace shop"},
 		"labels": {[]v1alpha1.AttunePolicy{is("db", "{kind: StatefulSet}"), is("cache", "{kind: Deployment, name: cache}"), is("api", "{kind: Deployment, selector: {matchLabels: {tier: api}}}")},
-			"no policy selects Deployment/web in namespace shop; the nearest is api, which asks for tier=api where it has tier=web"},
+			"no policy selects Deployment/web in namespace shop; the closest match is api, which requires tier=api (the workload has tier=web)"},
 		"fewest labels": {[]v1alpha1.AttunePolicy{is("a", "{kind: Deployment, selector: {matchLabels: {tier: api, team: b}}}"), is("b", "{kind: Deployment, selector: {matchLabels: {zone: x, team: a}}}")},
-			"no policy selects Deployment/web in namespace shop; the nearest is b, which asks for zone=x where it has no such label"},
+			"no policy selects Deployment/web in namespace shop; the closest match is b, which requires zone=x (the workload has no such label)"},
 		"another name": {[]v1alpha1.AttunePolicy{is("db", "{kind: StatefulSet}"), is("cache", "{kind: Deployment, name: cache}")},
-			"no policy selects Deployment/web in namespace shop; the nearest is cache, which names Deployment/cache"},
+			"no policy selects Deployment/web in namespace shop; the closest match is cache, which selects only Deployment/cache"},
 		"another kind": {[]v1alpha1.AttunePolicy{is("z", "{kind: DaemonSet}"), is("db", "{kind: StatefulSet}")},
-			"no policy selects Deployment/web in namespace shop; the nearest is db, which is about workloads of kind StatefulSet"},
+			"no policy selects Deployment/web in namespace shop; the closest match is db, which selects workloads of kind StatefulSet"},
 		"on its way out": {[]v1alpha1.AttunePolicy{going, is("api", "{kind: Deployment, selector: {matchLabels: {tier: api}}}")},
-			"no policy selects Deployment/web in namespace shop; the nearest is going, which is being deleted"},
+			"no policy selects Deployment/web in namespace shop; the closest match is going, which is being deleted"},
 		"not usable": {[]v1alpha1.AttunePolicy{is("empty", "{kind: Deployment, selector: {}}")},
-			"no policy selects Deployment/web in namespace shop; the nearest is empty, which has a targetRef that cannot be used: kubectl attune status shows why"},
-		"not yet":       {[]v1alpha1.AttunePolicy{is("all", "{kind: Deployment}")}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: the operator has not looked at the policy yet"},
-		"too few steps": {[]v1alpha1.AttunePolicy{ready}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: InsufficientData, 12/48 steps measured"},
+			"no policy selects Deployment/web in namespace shop; the closest match is empty, which has an invalid targetRef: kubectl attune status shows why"},
+		"not yet":       {[]v1alpha1.AttunePolicy{is("all", "{kind: Deployment}")}, "policy all selects Deployment/web in namespace shop, but there is no recommendation yet: the operator has not reconciled the policy yet"},
+		"too few steps": {[]v1alpha1.AttunePolicy{ready}, "policy all selects Deployment/web in namespace shop, but there is no recommendation yet: InsufficientData, 12/48 steps measured"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, WhyNoRecommendation(web, c.policies)) })
 	}
 	skipped := web
 	skipped.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"}
-	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop, and Deployment/web has the annotation attune.io/skip", WhyNoRecommendation(skipped, nil))
+	assert.Equal(t, "no recommendation for Deployment/web in namespace shop: Deployment/web has the annotation attune.io/skip", WhyNoRecommendation(skipped, nil))
 	unreadable := web
 	unreadable.Unreadable = "it has no spec.template"
-	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop: its pod template cannot be read: it has no spec.template", WhyNoRecommendation(unreadable, nil))
+	assert.Equal(t, "no recommendation for Deployment/web in namespace shop: its pod template cannot be read: it has no spec.template", WhyNoRecommendation(unreadable, nil))
 	part := workload.Workload{Identity: workload.Identity{Kind: "ReplicaSet", Namespace: "shop", Name: "web-1"}, OwnedBy: workload.Owner{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Name: "web"}}
-	assert.Equal(t, "ReplicaSet/web-1 belongs to Deployment/web, which is sized as a whole: name that one", WhyNoRecommendation(part, nil))
+	assert.Equal(t, "ReplicaSet/web-1 belongs to Deployment/web, which attune manages as a whole: specify that one", WhyNoRecommendation(part, nil))
 }

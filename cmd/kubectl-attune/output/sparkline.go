@@ -67,7 +67,7 @@ func Sparkline(samples []backtest.Sample, r recommender.Resource, now time.Time,
 			drawn.WriteRune(levels[min(int(value/high*float64(len(levels))), len(levels)-1)])
 		}
 	}
-	return fmt.Sprintf("%s  %s to %s per hour, %dh until %s", drawn.String(), chart.Amount(r, low), chart.Amount(r, high), signs-first, until.UTC().Format("2006-01-02 15:04"))
+	return fmt.Sprintf("%s  hourly peaks %s to %s, %dh until %s", drawn.String(), chart.Amount(r, low), chart.Amount(r, high), signs-first, until.UTC().Format("2006-01-02 15:04"))
 }
 
 // hoursOf returns the highest value of each hour, NaN without samples, and the time of the last sample.

@@ -32,14 +32,14 @@ func TestLines(t *testing.T) {
 	}{
 		{nil, "", ""},
 		{hours(nan, nan), "", ""},
-		{hours(0.1, 0.2, 0.4, 0.8), "▂▃▅█  100m to 800m by the hour, 4h until 2026-03-02 12:00", ".,~#  100m to 800m by the hour, 4h until 2026-03-02 12:00"},
-		{hours(0.5, nan, 1), "▅ █  500m to 1 cores by the hour, 3h until 2026-03-02 12:00", "~ #  500m to 1 cores by the hour, 3h until 2026-03-02 12:00"},
-		{hours(0, 0), "▁▁  0m to 0m by the hour, 2h until 2026-03-02 12:00", "__  0m to 0m by the hour, 2h until 2026-03-02 12:00"},
+		{hours(0.1, 0.2, 0.4, 0.8), "▂▃▅█  hourly peaks 100m to 800m, 4h until 2026-03-02 12:00", ".,~#  hourly peaks 100m to 800m, 4h until 2026-03-02 12:00"},
+		{hours(0.5, nan, 1), "▅ █  hourly peaks 500m to 1 cores, 3h until 2026-03-02 12:00", "~ #  hourly peaks 500m to 1 cores, 3h until 2026-03-02 12:00"},
+		{hours(0, 0), "▁▁  hourly peaks 0m to 0m, 2h until 2026-03-02 12:00", "__  hourly peaks 0m to 0m, 2h until 2026-03-02 12:00"},
 	} {
 		assert.Equal(t, test.unicode, Sparkline(test.samples, recommender.CPU, now, true))
 		assert.Equal(t, test.text, Sparkline(test.samples, recommender.CPU, now, false))
 	}
-	assert.Equal(t, "▅█  512 MiB to 1 GiB by the hour, 2h until 2026-03-02 12:00", Sparkline(hours(0.5, 1), recommender.Memory, now, true))
+	assert.Equal(t, "▅█  hourly peaks 512 MiB to 1 GiB, 2h until 2026-03-02 12:00", Sparkline(hours(0.5, 1), recommender.Memory, now, true))
 }
 
 // A line has a sign for the maximum of each hour, covers at most a day, and fits next to its label.
@@ -55,7 +55,7 @@ func TestADayAtMost(t *testing.T) {
 	assert.Contains(t, line, "24h until")
 
 	twice := append(hours(0.1, 0.1), backtest.Sample{At: now.Add(-time.Minute).UnixMilli(), Used: [2]float64{0.4, 0}})
-	assert.Contains(t, Sparkline(twice, recommender.CPU, now, true), "▃█  100m to 400m")
+	assert.Contains(t, Sparkline(twice, recommender.CPU, now, true), "▃█  hourly peaks 100m to 400m")
 	assert.Empty(t, Sparkline(hours(1), recommender.CPU, now.Add(25*time.Hour), true), "older than a day")
 	assert.Empty(t, Sparkline(hours(1), recommender.CPU, now.Add(-2*time.Hour), true), "of a clock that is ahead")
 }

@@ -48,7 +48,7 @@ func of(t *testing.T, spec string) *unstructured.Unstructured {
 }
 
 func TestModes(t *testing.T) {
-	const evicts = " evicts pods, and attune resizes them in place: set updateStrategy.resizeMethod to InPlaceOrRecreate to have pods evicted that their node has no room for"
+	const evicts = " evicts pods, but attune resizes them in place: to evict pods that do not fit their node, set updateStrategy.resizeMethod to InPlaceOrRecreate"
 	for mode, want := range map[string]struct {
 		update string
 		notes  []string
@@ -60,7 +60,7 @@ func TestModes(t *testing.T) {
 		`""`:                {"type: Auto", []string{"mode Auto" + evicts}},
 		"InPlace":           {"type: Auto", nil},
 		"InPlaceOrRecreate": {"resizeMethod: InPlaceOrRecreate\n  type: Auto", nil},
-		"Later":             {"type: Recommend", []string{`updateMode "Later" is not known, and its policy only recommends`}},
+		"Later":             {"type: Recommend", []string{`updateMode "Later" is unknown, so its policy only recommends`}},
 	} {
 		spec, notes := imported(t, "updatePolicy: {updateMode: "+mode+"}", "app")
 		assert.Equal(t, "updateStrategy:\n  "+want.update+"\n", spec, mode)
@@ -69,7 +69,7 @@ func TestModes(t *testing.T) {
 }
 
 // later is the note for mode Off on all other containers.
-const later = "mode Off of container * covers today's containers alone: one that is added later is sized, until it is added to excludedContainers"
+const later = "mode Off of container * covers only the current containers: add later ones to excludedContainers, otherwise attune sizes them"
 
 func TestContainers(t *testing.T) {
 	const recommend, head = "updateStrategy:\n  type: Recommend\n", "updatePolicy: {updateMode: \"Off\"}\nresourcePolicy: {containerPolicies: ["
@@ -85,19 +85,19 @@ func TestContainers(t *testing.T) {
 		"one is sized": {`{containerName: "*", mode: "Off"}, {containerName: app, mode: Auto, maxAllowed: {cpu: 1}}`, []string{"app", "b", "a"},
 			"cpu:\n  maxAllowed: \"1\"\nexcludedContainers:\n- a\n- b\n" + recommend, []string{later}},
 		"all but one, and the workload is not known": {`{containerName: "*", mode: "Off"}, {containerName: app, maxAllowed: {cpu: 1}}`, nil,
-			"cpu:\n  maxAllowed: \"1\"\n" + recommend, []string{"its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: the containers that the VerticalPodAutoscaler leaves alone (* with mode Off) are not known: add them to excludedContainers"}},
+			"cpu:\n  maxAllowed: \"1\"\n" + recommend, []string{"its policy only recommends (updateStrategy.type Recommend), because it would change more than the VerticalPodAutoscaler: the containers with mode Off (containerName *) are not known: add them to excludedContainers"}},
 		"different bounds: the widest": {`{containerName: app, minAllowed: {cpu: 100m}, maxAllowed: {cpu: 1}}, {containerName: "*", minAllowed: {cpu: 50m}, maxAllowed: {cpu: 2}}`, []string{"app", "side"},
 			"cpu:\n  maxAllowed: \"2\"\n  minAllowed: 50m\n" + recommend, []string{
-				"containers differ in minAllowed.cpu, and a policy has one for all: it is 50m", "containers differ in maxAllowed.cpu, and a policy has one for all: it is 2"}},
+				"containers differ in minAllowed.cpu, but a policy has one for all: it is 50m", "containers differ in maxAllowed.cpu, but a policy has one for all: it is 2"}},
 		"a container without bounds": {`{containerName: app, maxAllowed: {memory: 1Gi}}`, []string{"app", "side"},
-			recommend, []string{"containers differ in maxAllowed.memory, and a policy has one for all: it is left out"}},
+			recommend, []string{"containers differ in maxAllowed.memory, but a policy has one for all: it is not set"}},
 		"bounds of the one container": {`{containerName: app, maxAllowed: {memory: 1Gi}}, {containerName: gone, maxAllowed: {memory: 9Gi}}`, []string{"app"},
 			"memory:\n  maxAllowed: 1Gi\n" + recommend, nil},
 		"limits stay": {`{containerName: "*", controlledValues: RequestsOnly}`, []string{"app"},
 			"cpu:\n  controlledValues: RequestsOnly\nmemory:\n  controlledValues: RequestsOnly\n" + recommend, nil},
 		"limits of one stay": {`{containerName: app, controlledValues: RequestsOnly}`, []string{"app", "side"},
-			"cpu:\n  controlledValues: RequestsOnly\nmemory:\n  controlledValues: RequestsOnly\n" + recommend, []string{"containers differ in controlledValues, and a policy has one for all: it is RequestsOnly"}},
-		"none is sized": {`{containerName: "*", mode: "Off"}`, []string{"app"}, "excludedContainers:\n- app\n" + recommend, []string{later, "it sizes no container, and neither does its policy"}},
+			"cpu:\n  controlledValues: RequestsOnly\nmemory:\n  controlledValues: RequestsOnly\n" + recommend, []string{"containers differ in controlledValues, but a policy has one for all: it is RequestsOnly"}},
+		"none is sized": {`{containerName: "*", mode: "Off"}`, []string{"app"}, "excludedContainers:\n- app\n" + recommend, []string{later, "it manages no container, and neither does its policy"}},
 		"a bound of 0, and of another resource": {`{containerName: "*", minAllowed: {cpu: 0, ephemeral-storage: 1Gi}}`, []string{"app"}, recommend,
 			[]string{"bounds of ephemeral-storage have no counterpart (container app)"}},
 		"both resources, by name": {`{containerName: "*", controlledResources: [memory, cpu]}`, []string{"app"}, recommend, nil},
@@ -113,7 +113,7 @@ func TestContainers(t *testing.T) {
 // A policy only recommends if it would act on a resource that the VPA does not size, whatever the VPA's mode.
 func TestOneResourceOfTwo(t *testing.T) {
 	because := func(container, resources string) string {
-		return "its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: controlledResources of container " + container + " is " + resources + ", and a policy sizes cpu and memory"
+		return "its policy only recommends (updateStrategy.type Recommend), because it would change more than the VerticalPodAutoscaler: controlledResources of container " + container + " is " + resources + ", but a policy manages both cpu and memory"
 	}
 	for policies, notes := range map[string][]string{
 		`{containerName: "*", controlledResources: [cpu]}`:                                                 {because("app", "[cpu]"), because("side", "[cpu]")},
@@ -147,12 +147,12 @@ resourcePolicy:
 	assert.Equal(t, "updateStrategy:\n  type: Recommend\n", spec)
 	assert.Equal(t, []string{
 		"later has no counterpart",
-		"recommenders has no counterpart: attune recommends by itself",
-		"updatePolicy.evictAfterOOMSeconds has no counterpart: an OOM kill is answered at once",
-		"updatePolicy.evictionRequirements has no counterpart: cooldowns, steps and schedules of updateStrategy limit changes",
+		"recommenders has no counterpart: attune computes recommendations itself",
+		"updatePolicy.evictAfterOOMSeconds has no counterpart: attune reacts to an OOM kill immediately",
+		"updatePolicy.evictionRequirements has no counterpart: updateStrategy limits changes by cooldowns, caps per resize and schedules",
 		"updatePolicy.minReplicas has no counterpart: attune never evicts the last ready replica",
-		"resourcePolicy.containerPolicies.oomBumpUpRatio has no counterpart: an OOM kill teaches a floor",
-		"resourcePolicy.containerPolicies.startupBoost has no counterpart: cpu.startupBoost is of all containers",
+		"resourcePolicy.containerPolicies.oomBumpUpRatio has no counterpart: attune learns a minimum from an OOM kill",
+		"resourcePolicy.containerPolicies.startupBoost has no counterpart: cpu.startupBoost applies to all containers",
 	}, notes)
 }
 
@@ -166,17 +166,17 @@ func TestStartupBoost(t *testing.T) {
 		spec, notes := imported(t, "updatePolicy: {updateMode: \"Off\"}\nstartupBoost: "+boost, "app")
 		assert.Equal(t, want+"updateStrategy:\n  type: Recommend\n", spec, boost)
 		if want == "" {
-			assert.Equal(t, []string{"startupBoost has no counterpart here: attune takes a factor from 1 to 100 for a duration between 1s and 1h"}, notes)
+			assert.Equal(t, []string{"its startupBoost has no counterpart: attune supports a factor from 1 to 100 for a duration between 1s and 1h"}, notes)
 		}
 	}
 }
 
 func TestWhatCannotBeImported(t *testing.T) {
 	for spec, want := range map[string]string{
-		`targetRef: {apiVersion: apps.openshift.io/v1, kind: DeploymentConfig, name: web}`: `it is left out, since attune does not size DeploymentConfig "web"`,
-		`targetRef: {apiVersion: example.com/v1, kind: Deployment, name: web}`:             `it is left out, since attune does not size Deployment "web"`,
-		`targetRef: null`: `it is left out, since attune does not size a target without a kind, ""`,
-		`resourcePolicy: {containerPolicies: [{containerName: app, maxAllowed: {cpu: much}}]}`: "it cannot be read and is left out: ",
+		`targetRef: {apiVersion: apps.openshift.io/v1, kind: DeploymentConfig, name: web}`: `it is skipped, because attune does not manage DeploymentConfig "web"`,
+		`targetRef: {apiVersion: example.com/v1, kind: Deployment, name: web}`:             `it is skipped, because attune does not manage Deployment "web"`,
+		`targetRef: null`: `it is skipped, because attune does not manage a target without a kind, ""`,
+		`resourcePolicy: {containerPolicies: [{containerName: app, maxAllowed: {cpu: much}}]}`: "it is skipped, because it cannot be read: ",
 	} {
 		spec, notes := imported(t, spec)
 		assert.Empty(t, spec)
@@ -205,7 +205,7 @@ func TestContainersOfLater(t *testing.T) {
 		{`{containerName: app}, {containerName: z, mode: "Off"}, {containerName: "*", mode: "Off"}`, []string{"app", "b"}, "b z", []string{later}, true},
 		{`{containerName: app}, {containerName: "*", mode: "Off"}`, []string{"app"}, "", []string{later}, true},
 		{`{containerName: app}, {containerName: z, mode: "Off"}, {containerName: "*", mode: "Off"}`, nil, "z", []string{
-			"its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: the containers that the VerticalPodAutoscaler leaves alone (* with mode Off) are not known: add them to excludedContainers"}, false},
+			"its policy only recommends (updateStrategy.type Recommend), because it would change more than the VerticalPodAutoscaler: the containers with mode Off (containerName *) are not known: add them to excludedContainers"}, false},
 	} {
 		x := imports(t, "updatePolicy: {updateMode: InPlace}\nresourcePolicy: {containerPolicies: ["+c.policies+"]}", c.containers...)
 		var excluded []string
@@ -221,13 +221,13 @@ func TestContainersOfLater(t *testing.T) {
 // If other containers have no lower bound, the policy has none. It would then lower more than the VPA, so it only
 // recommends.
 func TestALowerBoundThatIsLost(t *testing.T) {
-	const because = "its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: containers differ in minAllowed.%s, and a policy has one for all: it is left out"
+	const because = "its policy only recommends (updateStrategy.type Recommend), because it would change more than the VerticalPodAutoscaler: containers differ in minAllowed.%s, but a policy has one for all: it is not set"
 	for policies, notes := range map[string][]string{
 		`{containerName: app, minAllowed: {memory: 256Mi}}`:                                                 {strings.ReplaceAll(because, "%s", "memory")},
 		`{containerName: app, minAllowed: {cpu: 1}}, {containerName: side, minAllowed: {cpu: 0}}`:           {strings.ReplaceAll(because, "%s", "cpu")},
-		`{containerName: app, maxAllowed: {memory: 1Gi}}`:                                                   {"containers differ in maxAllowed.memory, and a policy has one for all: it is left out"},
+		`{containerName: app, maxAllowed: {memory: 1Gi}}`:                                                   {"containers differ in maxAllowed.memory, but a policy has one for all: it is not set"},
 		`{containerName: app, minAllowed: {memory: 256Mi}}, {containerName: side, mode: "Off"}`:             nil,
-		`{containerName: app, minAllowed: {memory: 1Gi}}, {containerName: "*", minAllowed: {memory: 64Mi}}`: {"containers differ in minAllowed.memory, and a policy has one for all: it is 64Mi"},
+		`{containerName: app, minAllowed: {memory: 1Gi}}, {containerName: "*", minAllowed: {memory: 64Mi}}`: {"containers differ in minAllowed.memory, but a policy has one for all: it is 64Mi"},
 	} {
 		x := imports(t, "updatePolicy: {updateMode: Initial}\nresourcePolicy: {containerPolicies: ["+policies+"]}", "app", "side")
 		assert.Equal(t, notes, x.notes, policies)

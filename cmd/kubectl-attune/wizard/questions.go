@@ -143,7 +143,7 @@ func setTarget(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	}
 	kind, known := input.KindNamed(spelled)
 	if !known {
-		return fmt.Errorf("attune does not manage the kind %q: use %s", spelled, input.SizedKinds)
+		return fmt.Errorf("%q is not a kind that attune manages: use %s", spelled, input.SizedKinds)
 	}
 	spec.TargetRef = v1alpha1.TargetRef{Kind: kind}
 	if !labelled {

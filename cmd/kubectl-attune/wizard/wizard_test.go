@@ -83,7 +83,7 @@ func TestFourQuestions(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, usualPolicy, out)
 	assert.Contains(t, errOut, "1/4  Which workloads of namespace shop?")
-	assert.Contains(t, errOut, "it selects Deployment/web\n")
+	assert.Contains(t, errOut, "the policy selects Deployment/web\n")
 	assert.Contains(t, errOut, "judged")
 	for _, line := range strings.Split(errOut, "\n") {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), 100, line)
@@ -98,7 +98,7 @@ func TestFourQuestions(t *testing.T) {
 	assert.Equal(t, v1alpha1.UpdateAuto, *p.Spec.UpdateStrategy.Type)
 	assert.Equal(t, v1alpha1.RiskHigh, *p.Spec.Adaptive.Risk)
 	assert.Equal(t, 1, p.Spec.UpdateStrategy.MaxConcurrentResizes.IntValue())
-	for _, said := range []string{`"cat" is no kind that attune sizes`, `"9" is none of Observe, Recommend, `, `"Two" is none of InPlace, OneByOne and OrRecreate`} {
+	for _, said := range []string{`"cat" is not a kind that attune manages`, `"9" is not one of Observe, Recommend, `, `"Two" is not one of InPlace, OneByOne or OrRecreate`} {
 		assert.Contains(t, errOut, said)
 	}
 }
@@ -113,16 +113,16 @@ func parsed(t *testing.T, text string) *v1alpha1.AttunePolicy {
 // Without a terminal the flags answer, or the error names the missing ones.
 func TestFlagsAnswer(t *testing.T) {
 	out, _, err := (&world{}).run(t, "--workloads", "deployment", "--mode", "Auto")
-	assert.EqualError(t, err, "stdin is no terminal, and questions are left: answer them with flags, e.g. --strategy Workload --resizes InPlace")
+	assert.EqualError(t, err, "stdin is not a terminal: answer all questions with flags, e.g. --strategy Workload --resizes InPlace")
 	assert.Empty(t, out)
 	for args, want := range map[string]string{
-		"--workloads web":                 `--workloads "web" is no kind that attune sizes: use deployment, `,
+		"--workloads web":                 `--workloads "web" is not a kind that attune manages: use deployment, `,
 		"--workloads deployment/web,a=b":  `--workloads "deployment/web,a=b" has a name and labels`,
-		"--workloads deployment,":         `--workloads "" is no label selector`,
-		"--workloads deployment,a>1":      `--workloads "a>1" is no label selector`,
-		"--mode fast":                     `--mode "fast" is none of `,
-		"--name Web!":                     `--name "Web!" is no name of an object`,
-		"--resizes 0 --workloads cronjob": `--resizes "0" is none of `,
+		"--workloads deployment,":         `--workloads "" is not a valid label selector`,
+		"--workloads deployment,a>1":      `--workloads "a>1" is not a valid label selector`,
+		"--mode fast":                     `--mode "fast" is not one of `,
+		"--name Web!":                     `--name "Web!" is not a valid object name`,
+		"--resizes 0 --workloads cronjob": `--resizes "0" is not one of `,
 	} {
 		w := &world{asks: true}
 		out, errOut, err := w.run(t, strings.Fields(args)...)
@@ -179,7 +179,7 @@ func TestTheFile(t *testing.T) {
 	assert.Contains(t, errOut, "kubectl label namespace shop attune.io/inject=enabled")
 
 	_, _, err = (&world{}).run(t, args...)
-	assert.EqualError(t, err, file+" exists already: give another file with -f, or delete it")
+	assert.EqualError(t, err, file+" already exists: specify another file with -f, or delete it")
 	_, _, err = (&world{}).run(t, append(args[:len(args)-1], filepath.Join(file, "x"))...)
 	assert.ErrorContains(t, err, "writing the policy")
 }
@@ -190,16 +190,16 @@ func TestThePolicyIsWrittenWhateverTheClusterSays(t *testing.T) {
 	out, errOut, err := w.run(t)
 	require.NoError(t, err)
 	assert.Equal(t, usualPolicy, out)
-	assert.Contains(t, errOut, "which workloads it selects is not known, and there is no backtest of it: no rights\nnothing was applied")
+	assert.Contains(t, errOut, "the selected workloads are not known, so there is no backtest: no rights\nnothing was applied")
 	_, errOut, err = (&world{asks: true, typed: "\n\n\n\n", backtest: errors.New("no usage")}).run(t)
 	require.NoError(t, err)
-	assert.Contains(t, errOut, "it selects no workload of namespace shop today\nthere is no backtest of it: no usage\nnothing was applied")
+	assert.Contains(t, errOut, "the policy selects no workload in namespace shop\nno backtest: no usage\nnothing was applied")
 
-	w = &world{asks: true, typed: "\n\n\n\n", found: Selection{Workloads: strings.Fields("a b c d e f g"), Lost: []string{"a (policy x does: older)"}, Exists: &v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}}}
+	w = &world{asks: true, typed: "\n\n\n\n", found: Selection{Workloads: strings.Fields("a b c d e f g"), Lost: []string{"a (policy x: older)"}, Exists: &v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}}}
 	_, errOut, err = w.run(t, "--name", "mine", "--address", "http://here")
 	require.NoError(t, err)
-	assert.Contains(t, errOut, "it selects a, b, c, d, e and 2 more\nof these it would not size a (policy x does: older): set spec.weight")
-	assert.Contains(t, errOut, "policy mine is in namespace shop already: kubectl apply changes it\n")
+	assert.Contains(t, errOut, "the policy selects a, b, c, d, e and 2 more\nother policies take precedence for a (policy x: older): set spec.weight")
+	assert.Contains(t, errOut, "policy mine already exists in namespace shop: kubectl apply changes it\n")
 	assert.Contains(t, errOut, "judged http://here")
 }
 
@@ -245,7 +245,7 @@ func TestAPolicyOfAnotherTargetIsNotReplaced(t *testing.T) {
 	for _, unread := range []error{nil, errors.New("no rights")} {
 		w := &world{found: Selection{Exists: other}, unread: unread}
 		out, errOut, err := w.run(t, flags...)
-		assert.EqualError(t, err, "policy deployment-web of namespace shop has another target, Deployment,tier=api, and kubectl apply would replace it: give another name with --name")
+		assert.EqualError(t, err, "policy deployment-web in namespace shop has another target, Deployment,tier=api, and kubectl apply would replace it: specify another name with --name")
 		assert.Empty(t, out)
 		assert.Empty(t, errOut)
 		assert.NoFileExists(t, file)
@@ -253,12 +253,12 @@ func TestAPolicyOfAnotherTargetIsNotReplaced(t *testing.T) {
 	same := &v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}
 	_, errOut, err := (&world{found: Selection{Exists: same}}).run(t, flags[:len(flags)-2]...)
 	require.NoError(t, err)
-	assert.Contains(t, errOut, "policy deployment-web is in namespace shop already: kubectl apply changes it\n")
+	assert.Contains(t, errOut, "policy deployment-web already exists in namespace shop: kubectl apply changes it\n")
 
 	_, errOut, err = (&world{found: Selection{Exists: other}}).run(t, append(flags, "--name", "mine")...)
 	require.NoError(t, err)
 	assert.FileExists(t, file)
-	assert.Contains(t, errOut, "policy mine of namespace shop has another target, Deployment,tier=api: kubectl apply replaces it\n")
+	assert.Contains(t, errOut, "policy mine in namespace shop has another target, Deployment,tier=api: kubectl apply replaces it\n")
 }
 
 // After the end of stdin or an interrupt, nothing is written.
