@@ -15,7 +15,7 @@ func TestUIWithoutRights(t *testing.T) {
 	ledBy(t, cli, "attune-system", "attune-7c9-xyz_705ab4f5")
 	got := cli.run("ui", "--no-open")
 	assert.Equal(t, exitError, got.code)
-	assert.Contains(t, got.errOut, "which takes the rights to get leases and to create pods/portforward in namespace attune-system: your user lacks a right")
+	assert.Contains(t, got.errOut, "missing permission: cannot reach the leader (needs permission to get leases and to create pods/portforward in namespace attune-system)")
 	assert.Contains(t, newCLITest(t, interceptor.Funcs{}).run("ui", "--no-open").errOut, "lease attune.attune.io does not exist in namespace attune-system")
 }
 

@@ -200,13 +200,13 @@ func TestThePluginAsAUserRunsIt(t *testing.T) {
 	t.Run("doctor", func(t *testing.T) {
 		out, errOut, code := p.run("doctor", "-o", "json", "--operator-namespace", p.namespace)
 		assert.Equal(t, 2, code, errOut)
-		assert.Contains(t, out, "there is no Deployment of attune in namespace "+p.namespace)
+		assert.Contains(t, out, "no Deployment of attune found in namespace "+p.namespace)
 	})
 	t.Run("the nearest policy", func(t *testing.T) {
 		out, errOut, code := p.run("explain", "deployment/other")
 		assert.Equal(t, 1, code)
 		assert.Empty(t, out)
-		assert.Equal(t, "error: no policy selects Deployment/other in namespace "+p.namespace+"; the nearest is api, which asks for tier=api where it has tier=web\n", errOut)
+		assert.Equal(t, "error: no policy selects Deployment/other in namespace "+p.namespace+"; the closest match is api, which requires tier=api (the workload has tier=web)\n", errOut)
 	})
 	t.Run("completion", func(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), p.program, "__complete", "explain", "--kubeconfig", p.kubeconfig, "deploy/")
@@ -217,7 +217,7 @@ func TestThePluginAsAUserRunsIt(t *testing.T) {
 	t.Run("import vpa", func(t *testing.T) {
 		_, errOut, code := p.run("import", "vpa")
 		assert.Equal(t, 1, code)
-		assert.Equal(t, "error: this cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): choose another one with --context\n", errOut)
+		assert.Equal(t, "error: VerticalPodAutoscalers (autoscaling.k8s.io/v1) are not installed in this cluster: select another cluster with --context\n", errOut)
 
 		definitions := []*apiextensionsv1.CustomResourceDefinition{othercrd.Open(autoscale.VPAKind)}
 		t.Cleanup(func() {

@@ -84,8 +84,8 @@ func TestTheWizard(t *testing.T) {
 		}, made.Object["spec"])
 		for _, said := range []string{
 			"1/4  Which workloads of namespace " + p.namespace + "?", "4/4  How are running pods resized",
-			"it selects Deployment/web\n", "of these it would not size Deployment/web (policy api does: equal weight 100",
-			"there is no backtest of it: no usage of these workloads is known (embedded)", "nothing was applied: kubectl apply -f ",
+			"the policy selects Deployment/web\n", "other policies take precedence for Deployment/web (policy api: equal weight 100",
+			"no backtest: no usage data of these workloads (embedded)", "nothing was applied: run kubectl apply -f ",
 		} {
 			assert.Contains(t, stderr.String(), said)
 		}
@@ -104,13 +104,13 @@ func TestTheWizard(t *testing.T) {
 	t.Run("explain draws that usage", func(t *testing.T) {
 		out, errOut, code := p.run("explain", "deployment/web")
 		require.Zero(t, code, errOut)
-		assert.Regexp(t, `(?m)^    usage  \S{24}  \d+m to \d+m by the hour, 24h until 20`, out)
+		assert.Regexp(t, `(?m)^    usage  \S{24}  hourly peaks \d+m to \d+m, 24h until 20`, out)
 	})
 	t.Run("no terminal", func(t *testing.T) {
 		out, errOut, code := p.run("wizard", "--mode", "Auto")
 		assert.Equal(t, 1, code)
 		assert.Empty(t, out)
-		assert.Equal(t, "error: stdin is no terminal, and questions are left: answer them with flags, e.g. --workloads deployment --strategy Workload --resizes InPlace\n", errOut)
+		assert.Equal(t, "error: stdin is not a terminal: answer all questions with flags, e.g. --workloads deployment --strategy Workload --resizes InPlace\n", errOut)
 	})
 	t.Run("every mode, strategy and way to resize", func(t *testing.T) {
 		for _, mode := range []string{"Observe", "Recommend", "Initial", "OneShot", "Canary", "Auto"} {
