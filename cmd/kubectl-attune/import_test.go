@@ -117,8 +117,8 @@ func TestImportsMistakes(t *testing.T) {
 		newCLITest(t, none).run("import", "vpa"))
 	for want, args := range map[string][]string{
 		"VerticalPodAutoscaler wen does not exist in namespace shop: check the name, or choose the namespace with -n": {"import", "vpa", "wen"},
-		"VerticalPodAutoscaler names cannot be combined with -A: specify the namespace with -n":      {"import", "vpa", "web", "-A"},
-		"import needs a kind of objects: use kubectl attune import vpa":                                                                {"import"},
+		"VerticalPodAutoscaler names cannot be combined with -A: specify the namespace with -n":                       {"import", "vpa", "web", "-A"},
+		"import needs a kind of objects: use kubectl attune import vpa":                                               {"import"},
 	} {
 		assert.Equal(t, answer{code: exitError, errOut: "error: " + want + "\n"}, newImportTest(t).run(args...))
 	}

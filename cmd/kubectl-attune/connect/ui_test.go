@@ -171,10 +171,10 @@ func TestRunThatCannot(t *testing.T) {
 	}
 	for want, o := range map[string]UIOptions{
 		"no right": {Fetch: func(context.Context, string) (Answer, error) { return Answer{}, errors.New("no right") }},
-		"the operator has no web page: upgrade the operator":                           {Fetch: says(http.StatusNotFound, "404 page not found")},
+		"the operator has no web page: upgrade the operator":                            {Fetch: says(http.StatusNotFound, "404 page not found")},
 		"the operator cannot show its web page: this replica does not lead: pod b does": {Fetch: says(http.StatusServiceUnavailable, "this replica does not lead: pod b does\n")},
 		"the operator cannot show its web page: 500 Internal Server Error":              {Fetch: says(http.StatusInternalServerError, "")},
-		"address already in use: choose another port with --port":                   {Fetch: leader, Port: taken.Addr().(*net.TCPAddr).Port},
+		"address already in use: choose another port with --port":                       {Fetch: leader, Port: taken.Addr().(*net.TCPAddr).Port},
 	} {
 		o.Out, o.ErrOut = io.Discard, io.Discard
 		assert.ErrorContains(t, ShowUI(t.Context(), o), want)
