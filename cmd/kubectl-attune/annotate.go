@@ -55,7 +55,7 @@ type annotatedWorkload struct {
 	Kind string `json:"kind"`
 	// Name of the workload.
 	Name string `json:"name"`
-	// Done is paused, resumed or being put back.
+	// Done is paused, resumed or being restored.
 	Done string `json:"done"`
 	// Changed is false if the workload had the annotations already.
 	Changed bool `json:"changed"`

@@ -135,7 +135,8 @@ func backtestTable(of string) answers.Table {
 
 // backtestText formats a table and a line about its data.
 func backtestText(t answers.Table, wide bool, r backtestResult) (string, error) {
-	return output.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the unused part of the requests.\n", r.Series, r.ContainerDays), nil
+	return output.Text(t, wide) + fmt.Sprintf("\n%d containers, %.0f container-days. Slack is the unused part of the requests. Starved is time with CPU\n"+
+		"usage above the request, deep above twice the request. OOM h are hours with memory usage above the limit.\n", r.Series, r.ContainerDays), nil
 }
 
 func (r backtestResult) row(name string) []string {

@@ -31,7 +31,7 @@ type cluster interface {
 	Client() (client.Client, error)
 	// Namespace returns the namespace of -n, or of the kubeconfig's context, or default.
 	Namespace() (string, error)
-	// Context returns the name of the kubeconfig's context; empty if there is none, as in a pod.
+	// Context returns the name of the kubeconfig's context; empty if not set, as in a pod.
 	Context() string
 	// Version returns the version of the API server, such as v1.36.2.
 	Version() (string, error)

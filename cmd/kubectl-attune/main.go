@@ -9,7 +9,7 @@
 //  3. It builds an answer, a document, from objects of the API server or from files (explain_files.go).
 //  4. print writes the document as a table, JSON or YAML (output.go).
 //
-// Answers go to stdout, everything else to stderr. The exit code is 0, 1 for an error, and 2 for a finding, at which a
+// Answers go to stdout, all other output to stderr. The exit code is 0, 1 for an error, and 2 for a finding, at which a
 // CI job should stop. The JSON of the answers is a contract; the tables may change (docs/cli.md).
 //
 // The plugin writes only annotations (annotate.go). It shows the operator's recommendations for workloads in the
