@@ -89,7 +89,7 @@ func TestBacktestFromCheckpoints(t *testing.T) {
 	page := c.run("backtest", "--from", "embedded", "api", "-o", "html")
 	assert.Equal(t, exitOK, page.code, page.errOut)
 	assert.Contains(t, page.out, "requested by the templates")
-	assert.Contains(t, page.out, "shop/Deployment/web/app: the most typical")
+	assert.Contains(t, page.out, "shop/Deployment/web/app: typical, with the median slack")
 }
 
 // With a file, backtest judges another policy on the cluster's usage.

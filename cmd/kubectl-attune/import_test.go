@@ -102,7 +102,7 @@ func TestImportWithoutKnowingThePolicies(t *testing.T) {
 		got := cli.run("import", "vpa", "web")
 		assert.Equal(t, exitOK, got.code)
 		assert.Contains(t, got.out, "\n  name: web\n")
-		assert.Equal(t, c.want != "", strings.Contains(got.errOut, "could not be listed"))
+		assert.Equal(t, c.want != "", strings.Contains(got.errOut, "cannot list"))
 		assert.Contains(t, got.errOut, c.want)
 	}
 }

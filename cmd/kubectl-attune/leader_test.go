@@ -110,11 +110,11 @@ func TestNodeWhereTheLeaderCannotBeAsked(t *testing.T) {
 		"no lease":      {"", nil, "lease attune.attune.io does not exist in namespace attune-system: specify the operator's namespace with --operator-namespace"},
 		"no leader":     {"_", nil, "the operator has no leader at the moment"},
 		"no right":      {"attune-7c9-xyz_1", nil, "missing permission: cannot reach the leader, pod attune-7c9-xyz in namespace attune-system: pods/portforward"},
-		"another leads": {"attune-7c9-xyz_1", says(503, "this replica does not lead: pod attune-7c9-abc does"), "pod attune-7c9-xyz says: this replica does not lead: pod attune-7c9-abc does"},
-		"not looked at": {"attune-7c9-xyz_1", says(404, `the leader has looked at no node "worker"`), `pod attune-7c9-xyz says: the leader has looked at no node "worker"`},
+		"another leads": {"attune-7c9-xyz_1", says(503, "this replica does not lead: pod attune-7c9-abc does"), "pod attune-7c9-xyz responded: this replica does not lead: pod attune-7c9-abc does"},
+		"not looked at": {"attune-7c9-xyz_1", says(404, `the leader has looked at no node "worker"`), `pod attune-7c9-xyz responded: the leader has looked at no node "worker"`},
 		"another server": {"attune-7c9-xyz_1", says(200, "<html>"),
 			"the response of pod attune-7c9-xyz cannot be read: use the plugin of the operator's version"},
-		"a long page": {"attune-7c9-xyz_1", says(502, strings.Repeat("x", 5000)), "pod attune-7c9-xyz says: 502 Bad Gateway"},
+		"a long page": {"attune-7c9-xyz_1", says(502, strings.Repeat("x", 5000)), "pod attune-7c9-xyz responded: 502 Bad Gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cli := nodeTest(t, interceptor.Funcs{})

@@ -150,7 +150,7 @@ func TestSavingsWithoutTheRightToListJobs(t *testing.T) {
 	cli := byHand(t, noRight(&batchv1.JobList{}, "jobs"))
 	got := cli.run("savings", "cj/backup", "-o", "json")
 	assert.Equal(t, exitOK, got.code)
-	assert.Contains(t, got.errOut, "those of a Job that was made of a CronJob by hand are not the CronJob's: listing the jobs: jobs")
+	assert.Contains(t, got.errOut, "pods of Jobs that a user created from a CronJob are not counted for it: listing the jobs: jobs")
 	assert.NotContains(t, got.out, `"200m"`)
 	assert.Empty(t, cli.run("savings", "deploy/web").errOut)
 }

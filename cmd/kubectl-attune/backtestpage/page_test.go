@@ -147,7 +147,7 @@ func TestGapsOfCharts(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(all[0].Usage, "Z"), "two outlines with a gap between")
 	assert.Equal(t, 1, strings.Count(all[0].Request, "M"))
 	assert.Len(t, all[0].Short, 1)
-	assert.Contains(t, all[0].Text, "Usage is above the request in 1 of 4 parts.")
+	assert.Contains(t, all[0].Text, "Usage is above the request in 1 of 4 intervals.")
 }
 
 // Names do not cover each other.

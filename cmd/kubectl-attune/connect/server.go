@@ -35,7 +35,7 @@ type FetchPod func(ctx context.Context, namespace, pod string, port int, path st
 // It returns an error for a source with headers or credentials, because the plugin reads no Secrets.
 func Server(ctx context.Context, c client.Reader, fetch FetchPod, source v1alpha1.PrometheusSource, labels map[string]string) (*prometheus.Client, error) {
 	if len(source.Headers) > 0 || source.BasicAuth != nil || source.BearerTokenSecret != nil {
-		return nil, fmt.Errorf("the server %s needs headers or credentials, which the plugin does not send: run kubectl port-forward to its Prometheus pod, and use --address http://localhost:PORT", source.Address)
+		return nil, fmt.Errorf("the server %s needs headers or credentials, which the plugin does not send: run kubectl port-forward to its pod, and use --address http://localhost:PORT", source.Address)
 	}
 	config := prometheus.ConfigOf(source, prometheus.Credentials{})
 	config.Labels, config.MaxBytes = labels, mostAnswer

@@ -60,7 +60,7 @@ func TestCredentialsAreNotSent(t *testing.T) {
 		"a token":           {Address: "http://mimir.m:80", BearerTokenSecret: &v1alpha1.SecretKey{Name: "x", Key: "y"}},
 	} {
 		_, err := Server(context.Background(), nil, nil, source, nil)
-		assert.ErrorContains(t, err, "the server http://mimir.m:80 takes headers or credentials, which the plugin does not send", name)
+		assert.ErrorContains(t, err, "the server http://mimir.m:80 needs headers or credentials, which the plugin does not send", name)
 	}
 }
 

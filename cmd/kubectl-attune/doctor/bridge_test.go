@@ -41,13 +41,13 @@ func TestBridge(t *testing.T) {
 		want  Level
 		says  string
 	}{
-		{"on", true, nil, OK, "1 VerticalPodAutoscalers tell other programs"},
+		{"on", true, nil, OK, "attune publishes recommendations to other programs as 1 VerticalPodAutoscalers in the whole cluster"},
 		{"on without the kind", true, func(s *Seen) { s.Neighbours.VPAs = Read[unstructured.Unstructured]{Err: noKind} }, Warning, "VerticalPodAutoscalers are not installed"},
 		{"on beside VPA", true, func(s *Seen) { s.Admission.Mutating.Value = append(s.Admission.Mutating.Value, vpa) }, Warning, "VPA's admission controller is registered (vpa-webhook-config)"},
 		{"on, and the webhooks may not be read", true, func(s *Seen) {
 			s.Admission.Mutating.Err = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
 		}, Unknown, "missing permission to read MutatingWebhookConfigurations"},
-		{"off, and one is left", false, nil, Warning, "1 VerticalPodAutoscalers of attune's are left"},
+		{"off, and one is left", false, nil, Warning, "1 VerticalPodAutoscalers of attune remain"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := controller(nil, 1)
@@ -100,7 +100,7 @@ func TestWhatIsTakenOverIsNotDeleted(t *testing.T) {
 		add("shop", fmt.Sprintf("x%02d", i), "Off")
 	}
 	assert.Equal(t, 20, strings.Count(left().Command, " attune-deployment-"), "as many as can be read; the others are named next time")
-	assert.Contains(t, left().Sentence, "the command deletes 20 of attune's")
+	assert.Contains(t, left().Sentence, "the command deletes 20 of them")
 	assert.NotContains(t, left().Command, "taken")
 }
 

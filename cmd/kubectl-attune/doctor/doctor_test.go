@@ -256,8 +256,8 @@ func TestVerticalAutoscalers(t *testing.T) {
 		}
 	}
 	for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend} {
-		assert.Equal(t, []Result{{"vpa", OK, "VerticalPodAutoscaler sizer manages Deployment/web in namespace shop, because policy api has mode " + string(mode) +
-			": change updateStrategy.type of the policy before you stop the VerticalPodAutoscaler", ""}}, of(seen(mode, "Auto"), "vpa"))
+		assert.Equal(t, []Result{{"vpa", OK, "VerticalPodAutoscaler sizer manages Deployment/web in namespace shop, and policy api in mode " + string(mode) +
+			" changes no pods: change updateStrategy.type of the policy before you stop the VerticalPodAutoscaler", ""}}, of(seen(mode, "Auto"), "vpa"))
 	}
 	for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto} {
 		results := of(seen(mode, "Auto"), "vpa")

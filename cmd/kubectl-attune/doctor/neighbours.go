@@ -42,7 +42,7 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 				continue
 			}
 			if rec.Spec.Mode == v1alpha1.UpdateObserve || rec.Spec.Mode == v1alpha1.UpdateRecommend {
-				f.add(OK, "", "VerticalPodAutoscaler %s manages %s in namespace %s, because policy %s has mode %s: change updateStrategy.type of the policy before you stop the VerticalPodAutoscaler",
+				f.add(OK, "", "VerticalPodAutoscaler %s manages %s in namespace %s, and policy %s in mode %s changes no pods: change updateStrategy.type of the policy before you stop the VerticalPodAutoscaler",
 					vpa.GetName(), w, w.Namespace, policy.NameOf(rec.Spec.Policy), rec.Spec.Mode)
 				continue
 			}

@@ -27,7 +27,7 @@ func kubernetes(seen *Seen, f *findings) {
 	case v.LessThan(lowersLimits):
 		f.add(Warning, show, "the API server is %s: lowering memory limits needs Kubernetes 1.34 or newer; until then attune does not lower them", seen.Version)
 	}
-	f.fine("the API server is %s: it supports resizing running pods, including lower memory limits", seen.Version)
+	f.fine("the API server is %s: it can resize running pods and lower memory limits", seen.Version)
 }
 
 // kubelets checks the kubelet's version of every node.
