@@ -94,7 +94,7 @@ func newBacktest(env *environment) *cobra.Command {
 	f.StringVar(&flags.from, "from", "", "Usage of the cluster. One of: embedded (stored in AttuneRecommendations), prometheus (queried from the policies' server)")
 	f.Var(&flags.last, "last", "Period of the cluster's usage to replay, e.g. 14d or 36h")
 	f.StringVar(&flags.address, "address", "", "Prometheus server to use with --from prometheus, instead of the policies' own; a Service is reached through one of its pods, any other address from this machine")
-	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy or AttuneClusterPolicy, optionally with the defaults below it (default: the built-in settings; with --from, the policies' own)")
+	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy or AttuneClusterPolicy, optionally followed by defaults (default: the built-in settings; with --from, the policies' own)")
 	f.DurationVar(&flags.rules.Warmup, "warmup", flags.rules.Warmup, "Duration at the start of each series that is only history, and not scored")
 	f.DurationVar(&flags.rules.Cadence, "cadence", flags.rules.Cadence, "Interval between two recommendations")
 	f.Func("sweep", "Replay strategy Adaptive at several `risks`, e.g. risk=0.1,1,10; 1 is Medium, a higher risk accepts more shortage", flags.sweep.parse)

@@ -170,7 +170,7 @@ type offlineFlags struct {
 // addTo adds the flags to the verb explain.
 func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.usage, "usage", "", "CSV file with usage samples, gzip if its name ends in .gz: series_id,timestamp,cpu_cores,memory_bytes")
-	flags.StringVar(&f.policy, "policy", "", "YAML file with an AttunePolicy or AttuneClusterPolicy, optionally with the defaults below it")
+	flags.StringVar(&f.policy, "policy", "", "YAML file with an AttunePolicy or AttuneClusterPolicy, optionally followed by defaults")
 	flags.Var(&f.current, "current", "Current requests of the containers, e.g. cpu=500m,memory=1Gi")
 	flags.Var(&f.limits, "limits", "Current limits of the containers, e.g. cpu=1,memory=2Gi (default: not set)")
 	f.node.AddTo(flags)
