@@ -1,8 +1,6 @@
 package resize
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -29,63 +27,56 @@ const (
 // is never reverted, and may wait for room without a deadline, as a revert does.
 func Restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth || wave == WaveRestore }
 
-// gate is a rule that refuses a plan, or returns nil.
-type gate = func(*corev1.Pod, Plan, GateInput) *Refusal
+// kinds is a set of kinds of resizes, and of questions that only some gates answer. The table of gates uses it.
+type kinds uint16
 
-// narrowing removes changes that are blocked now from a plan and adds them to LeftOut.
-type narrowing = func(*corev1.Pod, Plan, GateInput) Plan
+const (
+	step kinds = 1 << iota
+	// answers raise memory after an OOM kill, or before one (Plan.Urgent). They wait for nothing that only time lifts.
+	answers
+	// undos: users request them in spite of a pause. No pause, mode, schedule or cooldown blocks them.
+	undos
+	// births revert a decrease by admission, so no pause, schedule, rollout or cooldown blocks them. Restarts and
+	// disruption budgets do not matter, because the container crashes anyway.
+	births
+	// restores: no setting that stops attune blocks them: neither a pause nor attune.io/skip, an excluded container or a
+	// VPA. They are sent once per kill, and only while no other writer has resized the pod, so they conflict with none.
+	restores
+	// boosts: the end of a boost belongs to a pod's start. It waits only after a regression (backedOff): otherwise a pod
+	// that needs its boost would be lowered and reverted for ever. No HPA blocks it: the autoscaler should calculate
+	// with the size without the boost.
+	boosts
+	// spikes complete a raise, so they wait for no schedule, cooldown or rollout, and need no allowDecrease.
+	spikes
+	// Questions: standing gates depend neither on the change nor on the queue for records (Blocked), begins on other
+	// plans (Fits), stopping on settings (Stopped). reverts predict the API server's answer (WithinReach).
+	standing
+	begins
+	stopping
+	reverts
 
-// rules are checked in order: gates, narrowings, then the gates that check the narrowed plan.
-type rules struct {
-	first  []gate
-	narrow []narrowing
-	last   []gate
-}
-
-var (
-	// openGates apply to every errand except a restore. switchGates are the settings by which users stop resizes.
-	openGates   = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
-	switchGates = []gate{paused, mode, workloadPaused}
+	// steps are resize steps towards a target.
+	steps = step | standing
+	all   = steps | answers | undos | births | restores | boosts | spikes
 )
 
-// errands have rules of their own, by wave, without the rules that block only new sizes.
-var errands = map[string]rules{
-	// A user requests an undo in spite of a pause, so it has no gate for pauses, modes, schedules or cooldowns, and it
-	// may wait for room.
-	WaveUndo: {
-		openGates, []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges},
-		[]gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately},
-	},
-	// The plan reverts a decrease by admission, so no pause, schedule, rollout or cooldown blocks it. It has no
-	// gates for restarts and disruption budgets, because the container crashes anyway.
-	WaveBirth: {openGates, []narrowing{withoutExcluded, withinLimitRanges}, []gate{limitRange, quota, triedLately}},
-	// No setting that stops attune blocks a restore: neither a pause nor attune.io/skip, an excluded container or a
-	// VPA. It is sent once per kill, and only while no other writer has resized the pod, so that it conflicts with
-	// none.
-	WaveRestore: {
-		[]gate{incomplete, namespaceTerminating, noRights, recordOpen, RecordsFull},
-		[]narrowing{withinLimitRanges}, []gate{limitRange, quota, triedLately},
-	},
-	// The end of a boost belongs to a pod's start. It waits only after a regression (backedOff): otherwise a pod that
-	// needs its boost would be lowered and reverted for ever. It has no gate for HPAs: the autoscaler should calculate
-	// with the size without the boost.
-	WaveBoost: {
-		slices.Concat(switchGates, openGates, []gate{boostsFull, reverting, backedOff, nodePressure}),
-		[]narrowing{withoutExcluded, withinLimitRanges}, []gate{restartsLastReplica, disruptionBudgets, limitRange, triedLately},
-	},
-	// Restoring the size after a raise completes that raise: it waits for no schedule, cooldown or rollout, and needs
-	// no allowDecrease. An amount that the platform does not lower stays.
-	WaveSpike: {
-		slices.Concat(switchGates, openGates, []gate{reverting, nodePressure}),
-		[]narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges},
-		[]gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, triedLately},
-	},
+// errands are the kinds of errands, by wave.
+var errands = map[string]kinds{WaveUndo: undos, WaveBirth: births, WaveRestore: restores, WaveBoost: boosts, WaveSpike: spikes}
+
+func kindOf(p Plan) kinds {
+	if kind, errand := errands[p.Wave]; errand {
+		return kind
+	}
+	if p.Urgent {
+		return answers
+	}
+	return step
 }
 
 // Stopped returns the setting that stops attune for a pod: a pause, a mode, an annotation or a VPA; nil if there is no
 // such setting.
 func Stopped(pod *corev1.Pod, in GateInput) *Refusal {
-	return firstClosed([]gate{paused, mode, workloadPaused, optedOut, verticalAutoscaler}, pod, Plan{}, in)
+	return firstClosed(gates, stopping, pod, Plan{}, in)
 }
 
 // backedOff applies the workload's cooldown if its last resizes caused a regression; otherwise it allows everything.
@@ -102,7 +93,7 @@ const MostBoosts = v1alpha1.MaxRecords * 3 / 5
 
 // boostsFull refuses while MostBoosts boosts are being removed.
 func boostsFull(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
-	if open := len(in.Status.Records) - steps(in.Status.Records, nil); open >= MostBoosts {
+	if open := len(in.Status.Records) - openSteps(in.Status.Records, nil); open >= MostBoosts {
 		return RefuseForNow(ReasonRecordsFull, "the boosts of %d pods of the workload are being taken back, which is the most there can be at once", open)
 	}
 	return nil

@@ -1,7 +1,7 @@
 package resize
 
 import (
-	"slices"
+	"cmp"
 	"strings"
 	"time"
 
@@ -12,36 +12,66 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// gates apply in order to a resize step towards a target; the first one that refuses gives the reason. Gates for users'
-// own settings come first: users look for that reason, and these gates are the cheapest.
-var gates = slices.Concat(setGates, []gate{RecordsFull}, paceGates)
-
-// standingGates are the gates that depend neither on the change nor on the queue for records.
-var standingGates = slices.Concat(setGates, paceGates)
-
-var (
-	// setGates check settings, annotations, permissions and the pod's own open record; paceGates check the time, the
-	// workload's progress and the node.
-	setGates  = []gate{paused, mode, workloadPaused, optedOut, tooLarge, namespaceTerminating, verticalAutoscaler, noRights, recordOpen}
-	paceGates = []gate{reverting, outsideSchedule, staleData, rollout, cooldown, nodePressure, nodeBlocked, neighboursWait}
+// gate refuses a plan, or returns nil. narrowing moves changes that are blocked now from a plan to LeftOut.
+type (
+	gate      = func(*corev1.Pod, Plan, GateInput) *Refusal
+	narrowing = func(*corev1.Pod, Plan, GateInput) Plan
+	reasons   = []string
 )
 
-// narrowings remove a resource of a container from a plan, or bring it within the allowed range. They run in order,
-// after all gates.
-var narrowings = []func(*corev1.Pod, Plan, GateInput) Plan{
-	withoutExcluded, withoutHeld, withoutFailedLimits, withinLimitRanges,
+// row is a gate or a narrowing, the kinds of resizes to which it applies, and its reasons.
+type row[F any] struct {
+	check   F
+	kinds   kinds
+	reasons reasons
+}
+
+// gates apply in order; the first one that refuses gives the reason. Gates for users' own settings come first: users
+// look for that reason, and these gates are the cheapest.
+var gates = []row[gate]{
+	{paused, steps | answers | boosts | spikes | stopping, reasons{ReasonPaused}},
+	{mode, steps | answers | boosts | spikes | stopping, reasons{ReasonMode}},
+	{workloadPaused, steps | answers | boosts | spikes | stopping, reasons{ReasonWorkloadPaused}},
+	{optedOut, all&^restores | stopping, reasons{ReasonSkipped}},
+	{tooLarge, steps, reasons{ReasonTooLarge}},
+	{incomplete, all &^ steps, reasons{ReasonTooLarge}},
+	{namespaceTerminating, all, reasons{ReasonNamespaceTerminating}},
+	{verticalAutoscaler, all&^restores | stopping, reasons{ReasonVPA}},
+	{noRights, all, reasons{ReasonNoRights}},
+	{recordOpen, all, reasons{ReasonResizeUnderway}},
+	{RecordsFull, all&^standing | begins, reasons{ReasonRecordsFull}},
+	{boostsFull, boosts, reasons{ReasonRecordsFull}},
+	{reverting, steps | boosts | spikes, reasons{ReasonReverting}},
+	{outsideSchedule, steps, reasons{ReasonOutsideSchedule}},
+	{staleData, steps, reasons{ReasonStaleData}},
+	{rollout, steps, reasons{ReasonRolloutInProgress}},
+	{cooldown, steps, reasons{ReasonCooldown}},
+	{backedOff, boosts, reasons{ReasonCooldown}},
+	{nodePressure, steps | boosts | spikes, reasons{ReasonNodePressure}},
+	{nodeBlocked, steps, reasons{ReasonNodeBlocked}},
+	{neighboursWait, steps, reasons{ReasonNodeBlocked}},
+}
+
+// narrowings run in order, after all gates. They remove a container's resource from a plan, or bring it within a range.
+var narrowings = []row[narrowing]{
+	{withoutExcluded, all &^ restores, reasons{ReasonExcluded}},
+	{withoutHeld, steps | answers, reasons{ReasonHPA}},
+	{withoutFailedLimits, steps | answers | undos | spikes, reasons{ReasonMemoryInUse}},
+	{withinLimitRanges, all, reasons{ReasonLimitRange}},
 }
 
 // lastGates check the narrowed plan.
-var lastGates = []func(*corev1.Pod, Plan, GateInput) *Refusal{
-	memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, nodeRoom, triedLately,
+var lastGates = []row[gate]{
+	{memorySoon, steps | answers | undos | spikes, reasons{ReasonMemoryUnknown}},
+	{restartsLastReplica, steps | undos | boosts | spikes, reasons{ReasonSingleReplica, ReasonReplicasNotReady}},
+	{disruptionBudgets, steps | undos | boosts | spikes, reasons{ReasonDisruptionBudget}},
+	{limitRange, all | reverts, reasons{ReasonLimitRange, ReasonQOSClass}},
+	{quota, all&^(boosts|spikes) | reverts | begins, reasons{ReasonQuota}},
+	{nodeRoom, steps | answers | begins, reasons{ReasonNoRoom}},
+	{triedLately, all, reasons{ReasonRefused, ReasonInfeasible, ReasonNodeBlocked, ReasonTooManyOOMs, ReasonPodLimitBehind}},
 }
 
-// shared are the gates whose answer depends on other plans: space in the object, quota, room on the node. Fits repeats
-// them just before a plan begins.
-var shared = []func(*corev1.Pod, Plan, GateInput) *Refusal{RecordsFull, quota, nodeRoom}
-
-// Admit checks a plan against all gates and narrowings of its wave. The returned plan may be narrower than the
+// Admit checks a plan against all gates and narrowings of its kind. The returned plan may be narrower than the
 // argument; LeftOut has the removed changes and the reasons. Without a refusal the plan may begin, subject to Fits.
 //
 // The order matters. Gates run before narrowings, so that a paused workload reports the pause and not an excluded
@@ -51,15 +81,14 @@ func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	if plan.Urgent {
 		plan = plan.AsUrgent()
 	}
-	rules, errand := errands[plan.Wave]
-	if !errand {
-		rules.first, rules.narrow, rules.last = gates, narrowings, lastGates
-	}
-	if refusal := firstClosed(rules.first, pod, plan, in); refusal != nil {
+	kind := kindOf(plan)
+	if refusal := firstClosed(gates, kind, pod, plan, in); refusal != nil {
 		return plan, refusal
 	}
-	for _, narrow := range rules.narrow {
-		plan = narrow(pod, plan, in)
+	for _, narrowing := range narrowings {
+		if narrowing.kinds&kind != 0 {
+			plan = narrowing.check(pod, plan, in)
+		}
 	}
 	plan = plan.reducedTo(func(m Move) recommender.Size { return m.To })
 	plan.Restarts = RestartsAny(pod, plan)
@@ -69,20 +98,22 @@ func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	if refusal := qosChange(situation{pod: pod}, plan); refusal != nil {
 		return plan, refusal
 	}
-	return plan, firstClosed(rules.last, pod, plan, in)
+	return plan, firstClosed(lastGates, kind, pod, plan, in)
 }
 
-// Fits repeats the shared gates for a plan that Admit allowed: since then, other plans of the same reconcile may have
-// reserved quota, room or records.
+// Fits repeats for a plan that Admit allowed the gates that depend on other plans: since then, other plans of the same
+// reconcile may have reserved quota, room or records.
 func Fits(pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
-	return firstClosed(shared, pod, plan, in)
+	return cmp.Or(firstClosed(gates, begins, pod, plan, in), firstClosed(lastGates, begins, pod, plan, in))
 }
 
-// firstClosed returns the refusal of the first gate that refuses, or nil.
-func firstClosed(gates []gate, pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
+// firstClosed returns the refusal of the first gate of a kind that refuses, or nil.
+func firstClosed(gates []row[gate], kind kinds, pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
 	for _, gate := range gates {
-		if refusal := gate(pod, plan, in); refusal != nil {
-			return refusal
+		if gate.kinds&kind != 0 {
+			if refusal := gate.check(pod, plan, in); refusal != nil {
+				return refusal
+			}
 		}
 	}
 	return nil
@@ -106,11 +137,7 @@ func mode(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 
 // ChangesPods reports whether a mode resizes running pods.
 func ChangesPods(mode v1alpha1.UpdateType) bool {
-	switch mode {
-	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
-		return true
-	}
-	return false
+	return mode == v1alpha1.UpdateOneShot || mode == v1alpha1.UpdateCanary || mode == v1alpha1.UpdateAuto
 }
 
 // workloadPaused refuses while a user (annotation) or attune itself (status) has paused the workload.
@@ -142,12 +169,10 @@ func optedOut(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	return nil
 }
 
-// tooLarge refuses if attune's caches keep only a part of the pod or of its workload: decisions need the complete
-// object. Answers to OOM kills need only the containers (incomplete).
-func tooLarge(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+// tooLarge refuses if attune's caches keep only a part of the pod or of its workload: resize steps need the complete
+// object. All other resizes need only the containers (incomplete).
+func tooLarge(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	switch {
-	case p.Urgent:
-		return incomplete(pod, p, in)
 	case workload.Large(in.Workload.Annotations):
 		return Refuse(ReasonTooLarge, "the workload %s", workload.WhatIsTooLarge)
 	case workload.Large(pod.Annotations):
@@ -211,8 +236,8 @@ func recordOpen(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 }
 
 // outsideSchedule refuses new resizes outside the schedule. Growth after an OOM kill ends a regression, as reverts do.
-func outsideSchedule(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if p.Urgent || Open(in.Rules.Schedule, in.Now) {
+func outsideSchedule(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
+	if Open(in.Rules.Schedule, in.Now) {
 		return nil
 	}
 	next := NextOpen(in.Rules.Schedule, in.Now)
@@ -223,8 +248,8 @@ func outsideSchedule(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 }
 
 // staleData refuses if the usage history behind the target is too old. If either value is zero, the gate is off.
-func staleData(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if p.Urgent || in.Workload.DataUntil.IsZero() || in.Workload.StaleAfter == 0 {
+func staleData(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
+	if in.Workload.DataUntil.IsZero() || in.Workload.StaleAfter == 0 {
 		return nil
 	}
 	if in.Now.Sub(in.Workload.DataUntil) > in.Workload.StaleAfter {
@@ -247,10 +272,7 @@ const memoryKnownIn = 15 * time.Second
 
 // rollout refuses while the workload rolls out: its pods are replaced, and their usage is not representative. Growth
 // after an OOM kill does not wait.
-func rollout(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if p.Urgent {
-		return nil
-	}
+func rollout(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	return RollingOut(in.Workload.Rollout)
 }
 
@@ -264,9 +286,9 @@ func RollingOut(what string) *Refusal {
 }
 
 // cooldown waits for the end of the workload's cooldown (CooldownLeft). Answers to OOM kills do not wait.
-func cooldown(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
+func cooldown(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	left := CooldownLeft(in.Status.CooldownFrom, in.Status.Backoff, in.Rules, in.Now)
-	if p.Urgent || left == 0 {
+	if left == 0 {
 		return nil
 	}
 	until := in.Now.Add(left)
@@ -275,9 +297,9 @@ func cooldown(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 
 // reverting refuses every new resize of a workload while one of its pods is being restored after a regression. A pod on
 // a node that is not ready does not count, since it cannot be restored until the node returns.
-func reverting(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
+func reverting(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	for _, r := range in.Status.Records {
-		if r.Phase == v1alpha1.RecordReverting && !p.Urgent && !Unreachable(r, in.Unreachable) {
+		if r.Phase == v1alpha1.RecordReverting && !Unreachable(r, in.Unreachable) {
 			return RefuseForNow(ReasonReverting, "pod %s is being put back after: %s", r.PodName, r.Reason)
 		}
 	}
@@ -289,7 +311,7 @@ func reverting(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 // ready.
 func restartsLastReplica(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	switch {
-	case !p.Restarts || p.Urgent:
+	case !p.Restarts:
 		return nil
 	case in.Workload.Replicas <= 1 && in.Rules.Method != v1alpha1.ResizeInPlaceOrRecreate:
 		return Refuse(ReasonSingleReplica, "its resizePolicy restarts a container of the only replica; resizeMethod InPlaceOrRecreate allows that")

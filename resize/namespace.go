@@ -166,7 +166,7 @@ func GrowthOf(pod *corev1.Pod, p Plan) recommender.Size {
 // the API server checks evictions; the API server checks no budget for pods/resize. Growth after an OOM kill is exempt,
 // because the container is down anyway.
 func disruptionBudgets(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if !p.Restarts || p.Urgent {
+	if !p.Restarts {
 		return nil
 	}
 	for i := range in.Namespace.Budgets {

@@ -54,7 +54,7 @@ func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
 
 // outOfReach returns the predicted reason why the API server would refuse a plan, or nil.
 func outOfReach(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if refusal := firstClosed([]gate{limitRange, quota}, pod, p, in); refusal != nil {
+	if refusal := firstClosed(lastGates, reverts, pod, p, in); refusal != nil {
 		return refusal
 	}
 	s := situation{pod: pod, caps: in.Node.Capabilities}

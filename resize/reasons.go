@@ -7,136 +7,121 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Reasons why a record was reverted or closed, besides the regressions (Harm).
+// Reasons why a record was reverted or closed, besides the regressions (Harm). The comment on a reason is its text in
+// docs/reasons.md.
 const (
-	// ReasonInfeasible: the node refused the size.
-	ReasonInfeasible = "Infeasible"
-	// ReasonDeferred: the node had no room in time.
-	ReasonDeferred = "Deferred"
-	// ReasonUnobserved: the kubelet did not observe the resize in time.
-	ReasonUnobserved = "Unobserved"
-	// ReasonTimeout: the kubelet did not carry it out in time.
-	ReasonTimeout = "Timeout"
-	// ReasonActuation: the kubelet reported an error.
-	ReasonActuation = "ActuationError"
-	// ReasonTerminal: the pod has finished or is being deleted. ReasonSuperseded: another writer changed amounts of the
-	// resize. ReasonNotSent: the resize never reached the API server. ReasonUnconcluded: the observation gave no clear
-	// result.
-	ReasonTerminal    = "Terminal"
-	ReasonSuperseded  = "Superseded"
-	ReasonNotSent     = "NotSent"
-	ReasonUnconcluded = "Inconclusive"
-	// ReasonDrift: the runtime reports other amounts than the pod's spec, so the resize cannot be verified.
-	ReasonDrift = "Drift"
-	// ReasonReplaced: the pod no longer exists, or another pod has its name. ReasonNothingBack: no amount remains that
-	// may be restored.
-	ReasonReplaced     = "Replaced"
-	ReasonNothingBack  = "NothingToPutBack"
-	ReasonPodFinished  = "PodFinished"
-	ReasonPodDeleted   = "PodTerminating"
-	ReasonNotScheduled = "NotScheduled"
-	ReasonNotStarted   = "NotStarted"
-	ReasonNotReady     = "NotReady"
-	// ReasonDoesNotFit: the pods of its node do not fit together, and this pod was chosen for eviction (strategy Node).
-	ReasonDoesNotFit = "DoesNotFit"
+	ReasonInfeasible   = "Infeasible"       // The node refused the size.
+	ReasonDeferred     = "Deferred"         // The node had no room in time.
+	ReasonUnobserved   = "Unobserved"       // The kubelet did not observe the resize in time.
+	ReasonTimeout      = "Timeout"          // The kubelet did not carry out the resize in time.
+	ReasonActuation    = "ActuationError"   // The kubelet reported an error when it carried out the resize.
+	ReasonTerminal     = "Terminal"         // The pod has finished or is being deleted.
+	ReasonSuperseded   = "Superseded"       // Another writer changed amounts of the resize.
+	ReasonNotSent      = "NotSent"          // The resize never reached the API server.
+	ReasonUnconcluded  = "Inconclusive"     // The observation gave no clear result.
+	ReasonDrift        = "Drift"            // The runtime reports other amounts than the pod's spec, so attune cannot verify the resize.
+	ReasonReplaced     = "Replaced"         // The pod no longer exists, or another pod has its name.
+	ReasonNothingBack  = "NothingToPutBack" // No amount remains that attune may restore.
+	ReasonPodFinished  = "PodFinished"      // The pod has finished.
+	ReasonPodDeleted   = "PodTerminating"   // The pod is being deleted.
+	ReasonNotScheduled = "NotScheduled"     // The pod has no node yet, or fits on no node.
+	ReasonNotStarted   = "NotStarted"       // The containers of the pod have not started yet.
+	ReasonNotReady     = "NotReady"         // The pod is not ready, so attune does not lower its resources.
+	ReasonDoesNotFit   = "DoesNotFit"       // The pods of the node do not fit together, and attune chose this one for eviction (strategy Node).
+	ReasonBirthCrash   = "BirthCrash"       // The pod has crashed since it was created with less than its template's resources.
+	ReasonBirthPending = "BirthPending"     // The pod fits on no node with its admission resources.
 )
 
 // Reasons of refusals by the platform.
 const (
-	ReasonNoChange            = "NoChange"
-	ReasonBestEffort          = "BestEffort"
-	ReasonCriticalPriority    = "CriticalPriority"
-	ReasonMemoryInUse         = "MemoryInUse"
-	ReasonMemoryLimitDecrease = "MemoryLimitDecrease"
-	ReasonMemoryUnknown       = "MemoryUsageUnknown"
-	ReasonMemoryVolume        = "MemoryVolume"
-	ReasonNodeCapacity        = "NodeCapacity"
-	ReasonNodeNotReady        = "NodeNotReady"
-	ReasonNodeWithoutResize   = "NodeWithoutResize"
-	ReasonPodLevelResources   = "PodLevelResources"
-	ReasonQOSClass            = "QOSClass"
-	ReasonResizeNotSupported  = "ResizeNotSupported"
-	ReasonResizeUnderway      = "ResizeUnderway"
-	ReasonResourceClaims      = "ResourceClaims"
-	ReasonRestartedLately     = "RestartedLately"
-	ReasonNotRunning          = "ContainerNotRunning"
-	ReasonStartedJustNow      = "StartedJustNow"
-	ReasonStaticCPU           = "StaticCPUManager"
-	ReasonStaticMemory        = "StaticMemoryManager"
-	ReasonStaticPod           = "StaticPod"
-	ReasonStaticPolicy        = "StaticPolicy"
-	ReasonSwap                = "Swap"
-	ReasonWindows             = "Windows"
+	ReasonNoChange            = "NoChange"            // The pod already has the wanted resources.
+	ReasonBestEffort          = "BestEffort"          // Kubernetes cannot resize a pod without requests and limits.
+	ReasonCriticalPriority    = "CriticalPriority"    // The kubelet may evict other pods so that a pod of this priority can grow.
+	ReasonMemoryInUse         = "MemoryInUse"         // The container uses too much memory for a lower limit.
+	ReasonMemoryLimitDecrease = "MemoryLimitDecrease" // This version of Kubernetes cannot lower a memory limit without a restart.
+	ReasonMemoryUnknown       = "MemoryUsageUnknown"  // attune does not know the memory usage yet, so it lowers no memory limit.
+	ReasonMemoryVolume        = "MemoryVolume"        // A memory-backed volume may fill up to the memory limit.
+	ReasonNodeCapacity        = "NodeCapacity"        // The pod would request more than its node has in total.
+	ReasonNodeNotReady        = "NodeNotReady"        // The node is not ready or not known.
+	ReasonNodeWithoutResize   = "NodeWithoutResize"   // The node does not report the resources of running containers.
+	ReasonPodLevelResources   = "PodLevelResources"   // Resources of the pod itself (pod-level resources) do not allow the resize.
+	ReasonQOSClass            = "QOSClass"            // The QoS class of the pod would change.
+	ReasonResizeNotSupported  = "ResizeNotSupported"  // The API server or the kubelet does not support the resize of running pods.
+	ReasonResizeUnderway      = "ResizeUnderway"      // Another resize of the pod is in progress.
+	ReasonResourceClaims      = "ResourceClaims"      // Kubernetes before 1.37 does not resize pods with resource claims.
+	ReasonRestartedLately     = "RestartedLately"     // The container restarted in the last 10 minutes, so attune does not lower its resources.
+	ReasonNotRunning          = "ContainerNotRunning" // The container does not run, and a higher CPU limit could keep it from starting.
+	ReasonStartedJustNow      = "StartedJustNow"      // The container started in the last 30 seconds, and its memory usage is not known yet.
+	ReasonStaticCPU           = "StaticCPUManager"    // The node assigns CPUs statically.
+	ReasonStaticMemory        = "StaticMemoryManager" // The node assigns memory statically.
+	ReasonStaticPod           = "StaticPod"           // The manifest on the node determines the resources of a static pod.
+	ReasonStaticPolicy        = "StaticPolicy"        // The node assigns CPUs or memory statically, and its kubelet resizes no Guaranteed pod.
+	ReasonSwap                = "Swap"                // The node uses swap, and its kubelet cannot change a memory request in place.
+	ReasonWindows             = "Windows"             // Kubernetes resizes pods on Linux nodes only.
 )
 
 // Reasons of closed gates.
 const (
-	ReasonPaused               = v1alpha1.ReasonPaused
-	ReasonWorkloadPaused       = "WorkloadPaused"
-	ReasonMode                 = "Mode"
-	ReasonSkipped              = "Skipped"
-	ReasonTooLarge             = "TooLarge"
-	ReasonExcluded             = "Excluded"
-	ReasonHPA                  = "HPA"
-	ReasonVPA                  = "VPA"
-	ReasonOutsideSchedule      = "OutsideSchedule"
-	ReasonStaleData            = v1alpha1.ReasonStaleData
-	ReasonInsufficientData     = v1alpha1.ReasonInsufficientData
-	ReasonRolloutInProgress    = "RolloutInProgress"
-	ReasonCooldown             = v1alpha1.ReasonCooldownActive
-	ReasonRecordsFull          = "RecordsFull"
-	ReasonNamespaceTerminating = "NamespaceTerminating"
-	ReasonReverting            = "Reverting"
-	ReasonTooManyOOMs          = "TooManyOOMs"
-	ReasonPodLimitBehind       = "PodLimitBehind"
-	ReasonNodePressure         = "NodePressure"
-	ReasonNodeBlocked          = "NodeBlocked"
-	ReasonNoRoom               = "NoRoom"
-	ReasonSingleReplica        = "SingleReplica"
-	ReasonReplicasNotReady     = "ReplicasNotReady"
-	ReasonDisruptionBudget     = "DisruptionBudget"
-	ReasonLimitRange           = "LimitRange"
-	ReasonRefused              = "RefusedByAPIServer"
-	ReasonNoRights             = "NoRights"
-	ReasonQuota                = "Quota"
-	// ReasonNotKnown: attune could not read a fact that new decisions depend on.
-	ReasonNotKnown = "NotKnown"
-	// ReasonUnsettled: other workloads kept using the room that the plan needed.
-	ReasonUnsettled = "Unsettled"
+	ReasonPaused               = v1alpha1.ReasonPaused           // The settings of the policy, the namespace or the cluster pause resizes.
+	ReasonWorkloadPaused       = "WorkloadPaused"                // A user or attune has paused the workload.
+	ReasonMode                 = "Mode"                          // The mode of the policy does not resize running pods.
+	ReasonSkipped              = "Skipped"                       // The workload, its pod template or the pod has the annotation attune.io/skip.
+	ReasonTooLarge             = "TooLarge"                      // The workload or the pod is larger than attune can keep in its caches.
+	ReasonExcluded             = "Excluded"                      // The policy excludes the container.
+	ReasonHPA                  = "HPA"                           // A HorizontalPodAutoscaler scales on the utilization of the resource.
+	ReasonVPA                  = "VPA"                           // A VerticalPodAutoscaler sizes the workload.
+	ReasonOutsideSchedule      = "OutsideSchedule"               // The schedule of the policy allows no resizes now.
+	ReasonStaleData            = v1alpha1.ReasonStaleData        // The newest usage data is too old.
+	ReasonInsufficientData     = v1alpha1.ReasonInsufficientData // There is not enough usage data yet.
+	ReasonRolloutInProgress    = "RolloutInProgress"             // A rollout of the workload is in progress.
+	ReasonCooldown             = v1alpha1.ReasonCooldownActive   // The cooldown of the workload has not ended.
+	ReasonRecordsFull          = "RecordsFull"                   // The workload has the maximum number of resizes in progress.
+	ReasonNamespaceTerminating = "NamespaceTerminating"          // The namespace is being deleted.
+	ReasonReverting            = "Reverting"                     // A pod of the workload is being restored after a regression.
+	ReasonTooManyOOMs          = "TooManyOOMs"                   // The container got more memory 4 times within an hour, and was OOM-killed each time.
+	ReasonPodLimitBehind       = "PodLimitBehind"                // The kubelet raised the memory limits of the containers, but not the limit of their pod.
+	ReasonNodePressure         = "NodePressure"                  // The node reports pressure, such as DiskPressure, and defers resizes.
+	ReasonNodeBlocked          = "NodeBlocked"                   // The node recently deferred, refused or failed a resize, or another pod waits for its room.
+	ReasonNoRoom               = "NoRoom"                        // The node has no room for the growth.
+	ReasonSingleReplica        = "SingleReplica"                 // The resize restarts a container of the only replica.
+	ReasonReplicasNotReady     = "ReplicasNotReady"              // Replicas of the workload are not ready, or attune may evict another of its pods first.
+	ReasonDisruptionBudget     = "DisruptionBudget"              // The resize restarts a container, and a PodDisruptionBudget allows no disruption.
+	ReasonLimitRange           = "LimitRange"                    // A LimitRange of the namespace does not allow the resize.
+	ReasonRefused              = "RefusedByAPIServer"            // The API server refused the last resize.
+	ReasonNoRights             = "NoRights"                      // attune has no permission to resize the pod.
+	ReasonQuota                = "Quota"                         // A ResourceQuota of the namespace does not allow the growth.
+	ReasonNotKnown             = "NotKnown"                      // attune could not read a fact that new resizes depend on.
+	ReasonUnsettled            = "Unsettled"                     // Other workloads kept using the room that the resize needed.
+	ReasonUndone               = "Undone"                        // A user requested an undo of the workload's resizes.
+	ReasonBadUndo              = "InvalidUndo"                   // The annotation that requests an undo has an invalid value.
 )
 
 // Reasons why a pod is not evicted, besides the reasons of gates.
 const (
-	ReasonEvictionDenied    = "EvictionDenied"
-	ReasonEvictionOff       = "EvictionNotAllowed"
-	ReasonNoController      = "NoController"
-	ReasonDaemonPod         = "DaemonSetPod"
-	ReasonBatchPod          = "BatchPod"
-	ReasonDoNotDisrupt      = "DoNotDisrupt"
-	ReasonSuccessorNotSized = "SuccessorNotSized"
-	ReasonNoOtherNode       = "NoOtherNode"
-	ReasonLastReplica       = "LastReplica"
-	ReasonNotWanted         = "NotWanted"
+	ReasonEvictionDenied    = "EvictionDenied"     // A PodDisruptionBudget or a missing permission prevents the eviction.
+	ReasonEvictionOff       = "EvictionNotAllowed" // The chart does not allow attune to evict pods (node.eviction.enabled).
+	ReasonNoController      = "NoController"       // No controller would create a replacement of the pod.
+	ReasonDaemonPod         = "DaemonSetPod"       // The replacement of a DaemonSet's pod would run on the same node.
+	ReasonBatchPod          = "BatchPod"           // The pod of a Job would lose its work.
+	ReasonDoNotDisrupt      = "DoNotDisrupt"       // An annotation of the pod forbids its eviction.
+	ReasonSuccessorNotSized = "SuccessorNotSized"  // The replacement of the pod would not get the resources that the pod needs.
+	ReasonNoOtherNode       = "NoOtherNode"        // No other node on which the pod may run is large enough.
+	ReasonLastReplica       = "LastReplica"        // The eviction would leave no replica of the workload.
+	ReasonNotWanted         = "NotWanted"          // The policy does not allow the eviction, or the node does not require it.
 )
 
-// Reasons of actions, or of missing actions, for a container that climbs towards its memory limit (package climb).
+// Reasons of actions, or of missing actions, for a container that climbs towards its memory limit (package climb), and
+// of the end of a startup boost.
 const (
-	// ReasonClimb: attune raised it before the kernel would have killed it. ReasonSpike: attune restores its old size,
-	// as the growth was a spike.
-	ReasonClimb = "MemoryClimb"
-	ReasonSpike = "MemorySpike"
-	// ReasonLeak: it had the maximum number of raises within a day. ReasonClimbRestarts: a raise would restart it.
-	// ReasonClimbBound: its maxAllowed leaves no room. ReasonClimbLimits: the policy does not change limits.
-	ReasonLeak          = "MemoryLeak"
-	ReasonClimbRestarts = "RaiseRestarts"
-	ReasonClimbBound    = "MaxAllowed"
-	ReasonClimbLimits   = "LimitsLeftAlone"
-	// ReasonFollowsLimit: usage that may follow its limit would need more than recommender.MemoryCeiling.
-	ReasonFollowsLimit = "FollowsItsLimit"
+	ReasonClimb         = "MemoryClimb"     // attune raises memory before an OOM kill.
+	ReasonSpike         = "MemorySpike"     // attune restores the memory from before a raise, because the growth was a spike.
+	ReasonLeak          = "MemoryLeak"      // The container had the maximum number of raises, and its usage still grows.
+	ReasonClimbRestarts = "RaiseRestarts"   // A raise would restart the container.
+	ReasonClimbBound    = "MaxAllowed"      // The policy's maxAllowed leaves no room for a raise.
+	ReasonClimbLimits   = "LimitsLeftAlone" // The policy does not change limits.
+	ReasonFollowsLimit  = "FollowsItsLimit" // Usage that may follow its limit would need a limit above the maximum without an OOM kill.
+	ReasonBoost         = "StartupBoost"    // attune removes a startup CPU boost.
 )
-
-// ReasonBoost is the reason of plans and records that remove a startup boost.
-const ReasonBoost = "StartupBoost"
 
 // Lifter is a kind of object outside of a workload whose change may lift a refusal.
 type Lifter string
@@ -149,24 +134,28 @@ const (
 	LifterBudgets Lifter = "budgets"
 )
 
-// LiftedBy returns the objects that may lift a refusal for a reason. nil: only time, or the workload itself, whose
-// events trigger a reconcile anyway. A refusal with an unlisted reason is checked again only after a delay.
-func LiftedBy(reason string) []Lifter {
-	switch reason {
-	case ReasonNoRoom, ReasonNodeBlocked, ReasonNodePressure, ReasonNodeNotReady, ReasonNodeCapacity, ReasonNodeWithoutResize,
-		ReasonStaticCPU, ReasonStaticMemory, ReasonStaticPolicy, ReasonSwap, ReasonPodLevelResources, ReasonMemoryLimitDecrease,
-		ReasonResizeNotSupported:
-		return []Lifter{LifterNode}
-	case ReasonQuota:
-		return []Lifter{LifterQuotas}
-	case ReasonDisruptionBudget:
-		return []Lifter{LifterBudgets}
-	case ReasonLimitRange, ReasonQOSClass:
-		return []Lifter{LifterLimits}
-	case ReasonRefused:
-		return []Lifter{LifterQuotas, LifterLimits}
-	}
-	return nil
+// Reasons has every reason with the objects whose change may lift a refusal for it. nil: only time lifts it, or the
+// workload itself, whose events trigger a reconcile anyway. A refusal is then checked again only after a delay.
+var Reasons = map[string][]Lifter{
+	ReasonNoRoom: {LifterNode}, ReasonNodeBlocked: {LifterNode}, ReasonNodePressure: {LifterNode}, ReasonNodeNotReady: {LifterNode},
+	ReasonNodeCapacity: {LifterNode}, ReasonNodeWithoutResize: {LifterNode}, ReasonStaticCPU: {LifterNode}, ReasonStaticMemory: {LifterNode},
+	ReasonStaticPolicy: {LifterNode}, ReasonSwap: {LifterNode}, ReasonPodLevelResources: {LifterNode}, ReasonMemoryLimitDecrease: {LifterNode},
+	ReasonResizeNotSupported: {LifterNode}, ReasonQuota: {LifterQuotas}, ReasonDisruptionBudget: {LifterBudgets}, ReasonLimitRange: {LifterLimits},
+	ReasonQOSClass: {LifterLimits}, ReasonRefused: {LifterQuotas, LifterLimits},
+
+	ReasonInfeasible: nil, ReasonDeferred: nil, ReasonUnobserved: nil, ReasonTimeout: nil, ReasonActuation: nil, ReasonTerminal: nil,
+	ReasonSuperseded: nil, ReasonNotSent: nil, ReasonUnconcluded: nil, ReasonDrift: nil, ReasonReplaced: nil, ReasonNothingBack: nil,
+	ReasonPodFinished: nil, ReasonPodDeleted: nil, ReasonNotScheduled: nil, ReasonNotStarted: nil, ReasonNotReady: nil, ReasonDoesNotFit: nil,
+	ReasonBirthCrash: nil, ReasonBirthPending: nil, ReasonNoChange: nil, ReasonBestEffort: nil, ReasonCriticalPriority: nil, ReasonMemoryInUse: nil,
+	ReasonMemoryUnknown: nil, ReasonMemoryVolume: nil, ReasonResizeUnderway: nil, ReasonResourceClaims: nil, ReasonRestartedLately: nil,
+	ReasonNotRunning: nil, ReasonStartedJustNow: nil, ReasonStaticPod: nil, ReasonWindows: nil, ReasonPaused: nil, ReasonWorkloadPaused: nil,
+	ReasonMode: nil, ReasonSkipped: nil, ReasonTooLarge: nil, ReasonExcluded: nil, ReasonHPA: nil, ReasonVPA: nil, ReasonOutsideSchedule: nil,
+	ReasonStaleData: nil, ReasonInsufficientData: nil, ReasonRolloutInProgress: nil, ReasonCooldown: nil, ReasonRecordsFull: nil,
+	ReasonNamespaceTerminating: nil, ReasonReverting: nil, ReasonTooManyOOMs: nil, ReasonPodLimitBehind: nil, ReasonSingleReplica: nil,
+	ReasonReplicasNotReady: nil, ReasonNoRights: nil, ReasonNotKnown: nil, ReasonUnsettled: nil, ReasonUndone: nil, ReasonBadUndo: nil,
+	ReasonEvictionDenied: nil, ReasonEvictionOff: nil, ReasonNoController: nil, ReasonDaemonPod: nil, ReasonBatchPod: nil, ReasonDoNotDisrupt: nil,
+	ReasonSuccessorNotSized: nil, ReasonNoOtherNode: nil, ReasonLastReplica: nil, ReasonNotWanted: nil, ReasonClimb: nil, ReasonSpike: nil,
+	ReasonLeak: nil, ReasonClimbRestarts: nil, ReasonClimbBound: nil, ReasonClimbLimits: nil, ReasonFollowsLimit: nil, ReasonBoost: nil,
 }
 
 // Harm is a kind of regression after a resize. The words also appear in floors, metrics and history rows.

@@ -1,9 +1,14 @@
 package resize_test
 
 import (
+	"cmp"
+	"flag"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,42 +20,117 @@ import (
 	. "attune.io/attune/resize"
 )
 
-// TestEveryReasonSaysWhatLiftsIt: a new reason fails here until LiftedBy has its objects, or this list says that only
-// time or the workload itself lifts it.
-func TestEveryReasonSaysWhatLiftsIt(t *testing.T) {
-	byTime := []string{
-		"ReasonInfeasible", "ReasonDeferred", "ReasonUnobserved", "ReasonTimeout", "ReasonActuation", "ReasonTerminal",
-		"ReasonSuperseded", "ReasonNotSent", "ReasonUnconcluded", "ReasonDrift", "ReasonReplaced", "ReasonNothingBack",
-		"ReasonPodFinished", "ReasonPodDeleted", "ReasonNotScheduled", "ReasonNotStarted", "ReasonNotReady",
-		"ReasonDoesNotFit", "ReasonNoChange", "ReasonBestEffort", "ReasonCriticalPriority", "ReasonMemoryInUse",
-		"ReasonMemoryUnknown", "ReasonMemoryVolume", "ReasonResizeUnderway", "ReasonResourceClaims",
-		"ReasonRestartedLately", "ReasonNotRunning", "ReasonStartedJustNow", "ReasonStaticPod", "ReasonWindows",
-		"ReasonPaused", "ReasonWorkloadPaused", "ReasonMode", "ReasonSkipped", "ReasonTooLarge", "ReasonExcluded",
-		"ReasonHPA", "ReasonVPA", "ReasonOutsideSchedule", "ReasonStaleData", "ReasonInsufficientData",
-		"ReasonRolloutInProgress", "ReasonCooldown", "ReasonRecordsFull", "ReasonNamespaceTerminating",
-		"ReasonReverting", "ReasonTooManyOOMs", "ReasonPodLimitBehind", "ReasonSingleReplica",
-		"ReasonReplicasNotReady", "ReasonNoRights", "ReasonNotKnown", "ReasonUnsettled", "ReasonEvictionDenied",
-		"ReasonEvictionOff", "ReasonNoController", "ReasonDaemonPod", "ReasonBatchPod", "ReasonDoNotDisrupt",
-		"ReasonSuccessorNotSized", "ReasonNoOtherNode", "ReasonLastReplica", "ReasonNotWanted", "ReasonBoost",
-		"ReasonClimb", "ReasonSpike", "ReasonLeak", "ReasonClimbRestarts", "ReasonClimbBound", "ReasonClimbLimits", "ReasonFollowsLimit",
+// parsed returns the files by name.
+func parsed(t *testing.T, names ...string) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		require.NoError(t, err)
+		files[name] = file
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, parser.SkipObjectResolution)
-	require.NoError(t, err)
-	seen := 0
-	ast.Inspect(file, func(n ast.Node) bool {
-		of, ok := n.(*ast.ValueSpec)
-		if !ok || !strings.HasPrefix(of.Names[0].Name, "Reason") {
+	return files
+}
+
+// meanings returns the reasons of reasons.go by the names of their constants, and their meanings by reason.
+func meanings(t *testing.T) (reasons, means map[string]string) {
+	t.Helper()
+	values, reasons, means := map[string]string{}, map[string]string{}, map[string]string{}
+	const own, api = "reasons.go", "../api/v1alpha1/names.go"
+	files := parsed(t, own, api)
+	for _, name := range []string{api, own} {
+		ast.Inspect(files[name], func(n ast.Node) bool {
+			of, ok := n.(*ast.ValueSpec)
+			if !ok || !strings.HasPrefix(of.Names[0].Name, "Reason") || len(of.Values) != 1 {
+				return true
+			}
+			constant := of.Names[0].Name
+			switch value := of.Values[0].(type) {
+			case *ast.BasicLit:
+				unquoted, err := strconv.Unquote(value.Value)
+				require.NoError(t, err)
+				values[constant] = unquoted
+			case *ast.SelectorExpr: // a constant of the API
+				values[constant] = values[value.Sel.Name]
+			default:
+				return true
+			}
+			if name == own {
+				reasons[constant] = values[constant]
+				means[values[constant]] = strings.TrimSpace(of.Comment.Text())
+			}
 			return true
+		})
+	}
+	return reasons, means
+}
+
+// A new reason fails here until it has a sentence, and a row in Reasons with the objects that lift it.
+func TestEveryReasonSaysWhatItMeansAndWhatLiftsIt(t *testing.T) {
+	reasons, means := meanings(t)
+	assert.Greater(t, len(reasons), 90)
+	assert.Len(t, means, len(reasons), "two constants with one value")
+	assert.Equal(t, slices.Sorted(maps.Keys(means)), slices.Sorted(maps.Keys(Reasons)))
+	for reason, sentence := range means {
+		assert.True(t, strings.HasSuffix(sentence, ".") && !strings.Contains(sentence, "\n"), "%s: one sentence beside the constant", reason)
+	}
+}
+
+var update = flag.Bool("update", false, "write docs/reasons.md")
+
+// The page has each reason with its sentence and the objects that lift it, and the gates of each kind of resize in order.
+func TestReasonsInTheDocs(t *testing.T) {
+	const file, begin, end = "../docs/reasons.md", "<!-- generated -->\n", "<!-- end of generated -->"
+	page, err := os.ReadFile(file)
+	require.NoError(t, err)
+	parts := strings.Split(string(page), begin)
+	require.Len(t, parts, 3)
+	for i, want := range []string{reasonsTable(t), gatesTable()} {
+		documented, after, found := strings.Cut(parts[i+1], end)
+		require.True(t, found)
+		parts[i+1] = want + end + after
+		if !*update {
+			assert.Equal(t, want, documented, "run: go test ./resize -run TestReasonsInTheDocs -update")
 		}
-		seen++
-		name, lifted := of.Names[0].Name, false
-		if value, ok := of.Values[0].(*ast.BasicLit); ok {
-			reason, err := strconv.Unquote(value.Value)
-			require.NoError(t, err)
-			lifted = len(LiftedBy(reason)) > 0
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(strings.Join(parts, begin)), 0o644))
+	}
+}
+
+func reasonsTable(t *testing.T) string {
+	lifters := map[Lifter]string{
+		LifterNode: "the node or its pods", LifterQuotas: "ResourceQuotas", LifterLimits: "LimitRanges", LifterBudgets: "PodDisruptionBudgets",
+	}
+	_, means := meanings(t)
+	table := "\n| reason | meaning | lifted by a change of |\n|---|---|---|\n"
+	for _, reason := range slices.Sorted(maps.Keys(means)) {
+		var by []string
+		for _, lifter := range Reasons[reason] {
+			by = append(by, lifters[lifter])
 		}
-		assert.NotEqual(t, lifted, slices.Contains(byTime, name), name)
-		return true
-	})
-	assert.Greater(t, seen, 60)
+		table += fmt.Sprintf("| `%s` | %s | %s |\n", reason, means[reason], cmp.Or(strings.Join(by, ", "), "–"))
+	}
+	return table + "\n"
+}
+
+func gatesTable() string {
+	columns := []string{"step", "OOM", "undo", "start", "restore", "boost", "spike"} // the words for Kinds
+	table := "\n| reason | blocks | " + strings.Join(columns, " | ") + " |\n|---|---|" + strings.Repeat("---|", len(columns)) + "\n"
+	for _, g := range Gates() {
+		blocks := "the pod"
+		if g.Narrows {
+			blocks = "a container's resource"
+		}
+		table += fmt.Sprintf("| `%s` | %s |", strings.Join(g.Reasons, "`, `"), blocks)
+		for i := range columns {
+			mark := "–"
+			if slices.Contains(g.Kinds, Kinds[i]) {
+				mark = "yes"
+			}
+			table += " " + mark + " |"
+		}
+		table += "\n"
+	}
+	return table + "\n"
 }

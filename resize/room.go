@@ -166,8 +166,8 @@ func nodeRoom(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 
 // nodePressure refuses on a node under pressure: with too little disk or too few process ids a kubelet defers every
 // resize, and under memory pressure a pod with lower requests is evicted earlier.
-func nodePressure(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if len(in.Node.Capabilities.Pressure) > 0 && !p.Urgent {
+func nodePressure(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
+	if len(in.Node.Capabilities.Pressure) > 0 {
 		return RefuseForNow(ReasonNodePressure, "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(in.Node.Capabilities.Pressure, ", "))
 	}
 	return nil
@@ -176,9 +176,6 @@ func nodePressure(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 // nodeBlocked refuses on a node that recently deferred or refused a resize, so that such resizes do not accumulate;
 // each of them reserves the scheduler's room. For an answer to an OOM kill the kubelet decides.
 func nodeBlocked(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if p.Urgent {
-		return nil
-	}
 	until := in.Node.Block.All
 	if p.Grows() && in.Node.Block.Growth.After(until) {
 		until = in.Node.Block.Growth
@@ -192,7 +189,7 @@ func nodeBlocked(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 
 // neighboursWait refuses growth while another pod of the node waits for room. An answer to an OOM kill does not wait.
 func neighboursWait(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
-	if in.Node.Room == nil || !p.Grows() || p.Urgent {
+	if in.Node.Room == nil || !p.Grows() {
 		return nil
 	}
 	for _, other := range in.Node.Room.waiting {

@@ -19,7 +19,7 @@ func Blocked(pod *corev1.Pod, in GateInput) *Refusal {
 	if refusal := podRefusal(s); refusal != nil {
 		return refusal
 	}
-	return firstClosed(standingGates, pod, PlanOf(pod), in)
+	return firstClosed(gates, standing, pod, PlanOf(pod), in)
 }
 
 // NeverRaised reports whether the platform's rules refuse every raise of the pod.

@@ -37,7 +37,7 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	trials, followers := partition(rest, func(p Plan) bool { return Untried(p, kept) })
 	room := v1alpha1.MaxRecords - len(records)
 	going := take(urgent, &room, v1alpha1.MaxRecords, WaveNext)
-	open := steps(records, unreachable) + len(going)
+	open := openSteps(records, unreachable) + len(going)
 	// A user has to promote the size of a canary before other pods are lowered to it.
 	if rules.Mode == v1alpha1.UpdateCanary && !rules.AutoPromote {
 		followers, _ = partition(followers, func(p Plan) bool { return !p.Lowers() })

@@ -141,8 +141,8 @@ func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
 
 // Reasons of refusals because of the undo annotation.
 const (
-	ReasonUndone  = "Undone"
-	ReasonBadUndo = "InvalidUndo"
+	ReasonUndone  = resize.ReasonUndone
+	ReasonBadUndo = resize.ReasonBadUndo
 )
 
 // undo restores the original resources of pods, once for each requested time, and blocks all new resizes while the

@@ -127,9 +127,9 @@ func AboutLimits(namespace string) Topic { return Topic{resize.LifterLimits, nam
 // AboutBudgets is the topic of all PodDisruptionBudgets of a namespace.
 func AboutBudgets(namespace string) Topic { return Topic{resize.LifterBudgets, namespace} }
 
-// topicsOf returns the objects whose change may lift a refusal of a pod's resize (resize.LiftedBy).
+// topicsOf returns the objects whose change may lift a refusal of a pod's resize (resize.Reasons).
 func topicsOf(refusal *resize.Refusal, pod *corev1.Pod) (topics []Topic) {
-	for _, kind := range resize.LiftedBy(refusal.Reason) {
+	for _, kind := range resize.Reasons[refusal.Reason] {
 		t := Topic{kind, pod.Namespace}
 		if kind == resize.LifterNode {
 			t.Name = pod.Spec.NodeName

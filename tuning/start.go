@@ -265,7 +265,7 @@ func (d *starter) restoreUnscheduled() {
 		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, harm.ReasonBirthPending)
+		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, resize.ReasonBirthPending)
 		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
 			"Giving pod %s the resources of its template, as it fits no node with those of admission", pod.Name))
 	}

@@ -54,13 +54,6 @@ func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rul
 	return excused(v, birth, signals)
 }
 
-// ReasonBirthCrash is the reason to restore the template's resources of a pod that has crashed since it was created
-// with less.
-const ReasonBirthCrash = "BirthCrash"
-
-// ReasonBirthPending is the reason for a pod that fits on no node with its admission resources.
-const ReasonBirthPending = "BirthPending"
-
 // BirthPlan plans to restore the original resources of a birth record's containers; it lowers nothing. It waits until
 // the containers run. A waiting container would start with a limit above the limit of the pod's cgroup, which kubelets
 // do not change at that moment; with cgroup v1 it would not start at all.
@@ -69,7 +62,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 	var wishes []podview.Container
 	for _, c := range resize.Changes(birth) {
 		if s := statuses[c.Container]; s == nil || s.State.Running == nil {
-			return resize.Plan{PodUID: pod.UID, PodName: pod.Name}, resize.RefuseForNow(ReasonBirthCrash,
+			return resize.Plan{PodUID: pod.UID, PodName: pod.Name}, resize.RefuseForNow(resize.ReasonBirthCrash,
 				"container %s crashes since it was born with less than its template says, and gets that when it runs next", c.Container)
 		}
 		of := live[c.Container]
@@ -78,7 +71,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 		}
 		wishes = append(wishes, of)
 	}
-	return resize.PlanBack(pod, wishes, caps, now, resize.WaveBirth, ReasonBirthCrash)
+	return resize.PlanBack(pod, wishes, caps, now, resize.WaveBirth, resize.ReasonBirthCrash)
 }
 
 // atLeast raises an allocation to the original one. It neither adds nor removes a limit.

@@ -231,7 +231,7 @@ func TestABirthIsPutBack(t *testing.T) {
 	waiting.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	_, refusal = BirthPlan(waiting, birth, able(), noon)
 	require.NotNil(t, refusal, "it would be started with more than its pod's cgroup has")
-	assert.Equal(t, ReasonBirthCrash, refusal.Reason)
+	assert.Equal(t, resize.ReasonBirthCrash, refusal.Reason)
 	assert.True(t, refusal.Transient)
 
 	w := resize.GateInput{Now: noon, Rules: auto(), Workload: resize.WorkloadInput{Annotations: map[string]string{v1alpha1.SkipAnnotation: "true"}}}
@@ -247,11 +247,11 @@ func TestABirthIsPutBack(t *testing.T) {
 	for _, kind := range []lifecycle.StateKind{lifecycle.Deferred, lifecycle.Unobserved, lifecycle.Actuating} {
 		next := lifecycle.Next(lifecycle.State{Kind: kind, Message: "no room"}, record, auto(), lifecycle.Circumstances{}, noon.Add(12*time.Hour))
 		assert.Equal(t, lifecycle.Wait, next.Kind, "%s: it waits for room as a revert does", kind)
-		assert.Equal(t, ReasonBirthCrash, next.Reason)
+		assert.Equal(t, resize.ReasonBirthCrash, next.Reason)
 	}
 	record.VerifiedOnce = &metav1.Time{Time: noon}
 	done := lifecycle.Next(lifecycle.State{Kind: lifecycle.Applied}, record, auto(), lifecycle.Circumstances{}, noon.Add(lifecycle.SyncPeriod))
-	assert.Equal(t, lifecycle.Action{Kind: lifecycle.Forget, Result: lifecycle.ResultUndone, Reason: ReasonBirthCrash}, done, "no watch, and no size that is kept")
+	assert.Equal(t, lifecycle.Action{Kind: lifecycle.Forget, Result: lifecycle.ResultUndone, Reason: resize.ReasonBirthCrash}, done, "no watch, and no size that is kept")
 
 	pod.Generation = 2
 	_, lowered = BirthRecord(pod, map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})
