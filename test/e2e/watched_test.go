@@ -196,14 +196,15 @@ func namespaceBack(t *testing.T) {
 	namespace(ctx, t, comesAndGoes, true)
 	// New pods are created with a larger size before a resize to it is verified: there is no observation to wait for.
 	back, _ := started(t, comesAndGoes, 1, idle(tight))
+	wider := size{cpu: "60m", memory: "128Mi", cpuLimit: "120m", memoryLimit: "256Mi"}
 	helm(t, "upgrade", release, chart(t), "--reuse-values", "--wait", "--timeout", "120s")
 	began := time.Now()
 	within(t, 3*time.Minute, "its policies are judged", func() error { return judged(ctx, comesAndGoes, v1alpha1.StrategyWorkload) })
 	t.Logf("its policies are judged after %s", time.Since(began).Round(time.Second))
-	auto(t, back, wide)
+	auto(t, back, wider)
 	t.Logf("its targets are known after %s", time.Since(began).Round(time.Second))
-	eventually(t, "new pods are sized", func() error { return bornWith(ctx, back, wide) })
-	eventually(t, "resized", func() error { return allHave(pods(ctx, t, back), wide) })
+	eventually(t, "new pods are sized", func() error { return bornWith(ctx, back, wider) })
+	eventually(t, "resized", func() error { return allHave(pods(ctx, t, back), wider) })
 }
 
 // uninstalledFrom the namespaces: what has finalizers of the operator's had them taken off, with rights in these alone.
