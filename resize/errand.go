@@ -15,9 +15,9 @@ const (
 	WaveUndo = "undo"
 	// WaveBoost removes the startup CPU boost of a pod.
 	WaveBoost = "boost"
-	// WaveBirth restores the template's resources of a pod that has crashed since it was created, if admission set
+	// WaveTemplate restores the template's resources of a pod that has crashed since it was created, if admission set
 	// less.
-	WaveBirth = "birth"
+	WaveTemplate = "template"
 	// WaveRestore restores a container's original resources after an OOM kill below them while attune is stopped.
 	WaveRestore = "restore"
 	// WaveSpike restores the old size of a container that was raised before an OOM kill, because the growth was a
@@ -27,7 +27,9 @@ const (
 
 // Restores reports whether the wave restores a pod's original or template resources. Such a resize counts as harmless,
 // is never reverted, and may wait for room without a deadline, as a revert does.
-func Restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth || wave == WaveRestore }
+func Restores(wave string) bool {
+	return wave == WaveUndo || wave == WaveTemplate || wave == WaveRestore
+}
 
 // gate is a rule that refuses a plan, or returns nil.
 type gate = func(*corev1.Pod, Plan, GateInput) *Refusal
@@ -58,7 +60,7 @@ var errands = map[string]rules{
 	},
 	// The plan reverts a decrease by admission, so no pause, schedule, rollout or cooldown blocks it. It has no
 	// gates for restarts and disruption budgets, because the container crashes anyway.
-	WaveBirth: {openGates, []narrowing{withoutExcluded, withinLimitRanges}, []gate{limitRange, quota, triedLately}},
+	WaveTemplate: {openGates, []narrowing{withoutExcluded, withinLimitRanges}, []gate{limitRange, quota, triedLately}},
 	// No setting that stops attune blocks a restore: neither a pause nor attune.io/skip, an excluded container or a
 	// VPA. It is sent once per kill, and only while no other writer has resized the pod, so that it conflicts with
 	// none.

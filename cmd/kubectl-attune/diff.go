@@ -16,7 +16,7 @@ func newDiff(env *environment) *cobra.Command {
 		Short: "Show where the templates' resources differ from what is recommended",
 		Long: "Show where the templates' resources differ from what is recommended: what to write into the\n" +
 			"manifests of workloads that are kept in Git.\n\n" +
-			"A finding (exit code 2) is any difference. What is held is none, nor is a change that is too small\n" +
+			"A finding (exit code 2) is any difference. What is blocked is none, nor is a change that is too small\n" +
 			"to be made: recommendations shows both.",
 		Example:           "  kubectl attune diff -n shop\n  kubectl attune diff deployment/web -o json",
 		ValidArgsFunction: env.completesWorkloads(0),

@@ -20,9 +20,9 @@ func newSavings(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "savings [KIND/NAME...]",
 		Short: "Show what is saved: by the sizes of running pods, and by targets that are not applied yet",
-		Long: "Show what is saved: by the sizes of running pods (realised), and by targets that are not applied yet (potential).\n" +
+		Long: "Show what is saved: by the sizes of running pods (saved), and by targets that are not applied yet (available).\n" +
 			"With -A it estimates how many nodes could be removed.\n\n" +
-			"Both are requests, over all replicas; negative ones are growth. What is held or skipped is not counted, and the answer\n" +
+			"Both are requests, over all replicas; negative ones are growth. What is blocked or skipped is not counted, and the answer\n" +
 			"says how much that is. " + answers.NodeAutoscalerText + "\n" +
 			"Prices are the costPricing of AttuneDefaults, for a month of 730 hours. There is no finding.",
 		Example:           "  kubectl attune savings -A\n  kubectl attune savings deployment/web -o wide",
@@ -37,7 +37,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	pods, all, err := r.pods(ctx, podview.Running, "what is realised is not known, and potential savings are those of the templates")
+	pods, all, err := r.pods(ctx, podview.Running, "what is saved is not known, and available savings are those of the templates")
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures m
 		Nodes:     len(nodes),
 		Removable: count(func(answers.SavingsFigures) answers.SavedAmounts { return answers.SavedAmounts{} }),
 		Before: count(func(f answers.SavingsFigures) answers.SavedAmounts {
-			return answers.SavedAmounts{-f.Realised[0], -f.Realised[1]}
+			return answers.SavedAmounts{-f.Saved[0], -f.Saved[1]}
 		}),
-		Potential: count(func(f answers.SavingsFigures) answers.SavedAmounts { return f.Potential }),
+		After: count(func(f answers.SavingsFigures) answers.SavedAmounts { return f.Available }),
 	}, nil
 }

@@ -33,8 +33,8 @@ func TestSavingsWithPrices(t *testing.T) {
 func TestSavingsWithoutTheRightToListPods(t *testing.T) {
 	got := newCLITest(t, noRight(&corev1.PodList{}, "pods")).run("savings", "deploy/web", "-o", "json")
 	assert.Equal(t, exitOK, got.code)
-	assert.Contains(t, got.errOut, "what is realised is not known, and potential savings are those of the templates: pods")
-	assert.Contains(t, got.out, `"realised": null`)
+	assert.Contains(t, got.errOut, "what is saved is not known, and available savings are those of the templates: pods")
+	assert.Contains(t, got.out, `"saved": null`)
 	assert.Contains(t, got.out, `"cpu": "870m"`, "all three replicas from the template")
 }
 
@@ -60,12 +60,12 @@ func TestSavingsCountRemovableNodes(t *testing.T) {
 		return cli
 	}
 	cli := spread(interceptor.Funcs{})
-	assert.Contains(t, cli.run("savings", "-A").out, "\nRemovable nodes, an estimate: 1 of 2; 0 before attune, 1 with the potential.\n")
+	assert.Contains(t, cli.run("savings", "-A").out, "\nRemovable nodes, an estimate: 1 of 2; 0 before attune, 1 with the available savings.\n")
 	var read struct {
 		Nodes map[string]int `json:"nodes"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(cli.run("savings", "-A", "-o", "json").out), &read))
-	assert.Equal(t, map[string]int{"nodes": 2, "removable": 1, "removableBefore": 0, "removablePotential": 1}, read.Nodes)
+	assert.Equal(t, map[string]int{"nodes": 2, "removable": 1, "removableBefore": 0, "removableAfter": 1}, read.Nodes)
 	assert.NotContains(t, cli.run("savings").out, "Removable", "of a namespace nothing is said of nodes")
 	assert.NotContains(t, cli.run("savings", "-A", "-l", "tier=api").out, "Removable")
 

@@ -38,8 +38,8 @@ type Readiness struct {
 	NeedsPerson bool `json:"needsAttention"`
 }
 
-// SeedWithheld is the Reason of a workload whose new pods are not sized; the Message is spec.seedWithheld.
-const SeedWithheld = "SeedWithheld"
+// SeedBlocked is the Reason of a workload whose new pods are not sized; the Message is spec.seedBlocked.
+const SeedBlocked = "SeedBlocked"
 
 // UnseenGrace is how long a running operator may take to reconcile a new policy. After that, the policy needs
 // attention: the operator may not run at all.
@@ -91,8 +91,8 @@ func BlockedOfWorkload(rec *v1alpha1.AttuneRecommendation) []Blocked {
 			held = append(held, Blocked{Workload: name, Container: container.Name, Resource: h.Resource, Reason: h.Reason, Message: h.Message})
 		}
 	}
-	if rec.Spec.SeedWithheld != "" {
-		held = append(held, Blocked{Workload: name, Reason: SeedWithheld, Message: rec.Spec.SeedWithheld})
+	if rec.Spec.SeedBlocked != "" {
+		held = append(held, Blocked{Workload: name, Reason: SeedBlocked, Message: rec.Spec.SeedBlocked})
 	}
 	return held
 }
