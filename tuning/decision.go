@@ -198,15 +198,15 @@ func raiseOf(result string, record v1alpha1.ResizeRecord) string {
 	case record.Reason == resize.ReasonClimb:
 		return result
 	case record.Wave == resize.WaveSpike && result == countSuccess:
-		return countGivenBack
+		return countRestored
 	}
 	return ""
 }
 
 // Values of the label result of attune_resize_total and attune_memory_raises_total.
 const (
-	countRaised    = "raised"
-	countGivenBack = "given_back"
+	countRaised   = "raised"
+	countRestored = "restored"
 
 	countSuccess  = "success"
 	countFailed   = "failed"

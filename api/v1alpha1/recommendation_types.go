@@ -680,8 +680,8 @@ const (
 	TryClimb TryKind = "Climb"
 	// TryCatchUp: a container was raised so that the memory limit of its pod follows.
 	TryCatchUp TryKind = "CatchUp"
-	// TryPutBack: attune has been restoring the resources of a pod since Since, and gives up at Until.
-	TryPutBack TryKind = "PutBack"
+	// TryRestore: attune has been restoring the resources of a pod since Since, and gives up at Until.
+	TryRestore TryKind = "Restore"
 	// TryGivenUp: attune gave up restoring the resources of a pod.
 	TryGivenUp TryKind = "GivenUp"
 )

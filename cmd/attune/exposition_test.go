@@ -65,7 +65,7 @@ var rows = map[string][][]string{
 		{"shop", "StatefulSet", "db", string(resize.HarmNotReady)},
 	},
 	"attune_memory_raises_total": {
-		{"shop", "StatefulSet", "db", "raised"}, {"shop", "StatefulSet", "db", "given_back"}, {"shop", "Deployment", "web", "failed"},
+		{"shop", "StatefulSet", "db", "raised"}, {"shop", "StatefulSet", "db", "restored"}, {"shop", "Deployment", "web", "failed"},
 	},
 	"attune_reverts_pending": {{"shop", "StatefulSet", "db"}},
 	"attune_eviction_total": {

@@ -28,7 +28,7 @@ var (
 		"resource", "result")
 	reverts = counter("attune_reverts_total", "Resizes that did harm and were taken back, by reason: oomkill, throttle, restart, notready, slo.", "reason")
 	raises  = counter("attune_memory_raises_total",
-		"Raises of memory before an OOM kill by result: raised (verified on the pod), failed (not carried out), reverted (it did harm), given_back (the growth was a spike).",
+		"Raises of memory before an OOM kill by result: raised (verified on the pod), failed (not carried out), reverted (it did harm), restored (the growth was a spike).",
 		"result")
 	evictions = counter("attune_eviction_total",
 		"Evictions of pods whose node refused a resize, by result: success (the pod went), denied (a PodDisruptionBudget or missing rights).", "result")
