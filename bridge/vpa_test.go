@@ -120,7 +120,7 @@ func TestWhatIsForetold(t *testing.T) {
 		}, "Initial", "250m", "800Mi", "cpu memory"},
 		{"pods of the newest generation crashed when they were born smaller", func(r *v1alpha1.AttuneRecommendation, _ *bridge.View) {
 			r.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: v1alpha1.Resources{CPURequest: q("1"), MemoryRequest: q("1Gi")}}}}}
-			r.Status.BirthCrashes = []v1alpha1.BirthCrash{{Name: "app", TemplateHash: "abc"}}
+			r.Status.FailedStarts = []v1alpha1.FailedStart{{Name: "app", TemplateHash: "abc"}}
 		}, "Initial", "1", "1Gi", "cpu memory"},
 		{"a CronJob, which Karpenter cannot look up", func(r *v1alpha1.AttuneRecommendation, _ *bridge.View) { r.Spec.Workload.Kind = v1alpha1.KindCronJob }, "Off", "300m", "700Mi", ""},
 		{"a Rollout, which Karpenter cannot look up", func(r *v1alpha1.AttuneRecommendation, _ *bridge.View) { r.Spec.Workload.Kind = v1alpha1.KindRollout }, "Off", "300m", "700Mi", ""},

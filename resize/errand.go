@@ -13,9 +13,9 @@ const (
 	WaveUndo = "undo"
 	// WaveBoost removes the startup CPU boost of a pod.
 	WaveBoost = "boost"
-	// WaveBirth restores the template's resources of a pod that has crashed since it was created, if admission set
+	// WaveTemplate restores the template's resources of a pod that has crashed since it was created, if admission set
 	// less.
-	WaveBirth = "birth"
+	WaveTemplate = "template"
 	// WaveRestore restores a container's original resources after an OOM kill below them while attune is stopped.
 	WaveRestore = "restore"
 	// WaveSpike restores the old size of a container that was raised before an OOM kill, because the growth was a
@@ -25,7 +25,9 @@ const (
 
 // Restores reports whether the wave restores a pod's original or template resources. Such a resize counts as harmless,
 // is never reverted, and may wait for room without a deadline, as a revert does.
-func Restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth || wave == WaveRestore }
+func Restores(wave string) bool {
+	return wave == WaveUndo || wave == WaveTemplate || wave == WaveRestore
+}
 
 // kinds is a set of kinds of resizes, and of questions that only some gates answer. The table of gates uses it.
 type kinds uint16
@@ -61,7 +63,7 @@ const (
 )
 
 // errands are the kinds of errands, by wave.
-var errands = map[string]kinds{WaveUndo: undos, WaveBirth: births, WaveRestore: restores, WaveBoost: boosts, WaveSpike: spikes}
+var errands = map[string]kinds{WaveUndo: undos, WaveTemplate: births, WaveRestore: restores, WaveBoost: boosts, WaveSpike: spikes}
 
 func kindOf(p Plan) kinds {
 	if kind, errand := errands[p.Wave]; errand {

@@ -21,7 +21,7 @@ var (
 )
 
 // Kinds are the names of the kinds of resizes, and then of the questions that only some gates answer.
-var Kinds = []string{"step", "answer", WaveUndo, WaveBirth, WaveRestore, WaveBoost, WaveSpike, "standing", "begins", "stopping", "reverts"}
+var Kinds = []string{"step", "answer", WaveUndo, WaveTemplate, WaveRestore, WaveBoost, WaveSpike, "standing", "begins", "stopping", "reverts"}
 
 // Gate is a row of the tables of gates, by names.
 type Gate struct {

@@ -10,26 +10,26 @@ import (
 // Reasons why a record was reverted or closed, besides the regressions (Harm). The comment on a reason is its text in
 // docs/reasons.md.
 const (
-	ReasonInfeasible   = "Infeasible"       // The node refused the size.
-	ReasonDeferred     = "Deferred"         // The node had no room in time.
-	ReasonUnobserved   = "Unobserved"       // The kubelet did not observe the resize in time.
-	ReasonTimeout      = "Timeout"          // The kubelet did not carry out the resize in time.
-	ReasonActuation    = "ActuationError"   // The kubelet reported an error when it carried out the resize.
-	ReasonTerminal     = "Terminal"         // The pod has finished or is being deleted.
-	ReasonSuperseded   = "Superseded"       // Another writer changed amounts of the resize.
-	ReasonNotSent      = "NotSent"          // The resize never reached the API server.
-	ReasonUnconcluded  = "Inconclusive"     // The observation gave no clear result.
-	ReasonDrift        = "Drift"            // The runtime reports other amounts than the pod's spec, so attune cannot verify the resize.
-	ReasonReplaced     = "Replaced"         // The pod no longer exists, or another pod has its name.
-	ReasonNothingBack  = "NothingToPutBack" // No amount remains that attune may restore.
-	ReasonPodFinished  = "PodFinished"      // The pod has finished.
-	ReasonPodDeleted   = "PodTerminating"   // The pod is being deleted.
-	ReasonNotScheduled = "NotScheduled"     // The pod has no node yet, or fits on no node.
-	ReasonNotStarted   = "NotStarted"       // The containers of the pod have not started yet.
-	ReasonNotReady     = "NotReady"         // The pod is not ready, so attune does not lower its resources.
-	ReasonDoesNotFit   = "DoesNotFit"       // The pods of the node do not fit together, and attune chose this one for eviction (strategy Node).
-	ReasonBirthCrash   = "BirthCrash"       // The pod has crashed since it was created with less than its template's resources.
-	ReasonBirthPending = "BirthPending"     // The pod fits on no node with its admission resources.
+	ReasonInfeasible    = "Infeasible"       // The node refused the size.
+	ReasonDeferred      = "Deferred"         // The node had no room in time.
+	ReasonUnobserved    = "Unobserved"       // The kubelet did not observe the resize in time.
+	ReasonTimeout       = "Timeout"          // The kubelet did not carry out the resize in time.
+	ReasonActuation     = "ActuationError"   // The kubelet reported an error when it carried out the resize.
+	ReasonTerminal      = "Terminal"         // The pod has finished or is being deleted.
+	ReasonSuperseded    = "Superseded"       // Another writer changed amounts of the resize.
+	ReasonNotSent       = "NotSent"          // The resize never reached the API server.
+	ReasonUnconcluded   = "Inconclusive"     // The observation gave no clear result.
+	ReasonDrift         = "Drift"            // The runtime reports other amounts than the pod's spec, so attune cannot verify the resize.
+	ReasonReplaced      = "Replaced"         // The pod no longer exists, or another pod has its name.
+	ReasonNothingBack   = "NothingToPutBack" // No amount remains that attune may restore.
+	ReasonPodFinished   = "PodFinished"      // The pod has finished.
+	ReasonPodDeleted    = "PodTerminating"   // The pod is being deleted.
+	ReasonNotScheduled  = "NotScheduled"     // The pod has no node yet, or fits on no node.
+	ReasonNotStarted    = "NotStarted"       // The containers of the pod have not started yet.
+	ReasonNotReady      = "NotReady"         // The pod is not ready, so attune does not lower its resources.
+	ReasonDoesNotFit    = "DoesNotFit"       // The pods of the node do not fit together, and attune chose this one for eviction (strategy Node).
+	ReasonFailedStart   = "FailedStart"      // The pod has crashed since it was created with less than its template's resources.
+	ReasonUnschedulable = "Unschedulable"    // The pod fits on no node with its admission resources.
 )
 
 // Reasons of refusals by the platform.
@@ -146,7 +146,7 @@ var Reasons = map[string][]Lifter{
 	ReasonInfeasible: nil, ReasonDeferred: nil, ReasonUnobserved: nil, ReasonTimeout: nil, ReasonActuation: nil, ReasonTerminal: nil,
 	ReasonSuperseded: nil, ReasonNotSent: nil, ReasonUnconcluded: nil, ReasonDrift: nil, ReasonReplaced: nil, ReasonNothingBack: nil,
 	ReasonPodFinished: nil, ReasonPodDeleted: nil, ReasonNotScheduled: nil, ReasonNotStarted: nil, ReasonNotReady: nil, ReasonDoesNotFit: nil,
-	ReasonBirthCrash: nil, ReasonBirthPending: nil, ReasonNoChange: nil, ReasonBestEffort: nil, ReasonCriticalPriority: nil, ReasonMemoryInUse: nil,
+	ReasonFailedStart: nil, ReasonUnschedulable: nil, ReasonNoChange: nil, ReasonBestEffort: nil, ReasonCriticalPriority: nil, ReasonMemoryInUse: nil,
 	ReasonMemoryUnknown: nil, ReasonMemoryVolume: nil, ReasonResizeUnderway: nil, ReasonResourceClaims: nil, ReasonRestartedLately: nil,
 	ReasonNotRunning: nil, ReasonStartedJustNow: nil, ReasonStaticPod: nil, ReasonWindows: nil, ReasonPaused: nil, ReasonWorkloadPaused: nil,
 	ReasonMode: nil, ReasonSkipped: nil, ReasonTooLarge: nil, ReasonExcluded: nil, ReasonHPA: nil, ReasonVPA: nil, ReasonOutsideSchedule: nil,

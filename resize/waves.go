@@ -28,7 +28,7 @@ const (
 //
 // records are the open records of the workload, kept its verified sizes, pods the number of its live pods, unreachable
 // the nodes of records that are not ready.
-func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSize, pods int, rules Rules, unreachable map[string]bool) []Plan {
+func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.VerifiedResources, pods int, rules Rules, unreachable map[string]bool) []Plan {
 	ordered := slices.Clone(plans)
 	slices.SortStableFunc(ordered, func(a, b Plan) int {
 		return cmp.Or(cmp.Compare(podview.Hash(a.PodName), podview.Hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
@@ -49,7 +49,7 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 }
 
 // Untried reports whether the plan lowers an amount below every verified size of the pod's template generation.
-func Untried(p Plan, kept []v1alpha1.KeptSize) bool {
+func Untried(p Plan, kept []v1alpha1.VerifiedResources) bool {
 	survived := map[string]recommender.Size{}
 	for _, k := range kept {
 		if k.TemplateHash == p.TemplateHash {

@@ -26,8 +26,8 @@ func plansFor(n int, from, to recommender.Size, edits ...func(*Plan)) []Plan {
 	return plans
 }
 
-func keptAt(s recommender.Size) []v1alpha1.KeptSize {
-	return []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(s), TemplateHash: "abc"}}
+func keptAt(s recommender.Size) []v1alpha1.VerifiedResources {
+	return []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(s), TemplateHash: "abc"}}
 }
 
 func TestWave(t *testing.T) {
@@ -41,7 +41,7 @@ func TestWave(t *testing.T) {
 		name  string
 		plans []Plan
 		open  int
-		kept  []v1alpha1.KeptSize
+		kept  []v1alpha1.VerifiedResources
 		pods  int
 		rules func(*Rules)
 		want  int
@@ -59,9 +59,9 @@ func TestWave(t *testing.T) {
 		{"a lower request alone", plansFor(40, lower, size(200, 500, 512, 1024)), 0, keptAt(lower), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
 		{"a lower limit alone", plansFor(40, lower, size(250, 400, 512, 1024)), 0, keptAt(lower), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
 		{"a limit where the kept size has none", plansFor(40, was, lower), 0, keptAt(size(250, 0, 512, 1024)), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
-		{"kept of another template generation counts for nothing", plansFor(40, was, lower), 0, []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(lower), TemplateHash: "old"}}, 40,
+		{"kept of another template generation counts for nothing", plansFor(40, was, lower), 0, []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(lower), TemplateHash: "old"}}, 40,
 			func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
-		{"kept of another container", plansFor(40, was, lower), 0, []v1alpha1.KeptSize{{Name: "side", Size: podview.ToResources(lower), TemplateHash: "abc"}}, 40,
+		{"kept of another container", plansFor(40, was, lower), 0, []v1alpha1.VerifiedResources{{Name: "side", Size: podview.ToResources(lower), TemplateHash: "abc"}}, 40,
 			func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
 		{"a lower memory limit alone is a trial", plansFor(40, was, size(500, 1000, 512, 600)), 0, keptAt(was), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
 		{"raises go straight to waves", plansFor(40, was, higher), 0, nil, 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 20, WaveNext},

@@ -42,7 +42,7 @@ func BenchmarkStatus(b *testing.B) {
 	rest := busy.DeepCopy()
 	for _, record := range rest.Status.Records[:20] {
 		rest.Status.History = lifecycle.AddHistory(rest.Status.History, lifecycle.HistoryRows("web", record, lifecycle.ResultSuccess, "", now))
-		rest.Status.Kept = harm.Keep(rest.Status.Kept, record, nil, now)
+		rest.Status.Verified = harm.AddVerified(rest.Status.Verified, record, nil, now)
 	}
 	rest.Status.Records, rest.Status.CooldownFrom = nil, &metav1.Time{Time: now}
 	for name, rec := range map[string]*v1alpha1.AttuneRecommendation{"50 records": busy, "at rest": rest} {

@@ -20,19 +20,19 @@ import (
 func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 	pod := endedBefore(born(t, running("web-1", seedSize), "r1", template), "OOMKilled", 1, time.Minute)
 	w := heading(seen(t, template, pod), seedSize)
-	w.Rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(seedSize), TemplateHash: "abc"}}
+	w.Rec.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(seedSize), TemplateHash: "abc"}}
 	d := tuning.Decide(w)
 	assert.Equal(t, []string{"r1"}, d.Status.BadSeeds)
-	assert.Empty(t, d.Status.Kept, "a size that killed is not kept")
+	assert.Empty(t, d.Status.Verified, "a size that killed is not kept")
 	require.Len(t, told(d), 1)
 	assert.Contains(t, told(d)[0], "Warning SeedMarkedBad New pods are no longer born with seed r1, which harmed pod web-1: oomkill:")
 
 	// Another size was verified later, although the old pod still exists.
 	w.Rec.Status = d.Status
-	w.Rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(sizeOf(200, 0, 300, 600)), TemplateHash: "abc"}}
+	w.Rec.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(sizeOf(200, 0, 300, 600)), TemplateHash: "abc"}}
 	d = tuning.Decide(w)
 	assert.Equal(t, []string{"r1"}, d.Status.BadSeeds)
-	assert.Len(t, d.Status.Kept, 1)
+	assert.Len(t, d.Status.Verified, 1)
 	assert.Empty(t, told(d))
 }
 
@@ -40,13 +40,13 @@ func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 func TestASizeThatKilledIsNotKept(t *testing.T) {
 	pod := endedBefore(running("web-1", seedSize), "OOMKilled", 1, time.Minute)
 	w := seen(t, template, pod)
-	w.Rec.Status.Kept = []v1alpha1.KeptSize{
+	w.Rec.Status.Verified = []v1alpha1.VerifiedResources{
 		{Name: "app", Size: podview.ToResources(seedSize), TemplateHash: "abc"}, {Name: "side", Size: podview.ToResources(seedSize), TemplateHash: "abc"},
 	}
 	d := tuning.Decide(w)
-	require.Len(t, d.Status.Kept, 1)
-	assert.Equal(t, "side", d.Status.Kept[0].Name)
-	assert.Len(t, w.Rec.Status.Kept, 2, "what was read stays as it is")
+	require.Len(t, d.Status.Verified, 1)
+	assert.Equal(t, "side", d.Status.Verified[0].Name)
+	assert.Len(t, w.Rec.Status.Verified, 2, "what was read stays as it is")
 }
 
 func TestACrashLoopAtBirthTeachesTheTemplatesSize(t *testing.T) {
@@ -69,14 +69,14 @@ func TestACrashLoopInARolloutWithholdsTheLowering(t *testing.T) {
 	d := tuning.Decide(w)
 	assert.Empty(t, d.Status.BadSeeds)
 	assert.Empty(t, d.Status.Floors)
-	assert.Equal(t, []v1alpha1.BirthCrash{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(now)}}, d.Status.BirthCrashes)
+	assert.Equal(t, []v1alpha1.FailedStart{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(now)}}, d.Status.FailedStarts)
 	require.Len(t, told(d), 2, "and the pod is put back")
-	assert.Contains(t, told(d)[0], "Warning LoweringWithheld New pods of template abc are no longer lowered, as pod web-1 was born below its template's size: the workload is rolling out:")
+	assert.Contains(t, told(d)[0], "Warning LoweringBlocked New pods of template abc are no longer lowered, as pod web-1 was born below its template's size: the workload is rolling out:")
 	assert.True(t, d.Presses(w), "it is stored before anything else is looked at")
 
 	w.Rec.Status = d.Status
 	d = tuning.Decide(w)
-	assert.Len(t, d.Status.BirthCrashes, 1)
+	assert.Len(t, d.Status.FailedStarts, 1)
 	assert.Empty(t, told(d), "it is told once")
 }
 

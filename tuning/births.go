@@ -39,7 +39,7 @@ func (d *pass) judgeBirths() {
 		case verdict.Harm != "":
 			d.markBad(seeded.Revision, birth, verdict)
 		case verdict.Inconclusive:
-			d.withholdLowering(pod, birth, verdict)
+			d.blockLowering(pod, birth, verdict)
 		}
 	}
 }
@@ -52,16 +52,16 @@ type crash struct {
 	verdict resize.Verdict
 }
 
-// withholdLowering stops lowering new pods of one template generation. It learns no floor: the program itself may be
+// blockLowering stops lowering new pods of one template generation. It learns no floor: the program itself may be
 // the cause, and a floor would keep a wrong size for weeks. It sends the event only when the generation is new in the
 // list.
-func (d *pass) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	crashes, fresh := harm.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.view.bornOf, d.view.Now)
+func (d *pass) blockLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
+	crashes, fresh := harm.BlockLowering(d.out.Status.FailedStarts, pod, birth, d.view.bornOf, d.view.Now)
 	if !fresh {
 		return
 	}
-	d.out.Status.BirthCrashes = crashes
-	d.tell(event.Warning(v1alpha1.EventLoweringWithheld, "New pods of template %s are no longer lowered, as pod %s was born below its template's size: %s",
+	d.out.Status.FailedStarts = crashes
+	d.tell(event.Warning(v1alpha1.EventLoweringBlocked, "New pods of template %s are no longer lowered, as pod %s was born below its template's size: %s",
 		birth.TemplateHash, pod.Name, verdict.Message))
 }
 
@@ -84,7 +84,7 @@ func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict r
 	}
 	d.out.Status.BadSeeds = marked
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, harmful, d.view.Now)
-	d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, harmful)
+	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, harmful)
 	d.tell(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods are no longer born with seed %s, which harmed pod %s: %s: %s",
 		revision, harmful.PodName, verdict.Harm, verdict.Message))
 }

@@ -108,7 +108,7 @@ func TestHowTheEndOfABoostEnds(t *testing.T) {
 	d := tuning.Decide(w)
 	require.Len(t, d.Status.History, 1)
 	assert.Equal(t, "Success StartupBoost", d.Status.History[0].Result+" "+d.Status.History[0].Reason)
-	assert.Empty(t, d.Status.Kept)
+	assert.Empty(t, d.Status.Verified)
 	assert.Nil(t, d.Status.CooldownFrom)
 	assert.Empty(t, d.Writes)
 }

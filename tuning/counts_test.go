@@ -48,7 +48,7 @@ func TestWhatIsCountedOfARaise(t *testing.T) {
 	assert.Equal(t, []string{"raised"}, raises("success", raise, ""))
 	assert.Equal(t, []string{"failed"}, raises("failed", raise, ""))
 	assert.Equal(t, []string{"reverted"}, raises("reverted", raise, "oomkill"))
-	assert.Equal(t, []string{"given_back"}, raises("success", back, ""))
+	assert.Equal(t, []string{"restored"}, raises("success", back, ""))
 	assert.Empty(t, raises("failed", back, ""), "it keeps its raise")
 	back.Reason, back.Wave = "Target", "1"
 	assert.Empty(t, raises("success", back, ""))

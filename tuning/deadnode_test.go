@@ -33,7 +33,7 @@ func watchEnds(t *testing.T) tuning.View {
 	record.VerifiedOnce, record.WatchUntil = &metav1.Time{Time: now.Add(-6 * time.Minute)}, &metav1.Time{Time: now}
 	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r1", ValidUntil: metav1.NewTime(now.Add(time.Hour)),
 		Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("300m"))}}}
-	w.Rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(size), TemplateHash: "abc"}}
+	w.Rec.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(size), TemplateHash: "abc"}}
 	unreadySince(w.Pods[0], 2*time.Minute)
 	return w
 }
@@ -61,7 +61,7 @@ func TestWhatElseMakesAPodUnreadyIsNoHarm(t *testing.T) {
 			require.Len(t, d.Status.Records, 1)
 			assert.Equal(t, tc.harm, d.Status.Records[0].Phase == v1alpha1.RecordReverting)
 			assert.Equal(t, tc.harm, len(d.Status.BadSeeds) > 0)
-			assert.Equal(t, tc.harm, len(d.Status.Kept) == 0)
+			assert.Equal(t, tc.harm, len(d.Status.Verified) == 0)
 			assert.Equal(t, tc.harm, d.Status.Backoff != nil)
 			assert.Equal(t, tc.harm, len(d.Status.Floors) > 0)
 			assert.Equal(t, !tc.harm, d.Status.Records[0].Extended, "it is watched for longer")

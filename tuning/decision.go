@@ -124,7 +124,7 @@ func (d *Decision) Wake(after time.Duration) {
 func (d Decision) Presses(v View) bool {
 	before := v.Rec.Status
 	return len(d.Writes) > 0 || !equality.Semantic.DeepEqual(d.Status.Floors, before.Floors) || !slices.Equal(d.Status.BadSeeds, before.BadSeeds) ||
-		!equality.Semantic.DeepEqual(d.Status.BirthCrashes, before.BirthCrashes) || !equality.Semantic.DeepEqual(d.Status.AdmissionWithdrawn, before.AdmissionWithdrawn)
+		!equality.Semantic.DeepEqual(d.Status.FailedStarts, before.FailedStarts) || !equality.Semantic.DeepEqual(d.Status.AdmissionWithdrawn, before.AdmissionWithdrawn)
 }
 
 // Count is one metric increment, decided as data and applied by the workload loop. Its fields select the metric:
@@ -198,15 +198,15 @@ func raiseOf(result string, record v1alpha1.ResizeRecord) string {
 	case record.Reason == resize.ReasonClimb:
 		return result
 	case record.Wave == resize.WaveSpike && result == countSuccess:
-		return countGivenBack
+		return countRestored
 	}
 	return ""
 }
 
 // Values of the label result of attune_resize_total and attune_memory_raises_total.
 const (
-	countRaised    = "raised"
-	countGivenBack = "given_back"
+	countRaised   = "raised"
+	countRestored = "restored"
 
 	countSuccess  = "success"
 	countFailed   = "failed"

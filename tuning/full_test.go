@@ -33,7 +33,7 @@ func filled(rec *v1alpha1.AttuneRecommendation, containers int) {
 		s.Originals = append(s.Originals, v1alpha1.Originals{TemplateHash: fmt.Sprint("5d4f8c7b9", i), Since: &metav1.Time{Time: now}, Containers: all()})
 	}
 	for i := range containers {
-		s.Kept = append(s.Kept, v1alpha1.KeptSize{Name: name(i), Size: podview.ToResources(sizeOf(500, 1000, 512, 1024)), Since: metav1.NewTime(now), TemplateHash: "abc"})
+		s.Verified = append(s.Verified, v1alpha1.VerifiedResources{Name: name(i), Size: podview.ToResources(sizeOf(500, 1000, 512, 1024)), Since: metav1.NewTime(now), TemplateHash: "abc"})
 	}
 	for i := range v1alpha1.MaxHistory {
 		s.History = append(s.History, v1alpha1.HistoryEntry{Timestamp: metav1.NewTime(now), Workload: "web", Pod: "web-5d4f8c7b9d-00000", Container: name(i),

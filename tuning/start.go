@@ -219,7 +219,7 @@ func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 	if d.view.ByNode() {
 		return resize.Together(plans, d.waits, len(d.out.Status.Records), v1alpha1.MaxRecords)
 	}
-	return resize.Wave(plans, d.out.Status.Records, d.out.Status.Kept, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.out.Status.Records))
+	return resize.Wave(plans, d.out.Status.Records, d.out.Status.Verified, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.out.Status.Records))
 }
 
 // takeBoostsBack begins to end the CPU boosts that are over, up to the maximum number of records.
@@ -265,7 +265,7 @@ func (d *starter) restoreUnscheduled() {
 		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveBirth, resize.ReasonBirthPending)
+		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveTemplate, resize.ReasonUnschedulable)
 		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
 			"Giving pod %s the resources of its template, as it fits no node with those of admission", pod.Name))
 	}

@@ -44,7 +44,7 @@ func TestASurvivorDoesNotKeepWhatHarmedItsSibling(t *testing.T) {
 			w := trial(t, 3, harmed)
 			w.Rec.Status.Backoff = before
 			d := tuning.Decide(w)
-			assert.Empty(t, d.Status.Kept)
+			assert.Empty(t, d.Status.Verified)
 			require.NotNil(t, d.Status.Backoff)
 			want := int32(1)
 			if before != nil {
@@ -67,7 +67,7 @@ func TestALateSurvivorDoesNotKeepWhatHarmedItsSibling(t *testing.T) {
 	w.Rec.Status.Records = []v1alpha1.ResizeRecord{late}
 	w.Now = now.Add(2 * time.Minute)
 	d = tuning.Decide(w)
-	assert.Empty(t, d.Status.Kept, "its floor holds")
+	assert.Empty(t, d.Status.Verified, "its floor holds")
 	require.NotNil(t, d.Status.Backoff, "its watch began before the revert")
 	assert.EqualValues(t, 1, d.Status.Backoff.ConsecutiveReverts)
 }
@@ -83,7 +83,7 @@ func TestAllThatSurviveKeepTheirSize(t *testing.T) {
 	w := trial(t, 3)
 	w.Rec.Status.Backoff = &v1alpha1.Backoff{ConsecutiveReverts: 3, Since: metav1.NewTime(now.Add(-time.Hour))}
 	d := tuning.Decide(w)
-	require.Len(t, d.Status.Kept, 1)
-	assert.Equal(t, sizeOf(200, 400, 200, 400), podview.FromResources(d.Status.Kept[0].Size))
+	require.Len(t, d.Status.Verified, 1)
+	assert.Equal(t, sizeOf(200, 400, 200, 400), podview.FromResources(d.Status.Verified[0].Size))
 	assert.Nil(t, d.Status.Backoff, "begun after the last revert")
 }

@@ -57,7 +57,7 @@ func TestWhatWasSizedCanBePutBackThoughItIsTooLarge(t *testing.T) {
 	assert.True(t, of.TooLarge())
 	assert.True(t, workload.Large(pod.Annotations))
 	w := resize.GateInput{Workload: resize.WorkloadInput{Annotations: d.Annotations}}
-	for name, plan := range map[string]resize.Plan{"undo": {Wave: resize.WaveUndo}, "birth": {Wave: resize.WaveBirth}, "the end of a boost": {Wave: resize.WaveBoost}, "an OOM kill": {Urgent: true}} {
+	for name, plan := range map[string]resize.Plan{"undo": {Wave: resize.WaveUndo}, "template": {Wave: resize.WaveTemplate}, "the end of a boost": {Wave: resize.WaveBoost}, "an OOM kill": {Urgent: true}} {
 		_, refusal := resize.Admit(pod, plan, w)
 		if refusal != nil {
 			assert.NotEqual(t, resize.ReasonTooLarge, refusal.Reason, name)

@@ -41,13 +41,13 @@ func (d *watcher) advance() {
 	d.keep()
 }
 
-// keep stores the verified sizes (status.kept), after all records are advanced: a size that harmed a sibling is not
+// keep stores the verified sizes (status.verified), after all records are advanced: a size that harmed a sibling is not
 // stored, whichever of the two records comes first. A success without any regression in the reconcile ends the
 // backoff.
 func (d *watcher) keep() {
 	for _, record := range d.closing.survivors {
 		if !d.view.ByNode() {
-			d.out.Status.Kept = harm.Keep(d.out.Status.Kept, record, d.out.Status.Floors, d.view.Now)
+			d.out.Status.Verified = harm.AddVerified(d.out.Status.Verified, record, d.out.Status.Floors, d.view.Now)
 		}
 		if len(d.hurt) == 0 && lifecycle.EndsBackoff(d.out.Status.Backoff, record) {
 			d.out.Status.Backoff = nil
@@ -55,11 +55,11 @@ func (d *watcher) keep() {
 	}
 	for _, record := range d.out.Status.Records {
 		if record.Phase == v1alpha1.RecordReverting {
-			d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
+			d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
 		}
 	}
 	for _, record := range d.hurt {
-		d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
+		d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
 	}
 }
 
@@ -155,7 +155,7 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, verdict resize.Verdict) {
 	d.hurt = append(d.hurt, record)
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
-	d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
+	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
 	d.markSeedOf(record, verdict)
 	if action.Kind != lifecycle.Revert {
 		d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and is not taken back (%s): %s: %s",
@@ -205,7 +205,7 @@ func (d *watcher) learn() {
 		}
 		d.out.Status.Floors = harm.LearnKills(d.out.Status.Floors, pod, d.out.Status.Records, d.before(pod), d.view.Now)
 	}
-	d.out.Status.Kept = harm.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)
+	d.out.Status.Verified = harm.DropBelowFloors(d.out.Status.Floors, d.out.Status.Verified, d.view.Now)
 }
 
 // before returns the original resources of a pod's containers by name: from the stored generation, or from the

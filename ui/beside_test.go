@@ -74,10 +74,10 @@ func TestTheWordsOfSavings(t *testing.T) {
 		}
 		assert.Contains(t, got, answers.NodeAutoscalerText)
 	}
-	assert.Contains(t, page(t, caches, "/ui/savings"), "shop 3 750m 3Gi €25.20 1860m -384Mi €39.63 Not counted: 3 held resources.")
+	assert.Contains(t, page(t, caches, "/ui/savings"), "shop 3 750m 3Gi €25.20 1860m -384Mi €39.63 Not counted: 3 blocked resources.")
 	assert.Contains(t, page(t, caches, "/ui/savings/shop"), "Deployment/web 250m 1Gi €8.40 620m -128Mi €13.21 AllowDecrease")
 	web := page(t, caches, "/ui/ns/shop/Deployment/web")
-	assert.Contains(t, web, "Freed on nodes now: 250m of CPU and 1Gi of memory (€8.40 a month). Potential, not applied yet: 620m of CPU and -128Mi of memory (€13.21 a month). Not counted: 1 held resource.")
+	assert.Contains(t, web, "Freed on nodes now: 250m of CPU and 1Gi of memory (€8.40 a month). Available, not applied yet: 620m of CPU and -128Mi of memory (€13.21 a month). Not counted: 1 blocked resource.")
 	assert.Contains(t, web, "not counted: app, memory: AllowDecrease : memory is lowered only with allowDecrease")
 	assert.Contains(t, page(t, Empty(), "/ui/savings"), "There is no recommendation to compare with.")
 }
@@ -157,7 +157,7 @@ func TestLinesOverTime(t *testing.T) {
 	body := page(t, caches, "/ui/ns/shop/Deployment/web")
 	assert.Contains(t, body, "drawn since 2026-02-26 12:00, when the leader began to keep them.")
 	assert.Contains(t, body, "2026-02-27 13:59 UTC: OOM kill")
-	assert.Contains(t, body, "Marks: resizes that were kept (dots): 0, that were not (triangles): 1, OOM kills (crosses): 1.")
+	assert.Contains(t, body, "Marks: resizes that were verified (dots): 0, that were not (triangles): 1, OOM kills (crosses): 1.")
 
 	short := shortly{caches}
 	assert.Contains(t, page(t, short, "/ui/ns/shop/Deployment/web"), "drawn since 2026-03-02 11:00, when the leader began to keep them; the request before that is told by the history.")

@@ -36,10 +36,10 @@ type namespaceRow struct {
 // counts holds the figures of one namespace, or of all namespaces.
 type counts struct {
 	Policies, Workloads, Containers int
-	// Held counts the entries that status lists as blocked, Open the in-flight resizes, Persons the policies that
+	// Blocked counts the entries that status lists as blocked, Open the in-flight resizes, Persons the policies that
 	// need attention.
-	Held, Open, Persons int
-	requested, saved    [2]recommender.Amount
+	Blocked, Open, Persons int
+	requested, saved       [2]recommender.Amount
 	// shared is true if a cluster policy selects any of the workloads. Its status has one savings figure for all
 	// namespaces.
 	shared bool
@@ -68,7 +68,7 @@ func pair(amounts [2]recommender.Amount) (text [2]string) {
 // add adds other to c. The savings of cluster policies are included.
 func (c *counts) add(other counts) {
 	c.Policies, c.Workloads, c.Containers = c.Policies+other.Policies, c.Workloads+other.Workloads, c.Containers+other.Containers
-	c.Held, c.Open, c.Persons = c.Held+other.Held, c.Open+other.Open, c.Persons+other.Persons
+	c.Blocked, c.Open, c.Persons = c.Blocked+other.Blocked, c.Open+other.Open, c.Persons+other.Persons
 	for _, r := range recommender.Resources {
 		c.requested[r] = answers.AddSaved(c.requested[r], other.requested[r])
 		c.saved[r] = answers.AddSaved(c.saved[r], other.saved[r])
@@ -78,7 +78,7 @@ func (c *counts) add(other counts) {
 // policy adds the figures of a policy.
 func (c *counts) policy(p *v1alpha1.AttunePolicy) {
 	c.Policies++
-	c.Held += len(p.Status.Conflicts)
+	c.Blocked += len(p.Status.Conflicts)
 	if s := p.Status.Savings; s != nil {
 		c.saved[recommender.CPU] = answers.AddSaved(c.saved[recommender.CPU], recommender.Amount(s.CPURequestReduction.MilliValue()))
 		c.saved[recommender.Memory] = answers.AddSaved(c.saved[recommender.Memory], recommender.Amount(s.MemoryRequestReduction.Value()))
@@ -90,7 +90,7 @@ func (c *counts) workload(rec *v1alpha1.AttuneRecommendation) {
 	c.Workloads++
 	c.shared = c.shared || rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster
 	c.Containers += len(rec.Spec.Containers)
-	c.Held += len(answers.BlockedOfWorkload(rec))
+	c.Blocked += len(answers.BlockedOfWorkload(rec))
 	c.Open += len(rec.Status.Records)
 	if rec.Status.Pods == nil {
 		return

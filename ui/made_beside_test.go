@@ -65,7 +65,7 @@ func (c Caches) Savings(context.Context) func(*v1alpha1.AttuneRecommendation) an
 	return func(rec *v1alpha1.AttuneRecommendation) answers.SavingsEntry {
 		return answers.SavingsEntry{
 			View:    answers.View{Recommendation: rec, Workload: owner.Workload{Replicas: 3}, Settings: settings, Pods: pods},
-			Figures: answers.SavingsFigures{Realised: answers.SavedAmounts{250, 1 << 30}, Potential: answers.SavedAmounts{620, -(128 << 20)}, NotCounted: c.NotCounted},
+			Figures: answers.SavingsFigures{Saved: answers.SavedAmounts{250, 1 << 30}, Available: answers.SavedAmounts{620, -(128 << 20)}, NotCounted: c.NotCounted},
 		}
 	}
 }
@@ -138,7 +138,7 @@ func shared(name string) answers.NodeAnswer {
 // plain is a node without sharing pods.
 func plain(name string) answers.NodeAnswer {
 	return answers.NodeAnswer{
-		Node: name, Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Others: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
+		Node: name, Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Fixed: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
 		Pods: []answers.NodePod{{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{Name: "dns", Holds: amounts("100m", "70Mi"), Gets: amounts("100m", "70Mi")}}}},
 	}
 }

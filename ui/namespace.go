@@ -37,9 +37,9 @@ type policyRow struct {
 type workloadRow struct {
 	Name, Path, Namespace, NamespacePath, Policy, Mode, Phase string
 	Containers                                                []line
-	// More counts the containers that are not shown. Held lists the reasons of blocked resources.
-	More int
-	Held string
+	// More counts the containers that are not shown. Blocked lists the reasons of blocked resources.
+	More    int
+	Blocked string
 	// Problem says why the containers are not explained.
 	Problem string
 }
@@ -110,7 +110,7 @@ func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) work
 			reasons = append(reasons, reason)
 		}
 	}
-	row.Held = strings.Join(reasons, ", ")
+	row.Blocked = strings.Join(reasons, ", ")
 	return row
 }
 

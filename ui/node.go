@@ -37,9 +37,9 @@ type nodeRow struct {
 	Name, Path string
 	// Shares counts the pods that share the node, Pods all pods, Leaving the pods to evict.
 	Shares, Pods, Leaving int
-	// Others is the footprint of pods outside the sharing, Available the rest of the node, Needed the demand of the
+	// Fixed is the footprint of pods outside the sharing, Available the rest of the node, Needed the demand of the
 	// sharing pods.
-	Others, Available, Needed string
+	Fixed, Available, Needed string
 	// State says why the node needs attention; empty if it does not.
 	State string
 }
@@ -81,7 +81,7 @@ func nodesOf(ctx context.Context, all Nodes, page int, node func(context.Context
 func nodeRowOf(n answers.NodeAnswer) nodeRow {
 	row := nodeRow{
 		Name: n.Node, Path: nodePath(n.Node), Pods: len(n.Pods), Leaving: len(n.Evictions),
-		Others: amountsText(n.Others), Available: amountsText(n.Available), Needed: "–",
+		Fixed: amountsText(n.Fixed), Available: amountsText(n.Available), Needed: "–",
 	}
 	for i := range n.Pods {
 		if n.Pods[i].Shares {
@@ -110,7 +110,7 @@ func nodeOf(n answers.NodeAnswer, at time.Time) nodePage {
 	out := nodePage{
 		At: at, Name: n.Node, Sentence: n.Sentence(at) + ".", Overcommitted: n.Overcommitted(), HoldersHead: answers.HoldersHead, Holders: n.Holders(),
 		Facts: []fact{
-			{"the node has", amountsText(n.Allocatable)}, {"pods that count as they are", amountsText(n.Others)}, {"for pods that share", amountsText(n.Available)},
+			{"the node has", amountsText(n.Allocatable)}, {"pods that count as they are", amountsText(n.Fixed)}, {"for pods that share", amountsText(n.Available)},
 		},
 	}
 	if n.Decided == nil {

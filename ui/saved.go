@@ -28,10 +28,10 @@ type savedPage struct {
 
 // savedRow has the savings of a namespace or a workload. Each array holds CPU, memory and money per month.
 type savedRow struct {
-	Name, Path          string
-	Workloads           int
-	Realised, Potential [3]string
-	NotCounted          string
+	Name, Path       string
+	Workloads        int
+	Saved, Available [3]string
+	NotCounted       string
 }
 
 func savingsPath(namespace string) string {
@@ -59,7 +59,7 @@ func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func
 		if i >= out.first && i < out.last {
 			w, id := answers.SavingsRowOf(e, true), workload.IdentityOf(rec)
 			out.Rows = append(out.Rows, savedRow{
-				Name: id.String(), Path: pathOf(id), Realised: cells(w.Realised), Potential: cells(&w.Potential), NotCounted: answers.NotCountedText(w.NotCounted),
+				Name: id.String(), Path: pathOf(id), Saved: cells(w.Saved), Available: cells(&w.Available), NotCounted: answers.NotCountedText(w.NotCounted),
 			})
 		}
 	}
@@ -69,7 +69,7 @@ func savedOf(ctx context.Context, c Cluster, namespace string, page int, of func
 		out.Pages = pagesOf(savingsPath(""), page, len(all))
 		for _, sum := range all[out.first:out.last] {
 			out.Rows = append(out.Rows, savedRow{
-				Name: sum.Namespace, Path: savingsPath(sum.Namespace), Workloads: sum.Workloads, Realised: cells(sum.Realised), Potential: cells(&sum.Potential),
+				Name: sum.Namespace, Path: savingsPath(sum.Namespace), Workloads: sum.Workloads, Saved: cells(sum.Saved), Available: cells(&sum.Available),
 				NotCounted: sum.NotCounted.Sentence(),
 			})
 		}

@@ -163,7 +163,7 @@ func TestTheWordsOfExplain(t *testing.T) {
 				assert.Contains(t, page, name+" confidence"+basis)
 				continue
 			}
-			line = strings.Replace(line, "held, ", "held , ", 1)
+			line = strings.Replace(line, "blocked, ", "blocked , ", 1)
 			if pod, moves, found := strings.Cut(line, ": "); found && strings.Contains(pod, "-6d4b75cb6d-") {
 				line = pod + " " + moves
 			}
@@ -187,7 +187,7 @@ func TestSumsAgree(t *testing.T) {
 	fleet := words(t, get(t, Small(), "/ui/").Body.String())
 	// web has 3 pods with 2 containers, db and invoices have 3 with one each, and agent has no target: (6+3+3) * 200m
 	// and 768Mi.
-	assert.Contains(t, fleet, "policies 3 workloads 4 containers 5 CPU requested by targets 2400m memory requested by targets 9Gi CPU saved 3600m memory saved 3Gi")
+	assert.Contains(t, fleet, "policies 3 workloads 4 containers 5 CPU requested by targets 2400m memory requested by targets 9Gi CPU savings 3600m memory savings 3Gi")
 	assert.Contains(t, fleet, "billing 1 1 1 600m 2.3Gi 1800m 1.5Gi 1 0 0")
 	assert.Contains(t, fleet, "shop 1 3 4 1800m 6.8Gi 1800m 1.5Gi 7 1 0")
 	assert.Contains(t, fleet, "legacy 1 0 0 0 0 0 0 0 0 1")
@@ -210,7 +210,7 @@ func TestSumsOfGreatAmounts(t *testing.T) {
 	for i := range caches.Policies {
 		caches.Policies[i].Status.Savings = &v1alpha1.Savings{CPURequestReduction: resource.MustParse("-9P"), MemoryRequestReduction: resource.MustParse("9E")}
 	}
-	assert.Contains(t, words(t, get(t, caches, "/ui/").Body.String()), "memory requested by targets 8Pi CPU saved -9007199254740992m memory saved 8Pi")
+	assert.Contains(t, words(t, get(t, caches, "/ui/").Body.String()), "memory requested by targets 8Pi CPU savings -9007199254740992m memory savings 8Pi")
 }
 
 // A paused workload can be resumed, and its page has its further facts.

@@ -35,7 +35,7 @@ type usageChart struct {
 // mark is an event at a point in time.
 type mark struct {
 	At chart.Place
-	// Text describes the event and its result. Kind is markResized, markUnkept or markKilled.
+	// Text describes the event and its result. Kind is markResized, markUnverified or markKilled.
 	Text, Kind string
 }
 
@@ -91,7 +91,7 @@ func counted(marks []mark) string {
 	if len(marks) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Marks: resizes that were kept (dots): %d, that were not (triangles): %d, OOM kills (crosses): %d.", n[markResized], n[markUnkept], n[markKilled])
+	return fmt.Sprintf(" Marks: resizes that were verified (dots): %d, that were not (triangles): %d, OOM kills (crosses): %d.", n[markResized], n[markUnverified], n[markKilled])
 }
 
 // parts divides the time into up to mostParts periods and returns the highest value of each; NaN for a period
@@ -127,7 +127,7 @@ func parts(steps []recommender.StepUsage, r recommender.Resource) []chart.Point 
 }
 
 // Kinds of marks.
-const markResized, markUnkept, markKilled = "resized", "unkept", "killed"
+const markResized, markUnverified, markKilled = "resized", "unverified", "killed"
 
 // resizes returns the resizes of a container's resource within the chart.
 func resizes(history []v1alpha1.HistoryEntry, container string, r recommender.Resource, from, to int64, axes chart.Axes) (all []mark) {
@@ -140,7 +140,7 @@ func resizes(history []v1alpha1.HistoryEntry, container string, r recommender.Re
 		if e.Reason != "" {
 			text += ": " + e.Reason
 		}
-		kind := markUnkept
+		kind := markUnverified
 		if e.Result == lifecycle.ResultSuccess {
 			kind = markResized
 		}

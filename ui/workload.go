@@ -27,8 +27,8 @@ type workloadPage struct {
 	Facts               []fact
 	// Problem says why there is no explanation, Note which part of it is missing.
 	Problem, Note string
-	// Held lists the reasons that block the whole workload.
-	Held       []answers.Blocked
+	// Blocked lists the reasons that block the whole workload.
+	Blocked    []answers.Blocked
 	Commands   []string
 	Containers []container
 	// Saving is nil if it is not known.
@@ -80,7 +80,7 @@ func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage m
 	}
 	for _, thing := range answers.BlockedOfWorkload(rec) {
 		if thing.Container == "" {
-			out.Held = append(out.Held, thing)
+			out.Blocked = append(out.Blocked, thing)
 		}
 	}
 	for i, c := range explained.Containers {

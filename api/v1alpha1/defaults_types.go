@@ -35,7 +35,7 @@ type AttuneDefaultsList struct {
 
 // AttuneNamespaceDefaults holds the defaults of a namespace. attune reads only the object named default.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:shortName=and,categories=attune
+// +kubebuilder:resource:shortName=andf,categories=attune
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="only the object named default is read: set metadata.name to default"
 // +kubebuilder:printcolumn:name="Paused",type=boolean,JSONPath=`.spec.paused`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

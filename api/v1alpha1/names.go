@@ -119,9 +119,9 @@ const (
 	EventReverted      = "Reverted"
 	EventSeedMarkedBad = "SeedMarkedBad"
 	EventUndone        = "Undone"
-	// EventLoweringWithheld: the webhook no longer lowers new pods of a template generation.
-	EventLoweringWithheld = "LoweringWithheld"
-	EventRevertPending    = "RevertPending"
+	// EventLoweringBlocked: the webhook no longer lowers new pods of a template generation.
+	EventLoweringBlocked = "LoweringBlocked"
+	EventRevertPending   = "RevertPending"
 	// EventAdmissionResumed: the webhook sets the resources of new pods again.
 	EventAdmissionResumed = "AdmissionResumed"
 

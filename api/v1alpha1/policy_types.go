@@ -218,8 +218,8 @@ type HistoryEntry struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
-// +kubebuilder:printcolumn:name="CPU Saved",type=string,JSONPath=`.status.savings.cpuRequestReduction`,priority=1
-// +kubebuilder:printcolumn:name="Mem Saved",type=string,JSONPath=`.status.savings.memoryRequestReduction`,priority=1
+// +kubebuilder:printcolumn:name="CPU Savings",type=string,JSONPath=`.status.savings.cpuRequestReduction`,priority=1
+// +kubebuilder:printcolumn:name="Mem Savings",type=string,JSONPath=`.status.savings.memoryRequestReduction`,priority=1
 type AttunePolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

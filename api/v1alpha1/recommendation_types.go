@@ -13,8 +13,8 @@ const (
 	MaxHistory   = 20
 	MaxBadSeeds  = 20
 	MaxTries     = 32
-	// MaxBirthCrashes bounds status.birthCrashes.
-	MaxBirthCrashes = 20
+	// MaxFailedStarts bounds status.failedStarts.
+	MaxFailedStarts = 20
 )
 
 // AttuneRecommendationSpec holds what attune recommends for a workload. Only the policy loop writes it.
@@ -57,9 +57,9 @@ type AttuneRecommendationSpec struct {
 	// +optional
 	Seed *Seed `json:"seed,omitempty"`
 
-	// SeedWithheld is the reason why there is no seed.
+	// SeedBlocked is the reason why there is no seed.
 	// +optional
-	SeedWithheld string `json:"seedWithheld,omitempty"`
+	SeedBlocked string `json:"seedBlocked,omitempty"`
 
 	// DataUntil is the time of the newest usage sample behind the stored targets. While newer samples change no
 	// target, it may be out of date by up to an hour and a queryStep.
@@ -358,11 +358,12 @@ type AttuneRecommendationStatus struct {
 	// +kubebuilder:validation:MaxItems=50
 	Records []ResizeRecord `json:"records,omitempty"`
 
-	// Kept lists verified sizes: pods ran with them through an observation period without a regression.
+	// Verified lists the verified resources of the containers: pods ran with them through an observation period without
+	// a regression.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Kept []KeptSize `json:"kept,omitempty"`
+	Verified []VerifiedResources `json:"verified,omitempty"`
 
 	// Originals lists the resources of pods before attune changed them, per template hash, newest last.
 	// +optional
@@ -389,13 +390,13 @@ type AttuneRecommendationStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	BadSeeds []string `json:"badSeeds,omitempty"`
 
-	// BirthCrashes lists containers that restarted repeatedly after they were created below their template's
+	// FailedStarts lists containers that restarted repeatedly after they were created below their template's
 	// resources, while another cause, such as the rollout itself, is possible as well. The webhook raises new pods of
 	// the same template generation to their seed but never lowers them. The oldest entries are dropped.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
-	BirthCrashes []BirthCrash `json:"birthCrashes,omitempty"`
+	FailedStarts []FailedStart `json:"failedStarts,omitempty"`
 
 	// AdmissionWithdrawn is set while new pods are created with the resources of their template, and gives the
 	// reason.
@@ -598,11 +599,12 @@ type ContainerBaseline struct {
 	Ready bool `json:"ready,omitempty"`
 }
 
-// KeptSize is a verified size: a pod ran with it through an observation period without a regression.
-type KeptSize struct {
+// VerifiedResources are the verified resources of one container: a pod ran with them through an observation period
+// without a regression.
+type VerifiedResources struct {
 	// Name of the container.
 	Name string `json:"name"`
-	// Size that was verified.
+	// Size holds the requests and limits that were verified.
 	Size Resources `json:"size"`
 	// Since is when the observation period ended.
 	Since metav1.Time `json:"since"`
@@ -641,8 +643,8 @@ type Floor struct {
 	Evidence string `json:"evidence,omitempty"`
 }
 
-// BirthCrash is a container of one template generation that the webhook does not lower in new pods.
-type BirthCrash struct {
+// FailedStart is a container of one template generation that the webhook does not lower in new pods.
+type FailedStart struct {
 	// Name of the container.
 	Name string `json:"name"`
 	// TemplateHash of the template generation.
@@ -678,8 +680,8 @@ const (
 	TryClimb TryKind = "Climb"
 	// TryCatchUp: a container was raised so that the memory limit of its pod follows.
 	TryCatchUp TryKind = "CatchUp"
-	// TryPutBack: attune has been restoring the resources of a pod since Since, and gives up at Until.
-	TryPutBack TryKind = "PutBack"
+	// TryRestore: attune has been restoring the resources of a pod since Since, and gives up at Until.
+	TryRestore TryKind = "Restore"
 	// TryGivenUp: attune gave up restoring the resources of a pod.
 	TryGivenUp TryKind = "GivenUp"
 )

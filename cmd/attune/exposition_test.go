@@ -47,13 +47,13 @@ var rows = map[string][][]string{
 	"attune_recommendation_memory_bytes": containers,
 	"attune_confidence":                  containers,
 	"attune_burst_factor":                {{"shop", "Deployment", "web", "app", "cpu"}, {"shop", "StatefulSet", "db", "postgres", "memory"}},
-	"attune_savings_cpu_cores_total":     {{"shop"}, {"batch"}},
-	"attune_savings_memory_bytes_total":  {{"shop"}, {"batch"}},
+	"attune_savings_cpu_cores":           {{"shop"}, {"batch"}},
+	"attune_savings_memory_bytes":        {{"shop"}, {"batch"}},
 
-	"attune_pods":                          {{"shop"}, {"batch"}},
-	"attune_savings_realised_cpu_cores":    {{"shop"}, {"batch"}},
-	"attune_savings_realised_memory_bytes": {{"shop"}, {"batch"}},
-	"attune_resizes_blocked":               {{resize.ReasonNoRoom}, {resize.ReasonQuota}},
+	"attune_pods":               {{"shop"}, {"batch"}},
+	"attune_saved_cpu_cores":    {{"shop"}, {"batch"}},
+	"attune_saved_memory_bytes": {{"shop"}, {"batch"}},
+	"attune_resizes_blocked":    {{resize.ReasonNoRoom}, {resize.ReasonQuota}},
 
 	"attune_resize_total": {
 		{"shop", "Deployment", "web", "cpu", "success"}, {"shop", "Deployment", "web", "memory", "success"},
@@ -65,7 +65,7 @@ var rows = map[string][][]string{
 		{"shop", "StatefulSet", "db", string(resize.HarmNotReady)},
 	},
 	"attune_memory_raises_total": {
-		{"shop", "StatefulSet", "db", "raised"}, {"shop", "StatefulSet", "db", "given_back"}, {"shop", "Deployment", "web", "failed"},
+		{"shop", "StatefulSet", "db", "raised"}, {"shop", "StatefulSet", "db", "restored"}, {"shop", "Deployment", "web", "failed"},
 	},
 	"attune_reverts_pending": {{"shop", "StatefulSet", "db"}},
 	"attune_eviction_total": {
@@ -115,8 +115,8 @@ var (
 // constant are the metrics that no collector stores: each scrape creates them from the state of the loops.
 var constant = []string{
 	"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor",
-	"attune_pods", "attune_savings_realised_cpu_cores", "attune_savings_realised_memory_bytes", "attune_resizes_blocked",
-	"attune_savings_cpu_cores_total", "attune_savings_memory_bytes_total", "attune_certificate_expiry_timestamp_seconds",
+	"attune_pods", "attune_saved_cpu_cores", "attune_saved_memory_bytes", "attune_resizes_blocked",
+	"attune_savings_cpu_cores", "attune_savings_memory_bytes", "attune_certificate_expiry_timestamp_seconds",
 }
 
 // TestExposition checks that the exposition has every metric of the operator, as the operator's own collectors expose
@@ -167,7 +167,7 @@ func expose(t *testing.T) string {
 // valueOf returns a plausible value of a metric. Most are 2, which is arbitrary.
 func valueOf(name string) float64 {
 	switch name {
-	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total", "attune_savings_realised_memory_bytes", "attune_node_headroom_memory_bytes":
+	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes", "attune_saved_memory_bytes", "attune_node_headroom_memory_bytes":
 		return 512 << 20
 	case "attune_certificate_expiry_timestamp_seconds":
 		return 90 * 24 * 3600

@@ -59,7 +59,7 @@ func TestPagesSavings(t *testing.T) {
 	assert.Equal(t, answers.SavingsRowOf(answers.SavingsEntry{View: view, Figures: view.Compute()}, true), answers.SavingsRowOf(got, true))
 	assert.Equal(t, view.Compute(), got.Figures)
 	assert.Equal(t, policy.Pricing{CPUPerCoreHour: 0.03, Currency: "€"}, got.Settings.Pricing)
-	assert.EqualValues(t, 300, got.Figures.Potential[recommender.CPU], "500m to 200m of one pod")
+	assert.EqualValues(t, 300, got.Figures.Available[recommender.CPU], "500m to 200m of one pod")
 
 	rec := cachedRec(t, p)
 	rec.Spec.Policy.Name = "gone"
@@ -107,7 +107,7 @@ func TestPagesNodes(t *testing.T) {
 	got, known, err := p.Node(t.Context(), "worker")
 	require.NoError(t, err)
 	require.True(t, known)
-	assert.Equal(t, answers.NodeAmounts{CPU: "500m", Memory: "1Gi"}, got.Others)
+	assert.Equal(t, answers.NodeAmounts{CPU: "500m", Memory: "1Gi"}, got.Fixed)
 	require.Len(t, got.Pods, 1)
 	assert.Equal(t, "shop/web-7c9f8d6b5-aaaaa", got.Pods[0].Name)
 	assert.False(t, got.Pods[0].Shares)

@@ -40,7 +40,7 @@ func decidedNode() answers.NodeAnswer {
 		}}
 	}
 	return answers.NodeAnswer{
-		Node: "worker", Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Others: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
+		Node: "worker", Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Fixed: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
 		Pods: []answers.NodePod{
 			{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{
 				Name: "dns", Holds: answers.Amounts{CPURequest: ptr.To("100m")}, Gets: answers.Amounts{CPURequest: ptr.To("100m")},

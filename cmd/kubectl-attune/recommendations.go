@@ -146,7 +146,7 @@ func (r recommendationReport) Human(wide bool) (string, error) {
 	}
 	t := answers.Table{
 		Header: []string{
-			"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "HELD", "CONFIDENCE", "CPU SAVED", "MEMORY SAVED",
+			"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "BLOCKED", "CONFIDENCE", "CPU SAVINGS", "MEMORY SAVINGS",
 			"CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY",
 		},
 	}
@@ -156,7 +156,7 @@ func (r recommendationReport) Human(wide bool) (string, error) {
 		t.Add(
 			rec.Namespace, string(rec.Kind)+"/"+rec.Workload, rec.Container,
 			answers.Cell(cpu, rec.Current.CPURequest), answers.Cell(cpu, rec.Target.CPURequest),
-			answers.Cell(memory, rec.Current.MemoryRequest), answers.Cell(memory, rec.Target.MemoryRequest), heldWords(rec.Holds),
+			answers.Cell(memory, rec.Current.MemoryRequest), answers.Cell(memory, rec.Target.MemoryRequest), blockedWords(rec.Holds),
 			strconv.FormatFloat(rec.Confidence, 'f', 2, 64), answers.Cell(cpu, rec.Savings.CPU), answers.Cell(memory, rec.Savings.Memory),
 			answers.Cell(cpu, rec.Current.CPULimit), answers.Cell(cpu, rec.Target.CPULimit),
 			answers.Cell(memory, rec.Current.MemoryLimit), answers.Cell(memory, rec.Target.MemoryLimit),
@@ -165,8 +165,8 @@ func (r recommendationReport) Human(wide bool) (string, error) {
 	return output.Text(t, wide), nil
 }
 
-// heldWords joins the holds for one cell, such as memory:AllowDecrease.
-func heldWords(holds []answers.Hold) string {
+// blockedWords joins the holds for one cell, such as memory:AllowDecrease.
+func blockedWords(holds []answers.Hold) string {
 	words := make([]string, len(holds))
 	for i, hold := range holds {
 		words[i] = hold.Resource + ":" + hold.Reason

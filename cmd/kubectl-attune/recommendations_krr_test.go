@@ -74,8 +74,8 @@ func TestKRRHasNoValueOfAWorkloadThatIsHeld(t *testing.T) {
 			rec.Spec.Strategy = v1alpha1.StrategyNode
 		}, "OnItsNode: what a pod is to have is decided on its node: see kubectl attune node NAME"},
 		"a seed that did harm": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
-			rec.Spec.SeedWithheld = "SeedMarkedBad"
-		}, "SeedWithheld: SeedMarkedBad"},
+			rec.Spec.SeedBlocked = "SeedMarkedBad"
+		}, "SeedBlocked: SeedMarkedBad"},
 		"no room in the quota": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Status.Conditions = append(rec.Status.Conditions, metav1.Condition{
 				Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: "Quota", Message: "no room",
@@ -86,7 +86,7 @@ func TestKRRHasNoValueOfAWorkloadThatIsHeld(t *testing.T) {
 			rec.Status.Conditions = append(rec.Status.Conditions, metav1.Condition{
 				Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "HighRevertRate", Message: "3 of 5",
 			})
-			rec.Spec.SeedWithheld = "Paused"
+			rec.Spec.SeedBlocked = "Paused"
 		}, "Paused: another writer; HighRevertRate: 3 of 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,16 +137,16 @@ func TestKRRHasNoValueWhereTheUserMayNotReadEnough(t *testing.T) {
 
 // A mode that changes no pods does not block values, because such scripts are made for it.
 func TestKRRHasValuesInEveryMode(t *testing.T) {
-	for _, withheld := range []string{"", "ModeRecommend", "Held"} {
+	for _, blocked := range []string{"", "ModeRecommend", "Blocked"} {
 		cli := newCLITest(t, interceptor.Funcs{})
 		cli.changeWeb(func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
-			rec.Spec.Mode, rec.Spec.SeedWithheld = v1alpha1.UpdateRecommend, withheld
+			rec.Spec.Mode, rec.Spec.SeedBlocked = v1alpha1.UpdateRecommend, blocked
 			rec.Status.Conditions = append(rec.Status.Conditions, metav1.Condition{
 				Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: "Mode", Message: "mode Recommend leaves running pods as they are",
 			})
 		})
 		cpu, memory := cli.krrOfWeb()
-		assert.Equal(t, krrValue{0.2, 0.4, nil}, cpu, withheld)
+		assert.Equal(t, krrValue{0.2, 0.4, nil}, cpu, blocked)
 		assert.Equal(t, "?", memory.request)
 		assert.Contains(t, memory.info, "AllowDecrease")
 	}

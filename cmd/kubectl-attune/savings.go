@@ -87,8 +87,8 @@ func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures m
 		Nodes:     len(nodes),
 		Removable: count(func(answers.SavingsFigures) answers.SavedAmounts { return answers.SavedAmounts{} }),
 		Before: count(func(f answers.SavingsFigures) answers.SavedAmounts {
-			return answers.SavedAmounts{-f.Realised[0], -f.Realised[1]}
+			return answers.SavedAmounts{-f.Saved[0], -f.Saved[1]}
 		}),
-		Potential: count(func(f answers.SavingsFigures) answers.SavedAmounts { return f.Potential }),
+		After: count(func(f answers.SavingsFigures) answers.SavedAmounts { return f.Available }),
 	}, nil
 }

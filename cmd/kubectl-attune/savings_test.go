@@ -34,7 +34,7 @@ func TestSavingsWithoutTheRightToListPods(t *testing.T) {
 	got := newCLITest(t, noRight(&corev1.PodList{}, "pods")).run("savings", "deploy/web", "-o", "json")
 	assert.Equal(t, exitOK, got.code)
 	assert.Contains(t, got.errOut, "saved amounts are not known, and available amounts are computed from the templates: pods")
-	assert.Contains(t, got.out, `"realised": null`)
+	assert.Contains(t, got.out, `"saved": null`)
 	assert.Contains(t, got.out, `"cpu": "870m"`, "all three replicas from the template")
 }
 
@@ -60,12 +60,12 @@ func TestSavingsCountRemovableNodes(t *testing.T) {
 		return cli
 	}
 	cli := spread(interceptor.Funcs{})
-	assert.Contains(t, cli.run("savings", "-A").out, "\nRemovable nodes, an estimate: 1 of 2; 0 before attune, 1 with the potential.\n")
+	assert.Contains(t, cli.run("savings", "-A").out, "\nRemovable nodes, an estimate: 1 of 2; 0 before attune, 1 with the available savings.\n")
 	var read struct {
 		Nodes map[string]int `json:"nodes"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(cli.run("savings", "-A", "-o", "json").out), &read))
-	assert.Equal(t, map[string]int{"nodes": 2, "removable": 1, "removableBefore": 0, "removablePotential": 1}, read.Nodes)
+	assert.Equal(t, map[string]int{"nodes": 2, "removable": 1, "removableBefore": 0, "removableAfter": 1}, read.Nodes)
 	assert.NotContains(t, cli.run("savings").out, "Removable", "of a namespace nothing is said of nodes")
 	assert.NotContains(t, cli.run("savings", "-A", "-l", "tier=api").out, "Removable")
 

@@ -79,7 +79,7 @@ func runStatus(ctx context.Context, env *environment) error {
 //	  "workloads": {"discovered": 3},
 //	  "ready": "False", "reason": "InvalidConfig", "message": "…",
 //	  "needsAttention": true,
-//	  "held": [{"workload": "Deployment/web", "container": "app",
+//	  "blocked": [{"workload": "Deployment/web", "container": "app",
 //	    "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
 //	}]}
 type statusReport struct {
@@ -100,8 +100,8 @@ type policyStatus struct {
 	Workloads v1alpha1.WorkloadCounts `json:"workloads"`
 	// Readiness comes from the conditions. A policy that needs attention is a finding.
 	answers.Readiness
-	// Held lists the blocked resources and conflicts of the policy; never nil.
-	Held []answers.Blocked `json:"held"`
+	// Blocked lists the blocked resources and conflicts of the policy; never nil.
+	Blocked []answers.Blocked `json:"blocked"`
 	// Savings are the savings in the policy's status; nil if it has none.
 	Savings *v1alpha1.Savings `json:"savings,omitempty"`
 
@@ -131,13 +131,13 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		Mode:      string(policy.Status.Mode),
 		Workloads: ptr.Deref(policy.Status.Workloads, v1alpha1.WorkloadCounts{}),
 		Readiness: answers.ReadinessOf(policy, now),
-		Held:      answers.BlockedOfPolicy(policy),
+		Blocked:   answers.BlockedOfPolicy(policy),
 		Savings:   policy.Status.Savings,
 		age:       duration.HumanDuration(now.Sub(policy.CreationTimestamp.Time)),
 	}
 	for i := range recs {
 		if lookup.SizedBy(&recs[i], policy) {
-			s.Held = append(s.Held, answers.BlockedOfWorkload(&recs[i])...)
+			s.Blocked = append(s.Blocked, answers.BlockedOfWorkload(&recs[i])...)
 		}
 	}
 	return s
@@ -157,14 +157,14 @@ func (r statusReport) Human(wide bool) (string, error) {
 	if len(r.Policies) == 0 {
 		return "", nil
 	}
-	return output.Text(r.policies(), wide) + output.Below(r.held(), wide), nil
+	return output.Text(r.policies(), wide) + output.Below(r.blocked(), wide), nil
 }
 
 // policies returns the table of policies.
 func (r statusReport) policies() answers.Table {
 	t := answers.Table{
-		Header:   []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE", "CPU SAVED", "MEM SAVED", "MESSAGE"},
-		OnlyWide: []string{"CPU SAVED", "MEM SAVED", "MESSAGE"},
+		Header:   []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "BLOCKED", "READY", "REASON", "AGE", "CPU SAVINGS", "MEM SAVINGS", "MESSAGE"},
+		OnlyWide: []string{"CPU SAVINGS", "MEM SAVINGS", "MESSAGE"},
 	}
 	for _, s := range r.Policies {
 		cpu, memory := "", ""
@@ -172,17 +172,17 @@ func (r statusReport) policies() answers.Table {
 			cpu, memory = s.Savings.CPURequestReduction.String(), s.Savings.MemoryRequestReduction.String()
 		}
 		t.Add(s.Namespace, s.Name, s.Mode, count(s.Workloads.Discovered), count(s.Workloads.WithRecommendations),
-			count(s.Workloads.Resized), count(s.Workloads.Pending), strconv.Itoa(len(s.Held)), s.Ready, s.Reason,
+			count(s.Workloads.Resized), count(s.Workloads.Pending), strconv.Itoa(len(s.Blocked)), s.Ready, s.Reason,
 			s.age, cpu, memory, s.Message)
 	}
 	return t
 }
 
-// held returns the table of blocked resources.
-func (r statusReport) held() answers.Table {
-	t := answers.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
+// blocked returns the table of blocked resources.
+func (r statusReport) blocked() answers.Table {
+	t := answers.Table{Header: []string{"POLICY", "BLOCKED", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {
-		for _, h := range s.Held {
+		for _, h := range s.Blocked {
 			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), h.Workload, h.Container, h.Resource, h.Reason, h.Message)
 		}
 	}

@@ -92,12 +92,12 @@ func TestStatusTellsPoliciesOfOneNameApart(t *testing.T) {
 	policies[0].Namespace, policies[1].Namespace = "shop", "pay"
 	rec := v1alpha1.AttuneRecommendation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
-		Spec:       v1alpha1.AttuneRecommendationSpec{Policy: v1alpha1.PolicyRef{Name: "p"}, SeedWithheld: "no data"},
+		Spec:       v1alpha1.AttuneRecommendationSpec{Policy: v1alpha1.PolicyRef{Name: "p"}, SeedBlocked: "no data"},
 	}
 	report := newStatusReport(policies, []v1alpha1.AttuneRecommendation{rec}, testNow)
 	assert.Equal(t, "pay", report.Policies[0].Namespace)
-	assert.Empty(t, report.Policies[0].Held)
-	assert.Len(t, report.Policies[1].Held, 1)
+	assert.Empty(t, report.Policies[0].Blocked)
+	assert.Len(t, report.Policies[1].Blocked, 1)
 }
 
 func TestNothingToShow(t *testing.T) {

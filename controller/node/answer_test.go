@@ -53,7 +53,7 @@ func TestAnswer(t *testing.T) {
 	answer := s.look(s.share(always)).answer()
 	assert.Equal(t, "node-1", answer.Node)
 	assert.Equal(t, answers.NodeAmounts{CPU: "5", Memory: "1Gi"}, answer.Allocatable)
-	assert.Equal(t, answers.NodeAmounts{CPU: "0", Memory: "64Mi"}, answer.Others)
+	assert.Equal(t, answers.NodeAmounts{CPU: "0", Memory: "64Mi"}, answer.Fixed)
 	assert.Equal(t, answers.NodeAmounts{CPU: "5", Memory: "960Mi"}, answer.Available)
 	assert.Equal(t, &answers.NodeDecided{At: noon, Needed: answers.NodeAmounts{CPU: "5", Memory: "192Mi"}, Holders: []answers.NodeHolder{}}, answer.Decided)
 	require.Len(t, answer.Pods, 4)

@@ -91,7 +91,7 @@ func (l *look) answer() answers.NodeAnswer {
 		others[r] = l.allocatable[r] - l.available[r]
 	}
 	answer := answers.NodeAnswer{
-		Node: l.node, Allocatable: answers.NodeAmountsOf(l.allocatable), Others: answers.NodeAmountsOf(others),
+		Node: l.node, Allocatable: answers.NodeAmountsOf(l.allocatable), Fixed: answers.NodeAmountsOf(others),
 		Available: answers.NodeAmountsOf(node.Amounts{max(0, l.available[0]), max(0, l.available[1])}),
 		Pods:      []answers.NodePod{}, Evictions: l.evictions(out.result),
 		Decided: &answers.NodeDecided{

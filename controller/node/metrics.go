@@ -125,8 +125,8 @@ const (
 	heldAgain = time.Hour
 )
 
-// eventHeld is the reason of events on nodes where pods hold more than their share and others lack it.
-const eventHeld = "NodeHeld"
+// eventShareExceeded is the reason of events on nodes where pods hold more than their share and others lack it.
+const eventShareExceeded = "NodeShareExceeded"
 
 // holding is, for each resource, since when pods of a node keep others below their bases, and when that was last
 // reported; zero: they do not, or it was not. If it is lost, only the next event is later.
@@ -164,7 +164,7 @@ func (c *Controller) tellHolders(on *corev1.Node, l *look, out shared, tell []no
 		if others > 0 {
 			more = fmt.Sprintf("; so do %d others", others)
 		}
-		c.Events.Send(on, nil, event.Warning(eventHeld, "%s: pods have less than they always need, for %s or longer: pod %s keeps %s above its share, because %s%s",
+		c.Events.Send(on, nil, event.Warning(eventShareExceeded, "%s: pods have less than they always need, for %s or longer: pod %s keeps %s above its share, because %s%s",
 			holder.Resource, heldFor, holder.Name, recommender.Readable(holder.Resource, holder.Above), l.members[holder.Pod].because(node.Difference{Why: holder.Why}), more))
 	}
 }

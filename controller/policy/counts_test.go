@@ -39,7 +39,7 @@ func TestWorkloadsThatWereResized(t *testing.T) {
 		rec := v1alpha1.AttuneRecommendation{}
 		rec.Spec.Strategy, rec.Status.History = tc.strategy, tc.history
 		if tc.kept {
-			rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app"}}
+			rec.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app"}}
 		}
 		r := report{recommendations: []v1alpha1.AttuneRecommendation{rec}, matched: matched{won: make([]workload.Workload, 1)}}
 		assert.Equal(t, tc.want, r.counts().Resized, name)

@@ -23,15 +23,15 @@ var (
 	recommendedMem  = prometheus.NewDesc("attune_recommendation_memory_bytes", "Memory request that a container is heading to.", labels, nil)
 	confidenceGauge = prometheus.NewDesc("attune_confidence", "Confidence of a recommendation, from 0 to 1.", labels, nil)
 	burstFactor     = prometheus.NewDesc("attune_burst_factor", "What room for peaks multiplies a container's recommendation by, where it does.", append(labels[:len(labels):len(labels)], "resource"), nil)
-	savedCPU        = prometheus.NewDesc("attune_savings_cpu_cores_total", "CPU requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.", labels[:1], nil)
-	savedMem        = prometheus.NewDesc("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.", labels[:1], nil)
+	savingsCPU      = prometheus.NewDesc("attune_savings_cpu_cores", "CPU requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is blocked; negative: growth.", labels[:1], nil)
+	savingsMem      = prometheus.NewDesc("attune_savings_memory_bytes", "Memory requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is blocked; negative: growth.", labels[:1], nil)
 )
 
 func init() { loop.Show(&published{}) }
 
 // Describe implements prometheus.Collector.
 func (*published) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{recommendedCPU, recommendedMem, confidenceGauge, burstFactor, savedCPU, savedMem} {
+	for _, desc := range []*prometheus.Desc{recommendedCPU, recommendedMem, confidenceGauge, burstFactor, savingsCPU, savingsMem} {
 		to <- desc
 	}
 }
@@ -180,7 +180,7 @@ func (x *published) Collect(to chan<- prometheus.Metric) {
 			}
 			total = total.Plus(part.saved)
 		}
-		to <- prometheus.MustNewConstMetric(savedCPU, prometheus.GaugeValue, float64(total[recommender.CPU])/1000, namespace)
-		to <- prometheus.MustNewConstMetric(savedMem, prometheus.GaugeValue, float64(total[recommender.Memory]), namespace)
+		to <- prometheus.MustNewConstMetric(savingsCPU, prometheus.GaugeValue, float64(total[recommender.CPU])/1000, namespace)
+		to <- prometheus.MustNewConstMetric(savingsMem, prometheus.GaugeValue, float64(total[recommender.Memory]), namespace)
 	}
 }

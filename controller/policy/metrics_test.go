@@ -42,7 +42,7 @@ func TestSeriesGoWithWhatTheyAreAbout(t *testing.T) {
 	one, other := types.NamespacedName{Namespace: "metrics", Name: "one"}, types.NamespacedName{Namespace: "metrics", Name: "other"}
 	gained := func() []int {
 		var all []int
-		for _, name := range []string{"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor", "attune_savings_cpu_cores_total"} {
+		for _, name := range []string{"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor", "attune_savings_cpu_cores"} {
 			all = append(all, testutil.CollectAndCount(&x, name))
 		}
 		return all
@@ -96,7 +96,7 @@ func TestTheSumOfANamespaceIsOfItsPoliciesAlone(t *testing.T) {
 	part := x.policies["sum-b"][base]
 	part.saved[recommender.CPU] = 3000
 	x.policies["sum-b"][base] = part
-	assert.Equal(t, map[string]float64{"sum-a": 0, "sum-b": 3}, savedBy(&x, "attune_savings_cpu_cores_total"))
+	assert.Equal(t, map[string]float64{"sum-a": 0, "sum-b": 3}, savedBy(&x, "attune_savings_cpu_cores"))
 	x.forget(types.NamespacedName{Namespace: "sum-a", Name: base})
 	assert.Len(t, x.policies, 1)
 	x.forget(types.NamespacedName{Namespace: "sum-b", Name: base})
@@ -107,8 +107,8 @@ func TestAPassPublishesWhatItSaves(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
 	p := f.memory.objects["AttunePolicy/shop"]["all"].(*v1alpha1.AttunePolicy)
-	assert.InDelta(t, p.Status.Savings.CPURequestReduction.AsApproximateFloat64(), savedBy(&f.published, "attune_savings_cpu_cores_total")["shop"], 1e-9)
-	assert.InDelta(t, p.Status.Savings.MemoryRequestReduction.AsApproximateFloat64(), savedBy(&f.published, "attune_savings_memory_bytes_total")["shop"], 1)
+	assert.InDelta(t, p.Status.Savings.CPURequestReduction.AsApproximateFloat64(), savedBy(&f.published, "attune_savings_cpu_cores")["shop"], 1e-9)
+	assert.InDelta(t, p.Status.Savings.MemoryRequestReduction.AsApproximateFloat64(), savedBy(&f.published, "attune_savings_memory_bytes")["shop"], 1)
 }
 
 // savedBy is the value of a metric by namespace.

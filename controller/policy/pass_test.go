@@ -42,7 +42,7 @@ func TestAPassLeavesTheCacheAsItIs(t *testing.T) {
 	}
 	released := f.memory.recommendations("shop")[:10]
 	for _, rec := range released {
-		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedWithheld)
+		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedBlocked)
 		assert.Empty(t, rec.Spec.Containers)
 	}
 	f.memory.written()

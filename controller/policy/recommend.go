@@ -312,7 +312,7 @@ func (r recommendations) release(ctx context.Context, recs map[string]*v1alpha1.
 		}
 		read := rec
 		rec = rec.DeepCopy()
-		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedWithheld = v1alpha1.UpdateObserve, nil, why(read)
+		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedBlocked = v1alpha1.UpdateObserve, nil, why(read)
 		rec.Spec.Containers, rec.Spec.EvictionRanking, rec.Spec.NodeGroup = nil, "", ""
 		if err := r.write(ctx, read, rec); client.IgnoreNotFound(err) != nil {
 			failed = append(failed, fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err))

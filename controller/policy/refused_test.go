@@ -225,7 +225,7 @@ func TestAPolicyIsKeptOnlyWhileAPodIsWatched(t *testing.T) {
 	f.pass(t)
 	assert.Contains(t, f.policy().Finalizers, v1alpha1.CleanupFinalizer)
 	for _, rec := range f.memory.recommendations("shop") {
-		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedWithheld, "seeding ends at once")
+		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedBlocked, "seeding ends at once")
 	}
 	watch(false)
 	assert.Equal(t, []string{"example.org/other"}, f.policy().Finalizers)
@@ -242,7 +242,7 @@ func TestADeletedPolicysWorkloadsAreLetGo(t *testing.T) {
 	assert.Equal(t, f.request, f.gone(t.Context(), rec)[0])
 	f.pass(t)
 	for _, rec := range f.memory.recommendations("shop") {
-		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedWithheld)
+		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedBlocked)
 		assert.Nil(t, rec.Spec.Seed)
 		trimmed, err := trim.Object(rec.DeepCopy())
 		require.NoError(t, err)

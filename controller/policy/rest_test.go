@@ -71,7 +71,7 @@ func TestASecondLookWritesNothing(t *testing.T) {
 			f.pass(t)
 			rec := f.memory.recommendations("shop")[0].DeepCopy()
 			rec.Status.Floors = []v1alpha1.Floor{kill(900 * mi)}
-			rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("300m"))}}}
+			rec.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("300m"))}}}
 			f.memory.put(rec)
 		},
 		"open records": func(f *fleet) {

@@ -62,7 +62,7 @@ func TestTheStatusSavesWhatThePluginSays(t *testing.T) {
 			c.change(&w, &rec, &settings)
 			got := saved(report{settings: settings, matched: matched{won: []workload.Workload{w}}, recommendations: []v1alpha1.AttuneRecommendation{rec}})
 			assert.Equal(t, answers.SavedAmounts{c.want, 0}, got)
-			assert.Equal(t, answers.View{Recommendation: &rec, Workload: w, Settings: &settings}.Compute().Potential, got, "the plugin")
+			assert.Equal(t, answers.View{Recommendation: &rec, Workload: w, Settings: &settings}.Compute().Available, got, "the plugin")
 		})
 	}
 }

@@ -70,7 +70,7 @@ func TestStepsOfAResizeWakeNoPolicy(t *testing.T) {
 		"a record is closed":       {func(s *v1alpha1.AttuneRecommendationStatus) { s.Records = s.Records[1:] }, true},
 		"it cools down":            {func(s *v1alpha1.AttuneRecommendationStatus) { s.Phase = v1alpha1.PhaseCooldown }, true},
 		"a floor":                  {func(s *v1alpha1.AttuneRecommendationStatus) { s.Floors = []v1alpha1.Floor{{Container: "app"}} }, true},
-		"a kept size":              {func(s *v1alpha1.AttuneRecommendationStatus) { s.Kept = []v1alpha1.KeptSize{{Name: "app"}} }, true},
+		"a kept size":              {func(s *v1alpha1.AttuneRecommendationStatus) { s.Verified = []v1alpha1.VerifiedResources{{Name: "app"}} }, true},
 		"originals":                {func(s *v1alpha1.AttuneRecommendationStatus) { s.Originals = []v1alpha1.Originals{{TemplateHash: "a"}} }, true},
 		"a bad seed":               {func(s *v1alpha1.AttuneRecommendationStatus) { s.BadSeeds = []string{"r"} }, true},
 		"a pause":                  {func(s *v1alpha1.AttuneRecommendationStatus) { s.Paused = &v1alpha1.PausedState{} }, true},

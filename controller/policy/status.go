@@ -101,7 +101,7 @@ func (r report) counts() *v1alpha1.WorkloadCounts {
 // own size: there it is a successful resize that was not undone since.
 func wasResized(rec v1alpha1.AttuneRecommendation) bool {
 	if rec.Spec.Strategy != v1alpha1.StrategyNode {
-		return len(rec.Status.Kept) > 0
+		return len(rec.Status.Verified) > 0
 	}
 	for _, row := range rec.Status.History {
 		switch {

@@ -90,14 +90,14 @@ func TestAWorkloadThatGrowsTooLargeIsLetGo(t *testing.T) {
 	rec := f.memory.recommendations("shop")[0].DeepCopy()
 	require.NotNil(t, rec.Spec.Seed)
 	rec.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "pod", PodName: "app"}}
-	rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app"}}
+	rec.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app"}}
 	f.memory.put(rec)
 	f.contain(0, policy.MostContainers+1)
 	f.pass(t)
 
 	now := f.memory.recommendations("shop")[0]
 	assert.True(t, released(now.Spec))
-	assert.Equal(t, v1alpha1.ReasonTooManyContainers, now.Spec.SeedWithheld)
+	assert.Equal(t, v1alpha1.ReasonTooManyContainers, now.Spec.SeedBlocked)
 	assert.Equal(t, rec.Status, now.Status, "the workload loop finishes what is open")
 	assert.Contains(t, f.policy().Finalizers, v1alpha1.CleanupFinalizer)
 	f.memory.written()
@@ -148,14 +148,14 @@ func TestWorkloadsBeyondTheBoundAreLeftOut(t *testing.T) {
 	}
 	assert.NotEmpty(t, byName[fleetName(0)].Spec.Containers)
 	assert.Nil(t, byName[fleetName(1)])
-	assert.Equal(t, "PolicyNoLongerMatches", byName[fleetName(4)].Spec.SeedWithheld)
+	assert.Equal(t, "PolicyNoLongerMatches", byName[fleetName(4)].Spec.SeedBlocked)
 
 	f.most = 2
 	f.age(1, 20)
 	f.pass(t)
 	younger := f.memory.recommendations("shop")[1]
 	require.Equal(t, fleetName(2), younger.Spec.Workload.Name)
-	assert.Equal(t, v1alpha1.ReasonTooManyWorkloads, younger.Spec.SeedWithheld, "an older one took its place")
+	assert.Equal(t, v1alpha1.ReasonTooManyWorkloads, younger.Spec.SeedBlocked, "an older one took its place")
 	f.most = 5
 	f.age(1, 21)
 	f.pass(t)

@@ -33,7 +33,7 @@ func TestAPodThatCrashesSinceItsBirthIsPutBack(t *testing.T) {
 			require.Len(t, d.Writes, 1)
 			assert.Equal(t, []resize.Move{{Container: "app", From: seedSize, To: template}}, d.Writes[0].Plan.Moves)
 			require.Len(t, d.Status.Records, 1)
-			assert.Equal(t, resize.WaveBirth, d.Status.Records[0].Wave)
+			assert.Equal(t, resize.WaveTemplate, d.Status.Records[0].Wave)
 			assert.Contains(t, strings.Join(told(d), "\n"), "Giving pod web-1 what its template says, as it crashes since it was born with less:")
 		})
 	}
@@ -54,7 +54,7 @@ func TestAPodThatCrashesSinceItsBirthIsPutBack(t *testing.T) {
 			w.Workload.Rollout.InProgress = true
 			change(&w, w.Pods[0])
 			for _, write := range tuning.Decide(w).Writes {
-				assert.NotEqual(t, resize.WaveBirth, write.Plan.Wave)
+				assert.NotEqual(t, resize.WaveTemplate, write.Plan.Wave)
 			}
 		})
 	}

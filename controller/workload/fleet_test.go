@@ -49,7 +49,7 @@ func TestFiguresOfTheFleet(t *testing.T) {
 	l.pass()
 	assert.Equal(t, []string{
 		"attune_pods{shop} 1", "attune_resizes_blocked{WorkloadPaused} 1",
-		"attune_savings_realised_cpu_cores{shop} 0.3", "attune_savings_realised_memory_bytes{shop} 2.68435456e+08",
+		"attune_saved_cpu_cores{shop} 0.3", "attune_saved_memory_bytes{shop} 2.68435456e+08",
 	}, scrapedFleet(t, l))
 
 	require.NoError(t, l.api.Delete(t.Context(), l.pod(w.Pods[0].Name)))
@@ -67,7 +67,7 @@ func TestFiguresOfTheFleet(t *testing.T) {
 // Pods keep their sizes when their policy becomes unusable: their savings still count, as on the page and in the
 // plugin.
 func TestPodsOfAnUnusablePolicyStillSave(t *testing.T) {
-	saved := []string{"attune_pods{shop} 0", "attune_savings_realised_cpu_cores{shop} 0.3", "attune_savings_realised_memory_bytes{shop} 2.68435456e+08"}
+	saved := []string{"attune_pods{shop} 0", "attune_saved_cpu_cores{shop} 0.3", "attune_saved_memory_bytes{shop} 2.68435456e+08"}
 	for name, spoil := range map[string]func(*lab){
 		"invalid": func(l *lab) {
 			change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) {

@@ -27,7 +27,7 @@ var (
 		"resource", "result")
 	reverts = counter("attune_reverts_total", "Resizes that did harm and were taken back, by reason: oomkill, throttle, restart, notready, slo.", "reason")
 	raises  = counter("attune_memory_raises_total",
-		"Raises of memory before an OOM kill by result: raised (verified on the pod), failed (not carried out), reverted (it did harm), given_back (the growth was a spike).",
+		"Raises of memory before an OOM kill by result: raised (verified on the pod), failed (not carried out), reverted (it did harm), restored (the growth was a spike).",
 		"result")
 	evictions = counter("attune_eviction_total",
 		"Evictions of pods whose node refused a resize, by result: success (the pod went), denied (a PodDisruptionBudget or missing rights).", "result")
@@ -132,9 +132,9 @@ func (x *counted) add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
 var (
 	runningPods = prometheus.NewDesc("attune_pods",
 		"Running pods of the workloads that usable policies select: 0 where none of them runs.", []string{"namespace"}, nil)
-	realisedCPU = prometheus.NewDesc("attune_savings_realised_cpu_cores",
+	savedCPU = prometheus.NewDesc("attune_saved_cpu_cores",
 		"CPU that running pods request less than without attune, at present: a Job counts while it runs; negative: growth.", []string{"namespace"}, nil)
-	realisedMemory = prometheus.NewDesc("attune_savings_realised_memory_bytes",
+	savedMemory = prometheus.NewDesc("attune_saved_memory_bytes",
 		"Memory that running pods request less than without attune, at present: a Job counts while it runs; negative: growth.", []string{"namespace"}, nil)
 	blockedWorkloads = prometheus.NewDesc("attune_resizes_blocked",
 		"Workloads with pods that are not resized, by the reason of the condition ResizeBlocked; Other: in the words of an API server or a policy engine.", []string{"reason"}, nil)
@@ -148,15 +148,15 @@ type fleet struct {
 
 // figures are the figures of one workload.
 type figures struct {
-	// running counts pods; realised is what they save, in millicores and bytes.
-	running  int
-	realised answers.SavedAmounts
+	// running counts pods; saved is what they save, in millicores and bytes.
+	running int
+	saved   answers.SavedAmounts
 	// blocked is why its pods are not resized; empty: they are.
 	blocked string
 }
 
 // note replaces the figures of a workload with those of a pass that decided on this status. If no usable policy
-// selects the workload, only its realised savings count, because its pods keep their sizes. A deleted workload has no
+// selects the workload, only its saved amounts count, because its pods keep their sizes. A deleted workload has no
 // figures.
 func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus) {
 	key := client.ObjectKeyFromObject(v.Rec)
@@ -170,7 +170,7 @@ func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus)
 			of.Pods = append(of.Pods, pod)
 		}
 	}
-	f := figures{realised: of.Realised()}
+	f := figures{saved: of.Saved()}
 	if v.Policy.Usable {
 		f.running, f.blocked = len(of.Pods), blockedBy(decided)
 	}
@@ -189,7 +189,7 @@ func init() { loop.Show(&fleet{}) }
 
 // Describe implements prometheus.Collector.
 func (*fleet) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{runningPods, realisedCPU, realisedMemory, blockedWorkloads} {
+	for _, desc := range []*prometheus.Desc{runningPods, savedCPU, savedMemory, blockedWorkloads} {
 		to <- desc
 	}
 }
@@ -200,7 +200,7 @@ func (x *fleet) Collect(to chan<- prometheus.Metric) {
 	namespaces, blocked := map[string]figures{}, map[string]int{}
 	for name, f := range x.All() {
 		sum := namespaces[name.Namespace]
-		namespaces[name.Namespace] = figures{running: sum.running + f.running, realised: sum.realised.Plus(f.realised)}
+		namespaces[name.Namespace] = figures{running: sum.running + f.running, saved: sum.saved.Plus(f.saved)}
 		if f.blocked != "" {
 			blocked[f.blocked]++
 		}
@@ -210,8 +210,8 @@ func (x *fleet) Collect(to chan<- prometheus.Metric) {
 	}
 	for namespace, f := range namespaces {
 		gauge(runningPods, float64(f.running), namespace)
-		gauge(realisedCPU, float64(f.realised[recommender.CPU])/1000, namespace)
-		gauge(realisedMemory, float64(f.realised[recommender.Memory]), namespace)
+		gauge(savedCPU, float64(f.saved[recommender.CPU])/1000, namespace)
+		gauge(savedMemory, float64(f.saved[recommender.Memory]), namespace)
 	}
 	for reason, n := range blocked {
 		gauge(blockedWorkloads, float64(n), reason)

@@ -37,7 +37,7 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	var x counted
 	for _, n := range []tuning.Count{
 		{Resource: "cpu", Result: "success"}, {Resource: "memory", Result: "success"}, {Took: 3 * time.Second},
-		{Resource: "cpu", Result: "reverted"}, {Resource: "memory", Result: "reverted"}, {Reason: "oomkill"}, {Raise: "given_back"},
+		{Resource: "cpu", Result: "reverted"}, {Resource: "memory", Result: "reverted"}, {Reason: "oomkill"}, {Raise: "restored"},
 	} {
 		x.add(n, rec)
 	}

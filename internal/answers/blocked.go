@@ -38,8 +38,8 @@ type Readiness struct {
 	NeedsPerson bool `json:"needsAttention"`
 }
 
-// SeedWithheld is the Reason of a workload whose new pods are not sized; the Message is spec.seedWithheld.
-const SeedWithheld = "SeedWithheld"
+// SeedBlocked is the Reason of a workload whose new pods are not sized; the Message is spec.seedBlocked.
+const SeedBlocked = "SeedBlocked"
 
 // UnseenGrace is how long a running operator may take to reconcile a new policy. After that, the policy needs
 // attention: the operator may not run at all.
@@ -62,39 +62,39 @@ func ReadinessOf(policy *v1alpha1.AttunePolicy, now time.Time) Readiness {
 // BlockedOfPolicy returns the workloads that another policy sizes, from the status of the policy. The result is never
 // nil, so that the JSON has an empty list.
 func BlockedOfPolicy(policy *v1alpha1.AttunePolicy) []Blocked {
-	held := []Blocked{}
+	blocked := []Blocked{}
 	for _, conflict := range policy.Status.Conflicts {
-		held = append(held, Blocked{
+		blocked = append(blocked, Blocked{
 			Workload: conflict.Workload,
 			Reason:   v1alpha1.ReasonConflict,
 			Message:  fmt.Sprintf("policy %s sizes it: %s", conflict.Winner, conflict.Reason),
 		})
 	}
-	return held
+	return blocked
 }
 
 // BlockedOfWorkload returns the blocks of one workload: a pause, conditions of its recommendation, holds of single
-// resources, and a withheld seed. Blocks of the whole workload come before blocks of one resource.
+// resources, and a blocked seed. Blocks of the whole workload come before blocks of one resource.
 func BlockedOfWorkload(rec *v1alpha1.AttuneRecommendation) []Blocked {
 	name := workload.IdentityOf(rec).String()
-	var held []Blocked
+	var blocked []Blocked
 	if why, paused := PausedBy(rec); paused {
-		held = append(held, Blocked{Workload: name, Reason: v1alpha1.ReasonPaused, Message: why})
+		blocked = append(blocked, Blocked{Workload: name, Reason: v1alpha1.ReasonPaused, Message: why})
 	}
 	for _, kind := range []string{v1alpha1.ConditionResizeBlocked, v1alpha1.ConditionDegraded} {
 		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
-			held = append(held, Blocked{Workload: name, Reason: c.Reason, Message: c.Message})
+			blocked = append(blocked, Blocked{Workload: name, Reason: c.Reason, Message: c.Message})
 		}
 	}
 	for _, container := range rec.Spec.Containers {
 		for _, h := range container.Holds {
-			held = append(held, Blocked{Workload: name, Container: container.Name, Resource: h.Resource, Reason: h.Reason, Message: h.Message})
+			blocked = append(blocked, Blocked{Workload: name, Container: container.Name, Resource: h.Resource, Reason: h.Reason, Message: h.Message})
 		}
 	}
-	if rec.Spec.SeedWithheld != "" {
-		held = append(held, Blocked{Workload: name, Reason: SeedWithheld, Message: rec.Spec.SeedWithheld})
+	if rec.Spec.SeedBlocked != "" {
+		blocked = append(blocked, Blocked{Workload: name, Reason: SeedBlocked, Message: rec.Spec.SeedBlocked})
 	}
-	return held
+	return blocked
 }
 
 // PausedBy returns why a workload is paused. A pause by the operator has its reason in the status and takes precedence

@@ -104,7 +104,7 @@ func (w *explanationWriter) container(c ExplainedContainer, wide bool) {
 		}
 		for _, hold := range c.Holds {
 			if hold.Resource == r.String() {
-				w.line("    held, %s", FormatHold(hold))
+				w.line("    blocked, %s", FormatHold(hold))
 			}
 		}
 		w.steps(c, r)
@@ -193,7 +193,7 @@ func (w *explanationWriter) pod(p ExplainedPod, wide bool) {
 	w.line("    %s: %s", p.Name, strings.Join(p.Moves(), ", "))
 	for _, hold := range p.Holds {
 		if wide {
-			w.line("      %s held, %s", hold.Resource, FormatHold(hold))
+			w.line("      %s blocked, %s", hold.Resource, FormatHold(hold))
 		}
 	}
 }

@@ -19,10 +19,10 @@ const (
 // NodeAnswer describes how pods share one node. Its JSON is a contract with scripts. Pods are in alphabetical order.
 type NodeAnswer struct {
 	Node string `json:"node"`
-	// Allocatable is the node's capacity for pods. Others is the footprint of pods outside the sharing, plus the
+	// Allocatable is the node's capacity for pods. Fixed is the footprint of pods outside the sharing, plus the
 	// overhead of the sharing pods. Available is the rest, for the sharing pods.
 	Allocatable NodeAmounts `json:"allocatable"`
-	Others      NodeAmounts `json:"others"`
+	Fixed       NodeAmounts `json:"fixed"`
 	Available   NodeAmounts `json:"available"`
 	Pods        []NodePod   `json:"pods"`
 	// Evictions are from the node's last decision, or the evictions in progress if the decision is not known.

@@ -36,7 +36,7 @@ func StoredNode(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev
 	}
 	ledger := board.LedgerOf(node, all, recommendation)
 	left := ledger.Available()
-	answer.Allocatable, answer.Others = NodeAmountsOf(ledger.Allocatable), NodeAmountsOf(ledger.Others)
+	answer.Allocatable, answer.Fixed = NodeAmountsOf(ledger.Allocatable), NodeAmountsOf(ledger.Fixed)
 	answer.Available = NodeAmountsOf([2]recommender.Amount{max(0, left[0]), max(0, left[1])})
 	slices.SortFunc(answer.Pods, func(a, b NodePod) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(answer.Evictions, func(a, b NodeEviction) int { return cmp.Compare(a.Name, b.Name) })

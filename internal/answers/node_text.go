@@ -13,7 +13,7 @@ import (
 // Sentence says how much room the node has, which pods take it, and how long before now that was decided.
 func (a NodeAnswer) Sentence(now time.Time) string {
 	return fmt.Sprintf("Node %s has %s: %s for pods that count as they are, %s for those that share%s",
-		a.Node, pairText(a.Allocatable), pairText(a.Others), pairText(a.Available), a.decidedText(now))
+		a.Node, pairText(a.Allocatable), pairText(a.Fixed), pairText(a.Available), a.decidedText(now))
 }
 
 // pairText formats CPU and memory for a sentence.

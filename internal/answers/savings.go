@@ -55,10 +55,10 @@ func TimesReplicas(difference recommender.Amount, replicas int32) recommender.Am
 // notAllowed has the messages of requests that attune may only raise.
 var notAllowed = [2]string{recommender.CPU: "cpu is lowered only with allowDecrease", recommender.Memory: "memory is lowered only with allowDecrease"}
 
-// heldBy returns why the target of a container is not applied to a resource: a reason and a message, both empty if it
+// blockedBy returns why the target of a container is not applied to a resource: a reason and a message, both empty if it
 // is applied. In addition to the stored holds, a request is only lowered with allowDecrease. The hold NotRunning is
 // ignored: the target is for the next pods.
-func heldBy(holds []v1alpha1.Hold, settings *recommender.Settings, r recommender.Resource, from, to recommender.Amount) (reason, message string) {
+func blockedBy(holds []v1alpha1.Hold, settings *recommender.Settings, r recommender.Resource, from, to recommender.Amount) (reason, message string) {
 	for i := range holds {
 		if holds[i].Resource == r.String() && holds[i].Reason != string(recommender.NotRunning) {
 			return holds[i].Reason, holds[i].Message
@@ -71,12 +71,12 @@ func heldBy(holds []v1alpha1.Hold, settings *recommender.Settings, r recommender
 }
 
 // SavedByTarget returns what the targets of one container save over all replicas, compared with the requests now. A
-// blocked resource saves nothing (heldBy). It allocates nothing: the policy loop calls it for every container.
+// blocked resource saves nothing (blockedBy). It allocates nothing: the policy loop calls it for every container.
 func SavedByTarget(t *v1alpha1.ContainerTarget, settings *recommender.Settings, now recommender.Size, replicas int32) (saved SavedAmounts) {
 	target := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		from, to := now[r].Request, target[r].Request
-		if reason, _ := heldBy(t.Holds, settings, r, from, to); reason == "" {
+		if reason, _ := blockedBy(t.Holds, settings, r, from, to); reason == "" {
 			saved[r], _ = SavedOf(from, to, replicas)
 		}
 	}

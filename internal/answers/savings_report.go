@@ -32,13 +32,13 @@ func (e SavingsEntry) pricing() policy.Pricing {
 //	{"workloads": [{
 //	  "namespace": "shop", "kind": "Deployment", "workload": "web", "policy": "api", "mode": "Auto",
 //	  "pods": 2, "replicas": 3,
-//	  "realised": {"cpu": "250m", "memory": "0", "monthly": [{"currency": "$", "amount": "5.48"}]},
-//	  "potential": {"cpu": "620m", "memory": "0", "monthly": []},
+//	  "saved": {"cpu": "250m", "memory": "0", "monthly": [{"currency": "$", "amount": "5.48"}]},
+//	  "available": {"cpu": "620m", "memory": "0", "monthly": []},
 //	  "notCounted": [{"container": "app", "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
 //	}],
-//	 "namespaces": [{"namespace": "shop", "workloads": 1, "realised": {…}, "potential": {…}, "notCounted": {…}}],
-//	 "total": {"workloads": 1, "realised": {…}, "potential": {…},
-//	   "notCounted": {"skippedWorkloads": 0, "heldWorkloads": 0, "heldResources": 1}}}
+//	 "namespaces": [{"namespace": "shop", "workloads": 1, "saved": {…}, "available": {…}, "notCounted": {…}}],
+//	 "total": {"workloads": 1, "saved": {…}, "available": {…},
+//	   "notCounted": {"skippedWorkloads": 0, "blockedWorkloads": 0, "blockedResources": 1}}}
 type SavingsReport struct {
 	// Workloads by namespace, kind and name; never nil.
 	Workloads []SavingsRow `json:"workloads"`
@@ -57,9 +57,9 @@ type SavingsRow struct {
 	Mode      v1alpha1.UpdateType   `json:"mode"`
 	Pods      int                   `json:"pods"`
 	Replicas  int32                 `json:"replicas"`
-	// Realised is null if the running pods cannot be read.
-	Realised  *Saved `json:"realised"`
-	Potential Saved  `json:"potential"`
+	// Saved is null if the running pods cannot be read.
+	Saved     *Saved `json:"saved"`
+	Available Saved  `json:"available"`
 	// NotCounted is never nil.
 	NotCounted []NotCounted `json:"notCounted"`
 }
@@ -73,8 +73,8 @@ type NamespaceSavings struct {
 // SavingsSum is the sum of several workloads.
 type SavingsSum struct {
 	Workloads  int           `json:"workloads"`
-	Realised   *Saved        `json:"realised"`
-	Potential  Saved         `json:"potential"`
+	Saved      *Saved        `json:"saved"`
+	Available  Saved         `json:"available"`
 	NotCounted NotCountedSum `json:"notCounted"`
 }
 
@@ -82,8 +82,8 @@ type SavingsSum struct {
 // resources.
 type NotCountedSum struct {
 	SkippedWorkloads int `json:"skippedWorkloads"`
-	HeldWorkloads    int `json:"heldWorkloads"`
-	HeldResources    int `json:"heldResources"`
+	BlockedWorkloads int `json:"blockedWorkloads"`
+	BlockedResources int `json:"blockedResources"`
 }
 
 // Saved is an amount of both resources and its price for a month of 730 hours. Negative means an increase.
@@ -144,16 +144,16 @@ func (t *tally) saved() Saved {
 
 // SavingsAdder adds up a SavingsSum. Its zero value is empty.
 type SavingsAdder struct {
-	workloads           int
-	realised, potential tally
-	notCounted          NotCountedSum
+	workloads        int
+	saved, available tally
+	notCounted       NotCountedSum
 }
 
 // Add counts one workload.
 func (s *SavingsAdder) Add(e SavingsEntry) {
 	s.workloads++
-	s.realised.add(e.Figures.Realised, e.pricing())
-	s.potential.add(e.Figures.Potential, e.pricing())
+	s.saved.add(e.Figures.Saved, e.pricing())
+	s.available.add(e.Figures.Available, e.pricing())
 	skipped, whole := 0, 0
 	for _, n := range e.Figures.NotCounted {
 		switch {
@@ -162,18 +162,18 @@ func (s *SavingsAdder) Add(e SavingsEntry) {
 		case n.Container == "":
 			whole = 1
 		default:
-			s.notCounted.HeldResources++
+			s.notCounted.BlockedResources++
 		}
 	}
 	s.notCounted.SkippedWorkloads += skipped
-	s.notCounted.HeldWorkloads += whole
+	s.notCounted.BlockedWorkloads += whole
 }
 
-// Sum returns the sum. If the pods are not known, Realised is nil.
+// Sum returns the sum. If the pods are not known, Saved is nil.
 func (s *SavingsAdder) Sum(podsKnown bool) SavingsSum {
-	sum := SavingsSum{Workloads: s.workloads, Potential: s.potential.saved(), NotCounted: s.notCounted}
+	sum := SavingsSum{Workloads: s.workloads, Available: s.available.saved(), NotCounted: s.notCounted}
 	if podsKnown {
-		sum.Realised = new(s.realised.saved())
+		sum.Saved = new(s.saved.saved())
 	}
 	return sum
 }
@@ -227,7 +227,7 @@ func SavingsRowOf(e SavingsEntry, podsKnown bool) SavingsRow {
 	return SavingsRow{
 		Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
 		Pods: len(e.Pods), Replicas: e.Workload.Replicas,
-		Realised: of.Realised, Potential: of.Potential,
+		Saved: of.Saved, Available: of.Available,
 		NotCounted: append([]NotCounted{}, e.Figures.NotCounted...),
 	}
 }
@@ -237,7 +237,7 @@ const NodeAutoscalerText = "Freed requests are room on nodes; whether a node is 
 
 // Sentences say how much is saved, how much is available, and how much is not counted.
 func (s SavingsSum) Sentences() [3]string {
-	return [3]string{"Freed on nodes now: " + sentence(s.Realised) + ".", "Potential, not applied yet: " + sentence(&s.Potential) + ".", s.NotCounted.Sentence()}
+	return [3]string{"Freed on nodes now: " + sentence(s.Saved) + ".", "Available, not applied yet: " + sentence(&s.Available) + ".", s.NotCounted.Sentence()}
 }
 
 // sentence returns for example "250m of CPU and 1Gi of memory ($5.48 a month)".
@@ -268,8 +268,8 @@ func (n NotCountedSum) Sentence() string {
 		n         int
 		one, more string
 	}{
-		{n.HeldResources, "held resource", "held resources"},
-		{n.HeldWorkloads, "workload that is held or not known", "workloads that are held or not known"},
+		{n.BlockedResources, "blocked resource", "blocked resources"},
+		{n.BlockedWorkloads, "workload that is blocked or not known", "workloads that are blocked or not known"},
 		{n.SkippedWorkloads, "skipped workload", "skipped workloads"},
 	} {
 		switch {

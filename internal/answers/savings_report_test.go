@@ -62,7 +62,7 @@ func TestSumsAgreeAtEveryLevel(t *testing.T) {
 					},
 					Settings: &policy.Settings{Pricing: prices[namespace%len(prices)]},
 				},
-				Figures: SavingsFigures{Realised: SavedAmounts{amount() >> 16, amount()}, Potential: SavedAmounts{amount() >> 16, amount()}},
+				Figures: SavingsFigures{Saved: SavedAmounts{amount() >> 16, amount()}, Available: SavedAmounts{amount() >> 16, amount()}},
 			}
 			if random.IntN(3) == 0 {
 				e.Figures.NotCounted = []NotCounted{{Reason: ReasonSkipped}, {Container: "app", Resource: "cpu", Reason: "HPA"}}[:1+random.IntN(2)]
@@ -71,25 +71,25 @@ func TestSumsAgreeAtEveryLevel(t *testing.T) {
 		}
 		report := NewSavingsReport(entries, true)
 
-		var realised, potential amounts
+		var saved, available amounts
 		byNamespace := map[string]*[2]amounts{}
 		var left NotCountedSum
 		for _, w := range report.Workloads {
-			realised.add(t, *w.Realised)
-			potential.add(t, w.Potential)
+			saved.add(t, *w.Saved)
+			available.add(t, w.Available)
 			if byNamespace[w.Namespace] == nil {
 				byNamespace[w.Namespace] = &[2]amounts{}
 			}
-			byNamespace[w.Namespace][0].add(t, *w.Realised)
-			byNamespace[w.Namespace][1].add(t, w.Potential)
+			byNamespace[w.Namespace][0].add(t, *w.Saved)
+			byNamespace[w.Namespace][1].add(t, w.Available)
 		}
 		for _, n := range report.Namespaces {
-			assert.Equal(t, *byNamespace[n.Namespace], [2]amounts{of(t, *n.Realised), of(t, n.Potential)}, n.Namespace)
+			assert.Equal(t, *byNamespace[n.Namespace], [2]amounts{of(t, *n.Saved), of(t, n.Available)}, n.Namespace)
 			left.SkippedWorkloads += n.NotCounted.SkippedWorkloads
-			left.HeldResources += n.NotCounted.HeldResources
+			left.BlockedResources += n.NotCounted.BlockedResources
 		}
 		require.Len(t, report.Namespaces, len(byNamespace))
-		assert.Equal(t, [2]amounts{realised, potential}, [2]amounts{of(t, *report.Total.Realised), of(t, report.Total.Potential)})
+		assert.Equal(t, [2]amounts{saved, available}, [2]amounts{of(t, *report.Total.Saved), of(t, report.Total.Available)})
 		assert.Equal(t, left, report.Total.NotCounted)
 		assert.Equal(t, len(entries), report.Total.Workloads)
 	}

@@ -59,7 +59,7 @@ func (v *View) running(hash string, has recommender.Size) *corev1.Pod {
 	return pod
 }
 
-func TestRealisedAndPotentialAddUp(t *testing.T) {
+func TestSavedAndAvailableAddUp(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	amount := func() recommender.Amount { return 1 + recommender.Amount(random.Int64N(1<<40)) }
 	for range 200 {
@@ -69,12 +69,12 @@ func TestRealisedAndPotentialAddUp(t *testing.T) {
 			v.running("1", size(amount(), amount()))
 		}
 		got := v.Compute()
-		assert.Equal(t, got.Realised, v.Realised())
+		assert.Equal(t, got.Saved, v.Saved())
 		assert.Empty(t, got.NotCounted)
 		for _, r := range recommender.Resources {
 			want, known := SavedOf(template[r].Request, target[r].Request, v.Workload.Replicas)
 			require.True(t, known)
-			assert.Equal(t, want, got.Realised[r]+got.Potential[r])
+			assert.Equal(t, want, got.Saved[r]+got.Available[r])
 		}
 	}
 }
@@ -86,11 +86,11 @@ func TestWhatPodsOfAnotherTemplateHadBefore(t *testing.T) {
 		{TemplateHash: "old", Containers: []v1alpha1.ContainerResources{{Name: "c0", Resources: podview.ToResources(size(1000, 1<<30))}}},
 	}
 	v.running("old", size(250, 1<<30))
-	assert.Equal(t, SavedAmounts{750, 0}, v.Compute().Realised, "the newest original")
+	assert.Equal(t, SavedAmounts{750, 0}, v.Compute().Saved, "the newest original")
 	v.running("new", size(600, 1<<30))
-	assert.Equal(t, SavedAmounts{650, 0}, v.Compute().Realised, "growth of the second pod against the template")
+	assert.Equal(t, SavedAmounts{650, 0}, v.Compute().Saved, "growth of the second pod against the template")
 	v.Workload.Rollout.InProgress = true
-	assert.Equal(t, SavedAmounts{750, 0}, v.Compute().Realised, "during a rollout the template may be another one")
+	assert.Equal(t, SavedAmounts{750, 0}, v.Compute().Saved, "during a rollout the template may be another one")
 }
 
 // A pod that attune never resized has saved nothing: its template may have changed later, for example in a ReplicaSet,
@@ -100,12 +100,12 @@ func TestWhatNobodySizedHasSavedNothing(t *testing.T) {
 	v.running("1", size(300, 1<<30))
 	pod := v.Pods[0]
 	pod.Generation = 1
-	assert.Zero(t, v.Compute().Realised)
-	assert.Equal(t, SavedAmounts{100, 0}, v.Compute().Potential)
+	assert.Zero(t, v.Compute().Saved)
+	assert.Equal(t, SavedAmounts{100, 0}, v.Compute().Available)
 	pod.Annotations = map[string]string{v1alpha1.SeededAnnotation: "{}"}
-	assert.Equal(t, SavedAmounts{200, 1 << 30}, v.Compute().Realised, "it was born with another size")
+	assert.Equal(t, SavedAmounts{200, 1 << 30}, v.Compute().Saved, "it was born with another size")
 	pod.Annotations, pod.Generation = nil, 2
-	assert.Equal(t, SavedAmounts{200, 1 << 30}, v.Compute().Realised, "it was resized")
+	assert.Equal(t, SavedAmounts{200, 1 << 30}, v.Compute().Saved, "it was resized")
 }
 
 func TestWhatIsNotCounted(t *testing.T) {
@@ -114,35 +114,35 @@ func TestWhatIsNotCounted(t *testing.T) {
 			v.Recommendation.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: resource, Reason: reason, Message: "why"}}
 		}
 	}
-	all := SavingsFigures{Realised: SavedAmounts{250, 0}, Potential: SavedAmounts{50, 1 << 29}}
-	realised := SavedAmounts{250, 0}
+	all := SavingsFigures{Saved: SavedAmounts{250, 0}, Available: SavedAmounts{50, 1 << 29}}
+	saved := SavedAmounts{250, 0}
 	cases := map[string]struct {
 		change func(*View)
 		want   SavingsFigures
 	}{
 		"nothing holds": {func(*View) {}, all},
-		"HPA on CPU": {hold("cpu", "HPA"), SavingsFigures{Realised: realised, Potential: SavedAmounts{0, 1 << 29},
+		"HPA on CPU": {hold("cpu", "HPA"), SavingsFigures{Saved: saved, Available: SavedAmounts{0, 1 << 29},
 			NotCounted: []NotCounted{{"c0", "cpu", "HPA", "why"}}}},
-		"VPA: what pods have is its doing": {hold("cpu", "VPA"), SavingsFigures{Potential: SavedAmounts{0, 1 << 29}, NotCounted: []NotCounted{{"c0", "cpu", "VPA", "why"}}}},
+		"VPA: what pods have is its doing": {hold("cpu", "VPA"), SavingsFigures{Available: SavedAmounts{0, 1 << 29}, NotCounted: []NotCounted{{"c0", "cpu", "VPA", "why"}}}},
 		"no pod runs now":                  {hold("cpu", "NotRunning"), all},
 		"memory may not be lowered": {func(v *View) { v.Settings.Recommender.Of[memory].AllowDecrease = false },
-			SavingsFigures{Realised: realised, Potential: SavedAmounts{50, 0}, NotCounted: []NotCounted{{"c0", "memory", "AllowDecrease", "memory is lowered only with allowDecrease"}}}},
+			SavingsFigures{Saved: saved, Available: SavedAmounts{50, 0}, NotCounted: []NotCounted{{"c0", "memory", "AllowDecrease", "memory is lowered only with allowDecrease"}}}},
 		"no target": {func(v *View) {
 			v.Recommendation.Spec.Containers[0].Target.MemoryRequest = nil
 			hold("memory", "NoData")(v)
-		}, SavingsFigures{Realised: realised, Potential: SavedAmounts{50, 0}, NotCounted: []NotCounted{{"c0", "memory", "NoData", "why"}}}},
+		}, SavingsFigures{Saved: saved, Available: SavedAmounts{50, 0}, NotCounted: []NotCounted{{"c0", "memory", "NoData", "why"}}}},
 		"the workload is skipped": {func(v *View) { v.Workload.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
 			SavingsFigures{NotCounted: []NotCounted{{"", "", ReasonSkipped, "Deployment/web is to be left alone"}}}},
 		"its pod is skipped": {func(v *View) { v.Pods[0].Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
 			SavingsFigures{NotCounted: []NotCounted{{"", "", ReasonSkipped, "pod pod-0 and maybe more are to be left alone"}}}},
 		"paused by a person": {func(v *View) { v.Workload.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"} },
-			SavingsFigures{Realised: realised, NotCounted: []NotCounted{{"", "", "Paused", "the workload, its policy or the defaults are paused, or an undo was asked for"}}}},
+			SavingsFigures{Saved: saved, NotCounted: []NotCounted{{"", "", "Paused", "the workload, its policy or the defaults are paused, or an undo was asked for"}}}},
 		"paused by itself": {func(v *View) { v.Recommendation.Status.Paused = &v1alpha1.PausedState{Reason: "another writer"} },
-			SavingsFigures{Realised: realised, NotCounted: []NotCounted{{"", "", "Paused", "another writer"}}}},
+			SavingsFigures{Saved: saved, NotCounted: []NotCounted{{"", "", "Paused", "another writer"}}}},
 		"strategy Node": {func(v *View) { v.Recommendation.Spec.Strategy = v1alpha1.StrategyNode },
-			SavingsFigures{Realised: realised, NotCounted: []NotCounted{{"", "", ReasonOnItsNode, "what a pod is to have is decided on its node: see kubectl attune node NAME"}}}},
+			SavingsFigures{Saved: saved, NotCounted: []NotCounted{{"", "", ReasonOnItsNode, "what a pod is to have is decided on its node: see kubectl attune node NAME"}}}},
 		"the settings are not known": {func(v *View) { v.Settings = nil },
-			SavingsFigures{Realised: realised, NotCounted: []NotCounted{{"", "", ReasonUnknown, "the settings of policy api are not known"}}}},
+			SavingsFigures{Saved: saved, NotCounted: []NotCounted{{"", "", ReasonUnknown, "the settings of policy api are not known"}}}},
 		"the workload is gone": {func(v *View) { v.Workload = workload.Workload{} },
 			SavingsFigures{NotCounted: []NotCounted{{"", "", ReasonUnknown, "the workload does not exist, or cannot be read"}}}},
 		"no request": {func(v *View) { v.Pods[0].Spec.Containers[0].Resources = corev1.ResourceRequirements{} },
@@ -161,9 +161,9 @@ func TestWhatIsNotCounted(t *testing.T) {
 // A CronJob reserves nothing between its runs; the replicas of a Deployment reserve their requests all the time.
 func TestReplicasThatDoNotRun(t *testing.T) {
 	v := view(t, 3, size(500, 1<<30), size(200, 1<<30))
-	assert.Equal(t, SavedAmounts{900, 0}, v.Compute().Potential)
+	assert.Equal(t, SavedAmounts{900, 0}, v.Compute().Available)
 	v.Workload.Kind = v1alpha1.KindCronJob
-	assert.Zero(t, v.Compute().Potential)
+	assert.Zero(t, v.Compute().Available)
 }
 
 func TestAmountsThatNoMachineHasStayInBounds(t *testing.T) {
@@ -208,7 +208,7 @@ func TestSumsStayInBounds(t *testing.T) {
 	for range 2000 {
 		v.running("1", size(1, 1))
 	}
-	assert.Equal(t, recommender.MaxAmount, v.Compute().Realised[memory])
+	assert.Equal(t, recommender.MaxAmount, v.Compute().Saved[memory])
 }
 
 // BenchmarkCompute uses a workload with three pods.

@@ -39,10 +39,10 @@ type View struct {
 
 // SavingsFigures are the savings of a workload.
 type SavingsFigures struct {
-	// Realised is the original requests of the running pods minus their current requests.
-	Realised SavedAmounts
-	// Potential is what the pods would request less with the targets applied. It includes replicas that do not run yet.
-	Potential SavedAmounts
+	// Saved is the original requests of the running pods minus their current requests.
+	Saved SavedAmounts
+	// Available is what the pods would request less with the targets applied. It includes replicas that do not run yet.
+	Available SavedAmounts
 	// NotCounted is what neither figure includes, and why; without duplicates.
 	NotCounted []NotCounted
 }
@@ -57,7 +57,7 @@ type NotCounted struct {
 	Message string `json:"message"`
 }
 
-// Compute returns the figures. For a pod that attune sized, Realised and Potential add up to its original minus the
+// Compute returns the figures. For a pod that attune sized, Saved and Available add up to its original minus the
 // target.
 func (v View) Compute() SavingsFigures {
 	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
@@ -69,13 +69,13 @@ func (v View) Compute() SavingsFigures {
 	return x.out
 }
 
-// Realised returns Compute().Realised for less work: the metrics need it for every reconcile of a workload.
-func (v View) Realised() SavedAmounts {
+// Saved returns Compute().Saved for less work: the metrics need it for every reconcile of a workload.
+func (v View) Saved() SavedAmounts {
 	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
 	if v.leftOut() == nil {
 		x.pods()
 	}
-	return x.out.Realised
+	return x.out.Saved
 }
 
 // OfPod returns the figures of one of the pods.
@@ -113,7 +113,7 @@ func (x *counter) leaveOut(what NotCounted) {
 	}
 }
 
-// pods counts the realised savings.
+// pods counts the saved amounts.
 func (x *counter) pods() {
 	for _, pod := range x.Pods {
 		if skips(pod) {
@@ -126,7 +126,7 @@ func (x *counter) pods() {
 		has, original := podview.ByName(podview.Read(pod)), x.original(pod)
 		for i := range x.Recommendation.Spec.Containers {
 			t := &x.Recommendation.Spec.Containers[i]
-			x.realised(t, original[t.Name], has[t.Name].Size)
+			x.saved(t, original[t.Name], has[t.Name].Size)
 		}
 	}
 }
@@ -140,12 +140,12 @@ func untouched(pod *corev1.Pod) bool {
 	return pod.Generation == 1 && pod.Annotations[v1alpha1.SeededAnnotation] == ""
 }
 
-// realised counts one container of a running pod. It leaves out resources that a VPA sizes.
-func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommender.Size) {
+// saved counts one container of a running pod. It leaves out resources that a VPA sizes.
+func (x *counter) saved(t *v1alpha1.ContainerTarget, original, has recommender.Size) {
 	for _, r := range recommender.Resources {
 		byVPA := slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == resize.ReasonVPA })
 		if saved, known := SavedOf(original[r].Request, has[r].Request, 1); known && !byVPA {
-			x.out.Realised[r] = AddSaved(x.out.Realised[r], saved)
+			x.out.Saved[r] = AddSaved(x.out.Saved[r], saved)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (x *counter) original(pod *corev1.Pod) map[string]recommender.Size {
 	return x.template
 }
 
-// replicas counts the potential savings, unless the whole workload is blocked.
+// replicas counts the available savings, unless the whole workload is blocked.
 func (x *counter) replicas() {
 	if why := WorkloadNotCounted(x.Recommendation, x.Workload, x.Settings); why != nil {
 		x.leaveOut(*why)
@@ -175,12 +175,12 @@ func (x *counter) replicas() {
 		}
 		has := podview.ByName(podview.Read(pod)) // once for all containers
 		for i := range containers {
-			x.potential(&containers[i], has[containers[i].Name].Size, 1)
+			x.available(&containers[i], has[containers[i].Name].Size, 1)
 		}
 	}
 	if missing := x.missing(); missing > 0 || len(x.Pods) == 0 {
 		for i := range containers {
-			x.potential(&containers[i], x.template[containers[i].Name], missing)
+			x.available(&containers[i], x.template[containers[i].Name], missing)
 		}
 	}
 	place := func(n NotCounted) int {
@@ -219,14 +219,14 @@ func (x *counter) missing() int32 {
 	return max(0, StandingReplicas(x.Workload)-int32(min(len(x.Pods), 1<<20)))
 }
 
-// potential counts one container of that many replicas and records why resources are blocked.
-func (x *counter) potential(t *v1alpha1.ContainerTarget, has recommender.Size, replicas int32) {
+// available counts one container of that many replicas and records why resources are blocked.
+func (x *counter) available(t *v1alpha1.ContainerTarget, has recommender.Size, replicas int32) {
 	saved := SavedByTarget(t, &x.Settings.Recommender, has, replicas)
-	x.out.Potential = x.out.Potential.Plus(saved)
+	x.out.Available = x.out.Available.Plus(saved)
 	target := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		from, to := has[r].Request, target[r].Request
-		switch reason, message := heldBy(t.Holds, &x.Settings.Recommender, r, from, to); {
+		switch reason, message := blockedBy(t.Holds, &x.Settings.Recommender, r, from, to); {
 		case reason != "":
 			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: reason, Message: message})
 		case from == 0 && to > 0:

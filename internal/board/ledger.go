@@ -16,9 +16,9 @@ import (
 // Ledger is the capacity of a node that strategy Node shares, and the pods that share it. Amounts are indexed by
 // resource: millicores of CPU, bytes of memory.
 type Ledger struct {
-	// Allocatable is the node's capacity for pods. Others is the part that is not shared: the footprints of all other
+	// Allocatable is the node's capacity for pods. Fixed is the part that is not shared: the footprints of all other
 	// pods, and the overhead of the members (RuntimeClass).
-	Allocatable, Others [2]recommender.Amount
+	Allocatable, Fixed [2]recommender.Amount
 	// Members are the pods that share the rest, in the order of the input. They include frozen pods, which are not
 	// resized for now.
 	Members []*corev1.Pod
@@ -38,7 +38,7 @@ func LedgerOf(node *corev1.Node, pods []*corev1.Pod, recommendation func(*corev1
 			l.Members = append(l.Members, pod)
 		}
 		for _, r := range recommender.Resources {
-			l.Others[r] += taken[r]
+			l.Fixed[r] += taken[r]
 		}
 	}
 	return l
@@ -47,7 +47,7 @@ func LedgerOf(node *corev1.Node, pods []*corev1.Pod, recommendation func(*corev1
 // Available returns the amounts that the members share. An amount is negative if the other pods hold more than the node
 // has.
 func (l Ledger) Available() [2]recommender.Amount {
-	return [2]recommender.Amount{l.Allocatable[0] - l.Others[0], l.Allocatable[1] - l.Others[1]}
+	return [2]recommender.Amount{l.Allocatable[0] - l.Fixed[0], l.Allocatable[1] - l.Fixed[1]}
 }
 
 // Allocatable returns the capacity of a node for pods: millicores of CPU and bytes of memory; 0 if its status does not

@@ -39,6 +39,6 @@ func TestTheLedgerOfANode(t *testing.T) {
 	})
 	assert.Equal(t, []*corev1.Pod{member}, l.Members)
 	assert.EqualValues(t, 4000, l.Allocatable[recommender.CPU])
-	assert.EqualValues(t, 4100+100, l.Others[recommender.CPU])
+	assert.EqualValues(t, 4100+100, l.Fixed[recommender.CPU])
 	assert.EqualValues(t, -200, l.Available()[recommender.CPU])
 }

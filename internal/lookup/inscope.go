@@ -87,7 +87,7 @@ func countsOf(p *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation) *v
 		if podview.HasTarget(recs[i].Spec) {
 			out.WithRecommendations++
 		}
-		if len(recs[i].Status.Kept) > 0 {
+		if len(recs[i].Status.Verified) > 0 {
 			out.Resized++
 		}
 		if len(recs[i].Status.Records) > 0 {

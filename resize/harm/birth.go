@@ -62,7 +62,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 	var wishes []podview.Container
 	for _, c := range resize.Changes(birth) {
 		if s := statuses[c.Container]; s == nil || s.State.Running == nil {
-			return resize.Plan{PodUID: pod.UID, PodName: pod.Name}, resize.RefuseForNow(resize.ReasonBirthCrash,
+			return resize.Plan{PodUID: pod.UID, PodName: pod.Name}, resize.RefuseForNow(resize.ReasonFailedStart,
 				"container %s crashes since it was born with less than its template says, and gets that when it runs next", c.Container)
 		}
 		of := live[c.Container]
@@ -71,7 +71,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 		}
 		wishes = append(wishes, of)
 	}
-	return resize.PlanBack(pod, wishes, caps, now, resize.WaveBirth, resize.ReasonBirthCrash)
+	return resize.PlanBack(pod, wishes, caps, now, resize.WaveTemplate, resize.ReasonFailedStart)
 }
 
 // atLeast raises an allocation to the original one. It neither adds nor removes a limit.
@@ -83,21 +83,21 @@ func atLeast(has, original recommender.Allocation) recommender.Allocation {
 	return has
 }
 
-// WithholdLowering adds the containers of a pod that was created below its template's size to crashes, after a crash
+// BlockLowering adds the containers of a pod that was created below its template's size to crashes, after a crash
 // loop with an unclear cause: the size is enough for a running process, but not for a start. It returns false if every
 // entry is known, or the pod has no template generation. born returns the creation time of the youngest pod of a
 // generation.
-func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1alpha1.ResizeRecord, born func(hash string) time.Time, now time.Time) (noted []v1alpha1.BirthCrash, fresh bool) {
+func BlockLowering(crashes []v1alpha1.FailedStart, pod *corev1.Pod, birth v1alpha1.ResizeRecord, born func(hash string) time.Time, now time.Time) (noted []v1alpha1.FailedStart, fresh bool) {
 	if !podview.GenerationNamed(pod) {
 		return crashes, false
 	}
 	noted = crashes
 	for _, c := range birth.Desired {
-		if LoweringWithheld(noted, c.Name, birth.TemplateHash) {
+		if LoweringBlocked(noted, c.Name, birth.TemplateHash) {
 			continue
 		}
-		one := v1alpha1.BirthCrash{Name: c.Name, TemplateHash: birth.TemplateHash, Since: metav1.NewTime(now)}
-		after, fits := amongYoungest(noted, one, func(c v1alpha1.BirthCrash) time.Time { return born(c.TemplateHash) }, v1alpha1.MaxBirthCrashes)
+		one := v1alpha1.FailedStart{Name: c.Name, TemplateHash: birth.TemplateHash, Since: metav1.NewTime(now)}
+		after, fits := amongYoungest(noted, one, func(c v1alpha1.FailedStart) time.Time { return born(c.TemplateHash) }, v1alpha1.MaxFailedStarts)
 		noted, fresh = after, fresh || fits
 	}
 	return noted, fresh
@@ -123,10 +123,10 @@ func amongYoungest[T any](known []T, one T, born func(T) time.Time, most int) ([
 	return append(slices.Delete(known, oldest, oldest+1), one), true
 }
 
-// LoweringWithheld reports whether new pods of a template generation are not lowered in a container; false for an
+// LoweringBlocked reports whether new pods of a template generation are not lowered in a container; false for an
 // unnamed generation.
-func LoweringWithheld(crashes []v1alpha1.BirthCrash, container, templateHash string) bool {
-	return templateHash != "" && slices.ContainsFunc(crashes, func(c v1alpha1.BirthCrash) bool {
+func LoweringBlocked(crashes []v1alpha1.FailedStart, container, templateHash string) bool {
+	return templateHash != "" && slices.ContainsFunc(crashes, func(c v1alpha1.FailedStart) bool {
 		return c.Name == container && c.TemplateHash == templateHash
 	})
 }

@@ -78,29 +78,29 @@ func TestACrashLoopInARolloutIsInconclusive(t *testing.T) {
 	assert.False(t, JudgeBirth(crashing, birth, noon.Add(3*time.Hour), auto(), rollout).Inconclusive, "it started long ago")
 	assert.False(t, JudgeBirth(newborn(size(200, 400, 200, 400)), birth, noon, auto(), rollout).Inconclusive, "it does not crash")
 
-	crashes, fresh := WithholdLowering(nil, crashing, birth, never, noon)
+	crashes, fresh := BlockLowering(nil, crashing, birth, never, noon)
 	assert.True(t, fresh)
-	assert.Equal(t, []v1alpha1.BirthCrash{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(noon)}}, crashes)
-	assert.True(t, LoweringWithheld(crashes, "app", "abc"))
-	assert.False(t, LoweringWithheld(crashes, "app", "next"), "the next generation may be another program")
-	assert.False(t, LoweringWithheld(crashes, "side", "abc"))
-	_, fresh = WithholdLowering(crashes, crashing, birth, never, noon.Add(time.Hour))
+	assert.Equal(t, []v1alpha1.FailedStart{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(noon)}}, crashes)
+	assert.True(t, LoweringBlocked(crashes, "app", "abc"))
+	assert.False(t, LoweringBlocked(crashes, "app", "next"), "the next generation may be another program")
+	assert.False(t, LoweringBlocked(crashes, "side", "abc"))
+	_, fresh = BlockLowering(crashes, crashing, birth, never, noon.Add(time.Hour))
 	assert.False(t, fresh, "it is known")
-	_, fresh = WithholdLowering(nil, with(crashing, func(p *corev1.Pod) { p.Labels = nil }), birth, never, noon)
+	_, fresh = BlockLowering(nil, with(crashing, func(p *corev1.Pod) { p.Labels = nil }), birth, never, noon)
 	assert.False(t, fresh, "nothing names its generation")
 }
 
-func TestBirthCrashesAreBounded(t *testing.T) {
-	var crashes []v1alpha1.BirthCrash
+func TestFailedStartsAreBounded(t *testing.T) {
+	var crashes []v1alpha1.FailedStart
 	pod := newborn(size(200, 400, 200, 400))
-	for i := range v1alpha1.MaxBirthCrashes + 5 {
+	for i := range v1alpha1.MaxFailedStarts + 5 {
 		birth, _ := BirthRecord(with(pod, func(p *corev1.Pod) { p.Labels["pod-template-hash"] = fmt.Sprint(i) }),
 			map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})
 		var fresh bool
-		crashes, fresh = WithholdLowering(crashes, pod, birth, numbered, noon)
+		crashes, fresh = BlockLowering(crashes, pod, birth, numbered, noon)
 		require.True(t, fresh)
 	}
-	require.Len(t, crashes, v1alpha1.MaxBirthCrashes)
+	require.Len(t, crashes, v1alpha1.MaxFailedStarts)
 	assert.Equal(t, "24", crashes[len(crashes)-1].TemplateHash)
 }
 
@@ -190,13 +190,13 @@ func TestWhatIsSeenInEachPassComesToRest(t *testing.T) {
 	assert.Contains(t, bad, "5")
 
 	var birth v1alpha1.ResizeRecord
-	for i := range v1alpha1.MaxBirthCrashes + 5 {
+	for i := range v1alpha1.MaxFailedStarts + 5 {
 		birth.Desired = append(birth.Desired, v1alpha1.ContainerResources{Name: fmt.Sprint(i)})
 	}
-	crashes, fresh := WithholdLowering(nil, newborn(size(200, 400, 200, 400)), birth, never, noon)
+	crashes, fresh := BlockLowering(nil, newborn(size(200, 400, 200, 400)), birth, never, noon)
 	assert.True(t, fresh)
-	assert.Len(t, crashes, v1alpha1.MaxBirthCrashes)
-	again, fresh := WithholdLowering(crashes, newborn(size(200, 400, 200, 400)), birth, never, noon.Add(time.Hour))
+	assert.Len(t, crashes, v1alpha1.MaxFailedStarts)
+	again, fresh := BlockLowering(crashes, newborn(size(200, 400, 200, 400)), birth, never, noon.Add(time.Hour))
 	assert.False(t, fresh)
 	assert.Equal(t, crashes, again)
 }
@@ -231,7 +231,7 @@ func TestABirthIsPutBack(t *testing.T) {
 	waiting.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	_, refusal = BirthPlan(waiting, birth, able(), noon)
 	require.NotNil(t, refusal, "it would be started with more than its pod's cgroup has")
-	assert.Equal(t, resize.ReasonBirthCrash, refusal.Reason)
+	assert.Equal(t, resize.ReasonFailedStart, refusal.Reason)
 	assert.True(t, refusal.Transient)
 
 	w := resize.GateInput{Now: noon, Rules: auto(), Workload: resize.WorkloadInput{Annotations: map[string]string{v1alpha1.SkipAnnotation: "true"}}}
@@ -247,11 +247,11 @@ func TestABirthIsPutBack(t *testing.T) {
 	for _, kind := range []lifecycle.StateKind{lifecycle.Deferred, lifecycle.Unobserved, lifecycle.Actuating} {
 		next := lifecycle.Next(lifecycle.State{Kind: kind, Message: "no room"}, record, auto(), lifecycle.Circumstances{}, noon.Add(12*time.Hour))
 		assert.Equal(t, lifecycle.Wait, next.Kind, "%s: it waits for room as a revert does", kind)
-		assert.Equal(t, resize.ReasonBirthCrash, next.Reason)
+		assert.Equal(t, resize.ReasonFailedStart, next.Reason)
 	}
 	record.VerifiedOnce = &metav1.Time{Time: noon}
 	done := lifecycle.Next(lifecycle.State{Kind: lifecycle.Applied}, record, auto(), lifecycle.Circumstances{}, noon.Add(lifecycle.SyncPeriod))
-	assert.Equal(t, lifecycle.Action{Kind: lifecycle.Forget, Result: lifecycle.ResultUndone, Reason: resize.ReasonBirthCrash}, done, "no watch, and no size that is kept")
+	assert.Equal(t, lifecycle.Action{Kind: lifecycle.Forget, Result: lifecycle.ResultUndone, Reason: resize.ReasonFailedStart}, done, "no watch, and no size that is kept")
 
 	pod.Generation = 2
 	_, lowered = BirthRecord(pod, map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})

@@ -5,9 +5,9 @@
 //  1. Signals (signals.go) are measured during the observation period, and the pod's status is read.
 //  2. Shown and Judge (judge.go) turn them into a verdict: regression, no regression, or inconclusive. restarts.go and
 //     kept.go find other explanations.
-//  3. After a regression, LearnHarm (learn.go) adds floors, and Unkeep (kept.go) drops verified sizes that are no longer
-//     trusted.
-//  4. Without a regression, Keep (kept.go) stores the size as verified.
+//  3. After a regression, LearnHarm (learn.go) adds floors, and DropVerified (kept.go) drops verified sizes that are
+//     no longer trusted.
+//  4. Without a regression, AddVerified (kept.go) stores the size as verified.
 //  5. birth.go applies the same to the admission resources of new pods.
 //
 // The package never reverts anything: lifecycle.Next decides that from the verdict. Start reading with Judge.
@@ -86,7 +86,7 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 // other kills are not a regression either. A birth plan and a restore set original resources: the pod crashed before
 // them, so they are never the cause.
 func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
-	if pod == nil || pod.UID != record.PodUID || record.Wave == resize.WaveBirth || record.Wave == resize.WaveRestore {
+	if pod == nil || pod.UID != record.PodUID || record.Wave == resize.WaveTemplate || record.Wave == resize.WaveRestore {
 		return resize.Verdict{}
 	}
 	changes, statuses, live := resize.Changes(record), podview.Statuses(pod), podview.ByName(podview.Read(pod))

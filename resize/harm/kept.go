@@ -14,17 +14,17 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Keep stores the sizes of a record's pod as verified sizes of the workload's containers, one per container. A size
-// below a floor is not stored, even though this pod had no regression.
-func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alpha1.Floor, now time.Time) []v1alpha1.KeptSize {
+// AddVerified stores the sizes of a record's pod as the verified resources of the workload's containers, one per
+// container. A size below a floor is not stored, even though this pod had no regression.
+func AddVerified(kept []v1alpha1.VerifiedResources, record v1alpha1.ResizeRecord, floors []v1alpha1.Floor, now time.Time) []v1alpha1.VerifiedResources {
 	kept = slices.Clone(kept)
 	for _, c := range record.Desired {
 		if resize.BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {
 			continue
 		}
-		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
+		size := v1alpha1.VerifiedResources{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
 		// A container has one verified size at a time, from the newest template generation.
-		i := slices.IndexFunc(kept, func(k v1alpha1.KeptSize) bool { return k.Name == c.Name })
+		i := slices.IndexFunc(kept, func(k v1alpha1.VerifiedResources) bool { return k.Name == c.Name })
 		switch {
 		case i < 0:
 			kept = append(kept, size)
@@ -37,24 +37,24 @@ func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alp
 	return kept
 }
 
-// Unkeep drops verified sizes that are not greater than the sizes of a record with a regression: other pods passed by
-// chance, and new pods must not be created with them.
-func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.KeptSize {
+// DropVerified drops verified resources that are not greater than the sizes of a record with a regression: other pods
+// passed by chance, and new pods must not be created with them.
+func DropVerified(kept []v1alpha1.VerifiedResources, record v1alpha1.ResizeRecord) []v1alpha1.VerifiedResources {
 	harmful := map[string]recommender.Size{}
 	for _, c := range resize.Changes(record) {
 		harmful[c.Container] = c.Desired
 	}
-	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.KeptSize) bool {
+	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.VerifiedResources) bool {
 		size, ok := harmful[k.Name]
 		m := resize.Move{From: size, To: podview.FromResources(k.Size)}
 		return ok && !m.Raises()
 	})
 }
 
-// KeptAbove drops verified sizes below a floor. A pod may be killed at a verified size long after its resize, when its
-// record no longer exists.
-func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time) []v1alpha1.KeptSize {
-	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.KeptSize) bool {
+// DropBelowFloors drops verified resources below a floor. A pod may be killed with verified resources long after its
+// resize, when its record no longer exists.
+func DropBelowFloors(floors []v1alpha1.Floor, kept []v1alpha1.VerifiedResources, now time.Time) []v1alpha1.VerifiedResources {
+	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.VerifiedResources) bool {
 		return resize.BelowFloor(floors, k.Name, podview.FromResources(k.Size), now)
 	})
 }

@@ -15,16 +15,16 @@ import (
 )
 
 func TestKeep(t *testing.T) {
-	kept := Keep(nil, recorded(desired), nil, noon)
-	want := []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(desired), Since: metav1.NewTime(noon), TemplateHash: "abc"}}
+	kept := AddVerified(nil, recorded(desired), nil, noon)
+	want := []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(desired), Since: metav1.NewTime(noon), TemplateHash: "abc"}}
 	require.Equal(t, want, kept)
-	assert.Equal(t, want, Keep(kept, recorded(desired), nil, noon.Add(time.Hour)), "kept since the first time")
+	assert.Equal(t, want, AddVerified(kept, recorded(desired), nil, noon.Add(time.Hour)), "kept since the first time")
 	smaller := size(200, 400, 512, 1024)
-	again := Keep(kept, recorded(smaller), nil, noon.Add(time.Hour))
+	again := AddVerified(kept, recorded(smaller), nil, noon.Add(time.Hour))
 	require.Len(t, again, 1)
 	assert.Equal(t, podview.ToResources(smaller), again[0].Size)
 	assert.Equal(t, noon.Add(time.Hour), again[0].Since.Time)
-	other := Keep(kept, recorded(desired, func(r *v1alpha1.ResizeRecord) { r.TemplateHash = "def" }), nil, noon.Add(time.Hour))
+	other := AddVerified(kept, recorded(desired, func(r *v1alpha1.ResizeRecord) { r.TemplateHash = "def" }), nil, noon.Add(time.Hour))
 	assert.Equal(t, "def", other[0].TemplateHash, "a new template generation")
 	assert.Equal(t, want, kept, "the list given stays as it is")
 
@@ -40,8 +40,8 @@ func TestKeep(t *testing.T) {
 		{resize.HarmNotReady, recommender.CPU, 251, false}, {resize.HarmRestart, recommender.Memory, 513 * mi, false}, {resize.HarmSLO, recommender.CPU, 250, true},
 	} {
 		floor := v1alpha1.Floor{Container: "app", Resource: tc.resource.String(), Amount: podview.Quantity(tc.resource, tc.amount), Reason: string(tc.harm), LearnedAt: metav1.NewTime(noon)}
-		assert.Equal(t, tc.keeps, len(Keep(nil, recorded(desired), []v1alpha1.Floor{floor}, noon)) == 1, "%s %d", tc.harm, tc.amount)
+		assert.Equal(t, tc.keeps, len(AddVerified(nil, recorded(desired), []v1alpha1.Floor{floor}, noon)) == 1, "%s %d", tc.harm, tc.amount)
 		floor.Container = "other"
-		assert.Len(t, Keep(nil, recorded(desired), []v1alpha1.Floor{floor}, noon), 1, "another container's")
+		assert.Len(t, AddVerified(nil, recorded(desired), []v1alpha1.Floor{floor}, noon), 1, "another container's")
 	}
 }

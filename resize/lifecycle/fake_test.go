@@ -282,7 +282,7 @@ type operator struct {
 	record  *v1alpha1.ResizeRecord
 	floors  []v1alpha1.Floor
 	backoff *v1alpha1.Backoff
-	kept    []v1alpha1.KeptSize
+	kept    []v1alpha1.VerifiedResources
 	history []v1alpha1.HistoryEntry
 	// loseAnswer: the next patch is stored but its answer is lost; crash: the next patch is never sent.
 	loseAnswer, crash bool
@@ -371,7 +371,7 @@ func (o *operator) look(c *cluster) {
 	case Forget:
 		o.history = AddHistory(o.history, HistoryRows("web", next, action.Result, action.Reason, c.now))
 		if action.Keep {
-			o.kept = harm.Keep(o.kept, next, o.floors, c.now)
+			o.kept = harm.AddVerified(o.kept, next, o.floors, c.now)
 			if EndsBackoff(o.backoff, next) {
 				o.backoff = nil
 			}

@@ -46,7 +46,7 @@ func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(t
 	}
 	kept := slices.DeleteFunc(resize.Remembered(tries, now), func(t v1alpha1.Try) bool {
 		switch t.What {
-		case v1alpha1.TryPutBack:
+		case v1alpha1.TryRestore:
 			return t.PodUID != "" && !back[t.PodUID] || !slices.ContainsFunc(records, resize.PuttingBack)
 		case v1alpha1.TryGivenUp:
 			return t.PodUID != "" && (open[t.PodUID] || !live(t.PodUID))
@@ -56,7 +56,7 @@ func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(t
 	for _, r := range records {
 		if resize.PuttingBack(r) && putBackRow(kept, r.PodUID) == nil {
 			kept = resize.AddTry(kept, v1alpha1.Try{
-				What: v1alpha1.TryPutBack, Pod: r.PodName, PodUID: r.PodUID, Reason: r.Reason, Times: 1,
+				What: v1alpha1.TryRestore, Pod: r.PodName, PodUID: r.PodUID, Reason: r.Reason, Times: 1,
 				Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(putBackFor)),
 			})
 		}
@@ -67,7 +67,7 @@ func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(t
 // putBackRow returns the row about a pod that is being restored, or a row that covers several pods, or nil.
 func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
 	for i := range tries {
-		if t := &tries[i]; t.What == v1alpha1.TryPutBack && (t.PodUID == pod || t.PodUID == "") {
+		if t := &tries[i]; t.What == v1alpha1.TryRestore && (t.PodUID == pod || t.PodUID == "") {
 			return t
 		}
 	}

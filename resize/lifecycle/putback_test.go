@@ -16,7 +16,7 @@ import (
 func TestEachPodIsPutBackForADay(t *testing.T) {
 	record := recorded(desired)
 	record.Phase = v1alpha1.RecordReverting
-	row := v1alpha1.Try{What: v1alpha1.TryPutBack, Since: metav1.NewTime(noon.Add(-25 * time.Hour)), Until: metav1.NewTime(noon.Add(-time.Hour))}
+	row := v1alpha1.Try{What: v1alpha1.TryRestore, Since: metav1.NewTime(noon.Add(-25 * time.Hour)), Until: metav1.NewTime(noon.Add(-time.Hour))}
 	wait := Action{Kind: Wait}
 	for name, tc := range map[string]struct {
 		written  time.Duration

@@ -172,8 +172,8 @@ func TestRestored(t *testing.T) {
 }
 
 func TestUnkeep(t *testing.T) {
-	kept := func(s recommender.Size) []v1alpha1.KeptSize {
-		return []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(s), TemplateHash: "abc"}, {Name: "side", Size: podview.ToResources(s)}}
+	kept := func(s recommender.Size) []v1alpha1.VerifiedResources {
+		return []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(s), TemplateHash: "abc"}, {Name: "side", Size: podview.ToResources(s)}}
 	}
 	for _, tc := range []struct {
 		name string
@@ -186,7 +186,7 @@ func TestUnkeep(t *testing.T) {
 		{"one with more memory", size(200, 400, 600, 1024), 2},
 	} {
 		before := kept(tc.kept)
-		assert.Len(t, harm.Unkeep(before, recorded(desired)), tc.left, tc.name)
+		assert.Len(t, harm.DropVerified(before, recorded(desired)), tc.left, tc.name)
 		assert.Equal(t, kept(tc.kept), before, "the list given stays as it is")
 	}
 }

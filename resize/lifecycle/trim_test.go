@@ -77,8 +77,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	restored, refusal := harm.BirthPlan(pod, birth, able(), noon)
 	out["harm.BirthPlan"] = []any{restored, refusal}
 	out["harm.JudgeBirth"] = harm.JudgeBirth(pod, birth, noon, auto(), harm.Signals{})
-	crashes, fresh := harm.WithholdLowering(nil, pod, birth, func(string) time.Time { return time.Time{} }, noon)
-	out["harm.WithholdLowering"] = []any{crashes, fresh}
+	crashes, fresh := harm.BlockLowering(nil, pod, birth, func(string) time.Time { return time.Time{} }, noon)
+	out["harm.BlockLowering"] = []any{crashes, fresh}
 	loss, lost := harm.LossOf(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)}, true, noon)
 	out["harm.LossOf"] = []any{loss, lost}
 	original, refusal := harm.RestorePlan(pod, loss, able(), noon)

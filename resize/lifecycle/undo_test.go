@@ -136,7 +136,7 @@ func TestAnUndoOverrulesWhatIsUnderWay(t *testing.T) {
 // was not tried since attune started, before attune gives up.
 func TestAnUndoIsTakenBackBeforeItIsGivenUp(t *testing.T) {
 	undo := v1alpha1.ResizeRecord{PodUID: "uid-1", Phase: v1alpha1.RecordWithdrawing, Wave: WaveUndo, WrittenAt: metav1.NewTime(noon.Add(-25 * time.Hour))}
-	row := v1alpha1.Try{What: v1alpha1.TryPutBack, PodUID: "uid-1", Since: undo.WrittenAt, Until: metav1.NewTime(noon.Add(-time.Hour))}
+	row := v1alpha1.Try{What: v1alpha1.TryRestore, PodUID: "uid-1", Since: undo.WrittenAt, Until: metav1.NewTime(noon.Add(-time.Hour))}
 	for untried, want := range map[bool]ActionKind{true: Withdraw, false: Forget} {
 		next := Next(State{Kind: Deferred}, undo, auto(), Circumstances{Tries: []v1alpha1.Try{row}, Untried: untried}, noon)
 		assert.Equal(t, want, next.Kind, "not tried since the operator started: %v", untried)

@@ -25,7 +25,7 @@ func (d dice) recommendation(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
 		Spec:       v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: of.Kind, Name: of.Name}},
 	}
 	if d.chance(3) {
-		rec.Spec.SeedWithheld = "paused"
+		rec.Spec.SeedBlocked = "paused"
 		return rec
 	}
 	rec.Spec.Seed = &v1alpha1.Seed{

@@ -376,7 +376,7 @@ func (s *site) endsWell(workload string, k kind) {
 	}
 	floors := resize.FloorsOf(rec.Status.Floors, "app", time.Now())
 	assert.Equal(s.t, k.suffers, floors[1].Amount > 0, "%s: a floor for memory: %v", workload, rec.Status.Floors)
-	assert.Equal(s.t, k.result == "Success", len(rec.Status.Kept) > 0, "%s: kept sizes: %v", workload, rec.Status.Kept)
+	assert.Equal(s.t, k.result == "Success", len(rec.Status.Verified) > 0, "%s: kept sizes: %v", workload, rec.Status.Verified)
 }
 
 func size(r corev1.ResourceRequirements) string {

@@ -18,7 +18,7 @@ func (d *demo) birth(ctx context.Context) error {
 	err := d.await(ctx, "attune knows mail", patience, func(ctx context.Context) error {
 		rec, err := d.recommendation(ctx, "mail")
 		if err == nil && rec.Spec.Seed == nil {
-			err = fmt.Errorf("its new pods would not be sized: %s", rec.Spec.SeedWithheld)
+			err = fmt.Errorf("its new pods would not be sized: %s", rec.Spec.SeedBlocked)
 		}
 		return err
 	})
@@ -33,7 +33,7 @@ func (d *demo) birth(ctx context.Context) error {
 func (d *demo) inherit(ctx context.Context) error {
 	err := d.await(ctx, "the resized pod of web is watched for a minute", patience, func(ctx context.Context) error {
 		rec, err := d.recommendation(ctx, "web")
-		if err == nil && len(rec.Status.Kept) == 0 {
+		if err == nil && len(rec.Status.Verified) == 0 {
 			err = errors.New("no size of web is kept yet")
 		}
 		if err == nil && (rec.Spec.Seed == nil || rec.Spec.Seed.RaiseOnly) {

@@ -54,8 +54,8 @@ func TestAdaptive(t *testing.T) {
 	assert.Less(t, memory, int64(300*mebibyte))
 	eventually(t, "kept after a clean watch", func() error {
 		rec, err := recommendation(ctx, web)
-		if err == nil && (len(rec.Status.Kept) != 1 || len(rec.Status.Records) != 0) {
-			err = fmt.Errorf("kept %v, records %v", rec.Status.Kept, rec.Status.Records)
+		if err == nil && (len(rec.Status.Verified) != 1 || len(rec.Status.Records) != 0) {
+			err = fmt.Errorf("kept %v, records %v", rec.Status.Verified, rec.Status.Records)
 		}
 		return err
 	})

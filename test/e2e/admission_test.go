@@ -78,7 +78,7 @@ func hasSeed(ctx context.Context, d *appsv1.Deployment) error {
 		return err
 	}
 	if rec.Spec.Seed == nil {
-		return fmt.Errorf("withheld: %s; containers %v", rec.Spec.SeedWithheld, rec.Spec.Containers)
+		return fmt.Errorf("withheld: %s; containers %v", rec.Spec.SeedBlocked, rec.Spec.Containers)
 	}
 	return nil
 }

@@ -95,8 +95,8 @@ func argoRollouts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if len(rec.Status.Records) > 0 || len(rec.Status.Kept) == 0 {
-				return fmt.Errorf("%s: records %v, kept %v", d.Name, rec.Status.Records, rec.Status.Kept)
+			if len(rec.Status.Records) > 0 || len(rec.Status.Verified) == 0 {
+				return fmt.Errorf("%s: records %v, kept %v", d.Name, rec.Status.Records, rec.Status.Verified)
 			}
 			if r := rolloutOf(t, d); r.Status.Phase != "Healthy" {
 				return fmt.Errorf("status %+v", r.Status)

@@ -160,8 +160,8 @@ func resizedInPlace(t *testing.T, o owner) {
 		if err != nil {
 			return err
 		}
-		if len(rec.Status.Kept) != 1 || len(rec.Status.Records) != 0 {
-			return fmt.Errorf("kept %v, records %v", rec.Status.Kept, rec.Status.Records)
+		if len(rec.Status.Verified) != 1 || len(rec.Status.Records) != 0 {
+			return fmt.Errorf("kept %v, records %v", rec.Status.Verified, rec.Status.Records)
 		}
 		return nil
 	})

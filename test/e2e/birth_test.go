@@ -47,13 +47,13 @@ func TestABirthThatCrashes(t *testing.T) {
 	assert.Equal(t, int64(2), young.Generation, "and resized once")
 	assert.GreaterOrEqual(t, young.Status.ContainerStatuses[0].RestartCount, int32(2), "it crashed")
 	eventually(t, "on its node as well", func() error { return hasQuota(&young, "app", 12_000) })
-	eventually(t, "it says why", func() error { return told(ctx, d, "Undone", "BirthCrash") })
+	eventually(t, "it says why", func() error { return told(ctx, d, "Undone", "FailedStart") })
 	rec, err := recommendation(ctx, d)
 	require.NoError(t, err)
-	assert.NotEmpty(t, append(rec.Status.BadSeeds, namesOf(rec.Status.BirthCrashes)...), "no other pod is born so")
+	assert.NotEmpty(t, append(rec.Status.BadSeeds, namesOf(rec.Status.FailedStarts)...), "no other pod is born so")
 }
 
-func namesOf(crashes []v1alpha1.BirthCrash) (names []string) {
+func namesOf(crashes []v1alpha1.FailedStart) (names []string) {
 	for _, c := range crashes {
 		names = append(names, c.Name)
 	}

@@ -60,5 +60,5 @@ func TestStartupBoost(t *testing.T) {
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	rec, err := recommendation(ctx, d)
 	require.NoError(t, err)
-	assert.Empty(t, rec.Status.Kept, "a boost proves nothing")
+	assert.Empty(t, rec.Status.Verified, "a boost proves nothing")
 }

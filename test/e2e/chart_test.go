@@ -263,8 +263,8 @@ func keptOnce(ctx context.Context, d *appsv1.Deployment) error {
 	if err != nil {
 		return err
 	}
-	if len(rec.Status.Kept) != 1 || len(rec.Status.Records) != 0 || len(rec.Status.History) != 1 || rec.Status.History[0].Result != "Success" {
-		return fmt.Errorf("kept %v, records %v, history %v", rec.Status.Kept, rec.Status.Records, rec.Status.History)
+	if len(rec.Status.Verified) != 1 || len(rec.Status.Records) != 0 || len(rec.Status.History) != 1 || rec.Status.History[0].Result != "Success" {
+		return fmt.Errorf("kept %v, records %v, history %v", rec.Status.Verified, rec.Status.Records, rec.Status.History)
 	}
 	return nil
 }

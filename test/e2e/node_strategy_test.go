@@ -313,7 +313,7 @@ func (s sharer) isKnown(ctx context.Context) error {
 		return err
 	}
 	if rec.Spec.Seed == nil {
-		return errors.New("withheld: " + rec.Spec.SeedWithheld)
+		return errors.New("withheld: " + rec.Spec.SeedBlocked)
 	}
 	if seeds := rec.Spec.Seed.Containers; len(seeds) == 0 || seeds[0].CPURequest == nil || seeds[0].MemoryRequest == nil {
 		return fmt.Errorf("seed %v", seeds)

@@ -103,7 +103,7 @@ func TestOOMKillsAreAnswered(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, rec.Status.Floors, 1, "%s: one kill is one floor", d.Name)
 		assert.Positive(t, rec.Status.Floors[0].Amount.Cmp(resource.MustParse("103Mi")), "1.3 times 80 MiB is 104 MiB: %s", rec.Status.Floors[0].Amount.String())
-		assert.Empty(t, rec.Status.Kept)
+		assert.Empty(t, rec.Status.Verified)
 		require.NoError(t, hasSpec(t, victims[i], leakySize))
 		assert.Equal(t, int32(1), victims[i].Status.ContainerStatuses[0].RestartCount, "by the kernel, once")
 	}

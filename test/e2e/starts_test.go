@@ -131,7 +131,7 @@ func degraded(ctx context.Context, d *appsv1.Deployment, reason, message string)
 	}
 	c := meta.FindStatusCondition(rec.Status.Conditions, v1alpha1.ConditionDegraded)
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason || !strings.Contains(c.Message, message) {
-		return fmt.Errorf("conditions %v, withheld %q", rec.Status.Conditions, rec.Spec.SeedWithheld)
+		return fmt.Errorf("conditions %v, withheld %q", rec.Status.Conditions, rec.Spec.SeedBlocked)
 	}
 	return nil
 }

@@ -103,8 +103,8 @@ type expectation struct {
 	// Least and Most bound requests and limits, by paths such as requests.memory, or other/requests.memory of the container
 	// other.
 	Least, Most map[string]resource.Quantity
-	// Holds are reasons in the recommendation, by resource; Held are those of the admission.
-	Holds, Held map[string]string
+	// Holds are reasons in the recommendation, by resource; Blocked are those of the admission.
+	Holds, Blocked map[string]string
 }
 
 func read(t *testing.T) []report {
@@ -300,7 +300,7 @@ func (s samples) read(most usage.Most) (recommender.Profile, [2]recommender.Impl
 
 func (e expectation) check(t *testing.T, template corev1.ResourceRequirements, out corev1.PodSpec, spec v1alpha1.AttuneRecommendationSpec, d pod.Decision) {
 	created := out.Containers[0].Resources
-	t.Logf("created with requests %v, limits %v (%s %s); seed withheld: %q", created.Requests, created.Limits, d.Reason, d.Message, spec.SeedWithheld)
+	t.Logf("created with requests %v, limits %v (%s %s); seed withheld: %q", created.Requests, created.Limits, d.Reason, d.Message, spec.SeedBlocked)
 	if e.Unchanged {
 		assert.Equal(t, template, created)
 	}
@@ -336,8 +336,8 @@ func (e expectation) check(t *testing.T, template corev1.ResourceRequirements, o
 		}
 		assert.Contains(t, found, reason, name)
 	}
-	for name, reason := range e.Held {
-		assert.True(t, slices.ContainsFunc(d.Held, func(h pod.Held) bool { return h.Resource.String() == name && string(h.Reason) == reason }), "%v", d.Held)
+	for name, reason := range e.Blocked {
+		assert.True(t, slices.ContainsFunc(d.Blocked, func(h pod.Blocked) bool { return h.Resource.String() == name && string(h.Reason) == reason }), "%v", d.Blocked)
 	}
 	for _, c := range out.Containers {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

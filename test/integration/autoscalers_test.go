@@ -171,7 +171,7 @@ func (a *autoscaled) untilBlocked(reason, part string) {
 
 func (a *autoscaled) seeds(t *testing.T, rec *v1alpha1.AttuneRecommendation) (cpu, memory bool) {
 	t.Helper()
-	require.NotNil(t, rec.Spec.Seed, rec.Spec.SeedWithheld)
+	require.NotNil(t, rec.Spec.Seed, rec.Spec.SeedBlocked)
 	require.Len(t, rec.Spec.Seed.Containers, 1)
 	c := rec.Spec.Seed.Containers[0]
 	return c.CPURequest != nil, c.MemoryRequest != nil
@@ -263,7 +263,7 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 		about := fmt.Sprintf("round %d", round+1)
 		rec := a.until(about, "cpu VPA", "memory VPA")
 		assert.Nil(t, rec.Spec.Seed)
-		assert.Equal(t, "VPA", rec.Spec.SeedWithheld)
+		assert.Equal(t, "VPA", rec.Spec.SeedBlocked)
 		a.untilBlocked("VPA", "VerticalPodAutoscaler sizer sizes the workload too")
 		a.setMode(vpa, "Off")
 		a.until(about + ": a VPA that is Off only advises")

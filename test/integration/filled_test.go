@@ -304,8 +304,8 @@ func TestCaps(t *testing.T) {
 		"badSeeds": func(s *v1alpha1.AttuneRecommendationStatus, n int) {
 			s.BadSeeds = many(n+20, func(i int, x *string) { *x = fmt.Sprint(i) })
 		},
-		"birthCrashes": func(s *v1alpha1.AttuneRecommendationStatus, n int) {
-			s.BirthCrashes = many(n+v1alpha1.MaxBirthCrashes, func(int, *v1alpha1.BirthCrash) {})
+		"failedStarts": func(s *v1alpha1.AttuneRecommendationStatus, n int) {
+			s.FailedStarts = many(n+v1alpha1.MaxFailedStarts, func(int, *v1alpha1.FailedStart) {})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

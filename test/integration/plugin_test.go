@@ -165,9 +165,9 @@ func TestThePluginAsAUserRunsIt(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(out), &answer))
 		assert.Equal(t, map[string]any{
 			"workloads":  1.0,
-			"realised":   map[string]any{"cpu": "250m", "memory": "0", "monthly": []any{map[string]any{"currency": "EUR", "amount": "7.30"}}},
-			"potential":  map[string]any{"cpu": "650m", "memory": "0", "monthly": []any{map[string]any{"currency": "EUR", "amount": "18.98"}}},
-			"notCounted": map[string]any{"skippedWorkloads": 0.0, "heldWorkloads": 0.0, "heldResources": 1.0},
+			"saved":      map[string]any{"cpu": "250m", "memory": "0", "monthly": []any{map[string]any{"currency": "EUR", "amount": "7.30"}}},
+			"available":  map[string]any{"cpu": "650m", "memory": "0", "monthly": []any{map[string]any{"currency": "EUR", "amount": "18.98"}}},
+			"notCounted": map[string]any{"skippedWorkloads": 0.0, "blockedWorkloads": 0.0, "blockedResources": 1.0},
 		}, answer.Total)
 	})
 	t.Run("recommendations as KRR writes them", func(t *testing.T) {

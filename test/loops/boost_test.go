@@ -58,7 +58,7 @@ func TestLoopsTakeABoostBack(t *testing.T) {
 	assert.LessOrEqual(t, w.clock.Since(started), 5*time.Minute+10*time.Second, "both at once, as soon as it was over")
 	w.until(10*time.Minute, "watched", w.idle)
 	assert.Equal(t, []string{"Success StartupBoost", "Success StartupBoost"}, results(w.recommendation()))
-	assert.Empty(t, w.recommendation().Status.Kept, "it proves nothing about the target")
+	assert.Empty(t, w.recommendation().Status.Verified, "it proves nothing about the target")
 	assert.Nil(t, w.recommendation().Status.CooldownFrom, "and keeps nothing else from being done")
 	assert.Equal(t, int64(900), cpuRequest(w.named(slow)))
 

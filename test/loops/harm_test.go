@@ -45,7 +45,7 @@ func TestLoopsRevertAnOOMAndLearn(t *testing.T) {
 
 	rec := w.recommendation()
 	assert.Equal(t, []string{"Reverted oomkill"}, results(rec))
-	assert.Empty(t, rec.Status.Kept, "a size that killed is not kept")
+	assert.Empty(t, rec.Status.Verified, "a size that killed is not kept")
 	floor := resize.FloorsOf(rec.Status.Floors, "app", w.clock.Now())[1].Amount >> 20
 	assert.InDelta(t, 1.3*float64(killed), float64(floor), 2)
 	target := rec.Spec.Containers[0]

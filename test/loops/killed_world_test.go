@@ -36,7 +36,7 @@ type story struct {
 
 // ending is all that may be told of how a story ended, but for times.
 type ending struct {
-	Specs, Results, Originals, Kept, Floors, Finalizers []string
+	Specs, Results, Originals, Verified, Floors, Finalizers []string
 }
 
 // chronicle is a story as it went.
@@ -140,11 +140,11 @@ func (w *world) ending() ending {
 	for _, o := range rec.Status.Originals {
 		e.Originals = append(e.Originals, sizesOf(o.Containers))
 	}
-	for _, k := range rec.Status.Kept {
-		e.Kept = append(e.Kept, k.Name+" "+sizeText(podview.FromResources(k.Size)))
+	for _, k := range rec.Status.Verified {
+		e.Verified = append(e.Verified, k.Name+" "+sizeText(podview.FromResources(k.Size)))
 	}
 	e.Floors = floors(rec)
-	for _, list := range [][]string{e.Specs, e.Results, e.Originals, e.Kept, e.Floors} {
+	for _, list := range [][]string{e.Specs, e.Results, e.Originals, e.Verified, e.Floors} {
 		slices.Sort(list)
 	}
 	return e

@@ -57,7 +57,7 @@ func TestLoopsWaitForAPersonToPromoteACanary(t *testing.T) {
 	t.Parallel()
 	w := shrinking(t, 4)
 	w.policy("all", "updateStrategy: {type: Canary, cooldown: 10m, safetyObservationPeriod: 5m, maxConcurrentResizes: 100%, canary: {percentage: 25, autoPromote: false}}"+lowersCPU)
-	w.until(time.Hour, "the canary is kept", func() bool { return len(w.recommendation().Status.Kept) > 0 && w.idle() })
+	w.until(time.Hour, "the canary is kept", func() bool { return len(w.recommendation().Status.Verified) > 0 && w.idle() })
 	assert.Equal(t, 1, w.lowered(), "a quarter of four")
 	w.run(24*time.Hour, time.Hour, func() bool {
 		assert.Equal(t, 1, w.lowered(), "%s", w.clock.Now())
@@ -181,7 +181,7 @@ func TestLoopsAskGuardrails(t *testing.T) {
 			assert.Equal(t, []string{tc.result}, results(w.recommendation()))
 			assert.Equal(t, tc.lowers, w.lowered())
 			assert.Contains(t, gauge.queries, `latency_p99{app="web"}`)
-			assert.Equal(t, tc.result == "Success", len(w.recommendation().Status.Kept) > 0, "only what held is kept")
+			assert.Equal(t, tc.result == "Success", len(w.recommendation().Status.Verified) > 0, "only what held is kept")
 		})
 	}
 }
@@ -412,7 +412,7 @@ func TestTheKillSwitch(t *testing.T) {
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 5m, safetyObservationPeriod: 5m, maxConcurrentResizes: 1}"+lowersCPU)
 	w.until(2*time.Hour, "a size is kept, and new pods are born with it", func() bool {
 		rec := w.recommendation()
-		return len(rec.Status.Kept) > 0 && rec.Spec.Seed != nil && !rec.Spec.Seed.RaiseOnly && w.idle()
+		return len(rec.Status.Verified) > 0 && rec.Spec.Seed != nil && !rec.Spec.Seed.RaiseOnly && w.idle()
 	})
 	w.until(time.Hour, "the next pod is watched", func() bool { return w.watched() != "" })
 	watched := w.watched()
@@ -432,7 +432,7 @@ func TestTheKillSwitch(t *testing.T) {
 	assert.Contains(t, blockedBy(w.recommendation()).Message, "cluster")
 	assert.Equal(t, resized, w.generations(), "no resize")
 	assert.Nil(t, w.recommendation().Spec.Seed)
-	assert.Equal(t, "Paused", w.recommendation().Spec.SeedWithheld)
+	assert.Equal(t, "Paused", w.recommendation().Spec.SeedBlocked)
 	w.scale("web", 5)
 	w.settle()
 	assert.Len(t, w.pods(), 5)

@@ -93,7 +93,7 @@ func TestLoopsGiveUpSizesThatTheAPIServerRejects(t *testing.T) {
 	w.settle()
 	degraded := meta.FindStatusCondition(w.recommendation().Status.Conditions, v1alpha1.ConditionDegraded)
 	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, degraded.Reason)
-	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, w.recommendation().Spec.SeedWithheld, "the policy loop says so too")
+	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, w.recommendation().Spec.SeedBlocked, "the policy loop says so too")
 	policies := &v1alpha1.AttunePolicyList{}
 	require.NoError(t, w.direct.List(t.Context(), policies, client.InNamespace(w.namespace)))
 	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, meta.FindStatusCondition(policies.Items[0].Status.Conditions, v1alpha1.ConditionDegraded).Reason)

@@ -42,7 +42,7 @@ func (b *births) born(pod *corev1.Pod, seeded v1alpha1.Seeded) {
 		return // strategy Node tries no size: each pod has its own
 	}
 	kept := map[string]bool{}
-	for _, k := range rec.Status.Kept {
+	for _, k := range rec.Status.Verified {
 		kept[k.Name] = true
 	}
 	for _, was := range seeded.Original {

@@ -109,7 +109,7 @@ func original(pod *corev1.Pod) map[string]int64 {
 func (h *harmless) keeps(rec *v1alpha1.AttuneRecommendation, how watch.EventType) {
 	h.undone[key2(rec.Namespace, rec.Name)] = slices.ContainsFunc(rec.Status.Records, func(r v1alpha1.ResizeRecord) bool { return r.Wave == resize.WaveUndo })
 	of := key2(rec.Namespace, rec.Name).String()
-	for _, kept := range rec.Status.Kept {
+	for _, kept := range rec.Status.Verified {
 		key := of + " " + kept.Name
 		k, killed := h.kills[key]
 		if how == watch.Deleted || !killed || kept.Size.MemoryLimit == nil || kept.Size.MemoryLimit.Value() > k.limit || h.now().Sub(k.at) > holdsFor {
@@ -118,7 +118,7 @@ func (h *harmless) keeps(rec *v1alpha1.AttuneRecommendation, how watch.EventType
 			h.kept[key] = h.now()
 		}
 	}
-	if len(rec.Status.Kept) == 0 {
+	if len(rec.Status.Verified) == 0 {
 		for key := range h.kept {
 			if key[:len(of)] == of {
 				delete(h.kept, key)

@@ -326,7 +326,7 @@ func (w *world) deleteStuck(name types.NamespacedName) {
 func (w *world) lowered(which int, part float64) bool {
 	of := w.plan.Workloads[which]
 	rec, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, recommendationOf(of)).(*v1alpha1.AttuneRecommendation)
-	if !found || len(rec.Status.Records) > 0 || len(rec.Status.Kept) == 0 {
+	if !found || len(rec.Status.Records) > 0 || len(rec.Status.Verified) == 0 {
 		return false
 	}
 	pods := w.podsOf(recommendationOf(of))

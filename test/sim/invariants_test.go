@@ -289,7 +289,7 @@ func TestHarmlessSeesASizeThatKilledAndIsKept(t *testing.T) {
 	h := newHarmless(l.scene)
 	h.changed(modified(limited("100Mi", 0, 1), limited("100Mi", 1, 1)))
 	kept := recommendation(func(rec *v1alpha1.AttuneRecommendation) {
-		rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{MemoryLimit: ptr(resource.MustParse("100Mi"))}}}
+		rec.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: v1alpha1.Resources{MemoryLimit: ptr(resource.MustParse("100Mi"))}}}
 	})
 	h.changed(modified(kept, kept))
 	l.go_(unkeptWithin + time.Minute)
@@ -369,7 +369,7 @@ func TestBirthsSeesAnUntriedSeed(t *testing.T) {
 		wrong bool
 	}{
 		"not tried":     {v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{Mode: v1alpha1.UpdateAuto}}, true},
-		"tried":         {v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{Mode: v1alpha1.UpdateAuto}, Status: v1alpha1.AttuneRecommendationStatus{Kept: []v1alpha1.KeptSize{{Name: "app"}}}}, false},
+		"tried":         {v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{Mode: v1alpha1.UpdateAuto}, Status: v1alpha1.AttuneRecommendationStatus{Verified: []v1alpha1.VerifiedResources{{Name: "app"}}}}, false},
 		"mode Initial":  {v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{Mode: v1alpha1.UpdateInitial}}, false},
 		"strategy Node": {v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{Mode: v1alpha1.UpdateAuto, Strategy: v1alpha1.StrategyNode}}, false},
 	} {

@@ -112,7 +112,7 @@ func (t *spoken) tick() {
 
 func (t *spoken) count(of *words, figures answers.SavingsFigures) {
 	for what, is := range map[string]bool{
-		"explained": len(of.page.Containers) > 0, "explained twice": of.stored != nil, "saving": figures.Realised != answers.SavedAmounts{}, "would save": figures.Potential != answers.SavedAmounts{},
+		"explained": len(of.page.Containers) > 0, "explained twice": of.stored != nil, "saving": figures.Saved != answers.SavedAmounts{}, "would save": figures.Available != answers.SavedAmounts{},
 		"left out": len(figures.NotCounted) > 0, "published": of.vpa != nil, "next pod": of.next.born != nil,
 		"foretold": of.vpa != nil && of.next.born != nil && of.vpa.Spec.UpdatePolicy.UpdateMode == autoscale.VPAModeInitial,
 	} {
@@ -179,16 +179,16 @@ func showsTargets(shown answers.Explanation, rec *v1alpha1.AttuneRecommendation)
 func (t *spoken) saved(of *words, figures answers.SavingsFigures) string {
 	var nothing answers.SavedAmounts
 	w := of.view.Workload
-	if realised := of.view.Realised(); realised != figures.Realised {
+	if saved := of.view.Saved(); saved != figures.Saved {
 		return "the metrics have other savings than the pages"
 	}
-	if _, skipped := w.Skipped(); (skipped || w.Template == nil) && (figures.Realised != nothing || figures.Potential != nothing) {
+	if _, skipped := w.Skipped(); (skipped || w.Template == nil) && (figures.Saved != nothing || figures.Available != nothing) {
 		return "the workload is left alone or gone, and saves something"
 	}
-	if (of.rec.Status.Paused != nil || of.rec.Spec.Strategy == v1alpha1.StrategyNode) && figures.Potential != nothing {
-		return "the whole workload is held, and would save something"
+	if (of.rec.Status.Paused != nil || of.rec.Spec.Strategy == v1alpha1.StrategyNode) && figures.Available != nothing {
+		return "the whole workload is blocked, and would save something"
 	}
-	if t.compute(otherwiseHeld(of.view)).Potential != figures.Potential {
+	if t.compute(otherwiseBlocked(of.view)).Available != figures.Available {
 		return "what is held would save something"
 	}
 	var sum answers.SavedAmounts
@@ -196,22 +196,22 @@ func (t *spoken) saved(of *words, figures answers.SavingsFigures) string {
 		alone := of.view
 		alone.Pods, alone.Workload.Replicas = []*corev1.Pod{pod}, 0
 		its := t.compute(alone)
-		if sum = sum.Plus(its.Realised); pod.Annotations[v1alpha1.SkipAnnotation] == "true" && its.Potential.Plus(its.Realised) != nothing {
+		if sum = sum.Plus(its.Saved); pod.Annotations[v1alpha1.SkipAnnotation] == "true" && its.Available.Plus(its.Saved) != nothing {
 			return "pod " + pod.Name + " is left alone, and saves something"
 		}
-		if !t.sized[pod.UID] && its.Realised != nothing {
-			return "pod " + pod.Name + " was never resized, and has saved CPU " + answers.FormatSaved(recommender.CPU, its.Realised[recommender.CPU]) +
-				", memory " + answers.FormatSaved(recommender.Memory, its.Realised[recommender.Memory])
+		if !t.sized[pod.UID] && its.Saved != nothing {
+			return "pod " + pod.Name + " was never resized, and has saved CPU " + answers.FormatSaved(recommender.CPU, its.Saved[recommender.CPU]) +
+				", memory " + answers.FormatSaved(recommender.Memory, its.Saved[recommender.Memory])
 		}
 	}
-	if sum != figures.Realised {
+	if sum != figures.Saved {
 		return "the pods have saved other amounts than their workload"
 	}
 	return ""
 }
 
-// otherwiseHeld is a view in which all that is held has other targets.
-func otherwiseHeld(v answers.View) answers.View {
+// otherwiseBlocked is a view in which all that is held has other targets.
+func otherwiseBlocked(v answers.View) answers.View {
 	rec := *v.Recommendation
 	rec.Spec.Containers = slices.Clone(rec.Spec.Containers)
 	for i := range rec.Spec.Containers {
@@ -251,9 +251,9 @@ func summed(entries []answers.SavingsEntry) string {
 // amount of a sum, by what it is of.
 func amount(of answers.SavingsSum) map[string]int64 {
 	out := map[string]int64{
-		"workloads": int64(of.Workloads), "skipped": int64(of.NotCounted.SkippedWorkloads), "held": int64(of.NotCounted.HeldWorkloads), "held resources": int64(of.NotCounted.HeldResources),
+		"workloads": int64(of.Workloads), "skipped": int64(of.NotCounted.SkippedWorkloads), "blocked": int64(of.NotCounted.BlockedWorkloads), "blocked resources": int64(of.NotCounted.BlockedResources),
 	}
-	for name, saved := range map[string]answers.Saved{"realised": *of.Realised, "potential": of.Potential} {
+	for name, saved := range map[string]answers.Saved{"saved": *of.Saved, "available": of.Available} {
 		cpu, memory := resource.MustParse(saved.CPU), resource.MustParse(saved.Memory)
 		out[name+" CPU"], out[name+" memory"] = cpu.MilliValue(), memory.Value()
 		for _, money := range saved.Monthly {
@@ -269,7 +269,7 @@ func amount(of answers.SavingsSum) map[string]int64 {
 
 // addUp: a total is the sum of its parts.
 func addUp(total answers.SavingsSum, parts []answers.SavingsSum) string {
-	sum := amount(answers.SavingsSum{Realised: &answers.Saved{CPU: "0", Memory: "0"}, Potential: answers.Saved{CPU: "0", Memory: "0"}})
+	sum := amount(answers.SavingsSum{Saved: &answers.Saved{CPU: "0", Memory: "0"}, Available: answers.Saved{CPU: "0", Memory: "0"}})
 	for _, part := range parts {
 		for name, of := range amount(part) {
 			sum[name] += of

@@ -82,7 +82,7 @@ func TestSpokenSeesWhatIsNotSo(t *testing.T) {
 			s.compute = func(v answers.View) answers.SavingsFigures {
 				figures := v.Compute()
 				if of(v) {
-					figures.Potential = figures.Potential.Plus(wrong)
+					figures.Available = figures.Available.Plus(wrong)
 				}
 				return figures
 			}
@@ -107,12 +107,12 @@ func TestSpokenSeesWhatIsNotSo(t *testing.T) {
 		"the cache is behind": {nil, func(of *words, _ *spoken) { of.stored, of.program = nil, answers.Explanation{} }, ""},
 
 		"other metrics": {nil, func(_ *words, s *spoken) {
-			s.compute = func(v answers.View) (f answers.SavingsFigures) { f.Potential = v.Compute().Potential; return f }
+			s.compute = func(v answers.View) (f answers.SavingsFigures) { f.Available = v.Compute().Available; return f }
 		}, "saved: shop/deployment-web: the metrics have other savings"},
 		"what is held is counted": {nil, counting(one, func(v answers.View) bool {
 			return v.Recommendation.Spec.Containers[0].Target.MemoryRequest.Cmp(resource.MustParse("512Mi")) == 0
 		}), "saved: shop/deployment-web: what is held would save something"},
-		"a paused workload is counted": {func(r *v1alpha1.AttuneRecommendation) { r.Status.Paused = &v1alpha1.PausedState{Reason: "test"} }, counting(one, always), "the whole workload is held, and would save something"},
+		"a paused workload is counted": {func(r *v1alpha1.AttuneRecommendation) { r.Status.Paused = &v1alpha1.PausedState{Reason: "test"} }, counting(one, always), "the whole workload is blocked, and would save something"},
 		"a skipped workload is counted": {nil, func(of *words, s *spoken) {
 			of.view.Workload.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"}
 			counting(one, always)(of, s)
@@ -130,7 +130,7 @@ func TestSpokenSeesWhatIsNotSo(t *testing.T) {
 			s.compute = func(v answers.View) answers.SavingsFigures {
 				figures := v.Compute()
 				if v.Workload.Replicas == 0 {
-					figures.Realised = answers.SavedAmounts{}
+					figures.Saved = answers.SavedAmounts{}
 				}
 				return figures
 			}
@@ -213,7 +213,7 @@ func TestSumsThatDoNotAgreeAreSeen(t *testing.T) {
 	entry := func(namespace string, cpu recommender.Amount) answers.SavingsEntry {
 		rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
 		return answers.SavingsEntry{View: answers.View{Recommendation: rec, Settings: &settings}, Figures: answers.SavingsFigures{
-			Realised: answers.SavedAmounts{cpu, -3}, Potential: answers.SavedAmounts{1, cpu}, NotCounted: []answers.NotCounted{{Reason: answers.ReasonSkipped}, {Container: "app", Reason: "NoData"}},
+			Saved: answers.SavedAmounts{cpu, -3}, Available: answers.SavedAmounts{1, cpu}, NotCounted: []answers.NotCounted{{Reason: answers.ReasonSkipped}, {Container: "app", Reason: "NoData"}},
 		}}
 	}
 	entries := []answers.SavingsEntry{entry("shop", 1500), entry("shop", 3), entry("bank", 77)}
@@ -222,12 +222,12 @@ func TestSumsThatDoNotAgreeAreSeen(t *testing.T) {
 	parts := []answers.SavingsSum{of.Namespaces[0].SavingsSum, of.Namespaces[1].SavingsSum}
 	require.Empty(t, addUp(of.Total, parts))
 	for name, spoil := range map[string]func(*answers.SavingsSum){
-		"realised CPU":     func(s *answers.SavingsSum) { s.Realised.CPU = "2" },
-		"potential memory": func(s *answers.SavingsSum) { s.Potential.Memory = "1Ki" },
-		"realised $":       func(s *answers.SavingsSum) { s.Realised.Monthly[0].Amount = "34.62" },
-		"workloads":        func(s *answers.SavingsSum) { s.Workloads++ },
-		"skipped":          func(s *answers.SavingsSum) { s.NotCounted.SkippedWorkloads = 0 },
-		"held resources":   func(s *answers.SavingsSum) { s.NotCounted.HeldResources++ },
+		"saved CPU":         func(s *answers.SavingsSum) { s.Saved.CPU = "2" },
+		"available memory":  func(s *answers.SavingsSum) { s.Available.Memory = "1Ki" },
+		"saved $":           func(s *answers.SavingsSum) { s.Saved.Monthly[0].Amount = "34.62" },
+		"workloads":         func(s *answers.SavingsSum) { s.Workloads++ },
+		"skipped":           func(s *answers.SavingsSum) { s.NotCounted.SkippedWorkloads = 0 },
+		"blocked resources": func(s *answers.SavingsSum) { s.NotCounted.BlockedResources++ },
 	} {
 		total := answers.NewSavingsReport(entries, true).Total
 		spoil(&total)

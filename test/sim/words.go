@@ -159,7 +159,7 @@ func (o *operator) next(rec *v1alpha1.AttuneRecommendation, cached client.Object
 	quotas := &corev1.ResourceQuotaList{}
 	o.w.must(o.cache.List(context.Background(), quotas, client.InNamespace(rec.Namespace), client.UnsafeDisableDeepCopy))
 	of.quota = len(quotas.Items) > 0
-	if n := len(rec.Status.Originals); len(rec.Status.BirthCrashes) > 0 {
+	if n := len(rec.Status.Originals); len(rec.Status.FailedStarts) > 0 {
 		of.unseen = n == 0 || rec.Status.Originals[n-1].TemplateHash != podview.GenerationOf(newest.Labels)
 	}
 	return of

@@ -425,10 +425,10 @@ func manyContainers() plan {
 // keepsLess: a CPU request of a workload that is below an amount was proven, and is what new pods are born with.
 func (w *world) keepsLess(rec, cpu string) bool {
 	o, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, keyOf(rec)).(*v1alpha1.AttuneRecommendation)
-	if !found || len(o.Status.Kept) == 0 || len(o.Status.Records) > 0 || o.Spec.Seed == nil {
+	if !found || len(o.Status.Verified) == 0 || len(o.Status.Records) > 0 || o.Spec.Seed == nil {
 		return false
 	}
-	most, kept, seed := resource.MustParse(cpu), o.Status.Kept[0].Size.CPURequest, o.Spec.Seed.Containers[0].CPURequest
+	most, kept, seed := resource.MustParse(cpu), o.Status.Verified[0].Size.CPURequest, o.Spec.Seed.Containers[0].CPURequest
 	return kept != nil && kept.Cmp(most) < 0 && seed != nil && seed.Cmp(most) < 0
 }
 

@@ -75,7 +75,7 @@ func TestWhatAnAutoscalerLeavesOfASeed(t *testing.T) {
 		{name: "nothing held", cpu: "240m", memory: "390Mi", limit: "330Mi"},
 		{name: "an HPA on CPU", held: map[recommender.Resource]string{recommender.CPU: "HPA"}, memory: "390Mi", limit: "330Mi"},
 		{name: "an HPA on memory", held: map[recommender.Resource]string{recommender.Memory: "HPA"}, cpu: "240m"},
-		{name: "an HPA on both", held: both("HPA"), reason: "Held"},
+		{name: "an HPA on both", held: both("HPA"), reason: "Blocked"},
 		{name: "an HPA on memory that killed", held: map[recommender.Resource]string{recommender.Memory: "HPA"}, floors: []v1alpha1.Floor{kill(700 * mi)}, cpu: "240m", limit: "700Mi"},
 		{name: "a VPA", held: both("VPA"), reason: "VPA"},
 		{name: "a VPA where memory killed", held: both("VPA"), floors: []v1alpha1.Floor{kill(700 * mi)}, reason: "VPA"},
@@ -83,7 +83,7 @@ func TestWhatAnAutoscalerLeavesOfASeed(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := Desired(sizing(t, tc.held, tc.floors...))
 			require.Len(t, spec.Containers, 1)
-			assert.Equal(t, tc.reason, spec.SeedWithheld)
+			assert.Equal(t, tc.reason, spec.SeedBlocked)
 			assert.Equal(t, tc.limit, text(spec.Containers[0].MemoryLimitFloor), "what the running pod's limit is raised to")
 			assert.NotEqual(t, v1alpha1.Resources{}, spec.Containers[0].Target, "the target is still shown")
 			if spec.Seed == nil {
@@ -129,10 +129,10 @@ func TestAKillSeedsWithoutHistory(t *testing.T) {
 			spec := Desired(v)
 			if tc.want == "" {
 				assert.Nil(t, spec.Seed)
-				assert.Equal(t, "Held", spec.SeedWithheld)
+				assert.Equal(t, "Blocked", spec.SeedBlocked)
 				return
 			}
-			require.NotNil(t, spec.Seed, spec.SeedWithheld)
+			require.NotNil(t, spec.Seed, spec.SeedBlocked)
 			require.Len(t, spec.Seed.Containers, 1)
 			c := spec.Seed.Containers[0]
 			assert.Equal(t, tc.want, text(c.MemoryLimitFloor))

@@ -101,12 +101,12 @@ func TestALimitOfOurOwnDoesNotFollowItself(t *testing.T) {
 func TestKeptSizesAreBraked(t *testing.T) {
 	const mi = recommender.Amount(1 << 20)
 	v := atPart(t, 512*mi, 0.9, mode(v1alpha1.UpdateAuto))
-	v.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(recommender.Size{{Request: 500}, {Request: 4096 * mi, Limit: 4096 * mi}})}}
+	v.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(recommender.Size{{Request: 500}, {Request: 4096 * mi, Limit: 4096 * mi}})}}
 	seed := Desired(v).Seed
 	require.NotNil(t, seed)
 	assert.Equal(t, "1Gi", seed.Containers[0].MemoryRequest.String())
 
-	v.Status.Kept[0].TemplateHash = "now"
+	v.Status.Verified[0].TemplateHash = "now"
 	limit := podview.ToPointer(recommender.Memory, 512*mi)
 	v.Status.Originals = []v1alpha1.Originals{{TemplateHash: "now", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: v1alpha1.Resources{MemoryRequest: limit, MemoryLimit: limit}}}}}
 	assert.Equal(t, "4Gi", Desired(v).Seed.Containers[0].MemoryRequest.String())

@@ -48,7 +48,7 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	if last := Newest(v.History.Profiles); !last.IsZero() {
 		spec.DataUntil = &metav1.Time{Time: last.UTC().Truncate(time.Second)}
 	}
-	spec.Seed, spec.SeedWithheld = seed(v, spec.Containers)
+	spec.Seed, spec.SeedBlocked = seed(v, spec.Containers)
 	if spec.Mode == v1alpha1.UpdateObserve {
 		spec.Containers = progress(spec.Containers)
 	}

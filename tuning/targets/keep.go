@@ -18,26 +18,26 @@ import (
 // above the target. The seed is computed again, because it depends on newly verified sizes and on regressions.
 func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View) v1alpha1.AttuneRecommendationSpec {
 	same := stored.Policy.UID == wanted.Policy.UID && stored.Mode == wanted.Mode && stored.SettingsDigest == wanted.SettingsDigest
-	if !same || !podview.HasTarget(stored) || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, v) {
+	if !same || !podview.HasTarget(stored) || !blockedForData(wanted) || newlyBlocked(stored, wanted) || floored(stored, v) {
 		return wanted
 	}
 	wanted.Containers, wanted.DataUntil = stored.Containers, stored.DataUntil
-	wanted.Seed, wanted.SeedWithheld = seed(v, stored.Containers)
+	wanted.Seed, wanted.SeedBlocked = seed(v, stored.Containers)
 	if wanted.Seed != nil && stored.Seed != nil {
 		wanted.Seed.ValidUntil = stored.Seed.ValidUntil
 	}
 	return wanted
 }
 
-// withheldForData reports that missing targets are the only reason for a missing seed (or that the mode has no
+// blockedForData reports that missing targets are the only reason for a missing seed (or that the mode has no
 // seeds).
-func withheldForData(spec v1alpha1.AttuneRecommendationSpec) bool {
-	return spec.Seed != nil || spec.SeedWithheld == seedHeld || spec.SeedWithheld == seedMode(spec.Mode)
+func blockedForData(spec v1alpha1.AttuneRecommendationSpec) bool {
+	return spec.Seed != nil || spec.SeedBlocked == seedAllBlocked || spec.SeedBlocked == seedMode(spec.Mode)
 }
 
-// newlyHeld reports that the resources blocked for reasons outside of the history have changed, or that other
+// newlyBlocked reports that the resources blocked for reasons outside of the history have changed, or that other
 // containers are sized.
-func newlyHeld(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
+func newlyBlocked(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
 	if len(stored.Containers) != len(wanted.Containers) {
 		return true
 	}

@@ -28,7 +28,7 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 			Containers: []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{
 				{Resource: "cpu", Reason: "NoData"}, {Resource: "memory", Reason: "NoData"},
 			}}},
-			SeedWithheld: "Held",
+			SeedBlocked: "Blocked",
 		}
 		change(&spec)
 		return spec
@@ -39,7 +39,7 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 		kept   bool
 	}{
 		"nothing but the past is missing": {func(*v1alpha1.AttuneRecommendationSpec) {}, nil, true},
-		"paused":                          {func(s *v1alpha1.AttuneRecommendationSpec) { s.SeedWithheld = "Paused" }, nil, false},
+		"paused":                          {func(s *v1alpha1.AttuneRecommendationSpec) { s.SeedBlocked = "Paused" }, nil, false},
 		"another mode":                    {func(s *v1alpha1.AttuneRecommendationSpec) { s.Mode = v1alpha1.UpdateInitial }, nil, false},
 		"other settings":                  {func(s *v1alpha1.AttuneRecommendationSpec) { s.SettingsDigest = "e" }, nil, false},
 		"another policy":                  {func(s *v1alpha1.AttuneRecommendationSpec) { s.Policy.UID = "q" }, nil, false},
@@ -88,11 +88,11 @@ func TestASeedIsNotFrozenWhileThePastIsRead(t *testing.T) {
 	stored.Seed, _ = seed(auto(v1alpha1.AttuneRecommendationStatus{}), stored.Containers)
 	require.True(t, stored.Seed.RaiseOnly)
 	wanted := v1alpha1.AttuneRecommendationSpec{
-		Mode: v1alpha1.UpdateAuto, Containers: []v1alpha1.ContainerTarget{{Name: "app"}}, SeedWithheld: seedHeld,
+		Mode: v1alpha1.UpdateAuto, Containers: []v1alpha1.ContainerTarget{{Name: "app"}}, SeedBlocked: seedAllBlocked,
 	}
 
 	survived := keepDuringBackfill(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{
-		Kept: []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: &kept}}},
+		Verified: []v1alpha1.VerifiedResources{{Name: "app", Size: v1alpha1.Resources{CPURequest: &kept}}},
 	}))
 	require.NotNil(t, survived.Seed)
 	assert.False(t, survived.Seed.RaiseOnly)
@@ -100,7 +100,7 @@ func TestASeedIsNotFrozenWhileThePastIsRead(t *testing.T) {
 
 	harmed := keepDuringBackfill(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{BadSeeds: []string{stored.Seed.Revision}}))
 	assert.Nil(t, harmed.Seed)
-	assert.Equal(t, "SeedMarkedBad", harmed.SeedWithheld)
+	assert.Equal(t, "SeedMarkedBad", harmed.SeedBlocked)
 	assert.Equal(t, stored.Containers, harmed.Containers)
 }
 
@@ -109,9 +109,9 @@ func TestASeedIsNotFrozenWhileThePastIsRead(t *testing.T) {
 func TestNothingIsCarriedOverWhereNothingWasRecommended(t *testing.T) {
 	cpu := resource.MustParse("100m")
 	stored := v1alpha1.AttuneRecommendationSpec{
-		Mode:         v1alpha1.UpdateAuto,
-		Containers:   []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: "NoData"}}}},
-		SeedWithheld: "Held",
+		Mode:        v1alpha1.UpdateAuto,
+		Containers:  []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: "NoData"}}}},
+		SeedBlocked: "Blocked",
 	}
 	wanted := v1alpha1.AttuneRecommendationSpec{
 		Mode:       v1alpha1.UpdateAuto,

@@ -39,7 +39,7 @@ func TestNothingIsSeededWhilePaused(t *testing.T) {
 				v.Settings = settings
 				after := Desired(v)
 				assert.Nil(t, after.Seed)
-				assert.Equal(t, v1alpha1.ReasonPaused, after.SeedWithheld)
+				assert.Equal(t, v1alpha1.ReasonPaused, after.SeedBlocked)
 				assert.Equal(t, before.Containers, after.Containers)
 			})
 		}

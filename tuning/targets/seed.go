@@ -20,16 +20,16 @@ import (
 // stale seeds must not size pods forever. The stored seed is renewed at half of its lifetime.
 const seedLifetime = 24 * time.Hour
 
-// seedHeld is why there is no seed if no container has an applicable target for any resource.
-const seedHeld = "Held"
+// seedAllBlocked is why there is no seed if no container has an applicable target for any resource.
+const seedAllBlocked = "Blocked"
 
 // seedMode returns why there is no seed in a mode that does not size new pods, such as ModeObserve.
 func seedMode(mode v1alpha1.UpdateType) string { return "Mode" + string(mode) }
 
-// seed returns the admission resources of new pods, or nil and the reason, which is stored as spec.seedWithheld. By
+// seed returns the admission resources of new pods, or nil and the reason, which is stored as spec.seedBlocked. By
 // mode:
 //   - Initial: the target.
-//   - Canary and Auto: the last verified size (status.kept). A container without one gets its target, but only as a
+//   - Canary and Auto: the last verified size (status.verified). A container without one gets its target, but only as a
 //     raise.
 //   - strategy Node: the highest usage of the last day.
 //
@@ -54,7 +54,7 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	case !policy.SizesNewPods(mode):
 		return nil, seedMode(mode)
 	}
-	of := seeder{View: v, usesKept: mode != v1alpha1.UpdateInitial && v.Settings.Strategy != v1alpha1.StrategyNode}
+	of := seeder{View: v, usesVerified: mode != v1alpha1.UpdateInitial && v.Settings.Strategy != v1alpha1.StrategyNode}
 	out := &v1alpha1.Seed{ValidUntil: metav1.Time{Time: of.validUntil().UTC().Truncate(time.Second)}}
 	for _, t := range targets {
 		if c, ok := of.container(t); ok {
@@ -62,7 +62,7 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 		}
 	}
 	if len(out.Containers) == 0 {
-		return nil, seedHeld
+		return nil, seedAllBlocked
 	}
 	out.RaiseOnly = !slices.ContainsFunc(out.Containers, func(c v1alpha1.ContainerSeed) bool { return !c.RaiseOnly })
 	out.Revision = clip.Digest(struct {
@@ -80,9 +80,9 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 // seeder computes the seeds of a workload's containers.
 type seeder struct {
 	View
-	// usesKept reports that a verified size takes precedence over the target. A container without a verified size is
+	// usesVerified reports that a verified size takes precedence over the target. A container without a verified size is
 	// then only raised: new pods must not try a lower size that no running pod has survived.
-	usesKept bool
+	usesVerified bool
 }
 
 // validUntil returns when a seed expires. With fresh data that is seedLifetime from now. A workload without pods
@@ -101,12 +101,12 @@ func (v seeder) validUntil() time.Time {
 
 // container returns the seed of one container; false: it has no seed. Floors learned from OOM kills are applied last.
 func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
-	kept := keptSize(v.Status.Kept, t.Name)
+	verified := verifiedOf(v.Status.Verified, t.Name)
 	s, stands := v.stands(t)
 	if !stands {
-		s = v.fresh(t, kept)
+		s = v.fresh(t, verified)
 	}
-	s.RaiseOnly = s.RaiseOnly || v.usesKept && kept == nil || v.fewRuns(t) || v.spared()
+	s.RaiseOnly = s.RaiseOnly || v.usesVerified && verified == nil || v.fewRuns(t) || v.spared()
 	if v.spared() { // ending a boost lowers the CPU
 		s.AllowMemoryDecrease, s.CPUBoost = false, nil
 	}
@@ -134,14 +134,14 @@ func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSee
 
 // fresh computes a container's seed from its target, or from its verified size. A verified size is older than the
 // template, the floors and the policy's bounds, so each of them is applied to it, in this order.
-func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1alpha1.ContainerSeed {
+func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) v1alpha1.ContainerSeed {
 	if t.Demand != nil {
 		return nodeSeed(t)
 	}
 	size := podview.FromResources(t.Target)
-	if v.usesKept && kept != nil {
-		size = v.withinBounds(v.aboveFloors(t.Name, v.atLeastTemplate(t.Name, podview.FromResources(*kept))))
-		if !v.keptUnderTheSameLimit(t.Name) {
+	if v.usesVerified && verified != nil {
+		size = v.withinBounds(v.aboveFloors(t.Name, v.atLeastTemplate(t.Name, podview.FromResources(*verified))))
+		if !v.verifiedUnderTheSameLimit(t.Name) {
 			size[recommender.Memory].Request = recommender.Brake(size[recommender.Memory].Request, v.ceiling(t.Name))
 		}
 	}
@@ -163,14 +163,14 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 	return s
 }
 
-// keptUnderTheSameLimit reports whether the pods with the verified size were created from a template with the current
+// verifiedUnderTheSameLimit reports whether the pods with the verified size were created from a template with the current
 // memory limit. The brake (recommender.Brake) applied while they grew, or OOM kills lifted it, so new pods need the
 // same size.
-func (v seeder) keptUnderTheSameLimit(container string) bool {
-	for _, kept := range v.Status.Kept {
+func (v seeder) verifiedUnderTheSameLimit(container string) bool {
+	for _, verified := range v.Status.Verified {
 		for _, o := range v.Status.Originals {
 			for _, c := range o.Containers {
-				if kept.Name == container && c.Name == container && o.TemplateHash == kept.TemplateHash && kept.TemplateHash != "" {
+				if verified.Name == container && c.Name == container && o.TemplateHash == verified.TemplateHash && verified.TemplateHash != "" {
 					return podview.FromResources(c.Resources)[recommender.Memory].Limit == v.originalOf(container)[recommender.Memory].Limit
 				}
 			}
@@ -266,11 +266,11 @@ func (v seeder) cpuBoost() *v1alpha1.CPUBoost {
 	}
 }
 
-// keptSize returns the verified size of a container; nil: no verified size.
-func keptSize(kept []v1alpha1.KeptSize, container string) *v1alpha1.Resources {
-	for i := range kept {
-		if kept[i].Name == container {
-			return &kept[i].Size
+// verifiedOf returns the verified size of a container; nil: no verified size.
+func verifiedOf(verified []v1alpha1.VerifiedResources, container string) *v1alpha1.Resources {
+	for i := range verified {
+		if verified[i].Name == container {
+			return &verified[i].Size
 		}
 	}
 	return nil

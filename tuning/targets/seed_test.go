@@ -44,8 +44,8 @@ func raisedOnly(s *v1alpha1.Seed) map[string]bool {
 
 // A size that no running pod has survived lowers no new pod, whatever sizes of other containers are verified.
 func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
-	kept := func(name string, cpu recommender.Amount) v1alpha1.KeptSize {
-		return v1alpha1.KeptSize{Name: name, Size: podview.ToResources(recommender.Size{recommender.CPU: {Request: cpu}}), Since: metav1.NewTime(now)}
+	kept := func(name string, cpu recommender.Amount) v1alpha1.VerifiedResources {
+		return v1alpha1.VerifiedResources{Name: name, Size: podview.ToResources(recommender.Size{recommender.CPU: {Request: cpu}}), Since: metav1.NewTime(now)}
 	}
 	for _, of := range []v1alpha1.UpdateType{v1alpha1.UpdateCanary, v1alpha1.UpdateAuto, v1alpha1.UpdateInitial} {
 		t.Run(string(of), func(t *testing.T) {
@@ -63,18 +63,18 @@ func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
 			assert.Equal(t, map[string]bool{"app": proven, "side": proven}, raisedOnly(first), "nothing is kept")
 			assert.Equal(t, proven, first.RaiseOnly, "what a webhook of the former version reads")
 
-			v.Status.Kept = []v1alpha1.KeptSize{kept("app", 500)}
+			v.Status.Verified = []v1alpha1.VerifiedResources{kept("app", 500)}
 			second := Desired(v).Seed
 			require.NotNil(t, second)
 			assert.Equal(t, map[string]bool{"app": false, "side": proven}, raisedOnly(second), "app is kept")
 			assert.False(t, second.RaiseOnly)
 
-			v.Status.Kept = []v1alpha1.KeptSize{kept("side", 500)}
+			v.Status.Verified = []v1alpha1.VerifiedResources{kept("side", 500)}
 			dropped := Desired(v).Seed
 			require.NotNil(t, dropped)
 			assert.Equal(t, map[string]bool{"app": proven, "side": false}, raisedOnly(dropped), "app's was dropped after harm")
 
-			v.Status.Kept = []v1alpha1.KeptSize{kept("app", 500), kept("side", 500)}
+			v.Status.Verified = []v1alpha1.VerifiedResources{kept("app", 500), kept("side", 500)}
 			both := Desired(v).Seed
 			require.NotNil(t, both)
 			assert.Equal(t, map[string]bool{"app": false, "side": false}, raisedOnly(both))
@@ -102,7 +102,7 @@ func TestAKeptSizeIsSeededWithinTheBounds(t *testing.T) {
 				s.CPU = &v1alpha1.CPUSettings{}
 				s.CPU.MinAllowed, s.CPU.MaxAllowed = bound(c.low), bound(c.high)
 			})
-			v.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: bound(c.kept)}}}
+			v.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: v1alpha1.Resources{CPURequest: bound(c.kept)}}}
 			seed := Desired(v).Seed
 			require.NotNil(t, seed)
 			assert.Equal(t, c.want, seed.Containers[0].CPURequest.String())
@@ -127,7 +127,7 @@ func TestNoSeedsOfAWorkloadThatIsTooLarge(t *testing.T) {
 	v.Workload.Annotations = map[string]string{workload.TooLargeAnnotation: "true"}
 	after := Desired(v)
 	assert.Nil(t, after.Seed)
-	assert.Equal(t, "TooLarge", after.SeedWithheld)
+	assert.Equal(t, "TooLarge", after.SeedBlocked)
 }
 
 // Mode Observe stores the progress of the data, and no targets.
@@ -138,5 +138,5 @@ func TestObserveHasNoTargets(t *testing.T) {
 	require.Len(t, spec.Containers, 1)
 	assert.Equal(t, v1alpha1.ContainerTarget{Name: "app", Confidence: "1.00", DataPoints: 2017}, spec.Containers[0])
 	assert.Nil(t, spec.Seed)
-	assert.Equal(t, "ModeObserve", spec.SeedWithheld)
+	assert.Equal(t, "ModeObserve", spec.SeedBlocked)
 }

@@ -48,7 +48,7 @@ func TestAWorkloadThatDoesNotRunKeepsItsSeed(t *testing.T) {
 			last := Newest(v.History.Profiles)
 			v.Now = v.Now.Add(tc.idle)
 			spec := Desired(v)
-			require.NotNil(t, spec.Seed, spec.SeedWithheld)
+			require.NotNil(t, spec.Seed, spec.SeedBlocked)
 			assert.Equal(t, running.Seed.Containers, spec.Seed.Containers)
 			assert.Equal(t, running.Seed.Revision, spec.Seed.Revision)
 			if !tc.hold {
@@ -85,10 +85,10 @@ func TestASilentSourceLeavesTheStandingSeed(t *testing.T) {
 	v.Status.Floors = nil
 
 	v.Status.BadSeeds = []string{before.Seed.Revision}
-	assert.Equal(t, "SeedMarkedBad", Desired(v).SeedWithheld)
+	assert.Equal(t, "SeedMarkedBad", Desired(v).SeedBlocked)
 	v.Status.BadSeeds = nil
 	v.Status.AdmissionWithdrawn = &v1alpha1.AdmissionWithdrawn{Reason: v1alpha1.ReasonPodsDoNotStart, Until: metav1.NewTime(v.Now.Add(time.Minute))}
-	assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, Desired(v).SeedWithheld)
+	assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, Desired(v).SeedBlocked)
 	assert.Equal(t, v.Now.Add(time.Minute), Decision{}.Lasting(v).Until, "the seed comes back by time alone")
 	v.Status.AdmissionWithdrawn = nil
 	v.Blocked = sizing(t, map[recommender.Resource]string{recommender.CPU: "HPA"}).Blocked
@@ -140,7 +140,7 @@ func TestJobsAreSizedByTheirRuns(t *testing.T) {
 		every, lasts time.Duration
 		kind         v1alpha1.WorkloadKind
 		days         int
-		withheld     string
+		blocked      string
 		message      string
 		raiseOnly    bool
 	}{
@@ -150,11 +150,11 @@ func TestJobsAreSizedByTheirRuns(t *testing.T) {
 		"daily, 4 min long":          {24 * time.Hour, 4 * time.Minute, v1alpha1.KindCronJob, 7, "", "", true},
 		"daily for 8 days":           {24 * time.Hour, 4 * time.Minute, v1alpha1.KindCronJob, 8, "", "", false},
 		"daily, 1 h long":            {24 * time.Hour, time.Hour, v1alpha1.KindCronJob, 7, "", "", false},
-		"twice so far":               {24 * time.Hour, 4 * time.Minute, v1alpha1.KindCronJob, 2, seedHeld, "2/48 steps and 1/3 whole runs measured; enough after 2 more runs", false},
-		"three times, one goes on":   {24 * time.Hour, 4 * time.Minute, v1alpha1.KindJob, 3, seedHeld, "3/48 steps and 2/3 whole runs measured; enough after 1 more run", false},
+		"twice so far":               {24 * time.Hour, 4 * time.Minute, v1alpha1.KindCronJob, 2, seedAllBlocked, "2/48 steps and 1/3 whole runs measured; enough after 2 more runs", false},
+		"three times, one goes on":   {24 * time.Hour, 4 * time.Minute, v1alpha1.KindJob, 3, seedAllBlocked, "3/48 steps and 2/3 whole runs measured; enough after 1 more run", false},
 		"four times, one goes on":    {24 * time.Hour, 4 * time.Minute, v1alpha1.KindJob, 4, "", "", true},
-		"a Deployment has no runs":   {24 * time.Hour, 4 * time.Minute, v1alpha1.KindDeployment, 7, seedHeld, "7/48 steps measured; enough at 2026-03-01 15:25 UTC if none is missing", false},
-		"weekly, 1 h long, one week": {7 * 24 * time.Hour, time.Hour, v1alpha1.KindCronJob, 7, seedHeld, "12/48 steps and 0/3 whole runs measured; enough after 3 more runs", false},
+		"a Deployment has no runs":   {24 * time.Hour, 4 * time.Minute, v1alpha1.KindDeployment, 7, seedAllBlocked, "7/48 steps measured; enough at 2026-03-01 15:25 UTC if none is missing", false},
+		"weekly, 1 h long, one week": {7 * 24 * time.Hour, time.Hour, v1alpha1.KindCronJob, 7, seedAllBlocked, "12/48 steps and 0/3 whole runs measured; enough after 3 more runs", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := sizing(t, nil).of(tc.kind)
@@ -167,8 +167,8 @@ func TestJobsAreSizedByTheirRuns(t *testing.T) {
 			v.History.Profiles = map[string]recommender.Profile{"app": recommender.NewProfile(steps, 5*time.Minute)}
 			v.Now = v.History.Profiles["app"].Last.Add(5 * time.Minute)
 			spec := Desired(v)
-			assert.Equal(t, tc.withheld, spec.SeedWithheld)
-			if tc.withheld != "" {
+			assert.Equal(t, tc.blocked, spec.SeedBlocked)
+			if tc.blocked != "" {
 				assert.Equal(t, tc.message, spec.Containers[0].Holds[0].Message)
 				return
 			}

@@ -16,7 +16,7 @@ import (
 func TestCriticalPodsAreSpared(t *testing.T) {
 	v := sizing(t, nil)
 	v.Settings.StartupBoost = &policy.Boost{Multiplier: 2}
-	v.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(recommender.Size{recommender.CPU: {Request: 100}, recommender.Memory: {Request: 100 * mi}})}}
+	v.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(recommender.Size{recommender.CPU: {Request: 100}, recommender.Memory: {Request: 100 * mi}})}}
 	v.Workload.Template.Spec.PriorityClassName = "system-cluster-critical"
 	assert.Empty(t, reasons(Desired(v).Containers[0]), "an AttunePolicy may")
 	require.NotNil(t, Desired(v).Seed)

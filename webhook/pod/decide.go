@@ -31,12 +31,12 @@ type Decision struct {
 	Message string
 	// Patch is a JSON patch; empty: nothing changes.
 	Patch []byte
-	// Held lists the resources that a seed exists for and that are not changed.
-	Held []Held
+	// Blocked lists the resources that a seed exists for and that are not changed.
+	Blocked []Blocked
 }
 
-// Held is one resource that is not changed, and why.
-type Held struct {
+// Blocked is one resource that is not changed, and why.
+type Blocked struct {
 	// Container is its name; empty: all containers of the pod.
 	Container string
 	// Resource that is not changed.
@@ -97,8 +97,8 @@ func outcome(note string, d *Decision) Reason {
 	switch {
 	case note != "":
 		return Seeded
-	case len(d.Held) > 0:
-		return d.Held[len(d.Held)-1].Reason
+	case len(d.Blocked) > 0:
+		return d.Blocked[len(d.Blocked)-1].Reason
 	default:
 		return AsSeeded
 	}
@@ -127,7 +127,7 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 	case withdraw.Stands(rec.withdrawn, now):
 		return Decision{Reason: Withdrawn, Message: rec.withdrawn.Reason + ": " + rec.withdrawn.Message}
 	case rec.Seed == nil:
-		return Decision{Reason: NoSeed, Message: rec.Withheld}
+		return Decision{Reason: NoSeed, Message: rec.SeedBlocked}
 	case !now.Before(rec.Seed.ValidUntil):
 		return Decision{Reason: SeedExpired, Message: "valid until " + rec.Seed.ValidUntil.UTC().Format(time.RFC3339)}
 	}
@@ -162,7 +162,7 @@ func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *De
 				f.boostUnit(u, s)
 			}
 			if held != "" {
-				d.Held = append(d.Held, Held{Container: u.Name, Resource: r, Reason: held})
+				d.Blocked = append(d.Blocked, Blocked{Container: u.Name, Resource: r, Reason: held})
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func fitNode(p *Pod, units []unit, largest *recommender.Size, d *Decision) {
 			continue
 		}
 		giveBack(units, r)
-		d.Held = append(d.Held, Held{Resource: r, Reason: NodeCapacity, Message: "the pod would request " + recommender.Format(r, wanted) +
+		d.Blocked = append(d.Blocked, Blocked{Resource: r, Reason: NodeCapacity, Message: "the pod would request " + recommender.Format(r, wanted) +
 			" of " + r.String() + ", and the largest node on which it may run has " + recommender.Format(r, most)})
 	}
 }
@@ -240,7 +240,7 @@ func keepRoom(p *Pod, units []unit, ns *Namespace, d *Decision) {
 		}
 		if reason != "" {
 			restore(units, r)
-			d.Held = append(d.Held, Held{Resource: r, Reason: reason})
+			d.Blocked = append(d.Blocked, Blocked{Resource: r, Reason: reason})
 		}
 	}
 }
@@ -294,7 +294,7 @@ func keepClass(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	}
 	for _, r := range recommender.Resources {
 		restore(units, r)
-		d.Held = append(d.Held, Held{Resource: r, Reason: QoSClass})
+		d.Blocked = append(d.Blocked, Blocked{Resource: r, Reason: QoSClass})
 	}
 }
 

@@ -206,7 +206,7 @@ func TestAGenerationThatCrashedAtBirthIsNotLowered(t *testing.T) {
 		"7c9d8b6f5": {"cpu=1/2 memory=256Mi/512Mi", "cpu=250m/500m memory=256Mi/512Mi"},
 		"another":   lowered,
 	} {
-		rec.Status.BirthCrashes = []v1alpha1.BirthCrash{{Name: "app", TemplateHash: hash}}
+		rec.Status.FailedStarts = []v1alpha1.FailedStart{{Name: "app", TemplateHash: hash}}
 		after := applied(t, pod, SeedPod(view(t, pod), Read(rec), &Namespace{}, now))
 		assert.Equal(t, want, resources(after), hash)
 		assertStable(t, after, Read(rec), &Namespace{})

@@ -115,7 +115,7 @@ func (h *Handler) report(r *request, d *Decision) {
 	}
 	if log.Enabled() {
 		log.Info("Decided on a new pod", "namespace", r.Namespace, "uid", r.UID, "dryRun", r.DryRun,
-			"reason", d.Reason, "message", d.Message, "held", d.Held, "patch", string(d.Patch))
+			"reason", d.Reason, "message", d.Message, "blocked", d.Blocked, "patch", string(d.Patch))
 	}
 }
 

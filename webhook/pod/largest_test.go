@@ -72,11 +72,11 @@ func TestSeedKeepsWithinTheLargestNode(t *testing.T) {
 			after := applied(t, pod, d)
 			assert.Equal(t, []string{tc.want}, resources(after))
 			if tc.held == "" {
-				assert.Empty(t, d.Held)
+				assert.Empty(t, d.Blocked)
 			} else {
-				require.NotEmpty(t, d.Held)
-				assert.Equal(t, NodeCapacity, d.Held[0].Reason)
-				assert.Equal(t, tc.held, d.Held[0].Message)
+				require.NotEmpty(t, d.Blocked)
+				assert.Equal(t, NodeCapacity, d.Blocked[0].Reason)
+				assert.Equal(t, tc.held, d.Blocked[0].Message)
 			}
 			assert.Equal(t, podview.QOSClass(pod) == corev1.PodQOSBestEffort && tc.want == "", podview.QOSClass(after) == corev1.PodQOSBestEffort)
 			assertStable(t, after, rec, &Namespace{})
@@ -90,7 +90,7 @@ func TestLargestNodeBoundsThePodAsAWhole(t *testing.T) {
 	pod := podOf(container(t, "app", "cpu=100m"))
 	pod.Spec.InitContainers = []corev1.Container{sidecar(t, "mesh", "cpu=100m"), container(t, "setup", "cpu=1")}
 	d := SeedPod(view(t, pod), rec, &Namespace{}, now)
-	assert.Equal(t, []Held{{Resource: recommender.CPU, Reason: NodeCapacity, Message: "the pod would request 2100m of cpu, and the largest node on which it may run has 2"}}, d.Held)
+	assert.Equal(t, []Blocked{{Resource: recommender.CPU, Reason: NodeCapacity, Message: "the pod would request 2100m of cpu, and the largest node on which it may run has 2"}}, d.Blocked)
 	assert.Equal(t, NodeCapacity, d.Reason)
 	assert.Empty(t, d.Patch)
 

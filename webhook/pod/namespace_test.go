@@ -212,7 +212,7 @@ func TestQuotaCountsThePodAsAWhole(t *testing.T) {
 	t.Run("held resources are named", func(t *testing.T) {
 		pod := podOf(container(t, "app", "cpu=500m"))
 		pod.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("1")}
-		assert.Equal(t, []Held{{Resource: 0, Reason: Quota}}, SeedPod(view(t, pod), rec, ns, now).Held)
+		assert.Equal(t, []Blocked{{Resource: 0, Reason: Quota}}, SeedPod(view(t, pod), rec, ns, now).Blocked)
 	})
 }
 

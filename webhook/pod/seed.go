@@ -20,9 +20,9 @@ type Recommendation struct {
 	Name string
 	// Of is the workload of the recommendation.
 	Of workload.Identity
-	// Seed holds the sizes of new pods; nil: they are not changed, and Withheld is the reason if there is one.
-	Seed     *Seed
-	Withheld string
+	// Seed holds the sizes of new pods; nil: they are not changed, and SeedBlocked is the reason if there is one.
+	Seed        *Seed
+	SeedBlocked string
 	// withdrawn is set while pods are rejected or do not start with the seed.
 	withdrawn *v1alpha1.AdmissionWithdrawn
 	// ofCluster is true if a cluster policy sizes the workload.
@@ -67,13 +67,13 @@ type ContainerSeed struct {
 	// originals are the known sizes with which the container was created, over generations of the template.
 	originals []recommender.Size
 	// crashes are crash loops of new pods by template generation; pods of these generations are not lowered.
-	crashes []v1alpha1.BirthCrash
+	crashes []v1alpha1.FailedStart
 }
 
 // forGeneration returns the seed for a template generation: without lowering if pods of that generation crashed when
 // they were created with less. The receiver is not changed; nil stays nil.
 func (s *ContainerSeed) forGeneration(templateHash string) *ContainerSeed {
-	if s == nil || !harm.LoweringWithheld(s.crashes, s.Name, templateHash) {
+	if s == nil || !harm.LoweringBlocked(s.crashes, s.Name, templateHash) {
 		return s
 	}
 	return s.raising()
@@ -116,9 +116,9 @@ type ask struct {
 // Read returns the part of a recommendation that admission needs. It has no seed if its revision caused a regression.
 func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	r := &Recommendation{
-		Name:     rec.Name,
-		Of:       workload.IdentityOf(rec),
-		Withheld: rec.Spec.SeedWithheld,
+		Name:        rec.Name,
+		Of:          workload.IdentityOf(rec),
+		SeedBlocked: rec.Spec.SeedBlocked,
 
 		withdrawn: rec.Status.AdmissionWithdrawn,
 		ofCluster: rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster,
@@ -128,7 +128,7 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 		return r
 	}
 	if slices.Contains(rec.Status.BadSeeds, seed.Revision) {
-		r.Withheld = "seed " + seed.Revision + " harmed a pod"
+		r.SeedBlocked = "seed " + seed.Revision + " harmed a pod"
 		return r
 	}
 	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time, Largest: recommender.Size{
@@ -137,7 +137,7 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	}}
 	for i := range seed.Containers {
 		c := readContainer(&seed.Containers[i], rec.Spec.Strategy, seed.RaiseOnly || seed.Containers[i].RaiseOnly)
-		c.originals, c.crashes = originals(rec.Status.Originals, c.Name), rec.Status.BirthCrashes
+		c.originals, c.crashes = originals(rec.Status.Originals, c.Name), rec.Status.FailedStarts
 		r.Seed.Containers = append(r.Seed.Containers, c)
 	}
 	return r

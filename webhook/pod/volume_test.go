@@ -87,9 +87,9 @@ func TestSeedKeepsLimitOfMemoryVolumes(t *testing.T) {
 				after := applied(t, pod, d)
 				assert.Equal(t, tc.want, resources(after)[0])
 				if tc.held {
-					assert.Equal(t, []Held{{Container: "app", Resource: recommender.Memory, Reason: MemoryVolume}}, d.Held)
+					assert.Equal(t, []Blocked{{Container: "app", Resource: recommender.Memory, Reason: MemoryVolume}}, d.Blocked)
 				} else {
-					assert.Empty(t, d.Held)
+					assert.Empty(t, d.Blocked)
 				}
 				assertStable(t, after, rec, &Namespace{})
 			})
@@ -129,7 +129,7 @@ func TestSeedKeepsLimitsThatSizeAVolume(t *testing.T) {
 
 				after := applied(t, pod, d)
 				assert.Equal(t, tc.want, resources(after)[len(pod.Spec.InitContainers)])
-				assert.Equal(t, tc.want == kept, len(d.Held) == 1 && d.Held[0].Reason == MemoryVolume, "%v", d.Held)
+				assert.Equal(t, tc.want == kept, len(d.Blocked) == 1 && d.Blocked[0].Reason == MemoryVolume, "%v", d.Blocked)
 				assertStable(t, after, rec, &Namespace{})
 			})
 		}
@@ -158,7 +158,7 @@ func TestUnreadableMountsKeepTheLimit(t *testing.T) {
 	p := view(t, mounting(podOf(container(t, "app", "cpu=1 memory=1Gi/4Gi")), shm(t, ""), "app"))
 	p.Spec.Containers[0].VolumeMounts = []byte(`{"name":1}`)
 	d := SeedPod(p, Read(recommendation(seedFor(t, "app", "", "300Mi"))), &Namespace{}, now)
-	assert.Equal(t, MemoryVolume, d.Held[0].Reason)
+	assert.Equal(t, MemoryVolume, d.Blocked[0].Reason)
 }
 
 // The prediction of the next pod covers its volumes too.

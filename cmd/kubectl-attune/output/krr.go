@@ -287,11 +287,11 @@ func KRRHolds(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings 
 }
 
 // elsewhere reports whether the reason does not block a value. Scripts are made for modes that change no pods. The
-// reasons of a withheld seed may already be in the resources' holds or in said.
+// reasons of a blocked seed may already be in the resources' holds or in said.
 func elsewhere(thing answers.Blocked, said []answers.Hold) bool {
-	if thing.Reason != answers.SeedWithheld {
+	if thing.Reason != answers.SeedBlocked {
 		return thing.Reason == resize.ReasonMode
 	}
-	return strings.HasPrefix(thing.Message, "Mode") || thing.Message == "Held" ||
+	return strings.HasPrefix(thing.Message, "Mode") || thing.Message == "Blocked" ||
 		slices.ContainsFunc(said, func(h answers.Hold) bool { return h.Reason == thing.Message })
 }

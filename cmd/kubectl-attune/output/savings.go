@@ -20,16 +20,16 @@ type Savings struct {
 type Nodes struct {
 	// Nodes counts the nodes of the cluster.
 	Nodes int `json:"nodes"`
-	// Removable counts with the present sizes of pods, Before with their sizes before attune, Potential with their
+	// Removable counts with the present sizes of pods, Before with their sizes before attune, After with their
 	// targets.
 	Removable int `json:"removable"`
 	Before    int `json:"removableBefore"`
-	Potential int `json:"removablePotential"`
+	After     int `json:"removableAfter"`
 }
 
-// sentence returns "Removable nodes, an estimate: 2 of 12; 1 before attune, 3 with the potential." with its numbers.
+// sentence returns for example "Removable nodes, an estimate: 2 of 12; 1 before attune, 3 with the available savings."
 func (n Nodes) sentence() string {
-	return fmt.Sprintf("Removable nodes, an estimate: %d of %d; %d before attune, %d with the potential.", n.Removable, n.Nodes, n.Before, n.Potential)
+	return fmt.Sprintf("Removable nodes, an estimate: %d of %d; %d before attune, %d with the available savings.", n.Removable, n.Nodes, n.Before, n.After)
 }
 
 // Human writes the answer for people: three or four sentences, a table of the workloads and one of the sums. With wide
@@ -50,7 +50,7 @@ func (r Savings) Human(wide bool) (string, error) {
 	return text, nil
 }
 
-// workloads has two rows for each workload: realised and potential savings.
+// workloads has two rows for each workload: saved and available amounts.
 func (r Savings) workloads() answers.Table {
 	t := answers.Table{
 		Header:   []string{"NAMESPACE", "WORKLOAD", "SAVING", "CPU", "MEMORY", "A MONTH", "NOT COUNTED", "PODS", "REPLICAS", "MODE", "POLICY"},
@@ -61,8 +61,8 @@ func (r Savings) workloads() answers.Table {
 			row := append([]string{of.Namespace, string(of.Kind) + "/" + of.Workload, name}, cells(saved)...)
 			t.Add(append(row, notCounted, strconv.Itoa(of.Pods), strconv.Itoa(int(of.Replicas)), string(of.Mode), of.Policy)...)
 		}
-		add("realised", of.Realised, "")
-		add("potential", &of.Potential, answers.NotCountedText(of.NotCounted))
+		add("saved", of.Saved, "")
+		add("available", &of.Available, answers.NotCountedText(of.NotCounted))
 	}
 	return t
 }
@@ -79,8 +79,8 @@ func cells(s *answers.Saved) []string {
 func (r Savings) sums() answers.Table {
 	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOADS", "SAVING", "CPU", "MEMORY", "A MONTH"}}
 	add := func(name string, of answers.SavingsSum) {
-		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "realised"}, cells(of.Realised)...)...)
-		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "potential"}, cells(&of.Potential)...)...)
+		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "saved"}, cells(of.Saved)...)...)
+		t.Add(append([]string{name, strconv.Itoa(of.Workloads), "available"}, cells(&of.Available)...)...)
 	}
 	for _, of := range r.Namespaces {
 		add(of.Namespace, of.SavingsSum)

@@ -11,15 +11,15 @@ import (
 	"attune.io/attune/internal/answers"
 )
 
-// Without the pods, realised savings are not known. Without a workload there is no table.
+// Without the pods, saved amounts are not known. Without a workload there is no table.
 func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Name: "web"}}}
-	answer := Savings{SavingsReport: answers.NewSavingsReport([]answers.SavingsEntry{{View: answers.View{Recommendation: rec}, Figures: answers.SavingsFigures{Potential: answers.SavedAmounts{-200, 1 << 30}}}}, false)}
-	assert.Nil(t, answer.Total.Realised)
-	assert.Nil(t, answer.Workloads[0].Realised)
+	answer := Savings{SavingsReport: answers.NewSavingsReport([]answers.SavingsEntry{{View: answers.View{Recommendation: rec}, Figures: answers.SavingsFigures{Available: answers.SavedAmounts{-200, 1 << 30}}}}, false)}
+	assert.Nil(t, answer.Total.Saved)
+	assert.Nil(t, answer.Workloads[0].Saved)
 	out, err := answer.Human(false)
 	require.NoError(t, err)
-	assert.Contains(t, out, "Freed on nodes now: not known.\nPotential, not applied yet: -200m of CPU and 1Gi of memory.\nEverything is counted.\n")
+	assert.Contains(t, out, "Freed on nodes now: not known.\nAvailable, not applied yet: -200m of CPU and 1Gi of memory.\nEverything is counted.\n")
 	out, err = Savings{SavingsReport: answers.NewSavingsReport(nil, true)}.Human(true)
 	require.NoError(t, err)
 	assert.Empty(t, out)

@@ -55,7 +55,7 @@ var mutants = []mutant{
 		[]edit{
 			{"resize/harm/kept.go", "		if resize.BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
 			{"tuning/watch.go", "	for _, record := range d.out.Status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.out.Status.Records {\n		if false {\n"},
-			{"tuning/watch.go", "	d.out.Status.Kept = harm.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)\n", ""},
+			{"tuning/watch.go", "	d.out.Status.Verified = harm.DropBelowFloors(d.out.Status.Floors, d.out.Status.Verified, d.view.Now)\n", ""},
 		},
 		"TestWorlds/one_of_a_wave_is_harmed", "harmless",
 	},
@@ -71,7 +71,7 @@ var mutants = []mutant{
 	},
 	{
 		"P1: containers that were never tried are born lowered", "one kept container speaks for all",
-		[]edit{{"tuning/targets/seed.go", "s.RaiseOnly || v.usesKept && kept == nil", "s.RaiseOnly || v.usesKept && len(v.Status.Kept) == 0"}},
+		[]edit{{"tuning/targets/seed.go", "s.RaiseOnly || v.usesVerified && verified == nil", "s.RaiseOnly || v.usesVerified && len(v.Status.Verified) == 0"}},
 		"TestWorlds/a_container_was_not_tried", "births",
 	},
 	{
