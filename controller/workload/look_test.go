@@ -149,7 +149,7 @@ func TestRoomIsNotPromisedTwice(t *testing.T) {
 	rival := tuning.Reservation{UID: "others", Namespace: "bank", Node: "node-1", Needs: [2]recommender.Amount{16_000, 0}}
 	c.Client = interceptor.NewClient(api, interceptor.Funcs{
 		List: func(ctx context.Context, api client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			c.reservations.make(named("rival"), []tuning.Reservation{rival}, c.reservations.read())
+			c.memory.reservations.make(named("rival"), []tuning.Reservation{rival}, c.memory.reservations.read())
 			return api.List(ctx, list, opts...)
 		},
 	})
@@ -158,7 +158,7 @@ func TestRoomIsNotPromisedTwice(t *testing.T) {
 	assert.Empty(t, d.Writes)
 	assert.Equal(t, resize.ReasonNoRoom, blocked(d.Decision))
 	assert.Len(t, r.read, 2)
-	assert.Len(t, c.reservations.of, 1, "the rival's")
+	assert.Len(t, c.memory.reservations.of, 1, "the rival's")
 }
 
 // The cache lags: steps that cannot be undone are decided by the live pod.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
@@ -55,7 +56,10 @@ const lately = 10 * time.Minute
 const measureFor = 10 * time.Second
 
 // measurer adds measurements of pods whose observation period has ended.
-type measurer struct{ *Controller }
+type measurer struct {
+	gauges func(policy.Settings) (Gauge, error)
+	recent RecentCPU
+}
 
 // measure queries the source for the pods whose observation period has ended, once for all of them. Other pods are
 // not measured: they are judged by their status.
@@ -96,10 +100,10 @@ type heard struct {
 // window of OOM kills is that of each record, from its write until now; throttling and waiting are measured over the
 // policy's rate window.
 func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
-	if c.Gauges == nil {
+	if c.gauges == nil {
 		return heard{}
 	}
-	gauge, err := c.Gauges(w.Policy.Settings)
+	gauge, err := c.gauges(w.Policy.Settings)
 	var a heard
 	if err != nil {
 		for _, g := range w.Policy.Settings.SLOGuardrails {
@@ -155,19 +159,19 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 // addRecent adds CPU usage that is already in memory, from the time in which the pod has run with its new size, but
 // at most lately.
 func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
-	if c.RecentCPU == nil || record.VerifiedOnce == nil {
+	if c.recent == nil || record.VerifiedOnce == nil {
 		return
 	}
 	since := record.VerifiedOnce.Time
 	if earliest := now.Add(-lately); since.Before(earliest) {
 		since = earliest
 	}
-	if busy, known := c.RecentCPU.Busy(ctx, record.Node, since, now); known {
+	if busy, known := c.recent.Busy(ctx, record.Node, since, now); known {
 		signals.NodeBusy = busy
 	}
 	signals.CPUUsage = map[string]recommender.Amount{}
 	for _, container := range record.Desired {
-		if used, known := c.RecentCPU.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
+		if used, known := c.recent.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
 			signals.CPUUsage[container.Name] = recommender.Amount(used)
 		}
 	}
@@ -221,13 +225,13 @@ const (
 
 // observeClimbs adds the recent memory of containers with a memory limit, if the policy raises them before an OOM
 // kill. If the source does not answer, nothing is raised, and the response follows the kill as usual.
-func (c observer) observeClimbs(ctx context.Context, w *tuning.View) {
+func (c *Controller) observeClimbs(ctx context.Context, w *tuning.View) {
 	pods := w.Climbable()
 	if c.Climbs == nil || len(pods) == 0 {
 		return
 	}
 	key := client.ObjectKeyFromObject(w.Rec)
-	traces, known := c.traced.read(key, climbsLast, w.Now)
+	traces, known := c.memory.traced.read(key, climbsLast, w.Now)
 	if !known {
 		source, err := c.Climbs(w.Policy.Settings)
 		if err != nil {
@@ -242,7 +246,7 @@ func (c observer) observeClimbs(ctx context.Context, w *tuning.View) {
 		if traces, err = source.Lately(bounded, w.Rec.Namespace, names, w.Now); err != nil {
 			log.FromContext(ctx).V(1).Info("The usage source does not tell what pods hold; none is raised before an OOM kill", "cause", err.Error())
 		}
-		c.traced.note(key, traces, climbsLast, w.Now)
+		c.memory.traced.note(key, traces, climbsLast, w.Now)
 	}
 	for _, pod := range pods {
 		for container, trace := range traces[pod.Name] {

@@ -85,8 +85,7 @@ func TestPodsAreMeasuredWhenTheirWatchEnds(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &source{throttled: map[string]float64{"app": 0.7}}
-			c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}
-			measurer{c}.measure(t.Context(), &test.world)
+			measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }}.measure(t.Context(), &test.world)
 			assert.Equal(t, test.asked, s.asked)
 			if test.asked > 0 {
 				assert.Equal(t, map[string]float64{"app": 0.7}, test.world.Usage.Signals["1"].Throttle, "what was not measured is left out")
@@ -131,7 +130,7 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 			w := watched(now, v1alpha1.RecordWatching)
 			w.Rec.Status.Records[0].Node = "node1"
 			w.Rec.Status.Records[0].VerifiedOnce = &metav1.Time{Time: now.Add(test.verified)}
-			measurer{&Controller{RecentCPU: k}}.measure(t.Context(), &w)
+			measurer{recent: k}.measure(t.Context(), &w)
 			assert.Equal(t, test.want, w.Usage.Signals["1"])
 			assert.Equal(t, []time.Time{now.Add(test.since), now.Add(test.since)}, k.since, "of either container")
 		})
@@ -143,11 +142,11 @@ func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
 	w := watched(now, v1alpha1.RecordWatching)
 	w.Policy.Settings.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
 	w.Rec.Status.Records[0].Node, w.Rec.Status.Records[0].VerifiedOnce = "node1", &metav1.Time{Time: now.Add(-time.Minute)}
-	c := &Controller{
-		RecentCPU: &known{from: now, used: 400, busy: 0.95},
-		Gauges:    func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
+	m := measurer{
+		recent: &known{from: now, used: 400, busy: 0.95},
+		gauges: func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
 	}
-	measurer{c}.measure(t.Context(), &w)
+	m.measure(t.Context(), &w)
 	assert.Equal(t, harm.Signals{
 		CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95,
 		SLO: []harm.SLOResult{{Name: "latency", Failed: "no address"}}, Unanswered: "no address",
@@ -169,7 +168,7 @@ func TestAWavesEndCostsAFewQuestions(t *testing.T) {
 		{Name: "latency", Comparison: "<", Threshold: "1"}, {Name: "errors", Comparison: "<", Threshold: "1"},
 	}
 	s := &source{throttled: map[string]float64{"app": 0.7}, killed: map[string]float64{"sidecar": 1}, value: 0.5}
-	measurer{&Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}}.measure(t.Context(), &w)
+	measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }}.measure(t.Context(), &w)
 	assert.Equal(t, 5, s.asked)
 	require.Len(t, w.Usage.Signals, 50)
 	for _, signals := range w.Usage.Signals {
