@@ -87,10 +87,12 @@ const (
 	StepsBytes   = 14 << 10
 )
 
-// Sizes in bytes of a record as JSON without names: the record itself, and each of its containers in its four lists.
+// Sizes in bytes of a record as JSON without names: the record itself, each of its containers in its four lists, and
+// each of its measurements.
 const (
-	recordBytes    = 400
-	containerBytes = 480
+	recordBytes      = 400
+	containerBytes   = 480
+	measurementBytes = 60
 )
 
 // RecordsFull limits the open records, by number and by their size in the object, which every reconcile writes as a
@@ -108,6 +110,9 @@ func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 		takes += recordBytes + len(r.PodName) + len(r.Node)
 		for _, c := range r.Prior {
 			takes += containerBytes + 4*len(c.Name)
+		}
+		for _, m := range r.Measured {
+			takes += measurementBytes + len(m.Name)
 		}
 	}
 	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-in.OtherBytes) {

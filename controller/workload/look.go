@@ -16,6 +16,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -116,6 +117,9 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 	}
 	c.askMemory(ctx, w, asks.Memory)
 	c.askKubelets(ctx, w, asks.Stalled)
+	if len(asks.Before) > 0 {
+		w.Looked.Before = c.askBefore(ctx, w, asks.Before)
+	}
 	return !asks.None()
 }
 
@@ -195,6 +199,17 @@ func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID)
 		w.SetMemory(uid, answer.of, answer.soon)
 		c.answers.memoryHeld.note(uid, answer, memoryLasts, w.Now) // empty answers too, or each pass would query again
 	}
+}
+
+// askBefore sends queries before a resize. Without a source it returns no results, and the resize begins without them.
+func (c looker) askBefore(ctx context.Context, w *tuning.View, asked []harm.Question) map[harm.Question]harm.Answer {
+	if c.gauges == nil {
+		return map[harm.Question]harm.Answer{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, measureFor)
+	defer cancel()
+	gauge, err := c.gauges(w.Policy.Settings)
+	return answersOf(ctx, gauge, err, asked, w.Now)
 }
 
 // askGauge queries the policy's usage source for the memory of pods, in bytes. nil: the source did not answer. soon:

@@ -3,11 +3,8 @@ package workload
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +32,7 @@ type Gauge interface {
 	Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
 	// OOMKills is the number of processes of each container that the kernel killed within its pod's window.
 	OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error)
-	// Value returns the result of a guardrail's query, which a user has written in the policy.
+	// Value returns the result of a PromQL query, which a user has written in the policy.
 	Value(ctx context.Context, query string, at time.Time) (float64, error)
 }
 
@@ -90,8 +87,8 @@ func (c measurer) measure(ctx context.Context, w *tuning.View) {
 type heard struct {
 	// killed are counts of OOM kills; throttled and waiting are fractions of time between 0 and 1.
 	killed, throttled, waiting usage.ByContainer
-	// slo are the results of the policy's guardrails, for the workload as a whole.
-	slo []harm.SLOResult
+	// answers are the results of the triggers' queries, for the workload as a whole.
+	answers map[harm.Question]harm.Answer
 	// unanswered is why the source did not answer at least one query; empty: it answered all.
 	unanswered string
 }
@@ -104,13 +101,9 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 		return heard{}
 	}
 	gauge, err := c.gauges(w.Policy.Settings)
-	var a heard
+	asked := harm.Questions(w.Policy.Settings.Resize)
 	if err != nil {
-		for _, g := range w.Policy.Settings.SLOGuardrails {
-			a.slo = append(a.slo, guardrail(g, 0, err))
-		}
-		a.unanswered = err.Error()
-		return a
+		return heard{answers: answersOf(ctx, nil, err, asked, w.Now), unanswered: err.Error()}
 	}
 	var pods []string
 	windows := map[string]time.Duration{}
@@ -120,6 +113,7 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 	}
 	slices.Sort(pods)
 	namespace, window := w.Rec.Namespace, w.Policy.Settings.Resize.RateWindow
+	var a heard
 	var failures [3]error
 	a.killed, failures[0] = gauge.OOMKills(ctx, namespace, windows, w.Now)
 	a.throttled, failures[1] = gauge.Throttled(ctx, namespace, pods, window, w.Now)
@@ -127,18 +121,32 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 	if err := cmp.Or(failures[:]...); err != nil {
 		a.unanswered = err.Error()
 	}
-	for _, g := range w.Policy.Settings.SLOGuardrails {
-		value, err := gauge.Value(ctx, g.Query, w.Now)
-		a.slo = append(a.slo, guardrail(g, value, err))
-	}
+	a.answers = answersOf(ctx, gauge, nil, asked, w.Now)
 	return a
+}
+
+// answersOf sends the queries of triggers to a source. err is why there is no source.
+func answersOf(ctx context.Context, gauge Gauge, err error, asked []harm.Question, now time.Time) map[harm.Question]harm.Answer {
+	answers := make(map[harm.Question]harm.Answer, len(asked))
+	for _, q := range asked {
+		value, failed := 0.0, err
+		if err == nil {
+			value, failed = gauge.Value(ctx, q.Query, now)
+		}
+		if failed != nil {
+			answers[q] = harm.Answer{Failed: failed.Error()}
+			continue
+		}
+		answers[q] = harm.Answer{Value: value}
+	}
+	return answers
 }
 
 // of selects the answers for one record's pod.
 func (a heard) of(pod string, record v1alpha1.ResizeRecord) harm.Signals {
 	return harm.Signals{
 		OOMEvents: measured(a.killed[pod], record), Throttle: measured(a.throttled[pod], record),
-		CPUPressure: measured(a.waiting[pod], record), SLO: a.slo, Unanswered: a.unanswered,
+		CPUPressure: measured(a.waiting[pod], record), Answers: a.answers, Unanswered: a.unanswered,
 	}
 }
 
@@ -174,29 +182,6 @@ func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *cor
 		if used, known := c.recent.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
 			signals.CPUUsage[container.Name] = recommender.Amount(used)
 		}
-	}
-}
-
-// errNotANumber is the error of a guardrail whose query returned NaN, for example a ratio without requests.
-var errNotANumber = errors.New("the answer is not a number")
-
-// guardrail compares a query's result with its threshold. With an error, an invalid threshold or NaN, the result is
-// failed, neither held nor broken: a missing answer is never a regression.
-func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) harm.SLOResult {
-	threshold, bad := strconv.ParseFloat(string(g.Threshold), 64)
-	err = cmp.Or(err, bad)
-	if err == nil && math.IsNaN(value) {
-		err = errNotANumber
-	}
-	if err != nil {
-		return harm.SLOResult{Name: g.Name, Failed: err.Error()}
-	}
-	held := map[v1alpha1.Comparison]bool{
-		"<": value < threshold, "<=": value <= threshold, ">": value > threshold, ">=": value >= threshold,
-	}[g.Comparison]
-	return harm.SLOResult{
-		Name: g.Name, Held: held,
-		Message: fmt.Sprintf("%s: %g, wanted %s %s", g.Name, value, g.Comparison, g.Threshold),
 	}
 }
 
