@@ -86,9 +86,9 @@ func (d *pass) askMemory(pod types.UID) {
 
 // askBefore asks for the results that the record of a new resize stores, once per reconcile. UrgentPart does not wait
 // for a usage source, so its records have none.
-func (d *pass) askBefore() {
-	if d.view.Part == WholePass && d.view.Looked.Before == nil {
-		d.out.Unknowns.Before = harm.QuestionsBefore(d.view.Policy.Settings.Resize)
+func (q *Unknowns) askBefore(v *View) {
+	if v.Part == WholePass && v.Looked.Before == nil {
+		q.Before = harm.QuestionsBefore(v.Policy.Settings.Resize)
 	}
 }
 
