@@ -106,15 +106,19 @@ func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	for _, m := range p.Moves {
 		takes += containerBytes + 4*len(m.Container)
 	}
+	most := 0 // measurements of the new record: as many as those of the open ones
 	for _, r := range open {
 		takes += recordBytes + len(r.PodName) + len(r.Node)
 		for _, c := range r.Prior {
 			takes += containerBytes + 4*len(c.Name)
 		}
+		measured := 0
 		for _, m := range r.Measured {
-			takes += measurementBytes + len(m.Name)
+			measured += measurementBytes + len(m.Name)
 		}
+		takes, most = takes+measured, max(most, measured)
 	}
+	takes += most
 	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-in.OtherBytes) {
 		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
 	}
