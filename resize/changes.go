@@ -87,10 +87,12 @@ const (
 	StepsBytes   = 14 << 10
 )
 
-// Sizes in bytes of a record as JSON without names: the record itself, and each of its containers in its four lists.
+// Sizes in bytes of a record as JSON without names: the record itself, each of its containers in its four lists, and
+// each of its measurements.
 const (
-	recordBytes    = 400
-	containerBytes = 480
+	recordBytes      = 400
+	containerBytes   = 480
+	measurementBytes = 60
 )
 
 // RecordsFull limits the open records, by number and by their size in the object, which every reconcile writes as a
@@ -104,12 +106,19 @@ func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	for _, m := range p.Moves {
 		takes += containerBytes + 4*len(m.Container)
 	}
+	most := 0 // measurements of the new record: as many as those of the open ones
 	for _, r := range open {
 		takes += recordBytes + len(r.PodName) + len(r.Node)
 		for _, c := range r.Prior {
 			takes += containerBytes + 4*len(c.Name)
 		}
+		measured := 0
+		for _, m := range r.Measured {
+			measured += measurementBytes + len(m.Name)
+		}
+		takes, most = takes+measured, max(most, measured)
 	}
+	takes += most
 	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-in.OtherBytes) {
 		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
 	}

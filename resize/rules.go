@@ -58,6 +58,8 @@ type Rules struct {
 	RaiseBeforeKill bool
 	// Excluded containers are never changed.
 	Excluded map[string]bool
+	// Guardrails are the SLO queries that check a resize at the end of its observation period; invalid ones are left out.
+	Guardrails []v1alpha1.SLOGuardrail
 }
 
 // RaisesMemory reports whether a container that climbs towards its memory limit is raised before the kill.

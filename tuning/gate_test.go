@@ -107,7 +107,7 @@ func TestEveryInputReachesTheJudge(t *testing.T) {
 	w, d := full(t)
 	measured := harm.Signals{
 		OOMEvents: map[string]float64{"app": 1}, Throttle: map[string]float64{"app": 0.5}, CPUUsage: map[string]recommender.Amount{"app": 1},
-		NodeBusy: 0.9, CPUPressure: map[string]float64{"app": 0.1}, SLO: []harm.SLOResult{{Name: "latency", Held: true}},
+		NodeBusy: 0.9, CPUPressure: map[string]float64{"app": 0.1}, Answers: map[harm.Question]harm.Answer{{Name: "latency"}: {Value: 1}},
 		Unanswered: "no route to host",
 	}
 	w.Usage.Signals = map[string]harm.Signals{"web-2": measured}

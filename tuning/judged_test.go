@@ -21,7 +21,7 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 	needs := func(cpu recommender.Amount) map[string]recommender.Amount {
 		return map[string]recommender.Amount{"app": cpu}
 	}
-	failed := []harm.SLOResult{{Name: "latency", Failed: "timeout"}}
+	failed := map[harm.Question]harm.Answer{{Name: "latency"}: {Failed: "timeout"}}
 	for name, tc := range map[string]struct {
 		signals harm.Signals
 		edit    func(r *v1alpha1.ResizeRecord)
@@ -34,7 +34,7 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 		"the node has CPU to spare": {signals: harm.Signals{CPUUsage: needs(400), NodeBusy: 0.5}},
 		"it is squeezed": {signals: harm.Signals{CPUUsage: needs(400), NodeBusy: 0.95}, floor: 390,
 			told: []string{"Warning Reverted Reverting the resize of pod web-1: throttle: container app needs 400m of CPU, more than the 300m it requests, on a node that is 95 % busy"}},
-		"a guardrail never answered": {signals: harm.Signals{NodeBusy: 0.5, SLO: failed}, edit: func(r *v1alpha1.ResizeRecord) { r.Extended = true },
+		"a guardrail never answered": {signals: harm.Signals{NodeBusy: 0.5, Answers: failed}, edit: func(r *v1alpha1.ResizeRecord) { r.Extended = true },
 			told: []string{"Warning Resized The watch of pod web-1 is over: the pod keeps its size, but nothing proves it good: guardrail latency gave no answer: timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,6 +44,7 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(record)
 			}
+			w.Policy.Settings.Resize.Guardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Comparison: "<", Threshold: "1"}}
 			w.Usage.Signals = map[string]harm.Signals{"web-1": tc.signals}
 			d := tuning.Decide(w)
 			assert.Equal(t, tc.told, told(d))

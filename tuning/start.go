@@ -85,6 +85,7 @@ func (d *starter) startWave(plans []resize.Plan) {
 // verified. A plan for another node (Elsewhere) sends nothing; its record leads to an eviction.
 func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
+	d.out.Unknowns.askBefore(&d.view)
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
 	if plan.Reason == resize.ReasonClimb {
 		d.climber.begun(pod, plan)
@@ -92,6 +93,7 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.pauseLeak()
 	parts := resize.Split(plan)
 	record := lifecycle.NewRecord(parts[0], pod, d.view.Now, d.view.Policy.Settings.Resize)
+	record.Measured = harm.Measured(d.view.Policy.Settings.Resize, d.view.Looked.Before)
 	if len(parts) > 1 {
 		record = lifecycle.WithSecond(record, parts[1], pod)
 	}

@@ -9,6 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
 )
 
@@ -28,11 +29,13 @@ type Unknowns struct {
 	Nodes bool
 	// Stalled are pods that do not start. The loop reads the kubelet's reason.
 	Stalled []types.UID
+	// Before are the queries whose results the records of new resizes store. The loop sends them to the usage source.
+	Before []harm.Question
 }
 
 // None reports whether everything is known, so that the decision can be carried out.
 func (q Unknowns) None() bool {
-	return len(q.Rooms)+len(q.Live)+len(q.Memory)+len(q.Stalled) == 0 && !q.Nodes
+	return len(q.Rooms)+len(q.Live)+len(q.Memory)+len(q.Stalled)+len(q.Before) == 0 && !q.Nodes
 }
 
 // askRoom asks for the room of a node on which a pod grows, unless it is known or could not be read. It also asks for
@@ -78,6 +81,14 @@ func lowersUnweighed(plan resize.Plan) bool {
 func (d *pass) askMemory(pod types.UID) {
 	if _, known := d.view.Usage.Memory[pod]; !known && !slices.Contains(d.out.Unknowns.Memory, pod) {
 		d.out.Unknowns.Memory = append(d.out.Unknowns.Memory, pod)
+	}
+}
+
+// askBefore asks for the results that the record of a new resize stores, once per reconcile. UrgentPart does not wait
+// for a usage source, so its records have none.
+func (q *Unknowns) askBefore(v *View) {
+	if v.Part == WholePass && v.Looked.Before == nil {
+		q.Before = harm.QuestionsBefore(v.Policy.Settings.Resize)
 	}
 }
 

@@ -159,6 +159,8 @@ type LookedView struct {
 	// Stalled is the kubelet's reason why a pod does not start, by pod; empty: it reports no reason. A pod without an
 	// entry was not read.
 	Stalled map[types.UID]string
+	// Before has the results of queries before new resizes; nil: they were not sent.
+	Before map[harm.Question]harm.Answer
 	// Live are the pods that were read from the API server instead of the cache.
 	Live map[types.UID]bool
 	// CacheLags are the pods for which the API server has returned a newer version than the cache has.

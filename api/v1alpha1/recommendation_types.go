@@ -568,6 +568,11 @@ type ResizeRecord struct {
 	// +listType=map
 	// +listMapKey=name
 	Baseline []ContainerBaseline `json:"baseline,omitempty"`
+	// Measured holds the results of queries before the resize, to compare later results with.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Measured []Measurement `json:"measured,omitempty"`
 
 	// TemplateHash of the pod.
 	// +optional
@@ -597,6 +602,14 @@ type ContainerBaseline struct {
 	// Ready at that time.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
+}
+
+// Measurement is the result of a query.
+type Measurement struct {
+	// Name of the query.
+	Name string `json:"name"`
+	// Value is the result, as a decimal number.
+	Value string `json:"value"`
 }
 
 // VerifiedResources are the verified resources of one container: a pod ran with them through an observation period

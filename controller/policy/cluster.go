@@ -100,11 +100,20 @@ func (x *parts) of(name string, namespaces []string, generation int64) (found []
 }
 
 // summarizer writes the status and the finalizer of a cluster policy as a whole.
-type summarizer struct{ *Controller }
+type summarizer struct {
+	client   client.Client
+	settings lookup.Reader
+	events   *event.Recorder
+	// operator is the namespace of this attune installation.
+	operator string
+	// sized are the kinds of workloads that the loop watches.
+	sized workload.Sized
+	parts *parts
+}
 
 // look updates the status and the finalizer of a cluster policy. It requeues itself.
 func (c summarizer) look(ctx context.Context, name string) (reconcile.Result, error) {
-	used, beyond, err := c.Settings.ClusterPolicies(ctx)
+	used, beyond, err := c.settings.ClusterPolicies(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -132,12 +141,12 @@ func (c summarizer) look(ctx context.Context, name string) (reconcile.Result, er
 // last change, the old numbers remain: the new ones would be too small.
 func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPolicy) error {
 	instance := policy.Instance(p, "", true)
-	settings, err := c.Settings.Settings(ctx, instance)
+	settings, err := c.settings.Settings(ctx, instance)
 	invalid := lookup.Invalid(err)
 	if err != nil && invalid == nil {
 		return err
 	}
-	scope, problem := policy.ScopeOf(p, c.Operator)
+	scope, problem := policy.ScopeOf(p, c.operator)
 	selected, err := c.selected(ctx, scope)
 	if err != nil {
 		return err
@@ -152,19 +161,19 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 	if problem != nil {
 		reason := problem.Error()
 		if !saysInvalid(p.Status.Conditions, reason) {
-			c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", reason))
+			c.events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", reason))
 		}
 		return c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonInvalidConfig, reason))
 	}
 	if !complete {
 		return nil
 	}
-	return c.write(ctx, p, summary{p, settings, selected, found, c.Sized}.status())
+	return c.write(ctx, p, summary{p, settings, selected, found, c.sized}.status())
 }
 
 // selected returns the namespaces of a scope, by name.
 func (c summarizer) selected(ctx context.Context, scope policy.Scope) ([]string, error) {
-	namespaces, err := c.Settings.Namespaces(ctx)
+	namespaces, err := c.settings.Namespaces(ctx)
 	var out []string
 	for i := range namespaces {
 		if scope.Selects(namespaces[i].Name, namespaces[i].Labels) {
@@ -177,7 +186,7 @@ func (c summarizer) selected(ctx context.Context, scope policy.Scope) ([]string,
 
 // write patches the status.
 func (c summarizer) write(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, status v1alpha1.AttuneClusterPolicyStatus) error {
-	return patchStatus(ctx, c.Client, p, &p.Status, status, "cluster policy")
+	return patchStatus(ctx, c.client, p, &p.Status, status, "cluster policy")
 }
 
 // guard sets or removes the finalizer of a cluster policy, as Controller.guard does for a policy. It removes it only
@@ -193,7 +202,7 @@ func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 			return err
 		}
 	}
-	if _, err := loop.Guard(ctx, c.Client, p, v1alpha1.CleanupFinalizer, open); err != nil {
+	if _, err := loop.Guard(ctx, c.client, p, v1alpha1.CleanupFinalizer, open); err != nil {
 		return fmt.Errorf("guarding cluster policy %s with a finalizer: %w", p.Name, err)
 	}
 	return nil
@@ -203,7 +212,7 @@ func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 // terminating.
 func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
-	err := c.Client.List(ctx, list, client.MatchingFields{policy.RecommendationsByPolicy: policy.InstanceName(name)}, client.UnsafeDisableDeepCopy)
+	err := c.client.List(ctx, list, client.MatchingFields{policy.RecommendationsByPolicy: policy.InstanceName(name)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("listing recommendations of cluster policy %s: %w", name, err)
 	}
@@ -212,7 +221,7 @@ func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
 			continue
 		}
 		of := lookup.Namespace()
-		err := c.Client.Get(ctx, client.ObjectKey{Name: list.Items[i].Namespace}, of, client.UnsafeDisableDeepCopy)
+		err := c.client.Get(ctx, client.ObjectKey{Name: list.Items[i].Namespace}, of, client.UnsafeDisableDeepCopy)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return false, fmt.Errorf("reading namespace %s: %w", list.Items[i].Namespace, err)

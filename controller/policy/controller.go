@@ -145,7 +145,7 @@ type Controller struct {
 // reports it as well.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	if name, ok := policy.ClusterName(req.Name); ok && req.Namespace == "" {
-		return summarizer{c}.look(ctx, name)
+		return summarizer{c.Client, c.Settings, c.Events, c.Operator, c.Sized, &c.parts}.look(ctx, name)
 	}
 	p, err := c.Settings.Policy(ctx, req.NamespacedName)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestARestartWaitsForTheDisruptionBudget(t *testing.T) {
 	require.NoError(t, l.api.Get(t.Context(), client.ObjectKeyFromObject(budget), budget))
 	budget.Status.DisruptionsAllowed = 1
 	require.NoError(t, l.api.Status().Update(t.Context(), budget))
-	assert.Len(t, wakers{l.c}.waitingFor(tuning.AboutBudgets, client.Object.GetNamespace)(t.Context(), budget), 1, "it is woken by its budget")
+	assert.Len(t, l.c.wakers().waitingFor(tuning.AboutBudgets, client.Object.GetNamespace)(t.Context(), budget), 1, "it is woken by its budget")
 	l.live(30 * time.Second)
 	assert.Equal(t, 1, l.patches, "one at a time")
 }

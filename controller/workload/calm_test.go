@@ -23,7 +23,7 @@ func TestOwnWritesWakeNoPass(t *testing.T) {
 	before := l.rec()
 	l.pass()
 	after := l.rec()
-	passes := recommendationChanged(&l.c.stored).Update
+	passes := recommendationChanged(&l.c.memory.stored).Update
 	update := func(edit func(*v1alpha1.AttuneRecommendation)) event.UpdateEvent {
 		edited := after.DeepCopy()
 		edit(edited)
@@ -40,14 +40,14 @@ func TestOwnWritesWakeNoPass(t *testing.T) {
 	} {
 		assert.True(t, passes(update(edit)), name)
 	}
-	assert.True(t, recommendationChanged(&l.c.stored).Create(event.CreateEvent{Object: after}))
+	assert.True(t, recommendationChanged(&l.c.memory.stored).Create(event.CreateEvent{Object: after}))
 }
 
 // No decision is based on a cache that does not show this loop's last write yet, unless it never does.
 func TestACacheBehindItsOwnWriteIsWaitedFor(t *testing.T) {
 	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.pass()
-	l.c.stored.Change(l.key, func(w wrote) wrote { return wrote4(w, "999999") })
+	l.c.memory.stored.Change(l.key, func(w wrote) wrote { return wrote4(w, "999999") })
 	assert.Equal(t, echoEvery, l.pass().RequeueAfter)
 	l.clock.Step(echoFor)
 	assert.NotEqual(t, echoEvery, l.pass().RequeueAfter)
@@ -89,7 +89,7 @@ func TestPassesThatWriteKeepADistance(t *testing.T) {
 	assert.Equal(t, time.Second, x.left(named("web"), 0, at.Add(2*paceLast)), "it was calm for a while")
 
 	l := hurt(t)
-	l.c.pace.wrote(l.key, v1alpha1.PhaseReverting, l.clock.Now())
+	l.c.memory.pace.wrote(l.key, v1alpha1.PhaseReverting, l.clock.Now())
 	l.pass()
 	assert.Equal(t, 1, l.patches, "a revert does not wait")
 }
@@ -137,7 +137,7 @@ func TestResizesBeginAtALimitedRate(t *testing.T) {
 
 	to := sizeOf(250, 0, 512, 0)
 	l := newLab(t, heading(seen(t, small), to).Rec, deploymentOf(small, 1), running("web-1", small))
-	l.c.limit.take(mostAtOnce+newPerSecond, l.clock.Now())
+	l.c.memory.limit.take(mostAtOnce+newPerSecond, l.clock.Now())
 	wait := l.pass().RequeueAfter
 	assert.Zero(t, l.patches)
 	assert.InDelta(t, time.Second, wait, float64(50*time.Millisecond))
@@ -147,7 +147,7 @@ func TestResizesBeginAtALimitedRate(t *testing.T) {
 	assert.Equal(t, 1, l.patches)
 
 	h := hurt(t)
-	h.c.limit.take(1000, h.clock.Now())
+	h.c.memory.limit.take(1000, h.clock.Now())
 	h.pass()
 	assert.Equal(t, 1, h.patches, "a revert takes no turn")
 }

@@ -3,7 +3,7 @@
 // only writer of the status of AttuneRecommendations.
 //
 // One pass (Reconcile), in order:
-//  1. observer reads the policy, the workload, its pods and nodes, and the namespace from the cache into a
+//  1. observe reads the policy, the workload, its pods and nodes, and the namespace from the cache into a
 //     tuning.View.
 //  2. first decides what cannot wait (open records, OOM kills). If there is anything, the pass ends after it.
 //  3. measurer queries a usage source for pods whose observation period has ended.
@@ -83,7 +83,7 @@ type Controller struct {
 	// Confirmed is until when stored targets are known to be valid.
 	Confirmed *board.Confirmed
 
-	memory
+	memory memory
 }
 
 // Access describes attune's identity and permissions at its API server.
@@ -115,20 +115,20 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	rec := &v1alpha1.AttuneRecommendation{}
 	if err := c.Client.Get(ctx, req.NamespacedName, rec); err != nil {
 		if apierrors.IsNotFound(err) {
-			c.forget(req.NamespacedName)
+			c.memory.forget(req.NamespacedName)
 			c.Grants.Forget(req.NamespacedName)
 			c.Confirmed.Forget(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if left := c.stored.behind(rec, c.Clock.Now()); left > 0 {
+	if left := c.memory.stored.behind(rec, c.Clock.Now()); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	c.steps.recall(rec)
+	c.memory.steps.recall(rec)
 	// The counter is read before any object, so that the end of the pass notices a change during the pass
 	// (waiting.wait).
-	since := c.waiting.now()
-	w, err := observer{c}.observe(ctx, rec)
+	since := c.memory.waiting.now()
+	w, err := c.observe(ctx, rec)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -138,29 +138,29 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		}
 		return reconcile.Result{RequeueAfter: atOnce}, nil
 	}
-	measurer{c}.measure(ctx, &w)
+	measurer{c.Gauges, c.RecentCPU}.measure(ctx, &w)
 	d := c.decide(ctx, &w)
-	c.meters.fleet.note(w, d.Status)
+	c.memory.meters.fleet.note(w, d.Status)
 	if left := c.early(w, d.Decision); left > 0 {
-		c.steps.note(req.NamespacedName, d.Status.Records)
+		c.memory.steps.note(req.NamespacedName, d.Status.Records)
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
 	if err := c.act(ctx, rec, w, &d); err != nil {
 		return c.again(req.NamespacedName, err)
 	}
-	c.conflicts.Forget(req.NamespacedName)
+	c.memory.conflicts.Forget(req.NamespacedName)
 	// Only a complete pass knows why its pods are blocked and what they wait for.
 	if w.Begin.Closed == nil && w.Begin.Wait == 0 {
 		c.tellNodes(w, d.Decision)
-		c.queue.Put(req.NamespacedName, d.ByNode.WaitingSince)
-		if c.waiting.wait(req.NamespacedName, d.Topics, since) {
+		c.memory.queue.Put(req.NamespacedName, d.ByNode.WaitingSince)
+		if c.memory.waiting.wait(req.NamespacedName, d.Topics, since) {
 			d.Wake(time.Second)
 		}
 	}
 	if w.Begin.Closed != nil || w.Looked.Unread.Any() {
-		d.Wake(c.retries.after(req.NamespacedName, afterIncomplete))
+		d.Wake(c.memory.retries.after(req.NamespacedName, afterIncomplete))
 	} else {
-		c.retries.Forget(req.NamespacedName)
+		c.memory.retries.Forget(req.NamespacedName)
 	}
 	return c.rest(ctx, rec, w, d.Decision)
 }
@@ -176,7 +176,7 @@ func (c *Controller) early(w tuning.View, d tuning.Decision) time.Duration {
 	if w.ByNode() {
 		free = freeOfPace
 	}
-	return c.pace.left(client.ObjectKeyFromObject(w.Rec), free, w.Now)
+	return c.memory.pace.left(client.ObjectKeyFromObject(w.Rec), free, w.Now)
 }
 
 // atOnce is the time until the next pass after one that did only what could not wait. It is not 0, because 0 means
@@ -193,17 +193,17 @@ const atOnce = time.Millisecond
 // could leave a resized pod that no process can restore. Unused tokens of the rate limit are returned in any case.
 func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d *decided) error {
 	begun := 0
-	defer func() { c.limit.giveBack(d.turns - begun) }()
+	defer func() { c.memory.limit.giveBack(d.turns - begun) }()
 	news := !noNews(rec.Status, d.Status)
-	if err := (storer{c}).store(ctx, rec, d.Status); err != nil {
+	if err := c.storer().store(ctx, rec, d.Status); err != nil {
 		return err
 	}
 	if news { // a write that failed is tried again soon: another writer was first
-		c.pace.wrote(client.ObjectKeyFromObject(rec), d.Status.Phase, w.Now)
+		c.memory.pace.wrote(client.ObjectKeyFromObject(rec), d.Status.Phase, w.Now)
 	}
-	c.nodes.learn(d.Lessons, w.Now)
+	c.memory.nodes.learn(d.Lessons, w.Now)
 	c.tell(rec, w.Workload, d.Decision)
-	answered, sent := sender{c}.send(ctx, rec, w, d.Decision)
+	answered, sent := c.send(ctx, rec, w, d.Decision)
 	begun = sent
 	if !samePhases(answered.Records, d.Status.Records) {
 		d.Wake(time.Second) // a resize that was not accepted is decided again
@@ -211,7 +211,7 @@ func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 	if slices.ContainsFunc(answered.Records, tuning.IsNew) {
 		d.Wake(lifecycle.SyncPeriod) // no event follows a lost answer
 	}
-	return storer{c}.store(ctx, rec, answered)
+	return c.storer().store(ctx, rec, answered)
 }
 
 // samePhases reports that the answers closed no record and turned none into a revert, so that no new decision is
@@ -226,7 +226,7 @@ func samePhases(answered, decided []v1alpha1.ResizeRecord) bool {
 // again. Other errors are returned.
 func (c *Controller) again(name types.NamespacedName, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: c.conflicts.after(name, afterConflict)}, nil
+		return reconcile.Result{RequeueAfter: c.memory.conflicts.after(name, afterConflict)}, nil
 	}
 	return reconcile.Result{}, err
 }
@@ -264,11 +264,11 @@ func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, of *workload.Workl
 		c.sendEvent(rec, of, e)
 	}
 	for _, n := range d.Counts {
-		c.meters.counted.add(n, rec)
+		c.memory.meters.counted.add(n, rec)
 	}
-	c.meters.counted.pending(rec, len(d.Pending))
+	c.memory.meters.counted.pending(rec, len(d.Pending))
 	for _, outcome := range d.EvictionOutcomes {
-		c.meters.counted.eviction(rec, outcome)
+		c.memory.meters.counted.eviction(rec, outcome)
 	}
 }
 
@@ -296,7 +296,7 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 		}
 		return reconcile.Result{RequeueAfter: d.After, Priority: &priority}, nil
 	}
-	c.meters.counted.drop(client.ObjectKeyFromObject(rec))
+	c.memory.meters.counted.drop(client.ObjectKeyFromObject(rec))
 	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.Now); left > 0 {
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}

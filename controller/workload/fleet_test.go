@@ -21,7 +21,7 @@ import (
 func scrapedFleet(t *testing.T, l *lab) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(&l.c.meters.fleet)
+	registry.MustRegister(&l.c.memory.meters.fleet)
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	var lines []string

@@ -236,7 +236,7 @@ func (l *lab) rec() *v1alpha1.AttuneRecommendation {
 // known is the recommendation with the progress that the loop has not stored.
 func (l *lab) known() *v1alpha1.AttuneRecommendation {
 	rec := l.rec()
-	l.c.steps.recall(rec)
+	l.c.memory.steps.recall(rec)
 	return rec
 }
 

@@ -33,15 +33,15 @@ func wanting(t *testing.T, n int) *lab {
 func TestOnlyWhatIsSentCountsAgainstTheLimit(t *testing.T) {
 	t.Run("too soon after the last write", func(t *testing.T) {
 		l := wanting(t, 3)
-		l.c.limit.take(1, l.clock.Now())
-		l.c.pace.wrote(l.key, v1alpha1.PhaseIdle, l.clock.Now())
+		l.c.memory.limit.take(1, l.clock.Now())
+		l.c.memory.pace.wrote(l.key, v1alpha1.PhaseIdle, l.clock.Now())
 		for range 100 {
 			assert.Positive(t, l.pass().RequeueAfter)
 		}
 		require.Zero(t, l.patches)
-		assert.InDelta(t, mostAtOnce-1, l.c.limit.leftNow(), 0)
-		assert.Zero(t, l.c.limit.owed)
-		assert.Empty(t, l.c.reservations.read(), "nor is room held for them")
+		assert.InDelta(t, mostAtOnce-1, l.c.memory.limit.leftNow(), 0)
+		assert.Zero(t, l.c.memory.limit.owed)
+		assert.Empty(t, l.c.memory.reservations.read(), "nor is room held for them")
 	})
 	t.Run("another writer was first", func(t *testing.T) {
 		l := wanting(t, 3)
@@ -50,10 +50,10 @@ func TestOnlyWhatIsSentCountsAgainstTheLimit(t *testing.T) {
 			l.pass()
 		}
 		require.Zero(t, l.patches)
-		assert.InDelta(t, mostAtOnce, l.c.limit.leftNow(), 0)
+		assert.InDelta(t, mostAtOnce, l.c.memory.limit.leftNow(), 0)
 		l.pass()
 		require.Equal(t, 3, l.patches)
-		assert.InDelta(t, mostAtOnce-3, l.c.limit.leftNow(), 0)
+		assert.InDelta(t, mostAtOnce-3, l.c.memory.limit.leftNow(), 0)
 	})
 	t.Run("the namespace is closed by the first answer", func(t *testing.T) {
 		l := wanting(t, 5)
@@ -63,7 +63,7 @@ func TestOnlyWhatIsSentCountsAgainstTheLimit(t *testing.T) {
 		}
 		l.pass()
 		require.Equal(t, 1, l.patches)
-		assert.InDelta(t, mostAtOnce-1, l.c.limit.leftNow(), 0)
+		assert.InDelta(t, mostAtOnce-1, l.c.memory.limit.leftNow(), 0)
 	})
 	t.Run("others of the pass were refused the same", func(t *testing.T) {
 		l := wanting(t, 20)
@@ -72,7 +72,7 @@ func TestOnlyWhatIsSentCountsAgainstTheLimit(t *testing.T) {
 		}
 		l.pass()
 		require.Less(t, l.patches, 20)
-		assert.InDelta(t, float64(mostAtOnce-l.patches), l.c.limit.leftNow(), 0)
+		assert.InDelta(t, float64(mostAtOnce-l.patches), l.c.memory.limit.leftNow(), 0)
 	})
 }
 

@@ -12,9 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -45,15 +47,15 @@ type decided struct {
 // reservations.make compares versions under a mutex.
 func (c *Controller) decide(ctx context.Context, w *tuning.View) decided {
 	key := client.ObjectKeyFromObject(w.Rec)
-	w.Begin.Reserved, w.Looked.Rooms = c.reservations.read(), nil
+	w.Begin.Reserved, w.Looked.Rooms = c.memory.reservations.read(), nil
 	for range mostLooks {
 		d := tuning.Decide(*w)
 		switch {
-		case looker{c}.answer(ctx, w, d.Unknowns):
+		case c.looker().answer(ctx, w, d.Unknowns):
 		case w.Part == tuning.WholePass && c.early(*w, d) > 0:
 			return decided{Decision: d}
-		case !c.reservations.make(key, tuning.ReservationsOf(d.Status.Records, w.Pod), w.Begin.Reserved):
-			w.Begin.Reserved, w.Looked.Rooms = c.reservations.read(), nil
+		case !c.memory.reservations.make(key, tuning.ReservationsOf(d.Status.Records, w.Pod), w.Begin.Reserved):
+			w.Begin.Reserved, w.Looked.Rooms = c.memory.reservations.read(), nil
 		case w.Begin.Wait == 0 && c.full(w, d.Begins()):
 		default:
 			return decided{d, d.Begins()}
@@ -64,7 +66,7 @@ func (c *Controller) decide(ctx context.Context, w *tuning.View) decided {
 
 // full reports whether the rate limit of new resizes is used up, and stores in the view how long to wait.
 func (c *Controller) full(w *tuning.View, begins int) bool {
-	w.Begin.Wait = c.limit.take(begins, w.Now)
+	w.Begin.Wait = c.memory.limit.take(begins, w.Now)
 	return w.Begin.Wait > 0
 }
 
@@ -75,15 +77,25 @@ func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tunin
 	log.FromContext(ctx).Info("Nothing new is begun in this pass: other workloads kept taking the room that it counted on", "looks", mostLooks)
 	w.Close(resize.RefuseForNow(resize.ReasonUnsettled, "other workloads took the room that was counted on while it was looked at"))
 	d := tuning.Decide(*w)
-	if (looker{c}).answer(ctx, w, d.Unknowns) {
+	if c.looker().answer(ctx, w, d.Unknowns) {
 		d = tuning.Decide(*w)
 	}
-	c.reservations.renew(client.ObjectKeyFromObject(w.Rec), tuning.ReservationsOf(d.Status.Records, w.Pod))
+	c.memory.reservations.renew(client.ObjectKeyFromObject(w.Rec), tuning.ReservationsOf(d.Status.Records, w.Pod))
 	return d
 }
 
 // looker reads the answers to tuning.Unknowns.
-type looker struct{ *Controller }
+type looker struct {
+	client  client.Reader
+	live    client.Reader
+	gauges  func(policy.Settings) (Gauge, error)
+	answers *podAnswers
+	seen    *seenGenerations
+}
+
+func (c *Controller) looker() looker {
+	return looker{c.Client, c.Live, c.Gauges, &c.memory.podAnswers, &c.memory.seenGenerations}
+}
 
 // answer reads the unknowns of a decision into the view; false: there are none. A failed read becomes a refusal in
 // View.Looked.Unread and is not tried again in this pass, so that the loop in decide ends.
@@ -94,7 +106,7 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 		}
 	}
 	for _, uid := range asks.Live {
-		if err := c.livePod(ctx, w, uid); err != nil {
+		if err := c.readLive(ctx, w, uid); err != nil {
 			w.Looked.Unread.Pods[uid] = notKnown(ctx, "pod", err)
 		}
 	}
@@ -105,13 +117,16 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 	}
 	c.askMemory(ctx, w, asks.Memory)
 	c.askKubelets(ctx, w, asks.Stalled)
+	if len(asks.Before) > 0 {
+		w.Looked.Before = c.askBefore(ctx, w, asks.Before)
+	}
 	return !asks.None()
 }
 
 // room sums the resources of a node's pods, and the reservations of other workloads.
 func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 	list := &corev1.PodList{}
-	if err := c.Client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing pods of node %s: %w", node, err)
 	}
 	pods := make([]*corev1.Pod, 0, len(list.Items))
@@ -125,7 +140,7 @@ func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 // allNodes lists the nodes of the cluster. The objects belong to the cache: do not change them.
 func (c looker) allNodes(ctx context.Context, w *tuning.View) error {
 	list := &corev1.NodeList{}
-	if err := c.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	w.Looked.Cluster = make([]*corev1.Node, 0, len(list.Items))
@@ -135,20 +150,20 @@ func (c looker) allNodes(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// livePod replaces the cached pod in the view with the pod from the API server, or removes it if it is deleted. It
+// readLive replaces the cached pod in the view with the pod from the API server, or removes it if it is deleted. It
 // clones the slice first, because an earlier view may share it.
-func (c looker) livePod(ctx context.Context, w *tuning.View, uid types.UID) error {
+func (c looker) readLive(ctx context.Context, w *tuning.View, uid types.UID) error {
 	i := slices.IndexFunc(w.Pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if i < 0 {
 		return nil
 	}
-	now, err := c.live(ctx, w.Pods[i])
+	now, err := livePod(ctx, c.live, w.Pods[i])
 	if err != nil {
 		return err
 	}
 	w.Looked.Live[uid] = true
 	if now != nil {
-		c.seenGenerations.note(now, w.Now)
+		c.seen.note(now, w.Now)
 	}
 	w.Pods = slices.Clone(w.Pods)
 	if now == nil {
@@ -167,7 +182,7 @@ func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID)
 	}
 	var unknown []types.UID
 	for _, uid := range pods {
-		if last, known := c.memoryHeld.read(uid, memoryLasts, w.Now); known {
+		if last, known := c.answers.memoryHeld.read(uid, memoryLasts, w.Now); known {
 			w.SetMemory(uid, last.of, last.soon)
 		} else {
 			unknown = append(unknown, uid)
@@ -182,17 +197,28 @@ func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID)
 	for _, uid := range unknown {
 		answer := heldNow{held[uid], soon && len(held[uid]) == 0}
 		w.SetMemory(uid, answer.of, answer.soon)
-		c.memoryHeld.note(uid, answer, memoryLasts, w.Now) // empty answers too, or each pass would query again
+		c.answers.memoryHeld.note(uid, answer, memoryLasts, w.Now) // empty answers too, or each pass would query again
 	}
+}
+
+// askBefore sends queries before a resize. Without a source it returns no results, and the resize begins without them.
+func (c looker) askBefore(ctx context.Context, w *tuning.View, asked []harm.Question) map[harm.Question]harm.Answer {
+	if c.gauges == nil {
+		return map[harm.Question]harm.Answer{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, measureFor)
+	defer cancel()
+	gauge, err := c.gauges(w.Policy.Settings)
+	return answersOf(ctx, gauge, err, asked, w.Now)
 }
 
 // askGauge queries the policy's usage source for the memory of pods, in bytes. nil: the source did not answer. soon:
 // it will have more within seconds (usage.ErrSoon).
 func (c looker) askGauge(ctx context.Context, w *tuning.View, pods []types.UID) (held map[types.UID]map[string]recommender.Amount, soon bool) {
-	if c.Gauges == nil {
+	if c.gauges == nil {
 		return nil, false
 	}
-	gauge, err := c.Gauges(w.Policy.Settings)
+	gauge, err := c.gauges(w.Policy.Settings)
 	if err != nil {
 		return nil, false
 	}
@@ -226,11 +252,11 @@ func amounts(values map[string]float64) map[string]recommender.Amount {
 	return out
 }
 
-// live reads a pod from the API server, without the cache. It is used before steps that a later read cannot correct,
-// such as closing a record. nil without an error: the pod is deleted, or another pod has its name.
-func (c *Controller) live(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+// livePod reads a pod from the API server, without the cache. It is used before steps that a later read cannot
+// correct, such as closing a record. nil without an error: the pod is deleted, or another pod has its name.
+func livePod(ctx context.Context, live client.Reader, pod *corev1.Pod) (*corev1.Pod, error) {
 	now := &corev1.Pod{}
-	if err := c.Live.Get(ctx, client.ObjectKeyFromObject(pod), now); client.IgnoreNotFound(err) != nil {
+	if err := live.Get(ctx, client.ObjectKeyFromObject(pod), now); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("asking the API server for pod %s: %w", pod.Name, err)
 	}
 	if now.UID != pod.UID {
@@ -249,7 +275,7 @@ func (c *Controller) live(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 // responds to kills.
 func (c *Controller) first(ctx context.Context, w *tuning.View) (decided, bool) {
 	kills := slices.ContainsFunc(w.Pods, tuning.Killed)
-	observer{c}.observeClimbs(ctx, w)
+	c.observeClimbs(ctx, w)
 	kills = w.Climbing() || kills
 	if kills || len(w.Rec.Status.Records) > 0 {
 		w.Part = tuning.OpenPart
@@ -257,7 +283,7 @@ func (c *Controller) first(ctx context.Context, w *tuning.View) (decided, bool) 
 			return d, true
 		}
 	}
-	unlisted := observer{c}.observeAutoscalers(ctx, w)
+	unlisted := c.observeAutoscalers(ctx, w)
 	if kills {
 		w.Part = tuning.UrgentPart
 		if d := c.decide(ctx, w); len(d.Writes) > 0 {

@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
+	"attune.io/attune/tuning/tuningtest"
 	"attune.io/attune/usage"
 )
 
@@ -77,6 +78,31 @@ func TestMemoryThatIsBeingMeasuredIsWaitedFor(t *testing.T) {
 	assert.Len(t, gauge.weighed, 1)
 	gauge.held, gauge.err = map[string]float64{"app": 300 * mi}, nil
 	assert.Len(t, decide(memoryLasts).Status.Records, 1)
+}
+
+// The queries of triggers are sent once before a resize, and its record stores the results. Without a source, the resize
+// begins without them.
+func TestResultsFromBeforeAResizeAreStored(t *testing.T) {
+	tuningtest.Rise(t)
+	from, to := sizeOf(500, 1000, 512, 1024), sizeOf(300, 600, 512, 1024)
+	gauge := &source{value: 0.2}
+	for name, tc := range map[string]struct {
+		gauges func(policy.Settings) (Gauge, error)
+		asked  int
+		want   []v1alpha1.Measurement
+	}{
+		"a source":         {func(policy.Settings) (Gauge, error) { return gauge, nil }, 1, []v1alpha1.Measurement{{Name: "p99", Value: "0.2"}}},
+		"no source":        {nil, 0, nil},
+		"an invalid one":   {func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") }, 0, nil},
+		"one that is down": {func(policy.Settings) (Gauge, error) { return &source{err: errors.New("down")}, nil }, 0, nil},
+	} {
+		gauge.asked = 0
+		w := eager(heading(seen(t, from, running("web-1", from)), to))
+		d := (&Controller{Gauges: tc.gauges}).decide(t.Context(), &w)
+		require.Len(t, d.Status.Records, 1, name)
+		assert.Equal(t, tc.want, d.Status.Records[0].Measured, name)
+		assert.Equal(t, tc.asked, gauge.asked, name)
+	}
 }
 
 // reader counts its reads.
@@ -149,7 +175,7 @@ func TestRoomIsNotPromisedTwice(t *testing.T) {
 	rival := tuning.Reservation{UID: "others", Namespace: "bank", Node: "node-1", Needs: [2]recommender.Amount{16_000, 0}}
 	c.Client = interceptor.NewClient(api, interceptor.Funcs{
 		List: func(ctx context.Context, api client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			c.reservations.make(named("rival"), []tuning.Reservation{rival}, c.reservations.read())
+			c.memory.reservations.make(named("rival"), []tuning.Reservation{rival}, c.memory.reservations.read())
 			return api.List(ctx, list, opts...)
 		},
 	})
@@ -158,7 +184,7 @@ func TestRoomIsNotPromisedTwice(t *testing.T) {
 	assert.Empty(t, d.Writes)
 	assert.Equal(t, resize.ReasonNoRoom, blocked(d.Decision))
 	assert.Len(t, r.read, 2)
-	assert.Len(t, c.reservations.of, 1, "the rival's")
+	assert.Len(t, c.memory.reservations.of, 1, "the rival's")
 }
 
 // The cache lags: steps that cannot be undone are decided by the live pod.

@@ -3,11 +3,8 @@ package workload
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
@@ -34,7 +32,7 @@ type Gauge interface {
 	Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
 	// OOMKills is the number of processes of each container that the kernel killed within its pod's window.
 	OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error)
-	// Value returns the result of a guardrail's query, which a user has written in the policy.
+	// Value returns the result of a PromQL query, which a user has written in the policy.
 	Value(ctx context.Context, query string, at time.Time) (float64, error)
 }
 
@@ -55,7 +53,10 @@ const lately = 10 * time.Minute
 const measureFor = 10 * time.Second
 
 // measurer adds measurements of pods whose observation period has ended.
-type measurer struct{ *Controller }
+type measurer struct {
+	gauges func(policy.Settings) (Gauge, error)
+	recent RecentCPU
+}
 
 // measure queries the source for the pods whose observation period has ended, once for all of them. Other pods are
 // not measured: they are judged by their status.
@@ -86,8 +87,8 @@ func (c measurer) measure(ctx context.Context, w *tuning.View) {
 type heard struct {
 	// killed are counts of OOM kills; throttled and waiting are fractions of time between 0 and 1.
 	killed, throttled, waiting usage.ByContainer
-	// slo are the results of the policy's guardrails, for the workload as a whole.
-	slo []harm.SLOResult
+	// answers are the results of the triggers' queries, for the workload as a whole.
+	answers map[harm.Question]harm.Answer
 	// unanswered is why the source did not answer at least one query; empty: it answered all.
 	unanswered string
 }
@@ -96,17 +97,13 @@ type heard struct {
 // window of OOM kills is that of each record, from its write until now; throttling and waiting are measured over the
 // policy's rate window.
 func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
-	if c.Gauges == nil {
+	if c.gauges == nil {
 		return heard{}
 	}
-	gauge, err := c.Gauges(w.Policy.Settings)
-	var a heard
+	gauge, err := c.gauges(w.Policy.Settings)
+	asked := harm.Questions(w.Policy.Settings.Resize)
 	if err != nil {
-		for _, g := range w.Policy.Settings.SLOGuardrails {
-			a.slo = append(a.slo, guardrail(g, 0, err))
-		}
-		a.unanswered = err.Error()
-		return a
+		return heard{answers: answersOf(ctx, nil, err, asked, w.Now), unanswered: err.Error()}
 	}
 	var pods []string
 	windows := map[string]time.Duration{}
@@ -116,6 +113,7 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 	}
 	slices.Sort(pods)
 	namespace, window := w.Rec.Namespace, w.Policy.Settings.Resize.RateWindow
+	var a heard
 	var failures [3]error
 	a.killed, failures[0] = gauge.OOMKills(ctx, namespace, windows, w.Now)
 	a.throttled, failures[1] = gauge.Throttled(ctx, namespace, pods, window, w.Now)
@@ -123,18 +121,32 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 	if err := cmp.Or(failures[:]...); err != nil {
 		a.unanswered = err.Error()
 	}
-	for _, g := range w.Policy.Settings.SLOGuardrails {
-		value, err := gauge.Value(ctx, g.Query, w.Now)
-		a.slo = append(a.slo, guardrail(g, value, err))
-	}
+	a.answers = answersOf(ctx, gauge, nil, asked, w.Now)
 	return a
+}
+
+// answersOf sends the queries of triggers to a source. err is why there is no source.
+func answersOf(ctx context.Context, gauge Gauge, err error, asked []harm.Question, now time.Time) map[harm.Question]harm.Answer {
+	answers := make(map[harm.Question]harm.Answer, len(asked))
+	for _, q := range asked {
+		value, failed := 0.0, err
+		if err == nil {
+			value, failed = gauge.Value(ctx, q.Query, now)
+		}
+		if failed != nil {
+			answers[q] = harm.Answer{Failed: failed.Error()}
+			continue
+		}
+		answers[q] = harm.Answer{Value: value}
+	}
+	return answers
 }
 
 // of selects the answers for one record's pod.
 func (a heard) of(pod string, record v1alpha1.ResizeRecord) harm.Signals {
 	return harm.Signals{
 		OOMEvents: measured(a.killed[pod], record), Throttle: measured(a.throttled[pod], record),
-		CPUPressure: measured(a.waiting[pod], record), SLO: a.slo, Unanswered: a.unanswered,
+		CPUPressure: measured(a.waiting[pod], record), Answers: a.answers, Unanswered: a.unanswered,
 	}
 }
 
@@ -155,44 +167,21 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 // addRecent adds CPU usage that is already in memory, from the time in which the pod has run with its new size, but
 // at most lately.
 func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
-	if c.RecentCPU == nil || record.VerifiedOnce == nil {
+	if c.recent == nil || record.VerifiedOnce == nil {
 		return
 	}
 	since := record.VerifiedOnce.Time
 	if earliest := now.Add(-lately); since.Before(earliest) {
 		since = earliest
 	}
-	if busy, known := c.RecentCPU.Busy(ctx, record.Node, since, now); known {
+	if busy, known := c.recent.Busy(ctx, record.Node, since, now); known {
 		signals.NodeBusy = busy
 	}
 	signals.CPUUsage = map[string]recommender.Amount{}
 	for _, container := range record.Desired {
-		if used, known := c.RecentCPU.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
+		if used, known := c.recent.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
 			signals.CPUUsage[container.Name] = recommender.Amount(used)
 		}
-	}
-}
-
-// errNotANumber is the error of a guardrail whose query returned NaN, for example a ratio without requests.
-var errNotANumber = errors.New("the answer is not a number")
-
-// guardrail compares a query's result with its threshold. With an error, an invalid threshold or NaN, the result is
-// failed, neither held nor broken: a missing answer is never a regression.
-func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) harm.SLOResult {
-	threshold, bad := strconv.ParseFloat(string(g.Threshold), 64)
-	err = cmp.Or(err, bad)
-	if err == nil && math.IsNaN(value) {
-		err = errNotANumber
-	}
-	if err != nil {
-		return harm.SLOResult{Name: g.Name, Failed: err.Error()}
-	}
-	held := map[v1alpha1.Comparison]bool{
-		"<": value < threshold, "<=": value <= threshold, ">": value > threshold, ">=": value >= threshold,
-	}[g.Comparison]
-	return harm.SLOResult{
-		Name: g.Name, Held: held,
-		Message: fmt.Sprintf("%s: %g, wanted %s %s", g.Name, value, g.Comparison, g.Threshold),
 	}
 }
 
@@ -221,13 +210,13 @@ const (
 
 // observeClimbs adds the recent memory of containers with a memory limit, if the policy raises them before an OOM
 // kill. If the source does not answer, nothing is raised, and the response follows the kill as usual.
-func (c observer) observeClimbs(ctx context.Context, w *tuning.View) {
+func (c *Controller) observeClimbs(ctx context.Context, w *tuning.View) {
 	pods := w.Climbable()
 	if c.Climbs == nil || len(pods) == 0 {
 		return
 	}
 	key := client.ObjectKeyFromObject(w.Rec)
-	traces, known := c.traced.read(key, climbsLast, w.Now)
+	traces, known := c.memory.traced.read(key, climbsLast, w.Now)
 	if !known {
 		source, err := c.Climbs(w.Policy.Settings)
 		if err != nil {
@@ -242,7 +231,7 @@ func (c observer) observeClimbs(ctx context.Context, w *tuning.View) {
 		if traces, err = source.Lately(bounded, w.Rec.Namespace, names, w.Now); err != nil {
 			log.FromContext(ctx).V(1).Info("The usage source does not tell what pods hold; none is raised before an OOM kill", "cause", err.Error())
 		}
-		c.traced.note(key, traces, climbsLast, w.Now)
+		c.memory.traced.note(key, traces, climbsLast, w.Now)
 	}
 	for _, pod := range pods {
 		for container, trace := range traces[pod.Name] {

@@ -85,8 +85,7 @@ func TestPodsAreMeasuredWhenTheirWatchEnds(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &source{throttled: map[string]float64{"app": 0.7}}
-			c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}
-			measurer{c}.measure(t.Context(), &test.world)
+			measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }}.measure(t.Context(), &test.world)
 			assert.Equal(t, test.asked, s.asked)
 			if test.asked > 0 {
 				assert.Equal(t, map[string]float64{"app": 0.7}, test.world.Usage.Signals["1"].Throttle, "what was not measured is left out")
@@ -131,7 +130,7 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 			w := watched(now, v1alpha1.RecordWatching)
 			w.Rec.Status.Records[0].Node = "node1"
 			w.Rec.Status.Records[0].VerifiedOnce = &metav1.Time{Time: now.Add(test.verified)}
-			measurer{&Controller{RecentCPU: k}}.measure(t.Context(), &w)
+			measurer{recent: k}.measure(t.Context(), &w)
 			assert.Equal(t, test.want, w.Usage.Signals["1"])
 			assert.Equal(t, []time.Time{now.Add(test.since), now.Add(test.since)}, k.since, "of either container")
 		})
@@ -141,16 +140,16 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 // An unavailable source does not hide the known measurements.
 func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
 	w := watched(now, v1alpha1.RecordWatching)
-	w.Policy.Settings.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
+	w.Policy.Settings.Resize.Guardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
 	w.Rec.Status.Records[0].Node, w.Rec.Status.Records[0].VerifiedOnce = "node1", &metav1.Time{Time: now.Add(-time.Minute)}
-	c := &Controller{
-		RecentCPU: &known{from: now, used: 400, busy: 0.95},
-		Gauges:    func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
+	m := measurer{
+		recent: &known{from: now, used: 400, busy: 0.95},
+		gauges: func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
 	}
-	measurer{c}.measure(t.Context(), &w)
+	m.measure(t.Context(), &w)
 	assert.Equal(t, harm.Signals{
 		CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95,
-		SLO: []harm.SLOResult{{Name: "latency", Failed: "no address"}}, Unanswered: "no address",
+		Answers: map[harm.Question]harm.Answer{{Name: "latency"}: {Failed: "no address"}}, Unanswered: "no address",
 	}, w.Usage.Signals["1"])
 }
 
@@ -165,17 +164,17 @@ func TestAWavesEndCostsAFewQuestions(t *testing.T) {
 		record.PodUID, record.WrittenAt = copied.UID, metav1.Time{Time: now.Add(-time.Duration(i) * time.Second)}
 		w.Rec.Status.Records, w.Pods = append(w.Rec.Status.Records, record), append(w.Pods, copied)
 	}
-	w.Policy.Settings.SLOGuardrails = []v1alpha1.SLOGuardrail{
+	w.Policy.Settings.Resize.Guardrails = []v1alpha1.SLOGuardrail{
 		{Name: "latency", Comparison: "<", Threshold: "1"}, {Name: "errors", Comparison: "<", Threshold: "1"},
 	}
 	s := &source{throttled: map[string]float64{"app": 0.7}, killed: map[string]float64{"sidecar": 1}, value: 0.5}
-	measurer{&Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}}.measure(t.Context(), &w)
+	measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }}.measure(t.Context(), &w)
 	assert.Equal(t, 5, s.asked)
 	require.Len(t, w.Usage.Signals, 50)
 	for _, signals := range w.Usage.Signals {
 		assert.Equal(t, harm.Signals{
 			Throttle: map[string]float64{"app": 0.7}, OOMEvents: map[string]float64{"sidecar": 1},
-			SLO: []harm.SLOResult{{Name: "latency", Held: true, Message: "latency: 0.5, wanted < 1"}, {Name: "errors", Held: true, Message: "errors: 0.5, wanted < 1"}},
+			Answers: map[harm.Question]harm.Answer{{Name: "latency"}: {Value: 0.5}, {Name: "errors"}: {Value: 0.5}},
 		}, signals)
 	}
 }
@@ -186,26 +185,4 @@ func of(pods []string, values map[string]float64) usage.ByContainer {
 		all[pod] = values
 	}
 	return all
-}
-
-func TestGuardrails(t *testing.T) {
-	rail := func(comparison, threshold string) v1alpha1.SLOGuardrail {
-		return v1alpha1.SLOGuardrail{Name: "latency", Comparison: v1alpha1.Comparison(comparison), Threshold: v1alpha1.SignedDecimal(threshold)}
-	}
-	tests := map[string]struct {
-		rail  v1alpha1.SLOGuardrail
-		value float64
-		err   error
-		want  harm.SLOResult
-	}{
-		"held":            {rail("<", "0.5"), 0.4, nil, harm.SLOResult{Name: "latency", Held: true, Message: "latency: 0.4, wanted < 0.5"}},
-		"broken":          {rail("<", "0.5"), 0.5, nil, harm.SLOResult{Name: "latency", Message: "latency: 0.5, wanted < 0.5"}},
-		"equal is held":   {rail(">=", "-1"), -1, nil, harm.SLOResult{Name: "latency", Held: true, Message: "latency: -1, wanted >= -1"}},
-		"no answer":       {rail(">", "0"), 0, errors.New("down"), harm.SLOResult{Name: "latency", Failed: "down"}},
-		"not a number":    {rail("<=", "0"), math.NaN(), nil, harm.SLOResult{Name: "latency", Failed: "the answer is not a number"}},
-		"infinite breaks": {rail("<", "1"), math.Inf(1), nil, harm.SLOResult{Name: "latency", Message: "latency: +Inf, wanted < 1"}},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, test.want, guardrail(test.rail, test.value, test.err)) })
-	}
 }

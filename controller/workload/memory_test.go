@@ -235,12 +235,12 @@ func TestMemoryIsNotAskedForTwiceInAScrape(t *testing.T) {
 	for _, after := range []time.Duration{0, memoryLasts - time.Second, memoryLasts} {
 		w := eager(seen(t, from, pods...))
 		w.Now = now.Add(after)
-		looker{c}.askMemory(t.Context(), &w, []types.UID{"a", "b"})
+		c.looker().askMemory(t.Context(), &w, []types.UID{"a", "b"})
 		assert.Equal(t, map[string]recommender.Amount{"app": 300 * mi}, w.Usage.Memory["b"])
 	}
 	assert.Equal(t, []int{2, 2}, gauge.weighed, "one question for all pods, and none before the next scrape")
-	c.memoryHeld.note("c", heldNow{}, memoryLasts, now.Add(3*memoryLasts))
-	assert.Len(t, c.memoryHeld.All(), 1, "old ones go")
+	c.memory.memoryHeld.note("c", heldNow{}, memoryLasts, now.Add(3*memoryLasts))
+	assert.Len(t, c.memory.memoryHeld.All(), 1, "old ones go")
 }
 
 func TestAPodIsNotResizedByAnOldPictureOfIt(t *testing.T) {

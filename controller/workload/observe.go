@@ -23,13 +23,10 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// observer reads the inputs of a pass from the cache. It writes nothing.
-type observer struct{ *Controller }
-
-// observe reads all inputs of the first decision. It fails if the policy, the workload or the pods cannot be read:
-// without them no decision is possible, not even a revert. If the namespace or a node cannot be read, open records
-// continue, and nothing new starts.
-func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (tuning.View, error) {
+// observe reads all inputs of the first decision from the cache. It writes nothing. It fails if the policy, the
+// workload or the pods cannot be read: without them no decision is possible, not even a revert. If the namespace or a
+// node cannot be read, open records continue, and nothing new starts.
+func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (tuning.View, error) {
 	w := tuning.View{
 		Now: c.Clock.Now(), Rec: rec, Nodes: map[string]tuning.Node{},
 		Operator: tuning.OperatorView{
@@ -67,7 +64,7 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 // observePolicy reads the policy and its settings. For a deleted policy it uses the settings of the namespace's and
 // the cluster's defaults, to complete open records and to restore originals. Invalid settings make the policy
 // unusable. Other read errors are returned.
-func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
+func (c *Controller) observePolicy(ctx context.Context, w *tuning.View) error {
 	p, err := c.Settings.Of(ctx, w.Rec)
 	if apierrors.IsNotFound(err) {
 		gone := &v1alpha1.AttunePolicy{}
@@ -93,7 +90,7 @@ func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 
 // observeWorkload reads the workload. It stays nil if the workload is deleted, or if this version does not know or
 // the API server does not serve its kind.
-func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id workload.Identity) error {
+func (c *Controller) observeWorkload(ctx context.Context, w *tuning.View, id workload.Identity) error {
 	if !c.Access.Sized.Has(id.Kind) {
 		return nil
 	}
@@ -107,7 +104,7 @@ func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id worklo
 
 // observeAutoscalers runs after open records are handled. If the autoscalers cannot be listed, it returns why nothing
 // new starts except responses to OOM kills.
-func (c observer) observeAutoscalers(ctx context.Context, w *tuning.View) *resize.Refusal {
+func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *resize.Refusal {
 	if w.Workload == nil || c.Autoscalers == nil {
 		return nil
 	}
@@ -120,7 +117,7 @@ func (c observer) observeAutoscalers(ctx context.Context, w *tuning.View) *resiz
 
 // observePods lists the workload's pods, sorted by name so that every pass sees the same order, and reads their
 // nodes.
-func (c observer) observePods(ctx context.Context, w *tuning.View, id workload.Identity) error {
+func (c *Controller) observePods(ctx context.Context, w *tuning.View, id workload.Identity) error {
 	pods, err := lookup.Pods(ctx, c.Client, id)
 	if err != nil {
 		return err
@@ -128,7 +125,7 @@ func (c observer) observePods(ctx context.Context, w *tuning.View, id workload.I
 	w.Pods = pods
 	slices.SortFunc(w.Pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for _, pod := range w.Pods {
-		w.Looked.CacheLags[pod.UID] = c.seenGenerations.behind(pod)
+		w.Looked.CacheLags[pod.UID] = c.memory.seenGenerations.behind(pod)
 		c.observeNode(ctx, w, pod.Spec.NodeName)
 	}
 	return nil
@@ -136,7 +133,7 @@ func (c observer) observePods(ctx context.Context, w *tuning.View, id workload.I
 
 // observeNode reads a pod's node once in a pass. A deleted node is dropped from memory and is not in the view; a node
 // that cannot be read is marked as unread.
-func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) {
+func (c *Controller) observeNode(ctx context.Context, w *tuning.View, name string) {
 	if _, known := w.Nodes[name]; known || name == "" || w.Looked.Unread.Nodes[name] != nil {
 		return
 	}
@@ -144,17 +141,17 @@ func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) 
 	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
-		c.nodes.Forget(name)
+		c.memory.nodes.Forget(name)
 	case err != nil:
 		w.Looked.Unread.Nodes[name] = notKnown(ctx, "node", fmt.Errorf("reading node %s: %w", name, err))
 	default:
-		w.Nodes[name] = c.nodes.see(node, w.Now)
+		w.Nodes[name] = c.memory.nodes.see(node, w.Now)
 	}
 }
 
 // observeNamespace reads the namespace, its LimitRanges, quotas and disruption budgets. The lists belong to the
 // cache: do not change them.
-func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
+func (c *Controller) observeNamespace(ctx context.Context, w *tuning.View) error {
 	namespace := lookup.Namespace()
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: w.Rec.Namespace}, namespace, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the namespace: %w", err)
@@ -183,8 +180,8 @@ func notKnown(ctx context.Context, what string, err error) *resize.Refusal {
 }
 
 // observeGrants adds the grants of the pods' nodes to the view, and since when pods wait for their turn.
-func (c observer) observeGrants(w *tuning.View) {
-	w.Grants, w.Past.WaitingSince = map[types.UID]board.Pod{}, c.queue.Of(client.ObjectKeyFromObject(w.Rec))
+func (c *Controller) observeGrants(w *tuning.View) {
+	w.Grants, w.Past.WaitingSince = map[types.UID]board.Pod{}, c.memory.queue.Of(client.ObjectKeyFromObject(w.Rec))
 	for _, pod := range w.Pods {
 		if granted, ok := c.Grants.Of(pod.UID); ok && w.ByNode() {
 			w.Grants[pod.UID] = granted

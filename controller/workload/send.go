@@ -19,13 +19,10 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// sender sends what was decided and stored. Only act calls it.
-type sender struct{ *Controller }
-
-// send sends each resize and stores the API server's answer in its record. It returns the status with the answers,
-// which the caller stores, and how many of the sent resizes count against the rate limit. A pod that changed
-// meanwhile (conflict) causes no event: the next pass decides on the newer pod.
-func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d tuning.Decision) (status v1alpha1.AttuneRecommendationStatus, begun int) {
+// send sends each resize that was decided and stored, and records the API server's answer. Only act calls it. It
+// returns the status with the answers, which the caller stores, and how many of the sent resizes count against the
+// rate limit. A pod that changed meanwhile (conflict) causes no event: the next pass decides on the newer pod.
+func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d tuning.Decision) (status v1alpha1.AttuneRecommendationStatus, begun int) {
 	status = *rec.Status.DeepCopy()
 	for _, sent := range d.Writes {
 		if refusal := tuning.DeclinedMeanwhile(&status, w, sent); refusal != nil {
@@ -39,7 +36,7 @@ func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w 
 		log.FromContext(ctx).Info("Sent a resize", "pod", sent.Plan.PodName, "outcome", outcome.Kind, "reason", outcome.Reason)
 		c.recordOutcome(ctx, &d, w, sent, returned, outcome)
 		for _, n := range tuning.Answer(&status, w, sent, returned, outcome, c.Clock.Now()) {
-			c.meters.counted.add(n, rec)
+			c.memory.meters.counted.add(n, rec)
 		}
 		if outcome.Kind != resize.OutcomeAccepted && outcome.Kind != resize.OutcomeConflict {
 			c.Events.Send(sent.Pod, rec, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s: %s: %s", sent.Plan.PodName, outcome.Reason, outcome.Message))
@@ -52,7 +49,7 @@ func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w 
 // resize patches the pod's subresource resize (KEP-1287). The patch contains the pod's UID, and its version if it
 // lowers anything: it must never lower a value that a user has raised since the pod was read. After a conflict the
 // patch is sent again at once if only the pod's status has changed. Without permissions nothing is sent.
-func (c sender) resize(ctx context.Context, w tuning.Write) (*corev1.Pod, resize.Outcome) {
+func (c *Controller) resize(ctx context.Context, w tuning.Write) (*corev1.Pod, resize.Outcome) {
 	lost := c.Rights.lostUrgent
 	if w.Begins {
 		lost = c.Rights.lost
@@ -69,7 +66,7 @@ func (c sender) resize(ctx context.Context, w tuning.Write) (*corev1.Pod, resize
 		if outcome.Kind != resize.OutcomeConflict || plan.Version == "" {
 			break
 		}
-		now, err := c.live(ctx, w.Pod)
+		now, err := livePod(ctx, c.Live, w.Pod)
 		if err != nil || now == nil || now.Generation != w.Pod.Generation {
 			break // its spec changed: the next pass decides about it
 		}
@@ -87,7 +84,7 @@ const mostCatchUps = 3
 
 // patch sends one strategic merge patch and classifies the error. It patches a copy: the client decodes the API
 // server's answer into the object, and the cached pod must not change.
-func (c sender) patch(ctx context.Context, of *corev1.Pod, plan resize.Plan) (*corev1.Pod, resize.Outcome) {
+func (c *Controller) patch(ctx context.Context, of *corev1.Pod, plan resize.Plan) (*corev1.Pod, resize.Outcome) {
 	pod := of.DeepCopy()
 	err := c.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, plan.Patch()), client.FieldOwner(podview.FieldManager))
 	return pod, resize.Classify(err)
@@ -95,10 +92,10 @@ func (c sender) patch(ctx context.Context, of *corev1.Pod, plan resize.Plan) (*c
 
 // recordOutcome stores what an answer shows apart from its record: about the permissions, about the node, and when a
 // pod was last sent a revert. A lesson about a node is learned only if the pod really runs on it.
-func (c sender) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.View, sent tuning.Write, returned *corev1.Pod, outcome resize.Outcome) {
+func (c *Controller) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.View, sent tuning.Write, returned *corev1.Pod, outcome resize.Outcome) {
 	switch {
 	case outcome.Kind == resize.OutcomeAccepted:
-		c.seenGenerations.note(returned, w.Now)
+		c.memory.seenGenerations.note(returned, w.Now)
 		c.Rights.taken(sent.Plan.Namespace)
 	case outcome.Kind == resize.OutcomeRBAC && outcome.Reason != resize.ReasonNoRights:
 		c.Rights.refused(ctx, sent.Plan.Namespace, outcome.Message)
@@ -106,16 +103,16 @@ func (c sender) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.
 	switch record := tuning.RecordOf(d.Status, sent.Pod); {
 	case record == nil:
 	case resize.PuttingBack(*record):
-		c.lastAsked.note(sent.Plan.PodUID, w.Now, askedLasts, w.Now)
+		c.memory.lastAsked.note(sent.Plan.PodUID, w.Now, askedLasts, w.Now)
 	case tuning.IsNew(*record) && outcome.OfNode() && record.Node == sent.Pod.Spec.NodeName:
-		c.nodes.learn([]tuning.Lesson{{Namespace: w.Rec.Namespace, Record: *record, Reason: resize.ReasonInfeasible, Message: outcome.Message}}, w.Now)
+		c.memory.nodes.learn([]tuning.Lesson{{Namespace: w.Rec.Namespace, Record: *record, Reason: resize.ReasonInfeasible, Message: outcome.Message}}, w.Now)
 	}
 }
 
 // sendEvictions calls the Eviction API for the pods of a decision, whose records are stored as "evicting", and
 // records denials in status. A granted eviction is not recorded: the pod shows it. The API server checks
 // PodDisruptionBudgets.
-func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommendation, d tuning.Decision, status *v1alpha1.AttuneRecommendationStatus) {
+func (c *Controller) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommendation, d tuning.Decision, status *v1alpha1.AttuneRecommendationStatus) {
 	for _, pod := range d.Evictions {
 		err := c.Client.SubResource("eviction").Create(ctx, pod, evictionOf(pod))
 		outcome := lifecycle.ClassifyEviction(err)
@@ -125,7 +122,7 @@ func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommend
 		}
 		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
 		if outcome == lifecycle.EvictionDenied {
-			c.meters.counted.eviction(rec, outcome)
+			c.memory.meters.counted.eviction(rec, outcome)
 			tuning.NotEvicted(rec, status, pod.UID)
 		}
 	}
@@ -149,7 +146,7 @@ const askedLasts = 2 * time.Minute
 func (c *Controller) askedAt(records []v1alpha1.ResizeRecord, now time.Time) map[types.UID]time.Time {
 	asked := map[types.UID]time.Time{}
 	for _, record := range records {
-		if at, ok := c.lastAsked.read(record.PodUID, askedLasts, now); ok && resize.PuttingBack(record) {
+		if at, ok := c.memory.lastAsked.read(record.PodUID, askedLasts, now); ok && resize.PuttingBack(record) {
 			asked[record.PodUID] = at
 		}
 	}

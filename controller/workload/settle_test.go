@@ -99,7 +99,7 @@ func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 			options := (&client.ListOptions{}).ApplyOptions(opts)
 			if rooms := options.FieldSelector != nil && options.FieldSelector.Requirements()[0].Field == workload.PodsByNode; rooms {
 				rivals++
-				l.c.reservations.make(named("rival"), []tuning.Reservation{{UID: types.UID(fmt.Sprint(rivals)), Namespace: "bank", Node: "node-1"}}, l.c.reservations.read())
+				l.c.memory.reservations.make(named("rival"), []tuning.Reservation{{UID: types.UID(fmt.Sprint(rivals)), Namespace: "bank", Node: "node-1"}}, l.c.memory.reservations.read())
 			}
 			return api.List(ctx, list, opts...)
 		},

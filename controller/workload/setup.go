@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	helpers "k8s.io/component-helpers/resource"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -45,7 +46,7 @@ func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEv
 	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
 	}
-	loop.Show(&c.meters.fleet)
+	loop.Show(&c.memory.meters.fleet)
 	news := channel.TypedChannel(told, handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, name types.NamespacedName) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: name}}
@@ -66,12 +67,12 @@ func Options() controller.Options {
 
 // Watches returns the loop's watches. Tests use the same list to play a manager.
 func (c *Controller) Watches() []loop.Watch {
-	spec, wake := predicate.GenerationChangedPredicate{}, wakers{c}
+	spec, wake := predicate.GenerationChangedPredicate{}, c.wakers()
 	watches := []loop.Watch{
-		{Object: &v1alpha1.AttuneRecommendation{}, When: recommendationChanged(&c.stored)},
+		{Object: &v1alpha1.AttuneRecommendation{}, When: recommendationChanged(&c.memory.stored)},
 		{Object: &corev1.Pod{}, Map: wake.recommendationOf, When: podChanged(), Urgent: podInTrouble},
 		{Object: &corev1.Pod{}, Map: wake.waitingFor(tuning.AboutNode, nodeOf), When: roomFreed()},
-		{Object: &corev1.Node{}, Map: wake.waitingFor(tuning.AboutNode, client.Object.GetName), When: nodeChanged(c.nodes.Forget)},
+		{Object: &corev1.Node{}, Map: wake.waitingFor(tuning.AboutNode, client.Object.GetName), When: nodeChanged(c.memory.nodes.Forget)},
 		{Object: &corev1.ResourceQuota{}, Map: wake.waitingFor(tuning.AboutQuotas, client.Object.GetNamespace), When: quotaChanged()},
 		{Object: &corev1.LimitRange{}, Map: wake.waitingFor(tuning.AboutLimits, client.Object.GetNamespace)},
 		{Object: &policyv1.PodDisruptionBudget{}, Map: wake.waitingFor(tuning.AboutBudgets, client.Object.GetNamespace), When: budgetChanged()},
@@ -105,21 +106,31 @@ func Indexes() []loop.Index {
 }
 
 // wakers map a changed object to the recommendations that depend on it.
-type wakers struct{ *Controller }
+type wakers struct {
+	client     client.Reader
+	clock      clock.PassiveClock
+	sized      workload.Sized
+	waiting    *waiting
+	rejections *rejections
+}
+
+func (c *Controller) wakers() wakers {
+	return wakers{c.Client, c.Clock, c.Access.Sized, &c.memory.waiting, &c.memory.rejections}
+}
 
 // recommendationOf returns the recommendation of a pod's workload; nil: the pod has none. Pods may have owners of any
 // kind. For kinds that are not sized, it returns only existing recommendations: they may have open resizes from the
 // time when the kind was sized, and regressions from these are reverted at once too.
 func (c wakers) recommendationOf(ctx context.Context, o client.Object) []reconcile.Request {
-	id, ok := workload.OwnerOf(o, o.GetNamespace(), lookup.Jobs{Reader: c.Client})
+	id, ok := workload.OwnerOf(o, o.GetNamespace(), lookup.Jobs{Reader: c.client})
 	if !ok {
 		return nil
 	}
 	requests := requestFor(id)
-	if c.Access.Sized.Has(id.Kind) {
+	if c.sized.Has(id.Kind) {
 		return requests
 	}
-	if c.Client.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttuneRecommendation{}, client.UnsafeDisableDeepCopy) != nil {
+	if c.client.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttuneRecommendation{}, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	return requests
@@ -164,7 +175,7 @@ func (c wakers) listed(in, of func(client.Object) string) handler.MapFunc {
 			which = append(which, client.MatchingFields{policy.RecommendationsByPolicy: of(o)})
 		}
 		list := &v1alpha1.AttuneRecommendationList{}
-		if err := c.Client.List(ctx, list, which...); err != nil {
+		if err := c.client.List(ctx, list, which...); err != nil {
 			return nil
 		}
 		return loop.RequestsFor(list.Items)

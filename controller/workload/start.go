@@ -49,11 +49,11 @@ func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Reque
 	for _, id := range c.rejectedOwners(e) {
 		name := types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}
 		rec := &v1alpha1.AttuneRecommendation{}
-		if c.Client.Get(ctx, name, rec, client.UnsafeDisableDeepCopy) != nil || workload.IdentityOf(rec) != id {
+		if c.client.Get(ctx, name, rec, client.UnsafeDisableDeepCopy) != nil || workload.IdentityOf(rec) != id {
 			continue
 		}
 		at := timeOf(e)
-		if now := c.Clock.Now(); at.After(now) { // users who may write events choose their times
+		if now := c.clock.Now(); at.After(now) { // users who may write events choose their times
 			at = now
 		}
 		c.rejections.note(name, withdraw.Rejection{At: at, Message: withdraw.Words(e.Message)})
@@ -67,7 +67,7 @@ func (c wakers) rejectedOwners(e *corev1.Event) (ids []workload.Identity) {
 	of := e.InvolvedObject
 	reference := func(labels map[string]string) {
 		pod := &metav1.ObjectMeta{Labels: labels, OwnerReferences: []metav1.OwnerReference{{APIVersion: of.APIVersion, Kind: of.Kind, Name: of.Name, Controller: ptr.To(true)}}}
-		if id, ok := workload.OwnerOf(pod, e.Namespace, lookup.Jobs{Reader: c.Client}); ok {
+		if id, ok := workload.OwnerOf(pod, e.Namespace, lookup.Jobs{Reader: c.client}); ok {
 			ids = append(ids, id)
 		}
 	}
@@ -95,8 +95,8 @@ func timeOf(e *corev1.Event) time.Time {
 
 // observeRejections adds the newest rejection of a pod: the condition of the workload shows that it continues, an
 // event when it was last repeated.
-func (c observer) observeRejections(w *tuning.View) {
-	if last, known := c.rejections.Find(client.ObjectKeyFromObject(w.Rec)); known {
+func (c *Controller) observeRejections(w *tuning.View) {
+	if last, known := c.memory.rejections.Find(client.ObjectKeyFromObject(w.Rec)); known {
 		w.Past.Rejected = &last
 	}
 	if w.Workload == nil || w.Workload.Rejected.Since.IsZero() {
@@ -123,10 +123,10 @@ var startReasons = map[string]bool{"FailedMount": true, "FailedCreatePodSandBox"
 // again.
 func (c looker) askKubelets(ctx context.Context, w *tuning.View, pods []types.UID) {
 	for _, uid := range pods {
-		words, known := c.stalled.read(uid, reportLasts, w.Now)
+		words, known := c.answers.stalled.read(uid, reportLasts, w.Now)
 		if !known {
 			words = c.readStalled(ctx, w, uid)
-			c.stalled.note(uid, words, reportLasts, w.Now)
+			c.answers.stalled.note(uid, words, reportLasts, w.Now)
 		}
 		put(&w.Looked.Stalled, uid, words)
 	}
@@ -139,7 +139,7 @@ func (c looker) readStalled(ctx context.Context, w *tuning.View, uid types.UID) 
 		return ""
 	}
 	list := &corev1.EventList{}
-	if err := c.Live.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(uid)}, client.Limit(mostEvents)); err != nil {
+	if err := c.live.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(uid)}, client.Limit(mostEvents)); err != nil {
 		log.FromContext(ctx).V(1).Info("Cannot read the events of a pod that does not start", "pod", pod.Name, "error", err.Error())
 		return ""
 	}

@@ -88,18 +88,18 @@ func TestEventsOfRejectedPodsFindTheirWorkload(t *testing.T) {
 			rec.Spec.Workload.Kind = of.workload
 			rec.Name = workload.Identity{Kind: of.workload, Namespace: "shop", Name: "web"}.RecommendationName()
 			l := newLab(t, rec)
-			woken := wakers{l.c}.rejected(t.Context(), failedCreate(of.api, of.kind, of.name, now))
+			woken := l.c.wakers().rejected(t.Context(), failedCreate(of.api, of.kind, of.name, now))
 			require.Len(t, woken, 1)
 			assert.Equal(t, rec.Name, woken[0].Name)
-			last, known := l.c.rejections.Find(client.ObjectKeyFromObject(rec))
+			last, known := l.c.memory.rejections.Find(client.ObjectKeyFromObject(rec))
 			require.True(t, known)
 			assert.Equal(t, now, last.At)
 
-			wakers{l.c}.rejected(t.Context(), failedCreate(of.api, of.kind, of.name, now.Add(-time.Minute)))
-			last, _ = l.c.rejections.Find(client.ObjectKeyFromObject(rec))
+			l.c.wakers().rejected(t.Context(), failedCreate(of.api, of.kind, of.name, now.Add(-time.Minute)))
+			last, _ = l.c.memory.rejections.Find(client.ObjectKeyFromObject(rec))
 			assert.Equal(t, now, last.At, "an older event says nothing new")
-			l.c.forget(client.ObjectKeyFromObject(rec))
-			_, known = l.c.rejections.Find(client.ObjectKeyFromObject(rec))
+			l.c.memory.forget(client.ObjectKeyFromObject(rec))
+			_, known = l.c.memory.rejections.Find(client.ObjectKeyFromObject(rec))
 			assert.False(t, known)
 		})
 	}
@@ -118,7 +118,7 @@ func TestEventsOfRejectedPodsFindTheirWorkload(t *testing.T) {
 			return e
 		}(),
 	} {
-		assert.Empty(t, wakers{l.c}.rejected(t.Context(), e), name)
+		assert.Empty(t, l.c.wakers().rejected(t.Context(), e), name)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestARejectedStatefulSetLosesItsAdmissionResources(t *testing.T) {
 	l := newLab(t, rec, s)
 	l.pass()
 	require.Nil(t, l.rec().Status.AdmissionWithdrawn)
-	wakers{l.c}.rejected(t.Context(), failedCreate("apps/v1", "StatefulSet", "web", l.clock.Now()))
+	l.c.wakers().rejected(t.Context(), failedCreate("apps/v1", "StatefulSet", "web", l.clock.Now()))
 	l.pass()
 	require.NotNil(t, l.rec().Status.AdmissionWithdrawn)
 	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, l.rec().Status.AdmissionWithdrawn.Reason)
@@ -167,10 +167,10 @@ func TestEventsOfAPodThatDoesNotStartAreRead(t *testing.T) {
 			if tc.ours {
 				assert.Contains(t, l.rec().Status.AdmissionWithdrawn.Message, "no space left on device")
 			}
-			words, known := l.c.stalled.read(types.UID("web-1"), reportLasts, l.clock.Now())
+			words, known := l.c.memory.stalled.read(types.UID("web-1"), reportLasts, l.clock.Now())
 			assert.True(t, known, "it is not asked again at once")
 			assert.Equal(t, tc.ours, words != "")
-			_, known = l.c.stalled.read(types.UID("web-1"), reportLasts, l.clock.Now().Add(time.Minute))
+			_, known = l.c.memory.stalled.read(types.UID("web-1"), reportLasts, l.clock.Now().Add(time.Minute))
 			assert.False(t, known)
 		})
 	}

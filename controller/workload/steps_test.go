@@ -39,7 +39,7 @@ func TestStepsThatPodsTellAgainAreNotStored(t *testing.T) {
 			assert.Equal(t, 1, l.status, "the record")
 			assert.Zero(t, l.rec().Status.Records[0].Generation)
 			if restarted {
-				l.c.steps = steps{}
+				l.c.memory.steps = steps{}
 				l.pass()
 				again := l.known().Status.Records[0]
 				assert.Equal(t, v1alpha1.RecordApplied, again.Phase)
@@ -64,6 +64,6 @@ func TestAnotherReplicasRecordIsTakenAsItIs(t *testing.T) {
 	assert.EqualValues(t, 2, l.known().Status.Records[0].Generation)
 	rec := l.rec()
 	rec.Status.Records[0].Phase, rec.Status.Records[0].Reason = v1alpha1.RecordReverting, "oomkill"
-	l.c.steps.recall(rec)
+	l.c.memory.steps.recall(rec)
 	assert.Equal(t, v1alpha1.RecordReverting, rec.Status.Records[0].Phase)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -154,7 +155,19 @@ func noNews(before, after v1alpha1.AttuneRecommendationStatus) bool {
 }
 
 // storer writes the status of a recommendation, and adds finalizers to the objects that an open record depends on.
-type storer struct{ *Controller }
+type storer struct {
+	client client.Client
+	live   client.Reader
+	clock  clock.PassiveClock
+	// clusterwide: the loop watches cluster policies.
+	clusterwide bool
+	stored      *stored
+	steps       *steps
+}
+
+func (c *Controller) storer() storer {
+	return storer{c.Client, c.Live, c.Clock, c.Settings.Clusterwide, &c.memory.stored, &c.memory.steps}
+}
 
 // store writes the status with the resourceVersion that the decision is based on, and only if there are changes to
 // store. A conflict is returned as an error. The finalizer exists exactly while a record is open, and is added before
@@ -172,11 +185,11 @@ func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, s
 	}
 	c.stored.write(rec, status)
 	rec.Status = status
-	if err := c.Client.Status().Update(ctx, rec); err != nil {
+	if err := c.client.Status().Update(ctx, rec); err != nil {
 		c.refused(ctx, rec, err)
 		return fmt.Errorf("storing the status of AttuneRecommendation %s: %w", rec.Name, err)
 	}
-	c.stored.reached(rec, echoFor, c.Clock.Now())
+	c.stored.reached(rec, echoFor, c.clock.Now())
 	c.steps.note(name, rec.Status.Records)
 	return nil
 }
@@ -189,8 +202,8 @@ func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation,
 		return
 	}
 	newest := &v1alpha1.AttuneRecommendation{}
-	if err := c.Live.Get(ctx, client.ObjectKeyFromObject(rec), newest); err == nil && newest.ResourceVersion != rec.ResourceVersion {
-		c.stored.reached(newest, refusedFor, c.Clock.Now())
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(rec), newest); err == nil && newest.ResourceVersion != rec.ResourceVersion {
+		c.stored.reached(newest, refusedFor, c.clock.Now())
 	}
 }
 
@@ -198,7 +211,7 @@ func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation,
 // namespace it removes it at once: the pods are deleted too, and the permission to write there may be deleted first,
 // so that a finalizer would block the deletion forever.
 func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, open bool) error {
-	terminating, err := lookup.Terminating(ctx, c.Client, rec.Namespace)
+	terminating, err := lookup.Terminating(ctx, c.client, rec.Namespace)
 	if err != nil {
 		return err
 	}
@@ -213,13 +226,13 @@ func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, o
 		return nil
 	}
 	before := rec.DeepCopy()
-	changed, err := loop.Guard(ctx, c.Client, rec, v1alpha1.RecordsFinalizer, adds)
+	changed, err := loop.Guard(ctx, c.client, rec, v1alpha1.RecordsFinalizer, adds)
 	if err != nil {
 		c.refused(ctx, before, err)
 		return fmt.Errorf("guarding AttuneRecommendation %s with a finalizer: %w", rec.Name, err)
 	}
 	if changed {
-		c.stored.reached(rec, echoFor, c.Clock.Now())
+		c.stored.reached(rec, echoFor, c.clock.Now())
 	}
 	return nil
 }
@@ -231,19 +244,19 @@ func (c storer) guardPolicy(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 	var p client.Object = &v1alpha1.AttunePolicy{}
 	key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}
 	if rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster {
-		if !c.Settings.Clusterwide {
+		if !c.clusterwide {
 			return nil
 		}
 		p, key.Namespace = &v1alpha1.AttuneClusterPolicy{}, ""
 	}
-	err := c.Client.Get(ctx, key, p)
+	err := c.client.Get(ctx, key, p)
 	if apierrors.IsNotFound(err) || err == nil && p.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := loop.Guard(ctx, c.Client, p, v1alpha1.CleanupFinalizer, true); err != nil {
+	if _, err := loop.Guard(ctx, c.client, p, v1alpha1.CleanupFinalizer, true); err != nil {
 		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.GetName(), err)
 	}
 	return nil

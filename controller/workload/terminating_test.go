@@ -34,7 +34,7 @@ func TestNoFinalizerHoldsUpANamespace(t *testing.T) {
 			c := &Controller{Grants: &board.Grants{}, Confirmed: &board.Confirmed{}, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace, rec).Build(), Clock: clock.RealClock{}}
 			require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(rec), rec))
 			for range 2 {
-				require.NoError(t, storer{c}.guard(t.Context(), rec, true))
+				require.NoError(t, c.storer().guard(t.Context(), rec, true))
 			}
 			require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(rec), rec))
 			if terminating {

@@ -91,7 +91,7 @@ func TestARevertOutOfReachIsWokenByWhatIsInTheWay(t *testing.T) {
 	l := outOfReach["the quota is used up"](t)
 	l.wakeUps(5)
 	require.Zero(t, l.patches)
-	assert.NotEmpty(t, l.c.waiting.wake(tuning.AboutQuotas("shop")), "it waits for the quota")
+	assert.NotEmpty(t, l.c.memory.waiting.wake(tuning.AboutQuotas("shop")), "it waits for the quota")
 	change(l, "team", &corev1.ResourceQuota{}, func(q *corev1.ResourceQuota) {
 		q.Status.Hard = corev1.ResourceList{"requests.memory": resource.MustParse("8Gi"), "requests.cpu": resource.MustParse("8")}
 	})

@@ -55,9 +55,9 @@ func TestPodsOfKindsThatAreNotSizedAnyMore(t *testing.T) {
 		rec.Name = workload.Identity{Kind: of.kind, Namespace: "shop", Name: "web"}.RecommendationName()
 		l := newLab(t, rec, pod)
 		require.False(t, l.c.Access.Sized.Has(of.kind))
-		assert.Equal(t, []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(rec)}}, wakers{l.c}.recommendationOf(t.Context(), pod), of.kind)
+		assert.Equal(t, []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(rec)}}, l.c.wakers().recommendationOf(t.Context(), pod), of.kind)
 		require.NoError(t, l.api.Delete(t.Context(), rec))
-		assert.Empty(t, wakers{l.c}.recommendationOf(t.Context(), pod), of.kind)
+		assert.Empty(t, l.c.wakers().recommendationOf(t.Context(), pod), of.kind)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	s, err := policy.Resolve(nil, nil, p)
 	found := problems(t, err)
 	assert.Len(t, found, policy.MostProblems+1)
-	assert.Empty(t, s.SLOGuardrails, "a guardrail that is wrong is left out although its problem is one too many")
+	assert.Empty(t, s.Resize.Guardrails, "a guardrail that is wrong is left out although its problem is one too many")
 	for _, problem := range found {
 		assert.True(t, utf8.ValidString(problem.Sentence))
 		assert.LessOrEqual(t, len(problem.Sentence), 400)

@@ -162,7 +162,7 @@ func TestSettingsOfAClusterPolicy(t *testing.T) {
 	assert.ErrorContains(t, err, "metricsSource.prometheus has no place in an AttuneClusterPolicy")
 	s, err = policy.ResolveAllowed(nil, nil, instance(`sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]`), policy.Operator{})
 	require.NoError(t, err)
-	assert.Len(t, s.SLOGuardrails, 1)
+	assert.Len(t, s.Resize.Guardrails, 1)
 
 	for spec, want := range map[string]string{
 		`targetRef: {selector: {}}`: "targetRef.selector {} is empty",

@@ -41,7 +41,7 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
 		NodeGroup:       o.nodeGroup(),
 		StartupBoost:    o.startupBoost(),
-		SLOGuardrails:   o.sloGuardrails(),
+		Resize:          resize.Rules{Guardrails: o.sloGuardrails()},
 		Weight:          int32(within(o, "weight", weight, 1, 1000, func(l layer) *int32 { return l.weight })),
 		Pricing:         o.prices(),
 		Origin:          o.origin,
@@ -49,7 +49,7 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 	// capped needs the layers and the merged value, so it is not in the literal above.
 	s.EvictionRanking = o.capped(s.EvictionRanking)
 	s.Recommender = o.estimates(s.Source)
-	s.Resize = o.rules(s.Source)
+	s.Resize = o.rules(s.Source, s.Resize.Guardrails)
 	if s.Strategy == v1alpha1.StrategyAdaptive {
 		s.Recommender.Adaptive = recommender.AdaptiveSettings{Risk: accepted[s.Risk], Cadence: s.Resize.Cooldown}
 	}
@@ -196,7 +196,7 @@ func Defaults(of v1alpha1.Strategy) (Settings, error) {
 }
 
 // rules reads when and how running pods are resized. All waves have the same observation period: the API has only one.
-func (o *overlay) rules(source usage.SourceSettings) resize.Rules {
+func (o *overlay) rules(source usage.SourceSettings, guardrails []v1alpha1.SLOGuardrail) resize.Rules {
 	pods, percent := o.maxConcurrent()
 	return resize.Rules{
 		Mode:                 oneOf(o, "updateStrategy.type", updateType, modes, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type }),
@@ -212,6 +212,7 @@ func (o *overlay) rules(source usage.SourceSettings) resize.Rules {
 		Schedule:             resize.Schedule{Windows: o.windows(), Days: o.days(), Location: o.location()},
 		RateWindow:           source.RateWindow,
 		Excluded:             o.excluded(),
+		Guardrails:           guardrails,
 		RaiseBeforeKill: oneOf(o, "memory.raiseBeforeKill", raiseBeforeKill, raises,
 			func(l layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto,
 	}

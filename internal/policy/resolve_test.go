@@ -134,6 +134,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 				Location: berlin,
 			},
 			RateWindow: 15 * time.Minute, Excluded: map[string]bool{"istio-proxy": true},
+			Guardrails: []v1alpha1.SLOGuardrail{{Name: "errors", Query: "sum(rate(errors[5m]))", Threshold: "-0.5", Comparison: "<="}},
 		},
 		Source: usage.SourceSettings{
 			Prometheus: &v1alpha1.PrometheusSource{
@@ -152,7 +153,6 @@ func everythingSettings(t *testing.T) policy.Settings {
 		NodeEviction:    true,
 		EvictionRanking: v1alpha1.RankingHigh,
 		StartupBoost:    &policy.Boost{Multiplier: 2.5, Duration: 90 * time.Second},
-		SLOGuardrails:   []v1alpha1.SLOGuardrail{{Name: "errors", Query: "sum(rate(errors[5m]))", Threshold: "-0.5", Comparison: "<="}},
 		Weight:          100,
 		Pricing:         policy.Pricing{Currency: "$"},
 	}

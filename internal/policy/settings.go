@@ -69,9 +69,6 @@ type Settings struct {
 	NodeGroup string
 	// StartupBoost is nil if pods start without a boost.
 	StartupBoost *Boost
-	// SLOGuardrails are the queries that check a resize at the end of its observation period; invalid ones are left
-	// out.
-	SLOGuardrails []v1alpha1.SLOGuardrail
 	// Weight decides which of several policies owns a workload; the highest wins.
 	Weight int32
 	// Spared are the pods that attune never lowers; SpareNone for an AttunePolicy.

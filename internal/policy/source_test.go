@@ -199,7 +199,7 @@ updateStrategy: {safetyObservationPeriod: 7m}
 	s, err := policy.ResolveAllowed(cluster, nil, mine, policy.Operator{SourceNamespaces: []string{"shop"}})
 	require.NoError(t, err)
 	assert.Equal(t, "http://mine:9090", s.Source.Prometheus.Address)
-	assert.Len(t, s.SLOGuardrails, 1)
+	assert.Len(t, s.Resize.Guardrails, 1)
 
 	s, err = policy.ResolveAllowed(cluster, nil, mine, policy.Operator{SourceNamespaces: []string{"bank"}})
 	require.Len(t, problems(t, err), 2)
@@ -207,7 +207,7 @@ updateStrategy: {safetyObservationPeriod: 7m}
 	assert.ErrorContains(t, err, "sloGuardrails a is not allowed in namespace shop")
 	assert.Equal(t, "http://central:9090", s.Source.Prometheus.Address)
 	assert.Equal(t, policy.Cluster, s.Origin["metricsSource.prometheus.address"])
-	assert.Empty(t, s.SLOGuardrails)
+	assert.Empty(t, s.Resize.Guardrails)
 	assert.Equal(t, time.Minute, s.Source.QueryStep)
 	assert.Equal(t, 7*time.Minute, s.Resize.Observation)
 

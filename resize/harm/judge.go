@@ -3,14 +3,14 @@
 //
 // A judgement goes through these steps:
 //  1. Signals (signals.go) are measured during the observation period, and the pod's status is read.
-//  2. Shown and Judge (judge.go) turn them into a verdict: regression, no regression, or inconclusive. restarts.go and
-//     kept.go find other explanations.
+//  2. Shown and Judge (judge.go) turn them into a verdict: regression, no regression, or inconclusive. They apply the
+//     list Triggers (triggers.go); slo.go has the guardrails. restarts.go and kept.go find other explanations.
 //  3. After a regression, LearnHarm (learn.go) adds floors, and DropVerified (kept.go) drops verified sizes that are
 //     no longer trusted.
 //  4. Without a regression, AddVerified (kept.go) stores the size as verified.
 //  5. birth.go applies the same to the admission resources of new pods.
 //
-// The package never reverts anything: lifecycle.Next decides that from the verdict. Start reading with Judge.
+// The package never reverts anything: lifecycle.Next decides that from the verdict. Start reading with Triggers.
 package harm
 
 import (
@@ -45,64 +45,71 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilit
 	return state.With(Judge(pod, record, now, rules, signals))
 }
 
-// Judge returns the verdict on a resize. OOM kills and restarts are a regression at once. Throttling, readiness and
-// guardrails are judged only at the end of the observation period: they can be bad for a moment while a process
-// adjusts. Without a regression the verdict lists the signals that could not be judged.
+// Judge returns the verdict on a resize. OOM kills and restarts are a regression at once, the other Triggers only at the
+// end of the observation period. Without a regression the verdict lists the signals that could not be judged.
 func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
 	if pod == nil || pod.UID != record.PodUID {
 		return resize.Verdict{}
 	}
-	changes := resize.Changes(record)
-	for _, v := range []resize.Verdict{Shown(pod, record), childKilled(pod, record, changes, signals)} {
-		if v = excused(v, record, signals); v.Harm != "" || v.Inconclusive {
+	c := caseOf(pod, record)
+	c.Rules, c.Signals = rules, signals
+	if !setsOriginals(record) {
+		if v := c.judge(AtOnce); v.Harm != "" || v.Inconclusive {
 			return v
 		}
 	}
-	if v := otherKill(pod, record, changes); v.OtherKill {
+	if v := c.judge(OnceMeasured); v.Harm != "" || v.Inconclusive {
+		return v
+	}
+	if v := otherKill(c); v.OtherKill {
 		return v
 	}
 	if record.WatchUntil == nil || now.Before(record.WatchUntil.Time) {
 		return resize.Verdict{}
 	}
-	var notJudged []string
-	// The order is the order of the reports: the first judge with a regression, or without a decision, gives the
-	// verdict. The verdict still lists the signals that earlier judges could not measure.
-	for _, judge := range []func(*corev1.Pod, []resize.Change, Signals) resize.Verdict{throttled, unready, guardrails, leftOpen} {
-		v := excused(judge(pod, changes, signals), record, signals)
-		notJudged = append(notJudged, v.NotJudged...)
-		if v.Harm != "" || v.Inconclusive {
-			v.NotJudged = notJudged
-			if v.Inconclusive && len(notJudged) > 0 {
-				v.Message += "; " + unjudged(notJudged)
-			}
-			return v
-		}
-	}
-	return resize.Verdict{NotJudged: notJudged, Message: unjudged(notJudged)}
+	return c.judge(AtEnd)
 }
 
 // Shown returns the regression in the pod's own status (nil: deleted pod), which is reverted before the observation
-// period ends. An OOM kill is a regression only of a resize that changed the container's memory; the restarts after
-// other kills are not a regression either. A birth plan and a restore set original resources: the pod crashed before
-// them, so they are never the cause.
+// period ends.
 func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
-	if pod == nil || pod.UID != record.PodUID || record.Wave == resize.WaveTemplate || record.Wave == resize.WaveRestore {
+	if pod == nil || pod.UID != record.PodUID || setsOriginals(record) {
 		return resize.Verdict{}
 	}
-	changes, statuses, live := resize.Changes(record), podview.Statuses(pod), podview.ByName(podview.Read(pod))
-	for _, c := range changes {
-		if t := podview.KilledSince(statuses[c.Container], c.Baseline); t != nil && movesMemory(record, c) {
-			return resize.Verdict{Harm: resize.HarmOOM, Container: c.Container, Evidence: podview.Evidence(t), At: t.FinishedAt.Time,
-				Ceiling: ceiling(podview.KillingLimit(pod, live[c.Container].Size), t.ContainerID, record, c), Message: killMessage(c, t, record)}
-		}
-	}
-	for _, c := range changes {
-		if podview.KilledSince(statuses[c.Container], c.Baseline) != nil {
+	return caseOf(pod, record).judge(AtOnce)
+}
+
+// setsOriginals reports that a record sets original resources: a birth plan or a restore. The pod crashed before them,
+// so they are never the cause.
+func setsOriginals(record v1alpha1.ResizeRecord) bool {
+	return record.Wave == resize.WaveTemplate || record.Wave == resize.WaveRestore
+}
+
+// killed finds an OOM kill. It is a regression only of a resize that changed the container's memory.
+func killed(c Case) resize.Verdict {
+	for _, change := range c.Changes {
+		t := podview.KilledSince(c.statuses[change.Container], change.Baseline)
+		if t == nil || !movesMemory(c.Record, change) {
 			continue
 		}
-		if n := restartsSince(pod, statuses[c.Container], c); n >= harmfulRestarts {
-			return resize.Verdict{Harm: resize.HarmRestart, Container: c.Container, Message: fmt.Sprintf(
-				"container %s restarted %d times since the resize of %s", c.Container, n, record.WrittenAt.UTC().Format(time.RFC3339))}
+		live := podview.ByName(podview.Read(c.Pod))[change.Container]
+		return resize.Verdict{Harm: resize.HarmOOM, Container: change.Container, Evidence: podview.Evidence(t), At: t.FinishedAt.Time,
+			Ceiling: ceiling(podview.KillingLimit(c.Pod, live.Size), t.ContainerID, c.Record, change), Message: killMessage(change, t, c.Record)}
+	}
+	return resize.Verdict{}
+}
+
+// restarted finds a container that restarts repeatedly. Restarts after an OOM kill do not count: if the resize did not
+// cause the kill, it did not cause them.
+func restarted(c Case) resize.Verdict {
+	for _, change := range c.Changes {
+		status := c.statuses[change.Container]
+		if podview.KilledSince(status, change.Baseline) != nil {
+			continue
+		}
+		if n := restartsSince(c.Pod, status, change); n >= harmfulRestarts {
+			return resize.Verdict{Harm: resize.HarmRestart, Container: change.Container, Message: fmt.Sprintf(
+				"container %s restarted %d times since the resize of %s", change.Container, n, c.Record.WrittenAt.UTC().Format(time.RFC3339))}
 		}
 	}
 	return resize.Verdict{}
@@ -110,11 +117,10 @@ func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
 
 // otherKill reports an OOM kill of a container whose memory the resize did not change. It proves nothing about the
 // resize. Its answer is more memory, which an open record blocks.
-func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change) resize.Verdict {
-	statuses := podview.Statuses(pod)
-	for _, c := range changes {
-		if t := podview.KilledSince(statuses[c.Container], c.Baseline); t != nil && !movesMemory(record, c) {
-			return resize.Verdict{OtherKill: true, Container: c.Container, Message: killMessage(c, t, record) + " that left its memory alone"}
+func otherKill(c Case) resize.Verdict {
+	for _, change := range c.Changes {
+		if t := podview.KilledSince(c.statuses[change.Container], change.Baseline); t != nil && !movesMemory(c.Record, change) {
+			return resize.Verdict{OtherKill: true, Container: change.Container, Message: killMessage(change, t, c.Record) + " that left its memory alone"}
 		}
 	}
 	return resize.Verdict{}
@@ -136,23 +142,23 @@ func movesMemory(record v1alpha1.ResizeRecord, c resize.Change) bool {
 
 // childKilled reports an OOM kill of a process that was not the container's main process: the container keeps running
 // and its status shows nothing.
-func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change, signals Signals) resize.Verdict {
-	live := podview.ByName(podview.Read(pod))
-	for _, c := range changes {
-		if n := signals.OOMEvents[c.Container]; n > 0 && movesMemory(record, c) {
-			return resize.Verdict{Harm: resize.HarmOOM, Container: c.Container, Evidence: resizeEvidence(record),
-				Ceiling: ceiling(podview.KillingLimit(pod, live[c.Container].Size), c.Baseline.ContainerID, record, c),
-				Message: fmt.Sprintf("%.0f processes of container %s were OOM-killed since the resize of %s", n, c.Container,
-					record.WrittenAt.UTC().Format(time.RFC3339))}
+func childKilled(c Case) resize.Verdict {
+	for _, change := range c.Changes {
+		if n := c.Signals.OOMEvents[change.Container]; n > 0 && movesMemory(c.Record, change) {
+			live := podview.ByName(podview.Read(c.Pod))[change.Container]
+			return resize.Verdict{Harm: resize.HarmOOM, Container: change.Container, Evidence: resizeEvidence(c.Record),
+				Ceiling: ceiling(podview.KillingLimit(c.Pod, live.Size), change.Baseline.ContainerID, c.Record, change),
+				Message: fmt.Sprintf("%.0f processes of container %s were OOM-killed since the resize of %s", n, change.Container,
+					c.Record.WrittenAt.UTC().Format(time.RFC3339))}
 		}
 	}
 	return resize.Verdict{}
 }
 
-// excused makes a verdict inconclusive if restarts or a pod that is not ready have another possible cause: a node that
-// is or was down, other pods that became not ready without a resize, or a rollout.
+// excused makes the verdict of an Excusable trigger inconclusive if it has another possible cause: a node that is or was
+// down, other pods that became not ready without a resize, or a rollout.
 func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) resize.Verdict {
-	if v.Harm != resize.HarmRestart && v.Harm != resize.HarmNotReady {
+	if !slices.ContainsFunc(Triggers, func(t Trigger) bool { return t.Harm == v.Harm && t.Excusable }) {
 		return v
 	}
 	switch {
@@ -170,25 +176,25 @@ func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) re
 
 // throttled judges containers whose CPU was lowered: with a limit by the throttled fraction of periods, without a limit
 // by the missing CPU on a busy node.
-func throttled(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Verdict {
+func throttled(c Case) resize.Verdict {
 	var notJudged []string
-	for _, c := range changes {
-		from, to := c.Prior[recommender.CPU], c.Desired[recommender.CPU]
+	for _, change := range c.Changes {
+		from, to := change.Prior[recommender.CPU], change.Desired[recommender.CPU]
 		var message string
 		var known bool
 		switch {
 		case to.Limit > 0 && (to.Limit < from.Limit || from.Limit == 0):
-			message, known = throttledAtLimit(c, signals)
+			message, known = throttledAtLimit(change, c.Signals)
 		case to.Limit == 0 && to.Request < from.Request:
-			message, known = starved(c, signals)
+			message, known = starved(change, c.Signals)
 		default:
 			continue
 		}
 		if message != "" {
-			return resize.Verdict{Harm: resize.HarmThrottle, Container: c.Container, Message: message}
+			return resize.Verdict{Harm: resize.HarmThrottle, Container: change.Container, Message: message}
 		}
 		if !known {
-			notJudged = append(notJudged, "CPU of container "+c.Container)
+			notJudged = append(notJudged, "CPU of container "+change.Container)
 		}
 	}
 	return resize.Verdict{NotJudged: notJudged}
@@ -224,43 +230,28 @@ func starved(c resize.Change, signals Signals) (message string, known bool) {
 }
 
 // unready judges readiness, for pods whose containers were all ready before the resize.
-func unready(pod *corev1.Pod, changes []resize.Change, _ Signals) resize.Verdict {
-	for _, c := range changes {
-		if !c.Baseline.Ready {
-			return resize.Verdict{NotJudged: []string{"readiness, as container " + c.Container + " was not ready before"}}
+func unready(c Case) resize.Verdict {
+	for _, change := range c.Changes {
+		if !change.Baseline.Ready {
+			return resize.Verdict{NotJudged: []string{"readiness, as container " + change.Container + " was not ready before"}}
 		}
 	}
 	switch {
-	case podview.IsReady(pod):
+	case podview.IsReady(c.Pod):
 		return resize.Verdict{}
-	case restartsAll(pod):
+	case restartsAll(c.Pod):
 		return resize.Verdict{Inconclusive: true, Message: "its own rules restart all containers of the pod"}
 	}
 	return resize.Verdict{Harm: resize.HarmNotReady, Message: "the pod was ready before the resize and is not at the end of its watch"}
 }
 
-// guardrails judges the policy's SLO queries: a violated SLO is a regression; a query without an answer makes the
-// verdict inconclusive.
-func guardrails(_ *corev1.Pod, _ []resize.Change, signals Signals) resize.Verdict {
-	var open resize.Verdict
-	for _, slo := range signals.SLO {
-		switch {
-		case slo.Failed != "":
-			open = resize.Verdict{Inconclusive: true, Message: fmt.Sprintf("guardrail %s gave no answer: %s", slo.Name, slo.Failed)}
-		case !slo.Held:
-			return resize.Verdict{Harm: resize.HarmSLO, Message: fmt.Sprintf("guardrail %s is broken: %s", slo.Name, slo.Message)}
-		}
-	}
-	return open
-}
-
 // leftOpen makes the verdict inconclusive if the usage source gave no answer about a decrease, so that the size does
 // not count as verified without a check.
-func leftOpen(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Verdict {
-	if signals.Unanswered == "" || !slices.ContainsFunc(changes, func(c resize.Change) bool { return c.Move().Lowers() }) {
+func leftOpen(c Case) resize.Verdict {
+	if c.Signals.Unanswered == "" || !slices.ContainsFunc(c.Changes, func(c resize.Change) bool { return c.Move().Lowers() }) {
 		return resize.Verdict{}
 	}
-	return resize.Verdict{Inconclusive: true, Message: "the usage source gave no answer: " + signals.Unanswered}
+	return resize.Verdict{Inconclusive: true, Message: "the usage source gave no answer: " + c.Signals.Unanswered}
 }
 
 // unjudged ends a message with the signals that could not be judged; empty if there are none.

@@ -131,6 +131,9 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 	wasNotReady := func(r *v1alpha1.ResizeRecord) { r.Baseline[0].Ready = false }
 	up := size(1000, 2000, 512, 1024)
 	quiet := map[string]float64{"app": 0}
+	rules := auto()
+	rules.Guardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Comparison: "<", Threshold: "1"}, {Name: "errors", Comparison: "<", Threshold: "1"}}
+	errors := func(a Answer) map[Question]Answer { return map[Question]Answer{{Name: "errors"}: a} }
 	for _, tc := range []struct {
 		name      string
 		record    v1alpha1.ResizeRecord
@@ -177,11 +180,11 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 250, "side": 900}, NodeBusy: 0.95}},
 		{name: "no limit: it waits for CPU", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.6}}, want: resize.HarmThrottle},
 		{name: "no limit: it hardly waits", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.1}}},
-		{name: "a guardrail holds", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors", Held: true}}}},
-		{name: "a guardrail is broken", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors"}}}, want: resize.HarmSLO},
-		{name: "a guardrail gives no answer", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors", Failed: "timeout"}}}, open: true},
+		{name: "a guardrail holds", record: recorded(desired), signals: Signals{Throttle: quiet, Answers: errors(Answer{Value: 0.5})}},
+		{name: "a guardrail is broken", record: recorded(desired), signals: Signals{Throttle: quiet, Answers: errors(Answer{Value: 2})}, want: resize.HarmSLO},
+		{name: "a guardrail gives no answer", record: recorded(desired), signals: Signals{Throttle: quiet, Answers: errors(Answer{Failed: "timeout"})}, open: true},
 		{name: "one gives no answer, another is broken", record: recorded(desired),
-			signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "latency", Failed: "timeout"}, {Name: "errors"}}}, want: resize.HarmSLO},
+			signals: Signals{Throttle: quiet, Answers: map[Question]Answer{{Name: "latency"}: {Failed: "timeout"}, {Name: "errors"}: {Value: 2}}}, want: resize.HarmSLO},
 		{name: "the source gave no answer", record: recorded(desired), signals: Signals{Unanswered: "timeout"}, open: true, notJudged: []string{"CPU of container app"}},
 		{name: "it gave one of two answers, which is harm", record: recorded(desired), signals: Signals{Unanswered: "timeout", Throttle: map[string]float64{"app": 0.9}}, want: resize.HarmThrottle},
 		{name: "it gave no answer about a size that gives more", record: recorded(up), signals: Signals{Unanswered: "timeout"}},
@@ -194,10 +197,10 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 			}
 			early := tc.record
 			watchedUntil(time.Second)(&early)
-			assert.Empty(t, Judge(pod, early, noon, auto(), tc.signals).Harm, "before the end it may be off for a moment")
+			assert.Empty(t, Judge(pod, early, noon, rules, tc.signals).Harm, "before the end it may be off for a moment")
 
 			watchedUntil(0)(&tc.record)
-			v := Judge(pod, tc.record, noon, auto(), tc.signals)
+			v := Judge(pod, tc.record, noon, rules, tc.signals)
 			assert.Equal(t, tc.want, v.Harm, v.Message)
 			assert.Equal(t, tc.open, v.Inconclusive)
 			assert.Equal(t, tc.notJudged, v.NotJudged)

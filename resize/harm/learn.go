@@ -132,7 +132,8 @@ func floorsAfter(v resize.Verdict, c resize.Change) [2]recommender.Amount {
 		floors[recommender.Memory] = recommender.OOMFloor(v.Ceiling)
 	case resize.HarmThrottle:
 		floors[recommender.CPU] = recommender.ThrottleFloor(podview.LimitOrRequest(c.Desired[recommender.CPU]))
-	case resize.HarmRestart, resize.HarmNotReady, resize.HarmSLO:
+	case "": // no regression
+	default:
 		for _, r := range recommender.Resources {
 			if c.Desired[r].Request < c.Prior[r].Request {
 				floors[r] = c.Prior[r].Request

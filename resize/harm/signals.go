@@ -21,8 +21,8 @@ type Signals struct {
 	CPUUsage    map[string]recommender.Amount
 	NodeBusy    float64
 	CPUPressure map[string]float64
-	// SLO has one result for each guardrail of the policy.
-	SLO []SLOResult
+	// Answers are the results of the triggers' queries (Questions). A query without an entry was not sent.
+	Answers map[Question]Answer
 	// Unanswered is why the usage source gave no answer, so that missing values prove nothing; empty: it answered.
 	Unanswered string
 	// NodeBooted is when the pod's node last started; zero: not known.
@@ -34,16 +34,4 @@ type Signals struct {
 	SiblingsUnready bool
 	// Rollout is true while the workload rolls out.
 	Rollout bool
-}
-
-// SLOResult is the answer to one guardrail's query.
-type SLOResult struct {
-	// Name of the guardrail.
-	Name string
-	// Held is true if the guardrail's condition holds. It is not valid if Failed is set.
-	Held bool
-	// Failed is why the query gave no answer; empty: it gave an answer.
-	Failed string
-	// Message has the figures.
-	Message string
 }

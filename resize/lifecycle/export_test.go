@@ -21,6 +21,6 @@ var (
 
 // Idle returns a state in which a revert after this regression would restore nothing.
 func (s State) Idle(h resize.Harm) State {
-	s.idle = map[resize.Harm]bool{h: true}
+	s.idle = map[resize.Harm]bool{shortage(h): true}
 	return s
 }

@@ -358,7 +358,7 @@ const spikePoll = time.Minute
 // (idle), or the size with the regression is the original or template size. Floors are learned in every case.
 func nextHarmed(state State, record v1alpha1.ResizeRecord, rules resize.Rules) Action {
 	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true}
-	if rules.AutoRevert && !resize.Restores(record.Wave) && !state.idle[state.Verdict.Harm] {
+	if rules.AutoRevert && !resize.Restores(record.Wave) && !state.idle[shortage(state.Verdict.Harm)] {
 		action.RequeueAfter = pollEvery
 		return action
 	}

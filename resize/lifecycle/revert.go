@@ -39,16 +39,26 @@ func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capab
 	return plan, resize.Refuse(resize.ReasonQOSClass, "putting back only what may be put back would change the pod's class")
 }
 
-// idleReverts returns the regressions after which a revert would change nothing, so that none is started for them.
+// idleReverts returns the regressions (shortage) after which a revert would change nothing, so that none is started for
+// them.
 func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities) map[resize.Harm]bool {
 	idle := map[resize.Harm]bool{}
-	for _, h := range []resize.Harm{resize.HarmOOM, resize.HarmThrottle, resize.HarmRestart, resize.HarmNotReady, resize.HarmSLO} {
+	for _, h := range []resize.Harm{resize.HarmOOM, resize.HarmThrottle, ""} {
 		record.Reason = string(h)
 		if len(revertMoves(pod, record, caps, false)) == 0 {
 			idle[h] = true
 		}
 	}
 	return idle
+}
+
+// shortage returns the regression if it shows which resource was too small, otherwise "". A revert does not lower that
+// resource, and is the same after all other regressions.
+func shortage(h resize.Harm) resize.Harm {
+	if h == resize.HarmOOM || h == resize.HarmThrottle {
+		return h
+	}
+	return ""
 }
 
 // revertMoves returns the moves of a revert. Each filter narrows the result of the previous one. withAddedLimits comes

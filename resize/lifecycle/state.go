@@ -68,7 +68,7 @@ type State struct {
 	asFarAsItGoes bool
 	// calm is the kind without the regression; set for Harmed only.
 	calm StateKind
-	// idle has the regressions after which a revert would change nothing.
+	// idle has the regressions (shortage) after which a revert would change nothing.
 	idle map[resize.Harm]bool
 }
 

@@ -4,6 +4,7 @@ package tuningtest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -219,8 +220,35 @@ var Harms = map[resize.Harm]func(w *tuning.View){
 		w.Usage.Signals["web-1"] = harm.Signals{Throttle: map[string]float64{"app": 0.9}}
 	},
 	resize.HarmSLO: func(w *tuning.View) {
-		w.Usage.Signals["web-1"] = harm.Signals{SLO: []harm.SLOResult{{Name: "errors", Message: "2 %"}}}
+		w.Policy.Settings.Resize.Guardrails = []v1alpha1.SLOGuardrail{{Name: "errors", Comparison: "<", Threshold: "1"}}
+		w.Usage.Signals["web-1"] = harm.Signals{Answers: map[harm.Question]harm.Answer{{Name: "errors"}: {Value: 2}}}
 	},
+}
+
+// Rise adds a trigger to harm.Triggers while a test runs: the result of a query is more than 30 % higher than before the
+// resize. It returns the query.
+func Rise(t *testing.T) harm.Question {
+	t.Helper()
+	query := harm.Question{Name: "p99", Query: "p99", Before: true}
+	rise := harm.Trigger{
+		Harm: "rise",
+		Asks: func(resize.Rules) []harm.Question { return []harm.Question{query} },
+		Judge: func(c harm.Case) resize.Verdict {
+			before, known := c.Before(query)
+			after, asked := c.Signals.Answers[query]
+			switch {
+			case !known || !asked || after.Failed != "":
+				return resize.Verdict{NotJudged: []string{query.Name}}
+			case after.Value > 1.3*before:
+				return resize.Verdict{Harm: "rise", Message: fmt.Sprintf("p99 rose from %g to %g", before, after.Value)}
+			}
+			return resize.Verdict{}
+		},
+	}
+	list := harm.Triggers
+	harm.Triggers = append(slices.Clone(list), rise)
+	t.Cleanup(func() { harm.Triggers = list })
+	return query
 }
 
 // Condition returns the condition ResizeBlocked of a decision.

@@ -86,7 +86,7 @@ var mutants = []mutant{
 	},
 	{
 		"P1: reverts hang on things they do not need", "a pass ends where autoscalers cannot be listed",
-		[]edit{{"controller/workload/controller.go", "	if d, presses := c.first(ctx, &w); presses {\n", "	if (observer{c}).observeAutoscalers(ctx, &w) != nil {\n		return reconcile.Result{}, context.DeadlineExceeded\n	}\n	if d, presses := c.first(ctx, &w); presses {\n"}},
+		[]edit{{"controller/workload/controller.go", "	if d, presses := c.first(ctx, &w); presses {\n", "	if c.observeAutoscalers(ctx, &w) != nil {\n		return reconcile.Result{}, context.DeadlineExceeded\n	}\n	if d, presses := c.first(ctx, &w); presses {\n"}},
 		"TestWorlds/autoscalers_are_not_listed", "rescued",
 	},
 	{
@@ -97,8 +97,8 @@ var mutants = []mutant{
 	{
 		"P2: nodes are never forgotten", "what is known of a node stays when it is gone",
 		[]edit{
-			{"controller/workload/setup.go", "nodeChanged(c.nodes.Forget)", "nodeChanged(func(string) {})"},
-			{"controller/workload/observe.go", "		c.nodes.Forget(name)\n", ""}, {"controller/workload/nodes.go", "	m.sweep(nodesLast, now)\n", ""},
+			{"controller/workload/setup.go", "nodeChanged(c.memory.nodes.Forget)", "nodeChanged(func(string) {})"},
+			{"controller/workload/observe.go", "		c.memory.nodes.Forget(name)\n", ""}, {"controller/workload/nodes.go", "	m.sweep(nodesLast, now)\n", ""},
 		},
 		"TestWorlds/nodes_come_and_go", "bounded",
 	},
