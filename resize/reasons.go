@@ -114,6 +114,7 @@ const (
 	ReasonBatchPod          = "BatchPod"
 	ReasonDoNotDisrupt      = "DoNotDisrupt"
 	ReasonSuccessorNotSized = "SuccessorNotSized"
+	ReasonLastSuccessor     = "LastSuccessorNotSized"
 	ReasonNoOtherNode       = "NoOtherNode"
 	ReasonLastReplica       = "LastReplica"
 	ReasonNotWanted         = "NotWanted"

@@ -31,7 +31,7 @@ func TestEveryReasonSaysWhatLiftsIt(t *testing.T) {
 		"ReasonReverting", "ReasonTooManyOOMs", "ReasonPodLimitBehind", "ReasonSingleReplica",
 		"ReasonReplicasNotReady", "ReasonNoRights", "ReasonNotKnown", "ReasonUnsettled", "ReasonEvictionDenied",
 		"ReasonEvictionOff", "ReasonNoController", "ReasonDaemonPod", "ReasonBatchPod", "ReasonDoNotDisrupt",
-		"ReasonSuccessorNotSized", "ReasonNoOtherNode", "ReasonLastReplica", "ReasonNotWanted", "ReasonBoost",
+		"ReasonSuccessorNotSized", "ReasonLastSuccessor", "ReasonNoOtherNode", "ReasonLastReplica", "ReasonNotWanted", "ReasonBoost",
 		"ReasonClimb", "ReasonSpike", "ReasonLeak", "ReasonClimbRestarts", "ReasonClimbBound", "ReasonClimbLimits", "ReasonFollowsLimit",
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, parser.SkipObjectResolution)

@@ -25,6 +25,11 @@ type evictor struct {
 	closing *closing
 }
 
+// judgeSuccessor stops the evictions of the workload if the last one led to a pod that was not sized at admission.
+func (d *evictor) judgeSuccessor() {
+	d.out.Status.Tries = lifecycle.JudgeSuccessor(d.out.Status.Tries, d.out.Status.History, d.view.Pods, d.view.Rec.Spec.Seed, d.view.Now)
+}
+
 // mayEvict calls lifecycle.MayEvict for a pod whose node refuses a plan; nil: it may be evicted. If the answer
 // depends on the cluster's nodes and they are not listed yet, it adds them to Unknowns. Decide then runs again with
 // the list.
@@ -50,7 +55,7 @@ func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	e := lifecycle.Eviction{
 		Now: d.view.Now, Allowed: d.view.Operator.MayEvict, Paused: d.view.Policy.Settings.Resize.Paused, Annotations: []map[string]string{of.Annotations},
 		Siblings: d.view.Pods, Replicas: int(of.Replicas), Rollout: of.Rollout.Reason, Records: append(d.out.Status.Records[:len(d.out.Status.Records):len(d.out.Status.Records)], d.view.Rec.Status.Records...),
-		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, Seeded: d.view.Namespace.Seeded, Seed: d.view.Rec.Spec.Seed, Nodes: d.view.Looked.Cluster,
+		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, NotSized: d.view.Namespace.NotSized, Seed: d.view.Rec.Spec.Seed, Tries: d.out.Status.Tries, Nodes: d.view.Looked.Cluster,
 	}
 	if of.Template != nil {
 		e.Annotations = append(e.Annotations, of.Template.Annotations)

@@ -81,9 +81,9 @@ type NamespaceView struct {
 	Budgets []policyv1.PodDisruptionBudget
 	// Terminating reports that the namespace is being deleted.
 	Terminating bool
-	// Seeded reports that the webhook sizes new pods of the namespace (its label). Otherwise the successor of an
-	// evicted pod would be created with the old size.
-	Seeded bool
+	// NotSized is why the webhook does not size new pods of the namespace; empty: it sizes them. If it does not, the
+	// successor of an evicted pod would be created with the old size.
+	NotSized string
 }
 
 // OperatorView has the permissions of this operator and the features of its API server.

@@ -96,6 +96,8 @@ type Access struct {
 	Operator string
 	// Evictions reports that attune has the permission to evict pods.
 	Evictions bool
+	// Admission knows in which namespaces the webhook sizes new pods.
+	Admission workload.Admission
 	// Rights are attune's permissions to resize pods; nil: they are assumed.
 	Rights *Rights
 	// Sized are the kinds of workloads that the loop watches.

@@ -244,7 +244,7 @@ var blockedReasons = []string{
 	resize.ReasonSingleReplica, resize.ReasonReplicasNotReady, resize.ReasonDisruptionBudget, resize.ReasonLimitRange,
 	resize.ReasonRefused, resize.ReasonNoRights, resize.ReasonQuota, resize.ReasonNotKnown, resize.ReasonUnsettled,
 	resize.ReasonEvictionDenied, resize.ReasonEvictionOff, resize.ReasonNoController, resize.ReasonDaemonPod,
-	resize.ReasonBatchPod, resize.ReasonDoNotDisrupt, resize.ReasonSuccessorNotSized, resize.ReasonNoOtherNode,
+	resize.ReasonBatchPod, resize.ReasonDoNotDisrupt, resize.ReasonSuccessorNotSized, resize.ReasonLastSuccessor, resize.ReasonNoOtherNode,
 	resize.ReasonLastReplica, resize.ReasonNotWanted, resize.ReasonClimb, resize.ReasonSpike, resize.ReasonLeak,
 	resize.ReasonClimbRestarts, resize.ReasonClimbBound, resize.ReasonClimbLimits, resize.ReasonFollowsLimit, resize.ReasonBoost,
 }

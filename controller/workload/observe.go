@@ -160,7 +160,7 @@ func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
 		return fmt.Errorf("reading the namespace: %w", err)
 	}
 	w.Namespace.Terminating = namespace.DeletionTimestamp != nil
-	w.Namespace.Seeded = namespace.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
+	w.Namespace.NotSized = c.Access.Admission.NotSized(w.Rec.Namespace, namespace.Labels)
 	limits, quotas, budgets := &corev1.LimitRangeList{}, &corev1.ResourceQuotaList{}, &policyv1.PodDisruptionBudgetList{}
 	for _, of := range []struct {
 		what string

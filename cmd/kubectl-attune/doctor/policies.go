@@ -127,13 +127,19 @@ func namespaces(seen *Seen, f *findings) {
 			seeding[p.Namespace] = p.Name
 		}
 	}
+	admission := seen.admission()
 	for _, p := range seen.ClusterPolicies {
-		unlabelled(seen, f, &p, any)
+		unlabelled(seen, f, &p, any, admission)
 	}
 	for ns := range seen.Namespaces.all() {
-		labelled := ns.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
+		labelled, excluded := workload.Labelled(ns.Labels), admission.Excludes(ns.Name)
 		label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
 		switch {
+		case labelled && excluded != "":
+			f.add(Warning, label+"-", "namespace %s is labelled %s=%s, and its new pods are not sized: %s", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled, excluded)
+		case excluded != "" && seeding[ns.Name] != "":
+			f.add(Warning, "kubectl get mutatingwebhookconfigurations --output yaml", "policy %s/%s sizes new pods, and those of the namespace are created as their template says: %s",
+				ns.Name, seeding[ns.Name], excluded)
 		case labelled && !any[ns.Name]:
 			f.add(Warning, label+"-", "namespace %s is labelled %s=%s and has no policy: take the label away, or make a policy", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
 		case !labelled && seeding[ns.Name] != "":
@@ -144,9 +150,20 @@ func namespaces(seen *Seen, f *findings) {
 	f.fine("namespaces are labelled where policies size new pods")
 }
 
-// unlabelled checks that the namespaces that a cluster policy selects have the label, and adds them to selected. It
-// adds one finding, however many there are.
-func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool) {
+// admission returns where the webhook sizes new pods, by the arguments of the operator's Deployments.
+func (s *Seen) admission() workload.Admission {
+	var args []string
+	for d := range s.Installed.Deployments.all() {
+		for _, c := range d.Spec.Template.Spec.Containers {
+			args = append(args, c.Args...)
+		}
+	}
+	return workload.AdmissionOf(s.Scope.Operator, args)
+}
+
+// unlabelled checks that the namespaces that a cluster policy selects have the label, unless the webhook excludes
+// them anyway, and adds them to selected. It adds one finding, however many there are.
+func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool, admission workload.Admission) {
 	scope, _ := policy.ScopeOf(p, seen.Scope.Operator)
 	var missing []string
 	for ns := range seen.Namespaces.all() {
@@ -154,7 +171,7 @@ func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, select
 			continue
 		}
 		selected[ns.Name] = true
-		if ns.Labels[v1alpha1.InjectLabel] != v1alpha1.InjectEnabled {
+		if !workload.Labelled(ns.Labels) && admission.Excludes(ns.Name) == "" {
 			missing = append(missing, ns.Name)
 		}
 	}
