@@ -25,11 +25,6 @@ type evictor struct {
 	closing *closing
 }
 
-// judgeSuccessor stops the evictions of the workload if the last one led to a pod that was not sized at admission.
-func (d *evictor) judgeSuccessor() {
-	d.out.Status.Tries = lifecycle.JudgeSuccessor(d.out.Status.Tries, d.out.Status.History, d.view.Pods, d.view.Rec.Spec.Seed, d.view.Now)
-}
-
 // mayEvict calls lifecycle.MayEvict for a pod whose node refuses a plan; nil: it may be evicted. If the answer
 // depends on the cluster's nodes and they are not listed yet, it adds them to Unknowns. Decide then runs again with
 // the list.

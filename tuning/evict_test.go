@@ -224,8 +224,7 @@ func TestEvictionsStopIfTheSuccessorWasNotSized(t *testing.T) {
 
 			w.Rec.Status = d.Status
 			w.Rec.Status.History = nil
-			w.Now = now.Add(23 * time.Hour)
-			w.Rec.Spec.Seed.ValidUntil = metav1.NewTime(now.Add(48 * time.Hour))
+			w.Now = now.Add(time.Minute)
 			assert.Contains(t, condition(t, tuning.Decide(w)).Message, "was not sized at admission", "the next process reads it in the status")
 		})
 	}

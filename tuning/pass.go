@@ -52,7 +52,7 @@ func Decide(v View) Decision {
 //     each deadline.
 //  2. learn comes before advance and begin, so that no plan is below a floor that this reconcile has just learned.
 //  3. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
-//  4. judgeSuccessor comes before advance, which evicts pods.
+//  4. JudgeSuccessor comes before advance, which evicts pods.
 //  5. advance comes before begin: a closed record makes room for a new one, and a regression extends the backoff
 //     that begin waits for.
 //  6. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
@@ -68,7 +68,7 @@ func (d deciders) decide() {
 	d.rememberOriginals()
 	d.judgeBirths()
 	d.judgeAdmission()
-	d.evictor.judgeSuccessor()
+	d.out.Status.Tries = lifecycle.JudgeSuccessor(d.out.Status.Tries, d.out.Status.History, d.view.Pods, d.view.Rec.Spec.Seed, d.view.Now)
 	d.watcher.advance()
 	d.starter.restore()
 	d.starter.restoreUnscheduled()

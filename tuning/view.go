@@ -316,7 +316,7 @@ func (v *View) Live() []*corev1.Pod {
 
 // ended reports whether the pod has terminated or is being deleted.
 func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
+	return resize.Finished(pod) || pod.DeletionTimestamp != nil
 }
 
 // Killed reports whether the pod's status shows an OOM kill of a container. A container status keeps only the last
