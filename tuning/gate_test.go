@@ -93,6 +93,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 // TestEveryInputReachesEvictions checks the same for evictions.
 func TestEveryInputReachesEvictions(t *testing.T) {
 	w, d := full(t)
+	d.Out().Status.Tries = []v1alpha1.Try{{What: v1alpha1.TryEviction}}
 	plan := resize.Plan{PodName: "web-1"}
 	feeds(t, lifecycle.Eviction{
 		Now: now, Allowed: true, Paused: []string{"cluster"},
@@ -149,9 +150,7 @@ func full(t *testing.T) (tuning.View, tuning.Pass) {
 	w.Nodes["node-3"] = tuning.Node{Node: down(node("node-3", "16", "64Gi"))}
 	record := recordOf(w.Pods[1], big)
 	record.Node = "node-3"
-	d := tuning.NewPass(w, v1alpha1.AttuneRecommendationStatus{
-		Phase: "Watching", Records: []v1alpha1.ResizeRecord{record}, Tries: []v1alpha1.Try{{What: v1alpha1.TryResize}},
-	})
+	d := tuning.NewPass(w, v1alpha1.AttuneRecommendationStatus{Phase: "Watching", Records: []v1alpha1.ResizeRecord{record}})
 	d.Reserve(sizeOf(2, 0, 0, 0), map[string]recommender.Size{"node-1": sizeOf(3, 0, 0, 0)}, w.Pods[0].UID)
 	return w, d
 }

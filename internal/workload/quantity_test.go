@@ -58,7 +58,7 @@ func TestSlowQuantitiesAreTheSameEverywhere(t *testing.T) {
 	require.Equal(t, slices.Collect(maps.Keys(sizes)), []string{"64"}, "one rule")
 	exponent := regexp.MustCompile(slices.Collect(maps.Keys(patterns))[0])
 	for _, text := range slices.Concat(slow, fine, []string{
-		"1e001", "5e-007", "1e099", "1e100", "1E+001", "1e", "1e-", "e100", "1e12Mi", "1e1e100", strings.Repeat("9", 64), strings.Repeat("9", 62) + "e1", "1e10 0",
+		"1e001", "5e-007", "1e099", "1e100", "1E+001", "1e", "1e-", "1e12Mi", "1e1e100", strings.Repeat("9", 64), strings.Repeat("9", 62) + "e1", "1e10 0",
 	}) {
 		want := len(text) > 64 || exponent.MatchString(text)
 		quoted, err := json.Marshal(text)
