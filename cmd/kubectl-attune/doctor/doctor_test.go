@@ -378,7 +378,7 @@ func TestNamespacesThatTheWebhookExcludes(t *testing.T) {
 	}{
 		"excluded, and labelled": {namespace("shop", true), operator, []Result{{"namespaces", Warning, "namespace shop is labelled attune.io/inject=enabled, and its new pods are not sized: " +
 			"the chart's webhook.excludedNamespaces contains the namespace", "kubectl label namespace shop attune.io/inject-"}}},
-		"excluded, without the label": {namespace("shop", false), operator, []Result{{"namespaces", Warning, "policy shop/api sizes new pods, and those of the namespace are created as their template says: " +
+		"excluded, without the label": {namespace("shop", false), operator, []Result{{"namespaces", Warning, "policy shop/api sizes new pods, and they are created as their template says: " +
 			"the chart's webhook.excludedNamespaces contains the namespace", "kubectl get mutatingwebhookconfigurations --output yaml"}}},
 		"attune's own": {namespace("attune-system", true), operator, []Result{{"namespaces", Warning, "namespace attune-system is labelled attune.io/inject=enabled, and its new pods are not sized: " +
 			"the webhook excludes kube-system and attune's own namespace", "kubectl label namespace attune-system attune.io/inject-"}}},

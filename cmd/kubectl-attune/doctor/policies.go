@@ -3,6 +3,7 @@ package doctor
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -132,22 +133,28 @@ func namespaces(seen *Seen, f *findings) {
 		unlabelled(seen, f, &p, any, admission)
 	}
 	for ns := range seen.Namespaces.all() {
-		labelled, excluded := workload.Labelled(ns.Labels), admission.Excludes(ns.Name)
-		label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
-		switch {
-		case labelled && excluded != "":
-			f.add(Warning, label+"-", "namespace %s is labelled %s=%s, and its new pods are not sized: %s", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled, excluded)
-		case excluded != "" && seeding[ns.Name] != "":
-			f.add(Warning, "kubectl get mutatingwebhookconfigurations --output yaml", "policy %s/%s sizes new pods, and those of the namespace are created as their template says: %s",
-				ns.Name, seeding[ns.Name], excluded)
-		case labelled && !any[ns.Name]:
-			f.add(Warning, label+"-", "namespace %s is labelled %s=%s and has no policy: take the label away, or make a policy", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
-		case !labelled && seeding[ns.Name] != "":
-			f.add(Warning, label+"="+v1alpha1.InjectEnabled, "policy %s/%s sizes new pods, and the namespace is not labelled %s=%s: they are created as their template says",
-				ns.Name, seeding[ns.Name], v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
-		}
+		labels(ns, any[ns.Name], seeding[ns.Name], admission.Excludes(ns.Name), f)
 	}
 	f.fine("namespaces are labelled where policies size new pods")
+}
+
+// labels checks the label of one namespace: selected reports whether a policy selects it, sizing is its first policy that
+// sizes new pods, and excluded is why the webhook does not size them whatever the label.
+func labels(ns *corev1.Namespace, selected bool, sizing, excluded string, f *findings) {
+	labelled := workload.Labelled(ns.Labels)
+	label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
+	switch {
+	case labelled && excluded != "":
+		f.add(Warning, label+"-", "namespace %s is labelled %s=%s, and its new pods are not sized: %s", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled, excluded)
+	case excluded != "" && sizing != "":
+		f.add(Warning, "kubectl get mutatingwebhookconfigurations --output yaml", "policy %s/%s sizes new pods, and they are created as their template says: %s",
+			ns.Name, sizing, excluded)
+	case labelled && !selected:
+		f.add(Warning, label+"-", "namespace %s is labelled %s=%s and has no policy: take the label away, or make a policy", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	case !labelled && sizing != "":
+		f.add(Warning, label+"="+v1alpha1.InjectEnabled, "policy %s/%s sizes new pods, and the namespace is not labelled %s=%s: they are created as their template says",
+			ns.Name, sizing, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	}
 }
 
 // admission returns where the webhook sizes new pods, by the arguments of the operator's Deployments.
