@@ -42,7 +42,7 @@ func (w *world) rivalry(sees *usages) *rival {
 		Access: workloadloop.Access{Admission: workload.Admission{Operator: "attune-other"}, ServerVersion: "v1.37.1"},
 		Events: event.NewRecorder(w.told, w.clock), Grants: &board.Grants{},
 	}
-	w.policies.Operator, w.workloads.Operator = "attune-system", "attune-system"
+	w.policies.Operator, w.workloads.Admission.Operator = "attune-system", "attune-system"
 	w.passed = r.look
 	return r
 }
