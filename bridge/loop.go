@@ -49,10 +49,10 @@ type Options struct {
 	// Role is the ClusterRole that permits writing VPAs. It owns all our VPAs, so that they are garbage-collected
 	// with it.
 	Role string
-	// Operator is the namespace of attune, in which the webhook never sizes pods.
-	Operator string
-	Events   *event.Recorder
-	Clock    clock.WithTicker
+	// Admission knows in which namespaces the webhook sizes new pods.
+	Admission workload.Admission
+	Events    *event.Recorder
+	Clock     clock.WithTicker
 	// Every is the time between two passes; 0: one minute.
 	Every time.Duration
 	// MostWrites of a pass; 0: 100.
@@ -191,8 +191,7 @@ func (l *Loop) read(ctx context.Context, owner metav1.OwnerReference) (*world, e
 	return w, l.readNamespaces(ctx, w)
 }
 
-// readNamespaces reads how the webhook sizes new pods of each namespace. The webhook excludes some namespaces
-// whatever their label.
+// readNamespaces reads in which namespaces the webhook sizes new pods, and their LimitRanges.
 func (l *Loop) readNamespaces(ctx context.Context, w *world) error {
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(lookup.Namespace().GroupVersionKind())
@@ -201,7 +200,7 @@ func (l *Loop) readNamespaces(ctx context.Context, w *world) error {
 	}
 	for i := range namespaces.Items {
 		n := &namespaces.Items[i]
-		w.seeded[n.Name] = n.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled && n.Name != metav1.NamespaceSystem && n.Name != l.Operator
+		w.seeded[n.Name] = l.Admission.NotSized(n.Name, n.Labels) == ""
 	}
 	limits := &corev1.LimitRangeList{}
 	if err := l.Client.List(ctx, limits, client.UnsafeDisableDeepCopy); err != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -94,7 +96,7 @@ func newRoom(t *testing.T, most int) *room {
 		},
 	})
 	r.loop = bridge.New(bridge.Options{
-		Client: cached, VPAs: cached, Live: r.objects, HasVPAs: func() bool { return true }, Role: role, Operator: "attune-system",
+		Client: cached, VPAs: cached, Live: r.objects, HasVPAs: func() bool { return true }, Role: role, Admission: workload.Admission{Operator: "attune-system"},
 		Clock: r.clock, MostWrites: most,
 	})
 	return r
@@ -400,4 +402,33 @@ func TestWhatChangesMeanwhileIsNotLetGo(t *testing.T) {
 	taken := r.vpas()["attune-deployment-taken"]
 	assert.Empty(t, taken.GetOwnerReferences())
 	assert.Equal(t, map[string]string{"theirs": "yes"}, taken.GetAnnotations())
+}
+
+// The bridge publishes Initial only where the webhook sizes new pods.
+func TestTheModeIsInitialWhereTheWebhookSizes(t *testing.T) {
+	labelled := map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}
+	for name, c := range map[string]struct {
+		labels map[string]string
+		of     workload.Admission
+		mode   string
+	}{
+		"labelled":     {labelled, workload.Admission{}, "Initial"},
+		"no label":     {nil, workload.Admission{}, "Off"},
+		"excluded":     {labelled, workload.Admission{Excluded: []string{"shop"}}, "Off"},
+		"not watched":  {labelled, workload.Admission{Watched: []string{"bank"}}, "Off"},
+		"attune's own": {labelled, workload.Admission{Operator: "shop"}, "Off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t, 0)
+			r.loop.Admission = c.of
+			require.NoError(t, r.objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: c.labels}}))
+			require.NoError(t, r.objects.Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Template: *view().Template}}))
+			rec := web()
+			rec.Spec.Seed.ValidUntil = metav1.NewTime(r.clock.Now().Add(time.Hour))
+			require.NoError(t, r.objects.Create(t.Context(), rec))
+			r.pass()
+			require.Contains(t, r.vpas(), "attune-deployment-web")
+			assert.Equal(t, c.mode, modeOf(r.vpas()["attune-deployment-web"]))
+		})
+	}
 }

@@ -40,6 +40,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/internal/workload"
 )
 
 // What the chart renders is checked with the helm binary that ATTUNE_HELM names:
@@ -731,6 +732,34 @@ func TestPodWebhook(t *testing.T) {
 	assert.False(t, selector.Matches(namespace("shop", "disabled")))
 	for _, never := range []string{"kube-system", "attune-system", "special"} {
 		assert.False(t, selector.Matches(namespace(never, "enabled")), never)
+	}
+}
+
+// TestSizedNamespaces: the operator knows from its flags in which namespaces the API server calls the webhook.
+func TestSizedNamespaces(t *testing.T) {
+	for _, values := range [][]string{
+		nil,
+		{"webhook.excludedNamespaces=null"},
+		{"webhook.excludedNamespaces={legacy}"},
+		{"webhook.excludedNamespaces={legacy,bank}"},
+		{"webhook.excludedNamespaces={attune-system,kube-system}"},
+		{"watchNamespaces={team-a}"},
+		{"watchNamespaces={team-a,team-b}"},
+		{"watchNamespaces={team-a,kube-system,attune-system}"},
+		{"watchNamespaces={team-a,legacy}", "webhook.excludedNamespaces={legacy,bank}"},
+	} {
+		for _, how := range both {
+			r := render(t, append(values, how)...)
+			selector, err := metav1.LabelSelectorAsSelector(one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r).Webhooks[0].NamespaceSelector)
+			require.NoError(t, err)
+			admission := workload.AdmissionOf("attune-system", deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args)
+			for _, namespace := range []string{"shop", "bank", "legacy", "team-a", "team-b", "attune-system", "kube-system", "default"} {
+				for _, of := range []labels.Set{nil, {"attune.io/inject": "enabled"}, {"attune.io/inject": "disabled"}, {"attune.io/inject": ""}, {"team": "a"}} {
+					want := selector.Matches(labels.Merge(of, labels.Set{corev1.LabelMetadataName: namespace}))
+					assert.Equal(t, want, admission.NotSized(namespace, of) == "", "%v, %s: namespace %s with the labels %v", values, how, namespace, of)
+				}
+			}
+		}
 	}
 }
 

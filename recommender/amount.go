@@ -116,6 +116,9 @@ const (
 	coarseFrom = 16 * mebibyte
 )
 
+// WholeMiB rounds memory up to a whole MiB.
+func WholeMiB(a Amount) Amount { return (a + mebibyte - 1) / mebibyte * mebibyte }
+
 // grain is the unit of a whole amount of this size, in millicores or bytes.
 func (r Resource) grain(a Amount) Amount {
 	switch {

@@ -234,6 +234,12 @@ func (s *step) pin() {
 // limitHeadroom is the minimum ratio of a memory limit to the peak of the history.
 const limitHeadroom = 1.1
 
+// WithHeadroom returns limitHeadroom times a memory usage, in bytes.
+func WithHeadroom(usage Amount) Amount { return usage + usage/10 }
+
+// WithoutHeadroom returns the memory usage of which a limit is limitHeadroom times, in bytes.
+func WithoutHeadroom(limit Amount) Amount { return limit * 10 / 11 }
+
 // defaulted returns the allocation with its limit as the request if it has no request, as the API server does.
 func (a Allocation) defaulted() Allocation {
 	a.Request = cmp.Or(a.Request, a.Limit)

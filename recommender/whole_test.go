@@ -29,6 +29,20 @@ func TestWhole(t *testing.T) {
 	}
 }
 
+func TestWholeMiB(t *testing.T) {
+	for in, want := range map[Amount]Amount{0: 0, 1: mi, ki: mi, mi: mi, mi + 1: 2 * mi, 17*mi - 1: 17 * mi, MaxAmount: MaxAmount} {
+		assert.Equal(t, want, WholeMiB(in), "%d", in)
+	}
+}
+
+// The two directions of the headroom agree.
+func TestHeadroomOfAMemoryLimit(t *testing.T) {
+	for _, usage := range []Amount{0, 1, 10, 999, ki, 100*mi + 7, 3 << 30, 5 << 40} {
+		assert.InDelta(t, float64(usage)*1.1, float64(WithHeadroom(usage)), 1)
+		assert.InDelta(t, float64(usage), float64(WithoutHeadroom(WithHeadroom(usage))), 1)
+	}
+}
+
 func TestWholeWithin(t *testing.T) {
 	for name, c := range map[string]struct{ a, lowest, highest, want Amount }{
 		"up":                              {110916639, 0, 0, 106 * mi},

@@ -9,12 +9,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// floorGrain is the unit to which decayed memory floors are rounded up (1 MiB). Without it a floor would change by some
-// bytes in every reconcile, and each change would be written to the API server.
-const floorGrain = 1 << 20
-
-// FloorsOf returns the greatest floor of a container for each resource, decayed to now; memory in whole MiB. 0: no
-// floor. Floor.Taught is the minimum learned from OOM kills, not decayed.
+// FloorsOf returns the greatest floor of a container for each resource, decayed to now; memory in whole MiB, because
+// otherwise a floor would change by some bytes in every reconcile, and each change would be written to the API server.
+// 0: no floor. Floor.Taught is the minimum learned from OOM kills, not decayed.
 func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
 	var greatest [2]recommender.Floor
 	for _, f := range floors {
@@ -29,9 +26,8 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 			greatest[r].Taught = max(greatest[r].Taught, podview.AmountOf(r, f.Amount))
 		}
 	}
-	if m := &greatest[recommender.Memory]; m.Amount > 0 {
-		m.Amount = (m.Amount + floorGrain - 1) / floorGrain * floorGrain
-	}
+	m := &greatest[recommender.Memory]
+	m.Amount = recommender.WholeMiB(m.Amount)
 	return greatest
 }
 

@@ -126,7 +126,7 @@ func belowUsage(s situation, m Move) *Refusal {
 		return nil
 	case usage == 0 && m.From[recommender.Memory].Limit == 0:
 		return Refuse(ReasonMemoryUnknown, "what it holds now is not known, and a limit that is added is never removed; it gets none")
-	case usage == 0 || limit > headroomOver(usage):
+	case usage == 0 || limit > recommender.WithHeadroom(usage):
 		return nil
 	}
 	return RefuseForNow(ReasonMemoryInUse, "it holds too much, page cache included, for a limit of %s: below 1.1 times what it holds, a limit could kill it; the limit stays",
@@ -140,7 +140,7 @@ func tmpfs(s situation, m Move) *Refusal {
 	}
 	volumes, limit := memoryVolumes(s.pod, m.Container), m.To[recommender.Memory].Limit
 	switch {
-	case !volumes.Exceed(limit, headroomOver(s.wished[m.Container].MemoryUsage)):
+	case !volumes.Exceed(limit, recommender.WithHeadroom(s.wished[m.Container].MemoryUsage)):
 		return nil
 	case volumes.Unbounded:
 		return Refuse(ReasonMemoryVolume, "it mounts a memory-backed volume without a size limit, which may fill up to the memory limit; the limit stays")
@@ -162,9 +162,6 @@ func lastRestart(status *corev1.ContainerStatus) time.Time {
 	}
 	return time.Time{}
 }
-
-// headroomOver returns 1.1 times the usage, in bytes: memory limits must stay above it.
-func headroomOver(usage recommender.Amount) recommender.Amount { return usage + usage/10 }
 
 // memoryVolumes returns the memory-backed volumes that a container mounts.
 func memoryVolumes(pod *corev1.Pod, container string) (volumes podview.MemoryVolumes) {

@@ -98,16 +98,17 @@ const (
 
 // Reasons why a pod is not evicted, besides the reasons of gates.
 const (
-	ReasonEvictionDenied    = "EvictionDenied"     // A PodDisruptionBudget or a missing permission prevents the eviction.
-	ReasonEvictionOff       = "EvictionNotAllowed" // The chart does not allow attune to evict pods (node.eviction.enabled).
-	ReasonNoController      = "NoController"       // No controller would create a replacement of the pod.
-	ReasonDaemonPod         = "DaemonSetPod"       // The replacement of a DaemonSet's pod would run on the same node.
-	ReasonBatchPod          = "BatchPod"           // The pod of a Job would lose its work.
-	ReasonDoNotDisrupt      = "DoNotDisrupt"       // An annotation of the pod forbids its eviction.
-	ReasonSuccessorNotSized = "SuccessorNotSized"  // The replacement of the pod would not get the resources that the pod needs.
-	ReasonNoOtherNode       = "NoOtherNode"        // No other node on which the pod may run is large enough.
-	ReasonLastReplica       = "LastReplica"        // The eviction would leave no replica of the workload.
-	ReasonNotWanted         = "NotWanted"          // The policy does not allow the eviction, or the node does not require it.
+	ReasonEvictionDenied    = "EvictionDenied"        // A PodDisruptionBudget or a missing permission prevents the eviction.
+	ReasonEvictionOff       = "EvictionNotAllowed"    // The chart does not allow attune to evict pods (node.eviction.enabled).
+	ReasonNoController      = "NoController"          // No controller would create a replacement of the pod.
+	ReasonDaemonPod         = "DaemonSetPod"          // The replacement of a DaemonSet's pod would run on the same node.
+	ReasonBatchPod          = "BatchPod"              // The pod of a Job would lose its work.
+	ReasonDoNotDisrupt      = "DoNotDisrupt"          // An annotation of the pod forbids its eviction.
+	ReasonSuccessorNotSized = "SuccessorNotSized"     // The replacement of the pod would not get the resources that the pod needs.
+	ReasonLastSuccessor     = "LastSuccessorNotSized" // The replacement of the last evicted pod was not sized at admission.
+	ReasonNoOtherNode       = "NoOtherNode"           // No other node on which the pod may run is large enough.
+	ReasonLastReplica       = "LastReplica"           // The eviction would leave no replica of the workload.
+	ReasonNotWanted         = "NotWanted"             // The policy does not allow the eviction, or the node does not require it.
 )
 
 // Reasons of actions, or of missing actions, for a container that climbs towards its memory limit (package climb), and
@@ -154,7 +155,7 @@ var Reasons = map[string][]Lifter{
 	ReasonNamespaceTerminating: nil, ReasonReverting: nil, ReasonTooManyOOMs: nil, ReasonPodLimitBehind: nil, ReasonSingleReplica: nil,
 	ReasonReplicasNotReady: nil, ReasonNoRights: nil, ReasonNotKnown: nil, ReasonUnsettled: nil, ReasonUndone: nil, ReasonBadUndo: nil,
 	ReasonEvictionDenied: nil, ReasonEvictionOff: nil, ReasonNoController: nil, ReasonDaemonPod: nil, ReasonBatchPod: nil, ReasonDoNotDisrupt: nil,
-	ReasonSuccessorNotSized: nil, ReasonNoOtherNode: nil, ReasonLastReplica: nil, ReasonNotWanted: nil, ReasonClimb: nil, ReasonSpike: nil,
+	ReasonSuccessorNotSized: nil, ReasonLastSuccessor: nil, ReasonNoOtherNode: nil, ReasonLastReplica: nil, ReasonNotWanted: nil, ReasonClimb: nil, ReasonSpike: nil,
 	ReasonLeak: nil, ReasonClimbRestarts: nil, ReasonClimbBound: nil, ReasonClimbLimits: nil, ReasonFollowsLimit: nil, ReasonBoost: nil,
 }
 

@@ -98,7 +98,7 @@ func (d *climber) peak(container string) recommender.Amount {
 	if t.Demand != nil && t.Demand.MemoryMax7d != nil {
 		return podview.AmountOf(recommender.Memory, *t.Demand.MemoryMax7d)
 	}
-	return limitFloor(t) * 10 / 11
+	return recommender.WithoutHeadroom(limitFloor(t))
 }
 
 // ceiling returns the memory limit above which the container is not raised without an OOM kill, in bytes; 0: no
@@ -300,7 +300,7 @@ func (d *climber) safe(container string, before, has recommender.Allocation, tog
 		floor = max(floor, limitFloor(t))
 	}
 	before.Request = max(before.Request, min(has.Request, resize.Unheld(t)[recommender.Memory].Request))
-	before.Limit = min(has.Limit, max(before.Limit, (floor+1<<20-1)>>20<<20, before.Request))
+	before.Limit = min(has.Limit, max(before.Limit, recommender.WholeMiB(floor), before.Request))
 	if together {
 		before.Request = before.Limit
 	}

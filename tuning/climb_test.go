@@ -361,7 +361,7 @@ func TestNoPodIsEvictedForARaise(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := climbing(t, func(w *tuning.View) {
 				w.Policy.Settings.Resize.Method = v1alpha1.ResizeInPlaceOrRecreate
-				w.Operator.MayEvict, w.Namespace.Seeded = true, true
+				w.Operator.MayEvict = true
 				w.Looked.Cluster = []*corev1.Node{w.Nodes["node-1"].Node, node("node-2", "8", "64Gi")}
 				w.Pods, w.Workload.Replicas = append(w.Pods, running("web-2", sizeOf(100, 200, 300, 450))), 2
 				memory := resource.MustParse(seeded)

@@ -1,6 +1,7 @@
 package tuning_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func crowded(t *testing.T) tuning.View {
 	small := node("node-1", "4", "64Gi")
 	w.Nodes = map[string]tuning.Node{"node-1": {Node: small}}
 	w.Looked.Cluster = []*corev1.Node{small, node("node-2", "8", "64Gi")}
-	w.Operator.MayEvict, w.Namespace.Seeded = true, true
+	w.Operator.MayEvict = true
 	six := resource.MustParse("6")
 	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r", ValidUntil: metav1.NewTime(now.Add(time.Hour)), RaiseOnly: true,
 		Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &six}}}
@@ -74,9 +75,11 @@ func TestTheReasonWhyAPodIsNotEvictedReachesTheUser(t *testing.T) {
 		edit func(*tuning.View)
 		says string
 	}{
-		"no right":     {func(w *tuning.View) { w.Operator.MayEvict = false }, "resizeMethod InPlaceOrRecreate does not evict the pod: the operator may not evict pods; the chart's value node.eviction.enabled grants it"},
-		"not labelled": {func(w *tuning.View) { w.Namespace.Seeded = false }, "only namespaces with the label attune.io/inject=enabled have new pods sized"},
-		"no node":      {func(w *tuning.View) { w.Looked.Cluster = w.Looked.Cluster[:1] }, "no other node that the pod may run on has 6 of CPU"},
+		"no right": {func(w *tuning.View) { w.Operator.MayEvict = false }, "resizeMethod InPlaceOrRecreate does not evict the pod: the operator may not evict pods; the chart's value node.eviction.enabled grants it"},
+		"not labelled": {func(w *tuning.View) {
+			w.Namespace.NotSized = "the namespace does not have the label attune.io/inject=enabled"
+		}, "its successor would be created with the resources of its template: the namespace does not have the label attune.io/inject=enabled"},
+		"no node": {func(w *tuning.View) { w.Looked.Cluster = w.Looked.Cluster[:1] }, "no other node that the pod may run on has 6 of CPU"},
 		"do not disrupt": {func(w *tuning.View) {
 			w.Workload.Template.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"}
 		}, "the annotation karpenter.sh/do-not-disrupt=true keeps the pod where it is"},
@@ -194,5 +197,36 @@ func TestRecordsAreFinishedWithoutTheirWorkload(t *testing.T) {
 				require.NotPanics(t, func() { tuning.Decide(w) }, "%s %s %s", phase, reason, strategy)
 			}
 		}
+	}
+}
+
+// If the successor of an evicted pod was not sized at admission, the workload's other pods are not evicted, also after
+// a restart of the operator.
+func TestEvictionsStopIfTheSuccessorWasNotSized(t *testing.T) {
+	for name, annotated := range map[string]bool{"not sized": false, "sized": true} {
+		t.Run(name, func(t *testing.T) {
+			w := crowded(t)
+			w.Rec.Status.History = []v1alpha1.HistoryEntry{{Result: lifecycle.ResultEvicted, Timestamp: metav1.NewTime(now.Add(-time.Hour))}}
+			successor := w.Pods[1]
+			successor.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+			w.Pods[0].CreationTimestamp = metav1.NewTime(now.Add(-2 * time.Hour))
+			if annotated {
+				metav1.SetMetaDataAnnotation(&successor.ObjectMeta, v1alpha1.SeededAnnotation, `{"recommendation":"deployment-web"}`)
+			}
+			d := tuning.Decide(w)
+			if annotated {
+				assert.Len(t, d.Status.Records, 1)
+				assert.False(t, slices.ContainsFunc(d.Status.Tries, func(row v1alpha1.Try) bool { return row.What == v1alpha1.TryEviction }))
+				return
+			}
+			assert.Empty(t, d.Status.Records)
+			assert.Contains(t, condition(t, d).Message, "pod web-2, created after the last eviction, was not sized at admission")
+			require.Len(t, d.Status.Tries, 1)
+
+			w.Rec.Status = d.Status
+			w.Rec.Status.History = nil
+			w.Now = now.Add(time.Minute)
+			assert.Contains(t, condition(t, tuning.Decide(w)).Message, "was not sized at admission", "the next process reads it in the status")
+		})
 	}
 }

@@ -93,12 +93,13 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 // TestEveryInputReachesEvictions checks the same for evictions.
 func TestEveryInputReachesEvictions(t *testing.T) {
 	w, d := full(t)
+	d.Out().Status.Tries = []v1alpha1.Try{{What: v1alpha1.TryEviction}}
 	plan := resize.Plan{PodName: "web-1"}
 	feeds(t, lifecycle.Eviction{
 		Now: now, Allowed: true, Paused: []string{"cluster"},
 		Annotations: []map[string]string{{"of": "the workload"}, {"of": "the template"}},
 		Siblings:    w.Pods, Replicas: 3, Records: d.Out().Status.Records, Rollout: "1 of 2 replicas are updated",
-		NamespaceTerminating: true, Wanted: &plan, Seeded: true, Seed: w.Rec.Spec.Seed, Nodes: w.Looked.Cluster,
+		NamespaceTerminating: true, Wanted: &plan, NotSized: "excluded", Seed: w.Rec.Spec.Seed, Tries: d.Out().Status.Tries, Nodes: w.Looked.Cluster,
 	}, d.Eviction(plan))
 }
 
@@ -143,7 +144,7 @@ func full(t *testing.T) (tuning.View, tuning.Pass) {
 	w.Usage.MemorySoon = map[types.UID]bool{w.Pods[0].UID: true}
 	w.Begin.Reserved = tuning.Reservations{All: []tuning.Reservation{{UID: "other", Namespace: "shop", Node: "node-1", Growth: sizeOf(1, 0, 0, 0)}}}
 	w.Operator.NoRights, w.Operator.NoRightsUrgent = "cannot patch pods/resize", "may not patch pods/resize"
-	w.Namespace.Terminating, w.Namespace.Seeded, w.Operator.MayEvict = true, true, true
+	w.Namespace.Terminating, w.Namespace.NotSized, w.Operator.MayEvict = true, "excluded", true
 	w.Looked.Cluster = []*corev1.Node{node("node-2", "16", "64Gi")}
 	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "one"}
 	w.Nodes["node-3"] = tuning.Node{Node: down(node("node-3", "16", "64Gi"))}

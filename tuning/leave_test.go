@@ -28,7 +28,7 @@ func unfit(t *testing.T) tuning.View {
 	w.Rec.Spec.Strategy, w.Policy.Settings.Strategy = v1alpha1.StrategyNode, v1alpha1.StrategyNode
 	w.Policy.Settings.NodeEviction, w.Policy.Settings.Resize.NodeEviction = true, true
 	w.Looked.Cluster = []*corev1.Node{w.Nodes["node-1"].Node, node("node-2", "8", "64Gi")}
-	w.Operator.MayEvict, w.Namespace.Seeded = true, true
+	w.Operator.MayEvict = true
 	three := resource.MustParse("3")
 	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r", ValidUntil: metav1.NewTime(now.Add(time.Hour)),
 		Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &three}}}
@@ -76,7 +76,7 @@ func TestWhoIsNeverEvicted(t *testing.T) {
 		reason string
 	}{
 		"the operator may not": {func(w *tuning.View) { w.Operator.MayEvict = false }, resize.ReasonEvictionOff},
-		"not labelled":         {func(w *tuning.View) { w.Namespace.Seeded = false }, resize.ReasonSuccessorNotSized},
+		"not labelled":         {func(w *tuning.View) { w.Namespace.NotSized = "excluded" }, resize.ReasonSuccessorNotSized},
 		"do not disrupt": {func(w *tuning.View) {
 			w.Pods[0].Annotations["karpenter.sh/do-not-disrupt"] = "true"
 		}, resize.ReasonDoNotDisrupt},

@@ -52,11 +52,12 @@ func Decide(v View) Decision {
 //     each deadline.
 //  2. learn comes before advance and begin, so that no plan is below a floor that this reconcile has just learned.
 //  3. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
-//  4. advance comes before begin: a closed record makes room for a new one, and a regression extends the backoff
+//  4. JudgeSuccessor comes before advance, which evicts pods.
+//  5. advance comes before begin: a closed record makes room for a new one, and a regression extends the backoff
 //     that begin waits for.
-//  5. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
+//  6. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
 //     source, and reasons that stop attune do not stop them.
-//  6. summarise comes last, because it reads the records, refusals and tries of all other steps.
+//  7. summarise comes last, because it reads the records, refusals and tries of all other steps.
 func (d deciders) decide() {
 	d.notAhead()
 	d.goneOrNot()
@@ -67,6 +68,7 @@ func (d deciders) decide() {
 	d.rememberOriginals()
 	d.judgeBirths()
 	d.judgeAdmission()
+	d.out.Status.Tries = lifecycle.JudgeSuccessor(d.out.Status.Tries, d.out.Status.History, d.view.Pods, d.view.Rec.Spec.Seed, d.view.Now)
 	d.watcher.advance()
 	d.starter.restore()
 	d.starter.restoreUnscheduled()

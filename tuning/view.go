@@ -81,9 +81,9 @@ type NamespaceView struct {
 	Budgets []policyv1.PodDisruptionBudget
 	// Terminating reports that the namespace is being deleted.
 	Terminating bool
-	// Seeded reports that the webhook sizes new pods of the namespace (its label). Otherwise the successor of an
-	// evicted pod would be created with the old size.
-	Seeded bool
+	// NotSized is why the webhook does not size new pods of the namespace; empty: it sizes them. If it does not, the
+	// successor of an evicted pod would be created with the old size.
+	NotSized string
 }
 
 // OperatorView has the permissions of this operator and the features of its API server.
@@ -318,7 +318,7 @@ func (v *View) Live() []*corev1.Pod {
 
 // ended reports whether the pod has terminated or is being deleted.
 func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
+	return resize.Finished(pod) || pod.DeletionTimestamp != nil
 }
 
 // Killed reports whether the pod's status shows an OOM kill of a container. A container status keeps only the last

@@ -697,6 +697,8 @@ const (
 	TryRestore TryKind = "Restore"
 	// TryGivenUp: attune gave up restoring the resources of a pod.
 	TryGivenUp TryKind = "GivenUp"
+	// TryEviction: the pod that was created after an eviction did not get its admission resources.
+	TryEviction TryKind = "Eviction"
 )
 
 // Try is an attempt that failed, and the time of the next attempt.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 )
 
 // Config has everything that the operator is built from: its flags and the answers of the API server. Complete
@@ -85,6 +86,11 @@ func (o *Options) operator() policy.Operator {
 	of := o.policies
 	of.Namespace, of.SomeNamespaces = o.process.namespace, len(o.process.watched) > 0
 	return of
+}
+
+// admission returns in which namespaces the webhook sizes new pods.
+func (o *Options) admission() workload.Admission {
+	return workload.Admission{Operator: o.process.namespace, Excluded: o.loops.excluded, Watched: o.process.watched}
 }
 
 // garbagePercent is GOGC: the allowed garbage in percent of the live memory. Most live memory is caches and

@@ -142,7 +142,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, usages *so
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		Live: mgr.GetAPIReader(), Gauges: usages.gauge, Climbs: usages.climbs, RecentCPU: recentCPU,
-		Access: workloadloop.Access{Operator: of.operator, Sized: c.kinds.Sized, ServerVersion: version.GitVersion, Evictions: c.loops.eviction, Rights: rights, Served: served},
+		Access: workloadloop.Access{Sized: c.kinds.Sized, ServerVersion: version.GitVersion, Evictions: c.loops.eviction, Admission: c.admission(), Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}
 	return loop.Register(mgr, b.look)
@@ -187,7 +187,7 @@ func addBridge(mgr ctrl.Manager, c Config, of shared) error {
 	}
 	return mgr.Add(bridge.New(bridge.Options{
 		Client: mgr.GetClient(), VPAs: mgr.GetCache(), Live: mgr.GetAPIReader(), HasVPAs: of.autoscalers.HasVPAs,
-		Role: c.loops.vpaRole, Operator: of.operator, Events: of.events, Clock: clock.RealClock{},
+		Role: c.loops.vpaRole, Admission: c.admission(), Events: of.events, Clock: clock.RealClock{},
 	}))
 }
 

@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/certs"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage/embedded"
@@ -99,6 +100,8 @@ type loopOptions struct {
 	vpaRole string
 	// scaled are the resources of additional kinds of workloads.
 	scaled []string
+	// excluded are the namespaces in which the webhook sizes no pods, in addition to kube-system and the operator's.
+	excluded []string
 }
 
 // usageOptions configure the usage source and how often the operator reads it.
@@ -141,7 +144,7 @@ func (o *Options) register(f *pflag.FlagSet) {
 // register adds the flags that every program has. The chart sets the environment variables of their defaults.
 func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace")
-	f.StringSliceVar((*[]string)(&o.watched), "watch-namespaces", nil, "namespaces that the operator reads and writes in; empty: all")
+	f.StringSliceVar((*[]string)(&o.watched), workload.FlagWatched, nil, "namespaces that the operator reads and writes in; empty: all")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info or error")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 switches it off")
 	f.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to those alone whose bearer token may get /metrics")
@@ -184,6 +187,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
 	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants to write VerticalPodAutoscalers and owns those that are written: one for each recommendation, for other programs to read; empty: none")
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "kinds with a /scale subresource and a pod template whose objects are sized too, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator must have been granted to list and watch them")
+	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system and --namespace")
 }
 
 // largest returns the largest node that node pools can add, in millicores and bytes; 0 means not set.

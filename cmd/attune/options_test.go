@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"attune.io/attune/internal/workload"
 )
 
 func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
@@ -73,6 +75,7 @@ func TestFlagsOfTheOtherProgram(t *testing.T) {
 		{"--prometheus-address=http://p:9090", []string{"", "controller"}},
 		{"--scraper-service-account=scraper", []string{"", "controller"}},
 		{"--eviction", []string{"", "controller"}},
+		{"--webhook-excluded-namespaces=bank", []string{"", "controller"}},
 	} {
 		for _, name := range []string{"", "webhook", "controller"} {
 			cmd := command()
@@ -84,6 +87,15 @@ func TestFlagsOfTheOtherProgram(t *testing.T) {
 			}
 			assert.ErrorContains(t, cmd.Execute(), want, "attune %s %s", name, c.flag)
 		}
+	}
+}
+
+// TestAdmissionOfFlags: the loops get the same Admission that readers of the operator's arguments get.
+func TestAdmissionOfFlags(t *testing.T) {
+	for _, flags := range [][]string{
+		nil, {"--webhook-excluded-namespaces=bank,legacy"}, {"--watch-namespaces=team-a,team-b"}, {"--webhook-excluded-namespaces=bank", "--watch-namespaces=team-a"},
+	} {
+		assert.Equal(t, workload.AdmissionOf("attune-system", flags), optionsOf(t, program{controls: true}, flags...).admission(), flags)
 	}
 }
 

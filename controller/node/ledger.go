@@ -94,7 +94,7 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	rec := s.recommendations[pod.UID]
 	m := seen{name: pod.Namespace + "/" + pod.Name, holds: podview.Counted(pod), stays: s.stays(client.ObjectKeyFromObject(rec), pod.UID)}
 	m.reason, m.message = s.frozen(pod)
-	m.known, m.wants = make([][2]bool, len(m.holds)), make([]recommender.Size, len(m.holds))
+	m.known, m.wants = make([][2]bool, len(m.holds)), board.Wants(rec, m.holds)
 	ranking, _ := node.RankingOf(string(rec.Spec.EvictionRanking))
 	if m.stays != "" || resize.NeverRaised(pod) {
 		ranking = node.Never
@@ -110,11 +110,7 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 		LastLowered: s.changed(pod.UID).lowered, LastResized: s.changed(pod.UID).resized,
 	}
 	for i, c := range m.holds {
-		t := board.TargetOf(rec, c.Name)
-		if t != nil {
-			m.wants[i] = podview.FromResources(t.Target)
-		}
-		of := s.container(pod, c, t, &m.known[i])
+		of := s.container(pod, c, board.TargetOf(rec, c.Name), &m.known[i])
 		if resize.NotLowered(pod, c.Name, s.now) {
 			m.tender = true
 			of.Least = node.Amounts{max(of.Least[0], of.Current[0]), max(of.Least[1], of.Current[1])}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
@@ -59,24 +58,10 @@ func (s *scene) look(out shared) *look {
 		rec := s.recommendations[pod.UID]
 		if reason, message := board.AsItIs(pod, rec); reason != "" && !resize.Finished(pod) {
 			holds := podview.Read(pod)
-			l.others = append(l.others, seen{name: pod.Namespace + "/" + pod.Name, reason: reason, message: message, holds: holds, wants: wants(rec, holds)})
+			l.others = append(l.others, seen{name: pod.Namespace + "/" + pod.Name, reason: reason, message: message, holds: holds, wants: board.Wants(rec, holds)})
 		}
 	}
 	return l
-}
-
-// wants returns the sizes of new pods of a workload; nil under another strategy.
-func wants(rec *v1alpha1.AttuneRecommendation, of []podview.Container) []recommender.Size {
-	if rec == nil || rec.Spec.Strategy != v1alpha1.StrategyNode {
-		return nil
-	}
-	sizes := make([]recommender.Size, len(of))
-	for i, c := range of {
-		if t := board.TargetOf(rec, c.Name); t != nil {
-			sizes[i] = podview.FromResources(t.Target)
-		}
-	}
-	return sizes
 }
 
 // notMeasured is the reason of a share that equals the container's present size because its demand is not known.

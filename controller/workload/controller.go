@@ -91,11 +91,11 @@ type Access struct {
 	// ServerVersion is the version of the API server, such as v1.36.3. It decides which resources a resize may
 	// change.
 	ServerVersion string
-	// Operator is the namespace of this attune installation, which distinguishes it from others in the cluster;
-	// empty: not known.
-	Operator string
 	// Evictions reports that attune has the permission to evict pods.
 	Evictions bool
+	// Admission knows in which namespaces the webhook sizes new pods. Its Operator is the namespace of this attune
+	// installation, which distinguishes it from others in the cluster; empty: not known.
+	Admission workload.Admission
 	// Rights are attune's permissions to resize pods; nil: they are assumed.
 	Rights *Rights
 	// Sized are the kinds of workloads that the loop watches.

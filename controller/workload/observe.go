@@ -30,7 +30,7 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	w := tuning.View{
 		Now: c.Clock.Now(), Rec: rec, Nodes: map[string]tuning.Node{},
 		Operator: tuning.OperatorView{
-			Namespace: c.Operator, MayEvict: c.Evictions, ServerVersion: c.ServerVersion, NoResize: c.Served.lacks(),
+			Namespace: c.Admission.Operator, MayEvict: c.Evictions, ServerVersion: c.ServerVersion, NoResize: c.Served.lacks(),
 			NoRights: c.Rights.lost(ctx, rec.Namespace), NoRightsUrgent: c.Rights.lostUrgent(ctx, rec.Namespace),
 		},
 		Usage: tuning.UsageView{
@@ -157,7 +157,7 @@ func (c *Controller) observeNamespace(ctx context.Context, w *tuning.View) error
 		return fmt.Errorf("reading the namespace: %w", err)
 	}
 	w.Namespace.Terminating = namespace.DeletionTimestamp != nil
-	w.Namespace.Seeded = namespace.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
+	w.Namespace.NotSized = c.Admission.NotSized(w.Rec.Namespace, namespace.Labels)
 	limits, quotas, budgets := &corev1.LimitRangeList{}, &corev1.ResourceQuotaList{}, &policyv1.PodDisruptionBudgetList{}
 	for _, of := range []struct {
 		what string

@@ -52,15 +52,13 @@ func podOf(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) NodePod {
 		p.Reason, p.Message = board.Frozen(pod, rec)
 		p.Frozen = p.Reason != ""
 	}
-	for _, c := range podview.Read(pod) {
+	containers := podview.Read(pod)
+	wants := board.Wants(rec, containers)
+	for i, c := range containers {
 		holds := AmountsOf(c.Size)
 		shown := NodeContainer{Name: c.Name, Holds: holds, Gets: holds}
-		// Pods of other strategies have neither a demand nor a grant.
-		if rec != nil && rec.Spec.Strategy == v1alpha1.StrategyNode {
-			if t := board.TargetOf(rec, c.Name); t != nil {
-				shown.Wants = AmountsOf(podview.FromResources(t.Target))
-			}
-			shown.Gets = gets(pod, rec, c)
+		if wants != nil { // pods of other strategies have neither a demand nor a grant
+			shown.Wants, shown.Gets = AmountsOf(wants[i]), gets(pod, rec, c)
 		}
 		p.Containers = append(p.Containers, shown)
 	}

@@ -136,6 +136,21 @@ func Leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) bool {
 	})
 }
 
+// Wants returns the sizes of some containers in new pods of a workload of strategy Node. A container without a target
+// has the zero value. nil: there is no recommendation, or the strategy is another one.
+func Wants(rec *v1alpha1.AttuneRecommendation, of []podview.Container) []recommender.Size {
+	if rec == nil || rec.Spec.Strategy != v1alpha1.StrategyNode {
+		return nil
+	}
+	sizes := make([]recommender.Size, len(of))
+	for i, c := range of {
+		if t := TargetOf(rec, c.Name); t != nil {
+			sizes[i] = podview.FromResources(t.Target)
+		}
+	}
+	return sizes
+}
+
 // TargetOf returns the target of a container, which new pods of strategy Node get; nil if it has no target.
 func TargetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.ContainerTarget {
 	i := slices.IndexFunc(rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == container })

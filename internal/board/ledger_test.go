@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -41,4 +42,17 @@ func TestTheLedgerOfANode(t *testing.T) {
 	assert.EqualValues(t, 4000, l.Allocatable[recommender.CPU])
 	assert.EqualValues(t, 4100+100, l.Fixed[recommender.CPU])
 	assert.EqualValues(t, -200, l.Available()[recommender.CPU])
+}
+
+// The loop and the plugin show the same sizes of new pods.
+func TestWantsOfContainers(t *testing.T) {
+	two := resource.MustParse("2")
+	rec := &v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{
+		Strategy: v1alpha1.StrategyNode, Containers: []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: &two}}},
+	}}
+	of := []podview.Container{{Name: "side"}, {Name: "app"}}
+	assert.Equal(t, []recommender.Size{{}, {recommender.CPU: {Request: 2000}}}, Wants(rec, of))
+	assert.Nil(t, Wants(nil, of))
+	rec.Spec.Strategy = v1alpha1.StrategyWorkload
+	assert.Nil(t, Wants(rec, of))
 }

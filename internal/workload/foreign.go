@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -39,9 +38,6 @@ func ReadForeign[T any](data []byte) (part T, unreadable string) {
 // MostForeignText is the size limit in bytes of a text that another program wrote.
 const MostForeignText = 200
 
-// longestAmount is the size limit of an amount in bytes. Useful amounts have about 20 digits.
-const longestAmount = 64
-
 // amountFields are the fields of a pod template that contain only amounts, directly or nested.
 var amountFields = map[string]bool{"requests": true, "limits": true, "overhead": true, "sizeLimit": true, "divisor": true}
 
@@ -70,15 +66,11 @@ func shortIn(value any, within bool) error {
 	return nil
 }
 
-// greatExponent matches an exponent of three or more digits: comparing such an amount takes as long as writing all its
-// digits.
-var greatExponent = regexp.MustCompile(`[eE][-+]?[0-9]{3}`)
-
 func shortAmount(text string) error {
 	switch {
-	case len(text) > longestAmount:
-		return fmt.Errorf("an amount of it has %d characters; at most %d are read", len(text), longestAmount)
-	case greatExponent.MatchString(text):
+	case len(text) > mostText:
+		return fmt.Errorf("an amount of it has %d characters; at most %d are read", len(text), mostText)
+	case greatExponent(text):
 		return fmt.Errorf("the amount %s of it has too great an exponent", text)
 	}
 	return nil

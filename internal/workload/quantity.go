@@ -14,7 +14,7 @@ import (
 const (
 	// mostText is longer than any real amount in any unit.
 	mostText = 64
-	// mostExponent is the number of digits of the largest exponent, 99.
+	// mostExponent is the largest number of digits of an exponent.
 	mostExponent = 2
 )
 
@@ -147,9 +147,30 @@ func checkQuantity(text []byte) error {
 	if len(text) > mostText {
 		return fmt.Errorf("a quantity of %d bytes: use at most %d, such as 250m or 64Mi", len(text), mostText)
 	}
-	at := bytes.IndexAny(text, "eE")
-	if at < 0 || len(bytes.TrimLeft(text[at+1:], "+-0")) <= mostExponent {
+	if !greatExponent(text) {
 		return nil
 	}
 	return fmt.Errorf("a quantity of %s: use an exponent of at most two digits, such as 250m or 64Mi", text)
+}
+
+// greatExponent reports whether a text has an exponent of more than mostExponent digits, with leading zeros: computing
+// with such an amount can take as long as writing all its digits. The rules of the CRDs reject the same texts.
+func greatExponent[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if text[i] != 'e' && text[i] != 'E' {
+			continue
+		}
+		first := i + 1
+		if first < len(text) && (text[first] == '+' || text[first] == '-') {
+			first++
+		}
+		end := first
+		for end < len(text) && '0' <= text[end] && text[end] <= '9' {
+			end++
+		}
+		if end-first > mostExponent {
+			return true
+		}
+	}
+	return false
 }

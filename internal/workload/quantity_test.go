@@ -3,7 +3,11 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +24,7 @@ var slow = []string{
 }
 
 // fine are texts that users and API servers write.
-var fine = []string{"0", "1", "250m", "64Mi", "1.5Gi", "0.1", "1e3", "1E-9", "1e+18", "12E", "1Ei", "100n", "-1", ".5", "1e099"}
+var fine = []string{"0", "1", "250m", "64Mi", "1.5Gi", "0.1", "1e3", "1E-9", "1e+18", "12E", "1Ei", "100n", "-1", ".5", "1e99"}
 
 func TestSlowQuantitiesAreNotRead(t *testing.T) {
 	for _, text := range slow {
@@ -36,6 +40,33 @@ func TestSlowQuantitiesAreNotRead(t *testing.T) {
 	}
 	assert.Error(t, CheckQuantities([]byte(`{"minAllowed":1e-90000000}`)), "a number")
 	assert.Error(t, json.Unmarshal([]byte(`1e-90000000`), &BoundedQuantity{}), "a number")
+}
+
+// Policies, annotations and templates of other programs are read by one rule: the Go code rejects what the rules of the
+// CRDs reject.
+func TestSlowQuantitiesAreTheSameEverywhere(t *testing.T) {
+	source, err := os.ReadFile("../../api/v1alpha1/settings_types.go")
+	require.NoError(t, err)
+	patterns, sizes := map[string]int{}, map[string]int{}
+	for _, found := range regexp.MustCompile(`string\([a-zA-Z.]+\)\.matches\('(\[eE\][^']*)'\)`).FindAllStringSubmatch(string(source), -1) {
+		patterns[found[1]]++
+	}
+	for _, found := range regexp.MustCompile(`string\([a-zA-Z.]+\)\.size\(\) (?:<=|>) ([0-9]+)`).FindAllStringSubmatch(string(source), -1) {
+		sizes[found[1]]++
+	}
+	require.Len(t, patterns, 1, "one rule")
+	require.Equal(t, slices.Collect(maps.Keys(sizes)), []string{"64"}, "one rule")
+	exponent := regexp.MustCompile(slices.Collect(maps.Keys(patterns))[0])
+	for _, text := range slices.Concat(slow, fine, []string{
+		"1e001", "5e-007", "1e099", "1e100", "1E+001", "1e", "1e-", "1e12Mi", "1e1e100", strings.Repeat("9", 64), strings.Repeat("9", 62) + "e1", "1e10 0",
+	}) {
+		want := len(text) > 64 || exponent.MatchString(text)
+		quoted, err := json.Marshal(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, CheckQuantities(fmt.Appendf(nil, `{"cpu":%s}`, quoted)) != nil, "a policy: %s", short(text))
+		_, unreadable := ReadForeign[map[string]any](fmt.Appendf(nil, `{"requests":{"cpu":%s}}`, quoted))
+		assert.Equal(t, want, unreadable != "", "a template: %s", short(text))
+	}
 }
 
 func TestOtherQuantitiesAreRead(t *testing.T) {

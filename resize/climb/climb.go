@@ -265,7 +265,7 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 			"its resizePolicy restarts it for another one: a resizePolicy of NotRequired for memory lets it be raised before an OOM kill")
 	}
 	needs := g.latest + recommender.Amount(g.speed*(g.age+lasts).Seconds())
-	limit, least := rounded(min(max(recommender.OOMFloor(g.limit), needs), 2*g.limit)), g.limit+g.limit/20
+	limit, least := recommender.WholeMiB(min(max(recommender.OOMFloor(g.limit), needs), 2*g.limit)), g.limit+g.limit/20
 	if c.Most > 0 {
 		limit = min(limit, c.Most)
 	}
@@ -283,7 +283,7 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 // request returns the request for a limit. In a Guaranteed pod it always equals the limit, even if an HPA scales on it,
 // as after an OOM kill: the pod's class never changes, and without the raise the pod would be killed.
 func (c Container) request(g growth, limit recommender.Amount) recommender.Amount {
-	switch uses := rounded(g.latest); {
+	switch uses := recommender.WholeMiB(g.latest); {
 	case c.Together:
 		return limit
 	case c.RequestHeld: // another request would change the number of replicas
@@ -302,9 +302,6 @@ func refuse(container, reason, format string, args ...any) *resize.Refusal {
 	r.Container = container
 	return r
 }
-
-// rounded rounds up to a whole mebibyte.
-func rounded(a recommender.Amount) recommender.Amount { return (a + 1<<20 - 1) >> 20 << 20 }
 
 // calmFor is how long a container has to need much less than its old limit before a raise is reverted.
 const calmFor = 2 * time.Minute

@@ -43,10 +43,12 @@ type Eviction struct {
 	// Wanted is the plan that the pod's node refuses. nil: the eviction has another reason, and the size of the
 	// successor does not matter.
 	Wanted *resize.Plan
-	// Seeded is true if admission sizes new pods of the namespace.
-	Seeded bool
+	// NotSized is why admission does not size new pods of the namespace; empty: it sizes them.
+	NotSized string
 	// Seed is the size that admission sets on the successor; nil: there is no seed.
 	Seed *v1alpha1.Seed
+	// Tries of the workload.
+	Tries []v1alpha1.Try
 	// Nodes of the cluster. Without them the rule noOtherNode is skipped.
 	Nodes []*corev1.Node
 }
@@ -82,7 +84,7 @@ func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if len(e.Paused) > 0 {
 		return resize.Refuse(resize.ReasonPaused, "paused by the %s settings", strings.Join(e.Paused, " and "))
 	}
-	if refusal := cmp.Or(successorNotSized(pod, e), noOtherNode(pod, e)); refusal != nil {
+	if refusal := cmp.Or(successorNotSized(pod, e), lastSuccessorNotSized(e), noOtherNode(pod, e)); refusal != nil {
 		return refusal
 	}
 	if e.Replicas <= 1 { // the workload would have no pod until the successor is ready
@@ -151,9 +153,8 @@ func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	switch {
 	case e.Wanted == nil:
 		return nil
-	case !e.Seeded:
-		return resize.Refuse(resize.ReasonSuccessorNotSized, "its successor would be born as its template says; only namespaces with the label %s=%s have new pods sized",
-			v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	case e.NotSized != "":
+		return resize.Refuse(resize.ReasonSuccessorNotSized, "its successor would be created with the resources of its template: %s", e.NotSized)
 	case e.Seed == nil || !e.Now.Before(e.Seed.ValidUntil.Time):
 		return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor would be born as its template says: there is no seed for new pods now")
 	}
@@ -172,6 +173,19 @@ func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 		}
 	}
 	return nil
+}
+
+// lastSuccessorNotSized refuses while the pod that was created after the last eviction shows that the webhook does not
+// size the workload's pods (JudgeSuccessor).
+func lastSuccessorNotSized(e Eviction) *resize.Refusal {
+	row := unsizedSuccessor(e.Tries, e.Now)
+	if e.Wanted == nil || row == nil {
+		return nil
+	}
+	refusal := resize.Refuse(resize.ReasonLastSuccessor, "pod %s, created after the last eviction, was not sized at admission; check the webhook with kubectl attune doctor; "+
+		"attune evicts again once a new pod of the workload is sized at admission, or after %s", row.Pod, row.Until.UTC().Format(time.RFC3339))
+	refusal.Until = row.Until.Time
+	return refusal
 }
 
 // noOtherNode refuses if no other node could ever hold the successor, which would then be pending for ever. The

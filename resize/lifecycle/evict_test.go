@@ -45,7 +45,7 @@ func evictable(t *testing.T, pod *corev1.Pod) Eviction {
 	plan := mustPlan(t, pod, wish(size(2000, 0, 0, 0)))
 	two := resource.MustParse("2")
 	return Eviction{
-		Now: noon, Allowed: true, Siblings: []*corev1.Pod{pod, ofDeployment("web-2")}, Replicas: 2, Wanted: &plan, Seeded: true,
+		Now: noon, Allowed: true, Siblings: []*corev1.Pod{pod, ofDeployment("web-2")}, Replicas: 2, Wanted: &plan,
 		Seed:  &v1alpha1.Seed{ValidUntil: metav1.NewTime(noon.Add(time.Hour)), Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &two}}},
 		Nodes: []*corev1.Node{aNode("node-1", "4"), aNode("node-2", "4")},
 	}
@@ -94,9 +94,12 @@ func TestMayEvict(t *testing.T) {
 			e.Annotations = []map[string]string{{v1alpha1.UndoAnnotation: "2026-01-01T00:00:00Z"}}
 		}, reason: ReasonDoNotDisrupt},
 		"the kill switch":                      {world: func(e *Eviction) { e.Paused = []string{"cluster"} }, reason: ReasonPaused},
-		"no new pod is sized in the namespace": {world: func(e *Eviction) { e.Seeded = false }, reason: ReasonSuccessorNotSized},
-		"there is no seed":                     {world: func(e *Eviction) { e.Seed = nil }, reason: ReasonSuccessorNotSized, passes: true},
-		"the seed has expired":                 {world: func(e *Eviction) { e.Now = noon.Add(time.Hour) }, reason: ReasonSuccessorNotSized, passes: true},
+		"no new pod is sized in the namespace": {world: func(e *Eviction) { e.NotSized = "excluded" }, reason: ReasonSuccessorNotSized},
+		"the last successor was not sized": {world: func(e *Eviction) {
+			e.Tries = []v1alpha1.Try{{What: v1alpha1.TryEviction, Pod: "web-3", Until: metav1.NewTime(noon.Add(time.Second))}}
+		}, reason: ReasonLastSuccessor},
+		"there is no seed":     {world: func(e *Eviction) { e.Seed = nil }, reason: ReasonSuccessorNotSized, passes: true},
+		"the seed has expired": {world: func(e *Eviction) { e.Now = noon.Add(time.Hour) }, reason: ReasonSuccessorNotSized, passes: true},
 		"the seed gives less": {world: func(e *Eviction) {
 			e.Seed = e.Seed.DeepCopy()
 			e.Seed.Containers[0].CPURequest = ptr.To(resource.MustParse("1999m"))
@@ -162,8 +165,12 @@ func TestWhatDoesNotKeepAPod(t *testing.T) {
 	assert.Nil(t, MayEvict(pod, e))
 
 	elsewhere := e
-	elsewhere.Wanted, elsewhere.Seeded, elsewhere.Seed = nil, false, nil
+	elsewhere.Wanted, elsewhere.NotSized, elsewhere.Seed = nil, "excluded", nil
+	elsewhere.Tries = []v1alpha1.Try{{What: v1alpha1.TryEviction, Until: metav1.NewTime(noon.Add(time.Hour))}}
 	assert.Nil(t, MayEvict(pod, elsewhere), "it goes for another reason, and its successor may be as it is")
+
+	e.Tries = []v1alpha1.Try{{What: v1alpha1.TryEviction, Until: metav1.NewTime(noon)}}
+	assert.Nil(t, MayEvict(pod, e), "a row that has expired")
 }
 
 func TestClassifyEviction(t *testing.T) {

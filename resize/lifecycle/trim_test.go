@@ -55,6 +55,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Needs"] = plan.Needs(pod)
 	out["MayEvict"], out["Stays"] = MayEvict(pod, d.eviction(pod, plan)), Stays(pod, d.eviction(pod, plan))
 	out["Tied"], out["Takes"] = Tied(pod), Takes(d.eviction(pod, plan).Nodes[0], pod, plan.Needs(pod))
+	evicted := []v1alpha1.HistoryEntry{{Result: ResultEvicted, Timestamp: metav1.NewTime(pod.CreationTimestamp.Time)}}
+	out["JudgeSuccessor"] = JudgeSuccessor(nil, evicted, []*corev1.Pod{pod}, d.eviction(pod, plan).Seed, pod.CreationTimestamp.Add(time.Minute))
 	out["LeavePlan"] = LeavePlan(pod, d.eviction(pod, plan).Seed)
 
 	record := NewRecord(plan, pod, noon, auto())
@@ -135,7 +137,7 @@ func (d dice) eviction(pod *corev1.Pod, plan Plan) Eviction {
 	}
 	return Eviction{
 		Now: noon, Allowed: true, Replicas: 2, Siblings: []*corev1.Pod{pod, ofDeployment("web-2")}, Nodes: []*corev1.Node{other},
-		Wanted: &plan, Seeded: true, Seed: seed,
+		Wanted: &plan, Seed: seed,
 	}
 }
 

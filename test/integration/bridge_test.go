@@ -114,7 +114,7 @@ func (b *bridged) newLoop(operator client.WithWatch) *bridge.Loop {
 		},
 	})
 	return bridge.New(bridge.Options{
-		Client: writes, VPAs: reads, Live: operator, HasVPAs: func() bool { return true }, Role: bridgeRole, Operator: "attune-system",
+		Client: writes, VPAs: reads, Live: operator, HasVPAs: func() bool { return true }, Role: bridgeRole, Admission: workload.Admission{Operator: "attune-system"},
 		Events: b.events.recorder(), Clock: clock.RealClock{},
 	})
 }

@@ -261,6 +261,7 @@ func TestLoopsKeepPods(t *testing.T) {
 			delete(ns.Labels, v1alpha1.InjectLabel)
 			require.NoError(t, w.direct.Update(t.Context(), ns))
 		}, "attune.io/inject=enabled"},
+		"the webhook excludes the namespace": {2, recreate, func(w *world) { w.workloads.Access.Admission.Excluded = []string{w.namespace} }, "webhook.excludedNamespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := cramped(t, c.replicas)

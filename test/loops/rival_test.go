@@ -15,6 +15,7 @@ import (
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/lookup"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -38,10 +39,10 @@ func (w *world) rivalry(sees *usages) *rival {
 	r.workloads = &workloadloop.Controller{
 		Confirmed: &board.Confirmed{},
 		Client:    w.client, Live: w.linked, Clock: w.clock, Settings: settings, Autoscalers: none{},
-		Access: workloadloop.Access{Operator: "attune-other", ServerVersion: "v1.37.1"},
+		Access: workloadloop.Access{Admission: workload.Admission{Operator: "attune-other"}, ServerVersion: "v1.37.1"},
 		Events: event.NewRecorder(w.told, w.clock), Grants: &board.Grants{},
 	}
-	w.policies.Operator, w.workloads.Operator = "attune-system", "attune-system"
+	w.policies.Operator, w.workloads.Admission.Operator = "attune-system", "attune-system"
 	w.passed = r.look
 	return r
 }

@@ -28,6 +28,7 @@ import (
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/sim/api"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
@@ -164,7 +165,7 @@ func (o *operator) lead(ctx context.Context) {
 		Gauges:    func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
 		RecentCPU: lately{o},
 		Access: workloadloop.Access{
-			Operator: operatorNamespace, Evictions: true, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
+			Admission: workload.Admission{Operator: operatorNamespace}, Evictions: true, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
 			Rights: &workloadloop.Rights{Ask: func(context.Context) (bool, error) { return !o.w.noRights, nil }, Clock: ticking{of: o}},
 		},
 		Events: recorder, Grants: grants, Confirmed: freshness,

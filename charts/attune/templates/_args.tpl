@@ -91,6 +91,9 @@
 {{- with .Values.scaledKinds }}
 - --scaled-kinds={{ join "," . }}
 {{- end }}
+{{- with .Values.webhook.excludedNamespaces }}
+- --webhook-excluded-namespaces={{ join "," . }}
+{{- end }}
 {{- if (.Values.bridge).vpa }}
 - --bridge-vpa-role={{ include "attune.name" . }}-bridge-vpa
 {{- end }}

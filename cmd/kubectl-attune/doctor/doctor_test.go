@@ -355,6 +355,52 @@ func TestEveryGrantHasItsOwnRole(t *testing.T) {
 	}
 }
 
+// A namespace that the webhook excludes is not sized with the label, and does not need it.
+func TestNamespacesThatTheWebhookExcludes(t *testing.T) {
+	operator := controller(nil, 1)
+	operator.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"controller", "--webhook-excluded-namespaces=shop,bank"}}}
+	namespace := func(name string, labelled bool) corev1.Namespace {
+		of := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if labelled {
+			of.Labels = map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}
+		}
+		return of
+	}
+	policy := func(namespace string) v1alpha1.AttunePolicy {
+		p := v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}}
+		p.Status.Mode = v1alpha1.UpdateAuto
+		return p
+	}
+	for name, c := range map[string]struct {
+		namespace corev1.Namespace
+		operator  appsv1.Deployment
+		want      []Result
+	}{
+		"excluded, and labelled": {namespace("shop", true), operator, []Result{{"namespaces", Warning, "namespace shop has the label attune.io/inject=enabled, but its new pods are not sized: " +
+			"the chart's webhook.excludedNamespaces contains the namespace", "kubectl label namespace shop attune.io/inject-"}}},
+		"excluded, without the label": {namespace("shop", false), operator, []Result{{"namespaces", Warning, "policy shop/api sizes new pods, but they keep the resources of their template: " +
+			"the chart's webhook.excludedNamespaces contains the namespace", "kubectl get mutatingwebhookconfigurations --output yaml"}}},
+		"attune's own": {namespace("attune-system", true), operator, []Result{{"namespaces", Warning, "namespace attune-system has the label attune.io/inject=enabled, but its new pods are not sized: " +
+			"the webhook excludes kube-system and attune's own namespace", "kubectl label namespace attune-system attune.io/inject-"}}},
+		"not excluded": {namespace("shop", true), controller(nil, 1), []Result{{"namespaces", OK, "all namespaces where policies size new pods have the label", ""}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := installed(c.operator)
+			seen.Namespaces.Value = []corev1.Namespace{c.namespace}
+			seen.Policies.Value = []v1alpha1.AttunePolicy{policy(c.namespace.Name)}
+			assert.Equal(t, c.want, of(seen, "namespaces"))
+		})
+	}
+
+	// A cluster policy selects excluded namespaces too, and a label would change nothing there.
+	p := v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
+	p.Status.Mode = v1alpha1.UpdateAuto
+	seen := installed(operator)
+	seen.ClusterPolicies = []v1alpha1.AttuneClusterPolicy{p}
+	seen.Namespaces.Value = []corev1.Namespace{namespace("shop", false), namespace("depot", true)}
+	assert.Equal(t, OK, level(t, seen, "namespaces"))
+}
+
 // The namespaces that a cluster policy selects give one finding, however many have no label.
 func TestNamespacesOfAClusterPolicy(t *testing.T) {
 	p := v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -127,26 +128,49 @@ func namespaces(seen *Seen, f *findings) {
 			seeding[p.Namespace] = p.Name
 		}
 	}
+	admission := seen.admission()
 	for _, p := range seen.ClusterPolicies {
-		unlabelled(seen, f, &p, any)
+		unlabelled(seen, f, &p, any, admission)
 	}
 	for ns := range seen.Namespaces.all() {
-		labelled := ns.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
-		label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
-		switch {
-		case labelled && !any[ns.Name]:
-			f.add(Warning, label+"-", "namespace %s has the label %s=%s but no policy: remove the label, or create a policy", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
-		case !labelled && seeding[ns.Name] != "":
-			f.add(Warning, label+"="+v1alpha1.InjectEnabled, "policy %s/%s sizes new pods, but its namespace does not have the label %s=%s: new pods keep the resources of their template",
-				ns.Name, seeding[ns.Name], v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
-		}
+		labels(ns, any[ns.Name], seeding[ns.Name], admission.Excludes(ns.Name), f)
 	}
 	f.fine("all namespaces where policies size new pods have the label")
 }
 
-// unlabelled checks that the namespaces that a cluster policy selects have the label, and adds them to selected. It
-// adds one finding, however many there are.
-func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool) {
+// labels checks the label of one namespace: selected reports whether a policy selects it, sizing is its first policy that
+// sizes new pods, and excluded is why the webhook does not size them whatever the label.
+func labels(ns *corev1.Namespace, selected bool, sizing, excluded string, f *findings) {
+	labelled := workload.Labelled(ns.Labels)
+	label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
+	switch {
+	case labelled && excluded != "":
+		f.add(Warning, label+"-", "namespace %s has the label %s=%s, but its new pods are not sized: %s", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled, excluded)
+	case excluded != "" && sizing != "":
+		f.add(Warning, "kubectl get mutatingwebhookconfigurations --output yaml", "policy %s/%s sizes new pods, but they keep the resources of their template: %s",
+			ns.Name, sizing, excluded)
+	case labelled && !selected:
+		f.add(Warning, label+"-", "namespace %s has the label %s=%s but no policy: remove the label, or create a policy", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	case !labelled && sizing != "":
+		f.add(Warning, label+"="+v1alpha1.InjectEnabled, "policy %s/%s sizes new pods, but its namespace does not have the label %s=%s: new pods keep the resources of their template",
+			ns.Name, sizing, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	}
+}
+
+// admission returns where the webhook sizes new pods, by the arguments of the operator's Deployments.
+func (s *Seen) admission() workload.Admission {
+	var args []string
+	for d := range s.Installed.Deployments.all() {
+		for _, c := range d.Spec.Template.Spec.Containers {
+			args = append(args, c.Args...)
+		}
+	}
+	return workload.AdmissionOf(s.Scope.Operator, args)
+}
+
+// unlabelled checks that the namespaces that a cluster policy selects have the label, unless the webhook excludes
+// them anyway, and adds them to selected. It adds one finding, however many there are.
+func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool, admission workload.Admission) {
 	scope, _ := policy.ScopeOf(p, seen.Scope.Operator)
 	var missing []string
 	for ns := range seen.Namespaces.all() {
@@ -154,7 +178,7 @@ func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, select
 			continue
 		}
 		selected[ns.Name] = true
-		if ns.Labels[v1alpha1.InjectLabel] != v1alpha1.InjectEnabled {
+		if !workload.Labelled(ns.Labels) && admission.Excludes(ns.Name) == "" {
 			missing = append(missing, ns.Name)
 		}
 	}

@@ -1,0 +1,78 @@
+package workload
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// Flags of the operator with inputs of Admission. The chart sets them from the values that its webhook's
+// namespaceSelector comes from.
+const (
+	FlagExcluded = "webhook-excluded-namespaces"
+	FlagWatched  = "watch-namespaces"
+)
+
+// Admission decides in which namespaces the webhook sizes new pods. A test of the chart compares it with the
+// namespaceSelector of the webhook.
+type Admission struct {
+	// Operator is attune's own namespace. The webhook never sizes pods there, and never in kube-system.
+	Operator string
+	// Excluded has the chart's webhook.excludedNamespaces.
+	Excluded []string
+	// Watched has the chart's watchNamespaces; empty: all namespaces.
+	Watched []string
+}
+
+// AdmissionOf returns the Admission of an operator in a namespace that runs with these arguments.
+func AdmissionOf(operator string, args []string) Admission {
+	a := Admission{Operator: operator}
+	for _, arg := range args {
+		switch flag, value, _ := strings.Cut(arg, "="); flag {
+		case "--" + FlagExcluded:
+			a.Excluded = strings.Split(value, ",")
+		case "--" + FlagWatched:
+			a.Watched = strings.Split(value, ",")
+		}
+	}
+	return a
+}
+
+// Reasons why new pods of a namespace are not sized.
+const (
+	notLabelled = "the namespace does not have the label " + v1alpha1.InjectLabel + "=" + v1alpha1.InjectEnabled
+	builtin     = "the webhook excludes kube-system and attune's own namespace"
+	excluded    = "the chart's webhook.excludedNamespaces contains the namespace"
+	notWatched  = "the chart's watchNamespaces does not contain the namespace"
+)
+
+// NotSized returns why the webhook does not size new pods of a namespace, as a clause; empty: it sizes them. It does
+// not check whether the webhook is available.
+func (a Admission) NotSized(namespace string, labels map[string]string) string {
+	if !Labelled(labels) {
+		return notLabelled
+	}
+	return a.Excludes(namespace)
+}
+
+// Labelled reports whether a namespace has the label that lets the webhook size its new pods.
+func Labelled(labels map[string]string) bool {
+	return labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
+}
+
+// Excludes returns why the webhook does not size new pods of a namespace even if it has the label; empty: it sizes
+// them.
+func (a Admission) Excludes(namespace string) string {
+	switch {
+	case namespace == metav1.NamespaceSystem, namespace == a.Operator:
+		return builtin
+	case slices.Contains(a.Excluded, namespace):
+		return excluded
+	case len(a.Watched) > 0 && !slices.Contains(a.Watched, namespace):
+		return notWatched
+	}
+	return ""
+}

@@ -1,0 +1,112 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+	. "attune.io/attune/resize"
+	. "attune.io/attune/resize/lifecycle"
+)
+
+// createdAt returns a pod of Deployment web that requests 500m of CPU.
+func createdAt(name string, at time.Time) *corev1.Pod {
+	pod := ofDeployment(name)
+	pod.CreationTimestamp = metav1.NewTime(at)
+	return pod
+}
+
+func sizedAt(name string, at time.Time) *corev1.Pod {
+	return with(createdAt(name, at), func(p *corev1.Pod) {
+		p.Annotations = map[string]string{v1alpha1.SeededAnnotation: `{"recommendation":"deployment-web"}`}
+	})
+}
+
+// twoCPU is a seed that gives container app 2 CPU.
+var twoCPU = &v1alpha1.Seed{Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("2"))}}}
+
+// evictedPods returns the history of a workload whose last pod attune evicted at a time, before other resizes.
+func evictedPods(at time.Time) []v1alpha1.HistoryEntry {
+	return []v1alpha1.HistoryEntry{
+		{Result: ResultSuccess, Timestamp: metav1.NewTime(at.Add(time.Minute))},
+		{Result: ResultEvicted, Timestamp: metav1.NewTime(at)},
+		{Result: ResultEvicted, Timestamp: metav1.NewTime(at.Add(-time.Hour))},
+	}
+}
+
+func TestJudgeSuccessorStopsEvictions(t *testing.T) {
+	old, evicted := createdAt("web-1", noon.Add(-24*time.Hour)), noon.Add(-time.Minute)
+	for name, c := range map[string]struct {
+		history []v1alpha1.HistoryEntry
+		pods    []*corev1.Pod
+		seed    *v1alpha1.Seed
+		stops   bool
+	}{
+		"the successor was not sized":                 {evictedPods(evicted), []*corev1.Pod{old, createdAt("web-2", evicted)}, twoCPU, true},
+		"it was created before the record was closed": {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted.Add(-30*time.Second)), old}, twoCPU, true},
+		"it was sized":                     {evictedPods(evicted), []*corev1.Pod{old, sizedAt("web-2", evicted)}, twoCPU, false},
+		"a newer one was sized":            {evictedPods(evicted), []*corev1.Pod{sizedAt("web-3", noon), createdAt("web-2", evicted)}, twoCPU, false},
+		"one of the same second was sized": {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", noon), sizedAt("web-3", noon), createdAt("web-4", noon)}, twoCPU, false},
+		"it does not exist yet":            {evictedPods(evicted), []*corev1.Pod{old}, twoCPU, false},
+		"no pods":                          {evictedPods(evicted), nil, twoCPU, false},
+		"it is being deleted": {evictedPods(evicted), []*corev1.Pod{old, with(createdAt("web-2", evicted), func(p *corev1.Pod) {
+			p.DeletionTimestamp = &metav1.Time{Time: noon}
+		})}, twoCPU, false},
+		"its template gives the same":    {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted)}, &v1alpha1.Seed{Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("500m"))}}}, false},
+		"no seed":                        {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted)}, nil, false},
+		"attune evicted no pod":          {evictedPods(evicted)[:1], []*corev1.Pod{createdAt("web-2", evicted)}, twoCPU, false},
+		"attune evicted one yesterday":   {evictedPods(noon.Add(-24 * time.Hour)), []*corev1.Pod{createdAt("web-2", evicted)}, twoCPU, false},
+		"a pod from before the eviction": {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted.Add(-time.Minute))}, twoCPU, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tries := JudgeSuccessor(nil, c.history, c.pods, c.seed, noon)
+			if !c.stops {
+				assert.Empty(t, tries)
+				return
+			}
+			assert.Equal(t, []v1alpha1.Try{{
+				What: v1alpha1.TryEviction, Pod: "web-2", PodUID: "web-2", Reason: ReasonLastSuccessor, Times: 1,
+				Since: metav1.NewTime(noon), Until: metav1.NewTime(noon.Add(24 * time.Hour)),
+			}}, tries)
+		})
+	}
+}
+
+// The row stays after the history has lost the eviction, until a pod was sized or the day is over.
+func TestJudgeSuccessorLiftsTheStop(t *testing.T) {
+	evicted := noon.Add(-time.Minute)
+	other := v1alpha1.Try{What: v1alpha1.TryMemoryLimit, Until: metav1.NewTime(noon.Add(time.Hour))}
+	pods := []*corev1.Pod{createdAt("web-2", evicted)}
+	stopped := JudgeSuccessor([]v1alpha1.Try{other}, evictedPods(evicted), pods, twoCPU, noon)
+	require.Len(t, stopped, 2)
+	assert.Equal(t, stopped, JudgeSuccessor(stopped, evictedPods(evicted), pods, twoCPU, noon.Add(time.Hour)), "it does not move")
+	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, pods, twoCPU, noon.Add(23*time.Hour)), "the history has other rows by now")
+	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, nil, twoCPU, noon), "scaled to zero")
+
+	later := append(pods, sizedAt("web-3", noon.Add(time.Hour)))
+	assert.Equal(t, []v1alpha1.Try{other}, JudgeSuccessor(stopped, evictedPods(evicted), later, twoCPU, noon.Add(time.Hour)))
+	require.Len(t, stopped, 2, "the argument does not change")
+
+	pod := ofDeployment("web-1")
+	e := evictable(t, pod)
+	e.Tries = stopped
+	refusal := MayEvict(pod, e)
+	require.NotNil(t, refusal)
+	assert.Equal(t, ReasonLastSuccessor, refusal.Reason)
+	assert.Equal(t, noon.Add(24*time.Hour), refusal.Until)
+	assert.Equal(t, "pod web-2, created after the last eviction, was not sized at admission; check the webhook with kubectl attune doctor; "+
+		"attune evicts again once a new pod of the workload is sized at admission, or after "+noon.Add(24*time.Hour).UTC().Format(time.RFC3339), refusal.Message)
+	assert.NotNil(t, Stays(pod, e), "the node chooses another pod")
+
+	next := evictedPods(noon.Add(25 * time.Hour))
+	again := JudgeSuccessor(stopped, next, []*corev1.Pod{createdAt("web-5", noon.Add(25*time.Hour))}, twoCPU, noon.Add(26*time.Hour))
+	require.Len(t, again, 2, "one row of a workload")
+	assert.Equal(t, "web-5", again[1].Pod)
+}
