@@ -29,7 +29,7 @@ func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w 
 	status = *rec.Status.DeepCopy()
 	for _, sent := range d.Writes {
 		if refusal := tuning.DeclinedMeanwhile(&status, w, sent); refusal != nil {
-			log.FromContext(ctx).Info("Did not send a resize that others were refused", "pod", sent.Plan.PodName, "reason", refusal.Message)
+			log.FromContext(ctx).Info("Skipped a resize after a rejection of the same resize", "pod", sent.Plan.PodName, "reason", refusal.Message)
 			continue
 		}
 		returned, outcome := c.resize(ctx, sent)
@@ -119,11 +119,11 @@ func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommend
 	for _, pod := range d.Evictions {
 		err := c.Client.SubResource("eviction").Create(ctx, pod, evictionOf(pod))
 		outcome := lifecycle.ClassifyEviction(err)
-		log.FromContext(ctx).Info("Asked to evict a pod", "pod", pod.Name, "outcome", outcome, "error", err)
+		log.FromContext(ctx).Info("Requested an eviction", "pod", pod.Name, "outcome", outcome, "error", err)
 		if outcome == lifecycle.EvictionGranted {
 			continue
 		}
-		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
+		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Eviction of pod %s denied; attune tries again: %v", pod.Name, err))
 		if outcome == lifecycle.EvictionDenied {
 			c.meters.counted.eviction(rec, outcome)
 			tuning.NotEvicted(rec, status, pod.UID)
