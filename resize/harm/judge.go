@@ -114,7 +114,7 @@ func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.C
 	statuses := podview.Statuses(pod)
 	for _, c := range changes {
 		if t := podview.KilledSince(statuses[c.Container], c.Baseline); t != nil && !movesMemory(record, c) {
-			return resize.Verdict{OtherKill: true, Container: c.Container, Message: killMessage(c, t, record) + " that left its memory alone"}
+			return resize.Verdict{OtherKill: true, Container: c.Container, Message: killMessage(c, t, record) + ", which did not change its memory"}
 		}
 	}
 	return resize.Verdict{}
@@ -157,11 +157,11 @@ func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) re
 	}
 	switch {
 	case signals.NodeBooted.After(record.WrittenAt.Time):
-		return resize.Verdict{Inconclusive: true, Message: "the node started anew since the resize: " + v.Message}
+		return resize.Verdict{Inconclusive: true, Message: "the node restarted after the resize: " + v.Message}
 	case signals.NodeNotReady:
 		return resize.Verdict{Inconclusive: true, Message: "the node is not ready: " + v.Message}
 	case signals.SiblingsUnready:
-		return resize.Verdict{Inconclusive: true, Message: "pods of the workload that were not resized turned unready as well: " + v.Message}
+		return resize.Verdict{Inconclusive: true, Message: "pods of the workload that were not resized became not ready as well: " + v.Message}
 	case signals.Rollout:
 		return resize.Verdict{Inconclusive: true, Message: "the workload is rolling out: " + v.Message}
 	}
@@ -217,7 +217,7 @@ func starved(c resize.Change, signals Signals) (message string, known bool) {
 	case measured && usage <= request, busy > 0 && busy < busyNode:
 		return "", true
 	case measured && busy >= busyNode:
-		return fmt.Sprintf("container %s needs %s of CPU, more than the %s it requests, on a node that is %.0f %% busy", c.Container,
+		return fmt.Sprintf("container %s uses %s of CPU, more than its request of %s, on a node whose CPU is %.0f %% busy", c.Container,
 			recommender.Format(recommender.CPU, usage), recommender.Format(recommender.CPU, request), busy*100), true
 	}
 	return "", known
@@ -227,16 +227,16 @@ func starved(c resize.Change, signals Signals) (message string, known bool) {
 func unready(pod *corev1.Pod, changes []resize.Change, _ Signals) resize.Verdict {
 	for _, c := range changes {
 		if !c.Baseline.Ready {
-			return resize.Verdict{NotJudged: []string{"readiness, as container " + c.Container + " was not ready before"}}
+			return resize.Verdict{NotJudged: []string{"readiness, because container " + c.Container + " was not ready before the resize"}}
 		}
 	}
 	switch {
 	case podview.IsReady(pod):
 		return resize.Verdict{}
 	case restartsAll(pod):
-		return resize.Verdict{Inconclusive: true, Message: "its own rules restart all containers of the pod"}
+		return resize.Verdict{Inconclusive: true, Message: "the pod's own restart rules restart all its containers"}
 	}
-	return resize.Verdict{Harm: resize.HarmNotReady, Message: "the pod was ready before the resize and is not at the end of its watch"}
+	return resize.Verdict{Harm: resize.HarmNotReady, Message: "the pod was ready before the resize, but not at the end of the observation period"}
 }
 
 // guardrails judges the policy's SLO queries: a violated SLO is a regression; a query without an answer makes the
@@ -246,9 +246,9 @@ func guardrails(_ *corev1.Pod, _ []resize.Change, signals Signals) resize.Verdic
 	for _, slo := range signals.SLO {
 		switch {
 		case slo.Failed != "":
-			open = resize.Verdict{Inconclusive: true, Message: fmt.Sprintf("guardrail %s gave no answer: %s", slo.Name, slo.Failed)}
+			open = resize.Verdict{Inconclusive: true, Message: fmt.Sprintf("SLO guardrail %s could not be checked: %s", slo.Name, slo.Failed)}
 		case !slo.Held:
-			return resize.Verdict{Harm: resize.HarmSLO, Message: fmt.Sprintf("guardrail %s is broken: %s", slo.Name, slo.Message)}
+			return resize.Verdict{Harm: resize.HarmSLO, Message: fmt.Sprintf("SLO guardrail %s is violated: %s", slo.Name, slo.Message)}
 		}
 	}
 	return open
@@ -260,7 +260,7 @@ func leftOpen(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Ve
 	if signals.Unanswered == "" || !slices.ContainsFunc(changes, func(c resize.Change) bool { return c.Move().Lowers() }) {
 		return resize.Verdict{}
 	}
-	return resize.Verdict{Inconclusive: true, Message: "the usage source gave no answer: " + signals.Unanswered}
+	return resize.Verdict{Inconclusive: true, Message: "the usage source did not answer: " + signals.Unanswered}
 }
 
 // unjudged ends a message with the signals that could not be judged; empty if there are none.
@@ -268,5 +268,5 @@ func unjudged(what []string) string {
 	if len(what) == 0 {
 		return ""
 	}
-	return "not judged: " + strings.Join(what, ", ")
+	return "not checked: " + strings.Join(what, ", ")
 }
