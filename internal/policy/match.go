@@ -101,13 +101,13 @@ func byStrength(a, b *v1alpha1.AttunePolicy) int {
 func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	switch {
 	case OfCluster(winner) != OfCluster(loser):
-		return "an AttunePolicy of the namespace goes before an AttuneClusterPolicy"
+		return "an AttunePolicy takes precedence over an AttuneClusterPolicy"
 	case weightOf(winner) != weightOf(loser):
-		return fmt.Sprintf("weight %d over %d", weightOf(winner), weightOf(loser))
+		return fmt.Sprintf("its weight %d is higher than %d", weightOf(winner), weightOf(loser))
 	case !winner.CreationTimestamp.Equal(&loser.CreationTimestamp):
-		return fmt.Sprintf("equal weight %d; created %s, before %s", weightOf(winner), utc(winner), utc(loser))
+		return fmt.Sprintf("equal weight %d, and created earlier (%s, not %s)", weightOf(winner), utc(winner), utc(loser))
 	}
-	return fmt.Sprintf("equal weight %d and age; name %s before %s", weightOf(winner), winner.Name, loser.Name)
+	return fmt.Sprintf("equal weight %d and age, and name %s sorts before %s", weightOf(winner), winner.Name, loser.Name)
 }
 
 func utc(p *v1alpha1.AttunePolicy) string {

@@ -77,9 +77,9 @@ var greatExponent = regexp.MustCompile(`[eE][-+]?[0-9]{3}`)
 func shortAmount(text string) error {
 	switch {
 	case len(text) > longestAmount:
-		return fmt.Errorf("an amount of it has %d characters; at most %d are read", len(text), longestAmount)
+		return fmt.Errorf("an amount has %d characters: use at most %d", len(text), longestAmount)
 	case greatExponent.MatchString(text):
-		return fmt.Errorf("the amount %s of it has too great an exponent", text)
+		return fmt.Errorf("the exponent of the amount %s is too large: use at most two digits", text)
 	}
 	return nil
 }

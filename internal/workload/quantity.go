@@ -145,11 +145,11 @@ func checkField(field, value []byte) error {
 // checkQuantity checks the text of a quantity before it is parsed.
 func checkQuantity(text []byte) error {
 	if len(text) > mostText {
-		return fmt.Errorf("a quantity of %d bytes: use at most %d, such as 250m or 64Mi", len(text), mostText)
+		return fmt.Errorf("the quantity has %d bytes: use at most %d, e.g. 250m or 64Mi", len(text), mostText)
 	}
 	at := bytes.IndexAny(text, "eE")
 	if at < 0 || len(bytes.TrimLeft(text[at+1:], "+-0")) <= mostExponent {
 		return nil
 	}
-	return fmt.Errorf("a quantity of %s: use an exponent of at most two digits, such as 250m or 64Mi", text)
+	return fmt.Errorf("the exponent of the quantity %s is too large: use at most two digits, e.g. 250m or 64Mi", text)
 }
