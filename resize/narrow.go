@@ -34,7 +34,7 @@ func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 			}
 			to := m.To
 			to[r] = m.From[r]
-			return to, Refuse(ReasonHPA, "%s scales on the utilization, and a new request would change the number of replicas. Use averageValue in the HPA", held)
+			return to, Refuse(ReasonHPA, "%s scales on the utilization: another request would change the number of replicas. Use averageValue in the HPA", held)
 		})
 	}
 	return p

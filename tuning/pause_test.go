@@ -167,7 +167,7 @@ func TestOperatorsThatTakeTurnsPauseAndSaySo(t *testing.T) {
 
 	back := of("attune-system", moved.Status)
 	require.NotNil(t, back.Status.Paused)
-	assert.Contains(t, back.Status.Paused.Reason, "operators in the namespaces attune-other and attune-system size this workload by turns: uninstall one of them")
+	assert.Contains(t, back.Status.Paused.Reason, "the operators in namespaces attune-other and attune-system both size this workload. Uninstall one of them")
 	c := condition(t, back)
 	assert.Equal(t, resize.ReasonWorkloadPaused, c.Reason)
 	assert.Empty(t, back.Writes)

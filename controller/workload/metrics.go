@@ -31,7 +31,7 @@ var (
 		"Number of memory raises before an OOM kill, by result: raised (verified on the pod), failed (not done), reverted (caused a regression), given_back (lowered again after a spike).",
 		"result")
 	evictions = counter("attune_eviction_total",
-		"Number of evictions of pods whose node refused a resize or whose pods do not fit, by result: success (the pod is gone), denied (by a PodDisruptionBudget or missing permissions).", "result")
+		"Number of evictions of pods whose node refused a resize or whose pods do not fit, by result: success (the pod is deleted), denied (by a PodDisruptionBudget or missing permissions).", "result")
 )
 
 // counter creates a counter with the labels of a workload and further ones.

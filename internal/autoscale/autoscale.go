@@ -72,7 +72,7 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	}
 	for _, b := range h.bindings {
 		if b.binds(container, r) {
-			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.String()}
+			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.String() + ". Use averageValue in the HPA"}
 		}
 	}
 	return nil

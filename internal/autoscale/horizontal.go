@@ -86,6 +86,6 @@ func (b Binding) String() string {
 	if b.Percent > 0 {
 		at = fmt.Sprintf(" (target %d %% of the request)", b.Percent)
 	}
-	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s, and a new request would change the number of replicas. Use averageValue in the HPA",
+	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s: another request would change the number of replicas",
 		b.HPA, b.Resource, of, at)
 }

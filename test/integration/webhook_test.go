@@ -78,9 +78,9 @@ func TestWebhook(t *testing.T) {
 	}{
 		"good":                 {shop, `updateStrategy: {type: Auto}`, ""},
 		"time zone":            {shop, `updateStrategy: {schedule: {timezone: Mars}}`, prefix + "updateStrategy.schedule.timezone Mars is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC"},
-		"mode and strategy":    {shop, `updateStrategy: {type: Canary}`, prefix + "updateStrategy.type Canary does not go with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"},
+		"mode and strategy":    {shop, `updateStrategy: {type: Canary}`, prefix + "updateStrategy.type Canary is not supported with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"},
 		"bounds across levels": {shop, `memory: {maxAllowed: 1Gi}`, prefix + "memory.minAllowed 2Gi (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1Gi: set memory.minAllowed to 1Gi or less"},
-		"metadata address":     {bank, `metricsSource: {prometheus: {address: "http://169.254.169.254"}}`, prefix + "metricsSource.prometheus.address http://169.254.169.254 points at the node's or the operator's own endpoints: use a Service, e.g. http://prometheus.monitoring:9090"},
+		"metadata address":     {bank, `metricsSource: {prometheus: {address: "http://169.254.169.254"}}`, prefix + "metricsSource.prometheus.address http://169.254.169.254 points to endpoints of the node or of the operator: use a Service, e.g. http://prometheus.monitoring:9090"},
 		"source not allowed":   {shop, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, prefix + "metricsSource.prometheus http://prometheus:9090 is not allowed in namespace " + shop + ": leave it out to use the operator's source, or have an administrator add " + shop + " to usage.policySources.namespaces"},
 		"source allowed":       {bank, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, ""},
 		"query":                {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up lacks ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
