@@ -175,7 +175,7 @@ func TestNoPodIsEvictedWhoseWorkloadIsGone(t *testing.T) {
 			assert.Empty(t, d.Evictions)
 			assert.Empty(t, d.Writes)
 			assert.Empty(t, d.Status.Records, "the record ends")
-			assert.Contains(t, strings.Join(told(d), "\n"), "NoController: the workload is gone")
+			assert.Contains(t, strings.Join(told(d), "\n"), "NoController: the workload is deleted")
 		})
 	}
 }

@@ -62,7 +62,7 @@ func TestAPodThatDoesNotFitIsEvicted(t *testing.T) {
 	assert.Empty(t, d.Evictions)
 	assert.Empty(t, d.Status.Records, "one of the workload at a time")
 	assert.Equal(t, []lifecycle.EvictionOutcome{lifecycle.EvictionGranted}, d.EvictionOutcomes)
-	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod web-1 from node node-1, where it did not fit beside the others")
+	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod web-1 from node node-1, where it did not fit with the other pods")
 	require.NotEmpty(t, d.Status.History)
 	assert.Equal(t, []string{"Evicted", resize.ReasonDoesNotFit, lifecycle.MethodEviction}, []string{d.Status.History[0].Result, d.Status.History[0].Reason, d.Status.History[0].Method})
 	assert.Equal(t, resize.ReasonReplicasNotReady, condition(t, d).Reason)

@@ -39,7 +39,7 @@ func TestAnUndoPutsEveryPodBackOnce(t *testing.T) {
 		assert.Equal(t, resize.WaveUndo, d.Status.Records[i].Wave)
 	}
 	assert.Equal(t, tuning.ReasonUndone, condition(t, d).Reason)
-	assert.Contains(t, condition(t, d).Message, "2 pods are being put back")
+	assert.Contains(t, condition(t, d).Message, "restoring the original resources of 2 pods")
 	assert.Empty(t, d.Status.UndoneAt, "not yet")
 
 	// All pods are restored and the undo is stored. From then on attune does not change a pod that a user resizes.

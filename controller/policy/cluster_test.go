@@ -233,7 +233,7 @@ func TestClusterPoliciesThatCannotBeUsed(t *testing.T) {
 	r.all()
 	ready := meta.FindStatusCondition(r.policy().Status.Conditions, v1alpha1.ConditionReady)
 	assert.Equal(t, v1alpha1.ReasonInvalidConfig, ready.Reason)
-	assert.Contains(t, ready.Message, "updateStrategy.type Canary does not go with strategy Node")
+	assert.Contains(t, ready.Message, "updateStrategy.type Canary is not supported with strategy Node")
 	assert.Empty(t, r.sizedBy())
 
 	r = newRealm(t, "shop")

@@ -103,7 +103,7 @@ func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	case OfCluster(winner) != OfCluster(loser):
 		return "an AttunePolicy takes precedence over an AttuneClusterPolicy"
 	case weightOf(winner) != weightOf(loser):
-		return fmt.Sprintf("its weight %d is higher than %d", weightOf(winner), weightOf(loser))
+		return fmt.Sprintf("weight %d over %d", weightOf(winner), weightOf(loser))
 	case !winner.CreationTimestamp.Equal(&loser.CreationTimestamp):
 		return fmt.Sprintf("equal weight %d, and created earlier (%s, not %s)", weightOf(winner), utc(winner), utc(loser))
 	}

@@ -209,7 +209,7 @@ func TestALeakIsRefusedAfterThreeRaises(t *testing.T) {
 	assert.False(t, end.refused.Transient, "a person is told")
 	assert.False(t, end.refused.Until.IsZero())
 	assert.Contains(t, end.refused.Message, "container app: its memory was raised 3 times before an OOM kill since 2026-03-04T12:")
-	assert.Contains(t, end.refused.Message, "it is raised again after 2026-03-05T12:")
+	assert.Contains(t, end.refused.Message, "attune raises it again after 2026-03-05T12:")
 	assert.GreaterOrEqual(t, end.limit, 512*mi*13/10*13/10*13/10)
 }
 

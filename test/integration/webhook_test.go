@@ -101,7 +101,7 @@ func TestWebhook(t *testing.T) {
 	t.Run("namespace defaults", func(t *testing.T) {
 		d := object(t, "AttuneNamespaceDefaults", `updateStrategy: {type: OneShot}`)
 		d.SetNamespace(shop)
-		assert.ErrorContains(t, c.Create(t.Context(), d, client.DryRunAll), prefix+"updateStrategy.type OneShot (from the AttuneNamespaceDefaults) does not go with strategy Node (from the AttuneDefaults)")
+		assert.ErrorContains(t, c.Create(t.Context(), d, client.DryRunAll), prefix+"updateStrategy.type OneShot (from the AttuneNamespaceDefaults) is not supported with strategy Node (from the AttuneDefaults)")
 	})
 	t.Run("a cause for programs", func(t *testing.T) {
 		err := c.Create(t.Context(), policyWith(t, `updateStrategy: {schedule: {timezone: Mars}}`), client.DryRunAll)
