@@ -136,6 +136,6 @@ func (l *NearLoop) showLeft(ctx context.Context, pods int, now time.Time) {
 	left.Set(float64(pods))
 	if pods > 0 && now.Sub(l.saidLeft) >= leftEvery {
 		l.saidLeft = now
-		log.FromContext(ctx).Info("Not tracking all pods close to their memory limits; no memory raise before an OOM kill for the others", "left", pods)
+		log.FromContext(ctx).Info("Cannot track all pods close to their memory limits; the others get no memory before an OOM kill", "untracked", pods)
 	}
 }

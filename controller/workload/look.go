@@ -72,7 +72,7 @@ func (c *Controller) full(w *tuning.View, begins int) bool {
 // unknowns of that smaller decision.
 func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tuning.Decision {
 	incomplete.WithLabelValues("unsettled").Inc()
-	log.FromContext(ctx).Info("Started no new resize: resizes of other workloads repeatedly took the free room", "looks", mostLooks)
+	log.FromContext(ctx).Info("Started no new resize: resizes of other workloads repeatedly took the free room", "attempts", mostLooks)
 	w.Close(resize.RefuseForNow(resize.ReasonUnsettled, "resizes of other workloads repeatedly took the free room during this reconcile; attune tries again"))
 	d := tuning.Decide(*w)
 	if (looker{c}).answer(ctx, w, d.Unknowns) {
