@@ -42,7 +42,7 @@ func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w 
 			c.meters.counted.add(n, rec)
 		}
 		if outcome.Kind != resize.OutcomeAccepted && outcome.Kind != resize.OutcomeConflict {
-			c.Events.Send(sent.Pod, rec, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s: %s: %s", sent.Plan.PodName, outcome.Reason, outcome.Message))
+			c.Events.Send(sent.Pod, rec, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s failed: %s: %s", sent.Plan.PodName, outcome.Reason, outcome.Message))
 		}
 	}
 	c.sendEvictions(ctx, rec, d, &status)

@@ -36,7 +36,7 @@ func TestEventsAreAboutThePod(t *testing.T) {
 	}
 	l.pass()
 	require.Len(t, l.told, 1)
-	assert.True(t, strings.HasPrefix(l.told[0], onPod+"Warning ResizeFailed Resize of pod web-1: "), l.told)
+	assert.True(t, strings.HasPrefix(l.told[0], onPod+"Warning ResizeFailed Resize of pod web-1 failed: "), l.told)
 
 	l = newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small), quotaUsed())
 	l.pass()
