@@ -165,7 +165,7 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 	}
 	out.Status.Conditions = []metav1.Condition{{
 		Type: "RecommendationProvided", Status: metav1.ConditionTrue, LastTransitionTime: rec.CreationTimestamp, Reason: "AttuneRecommendation",
-		Message: fmt.Sprintf("Run kubectl attune explain %s --namespace %s to see how it was computed", id, id.Namespace),
+		Message: fmt.Sprintf("kubectl attune explain %s --namespace %s shows how it was computed", id, id.Namespace),
 	}}
 	out.Annotations = map[string]string{v1alpha1.PublishedAnnotation: clip.Digest(out, 12)}
 	return out, true

@@ -108,7 +108,7 @@ func TestWhatAnUndoWaitsFor(t *testing.T) {
 	d := tuning.Decide(w)
 	assert.Empty(t, d.Writes)
 	assert.Empty(t, d.Status.UndoneAt)
-	assert.Contains(t, condition(t, d).Message, "1 wait: pod web-1: the workload has the annotation attune.io/skip")
+	assert.Contains(t, condition(t, d).Message, "1 pods wait: pod web-1: the workload has the annotation attune.io/skip")
 
 	alone := running("web-1", recommender.Size{})
 	w = askedToUndo(t, "2026-03-01T11:59:00Z", alone)

@@ -172,7 +172,7 @@ func TestContainersOfANamespaceAreBounded(t *testing.T) {
 	f.pass(t)
 	assert.Len(t, f.memory.recommendations("shop"), 2)
 	assert.Equal(t, 16, f.published.containers())
-	assert.Contains(t, f.ready().Message, "and 3 of this policy's 5 are not: Deployment/app-000002 and 2 more")
+	assert.Contains(t, f.ready().Message, "and 3 of this policy's 5 workloads are not sized: Deployment/app-000002 and 2 more")
 }
 
 // Which workloads are left out does not depend on the order in which a cache lists them, or on policies. Workloads

@@ -69,7 +69,7 @@ func TestOneField(t *testing.T) {
 		"group's name":  {`node: {group: a/b}`, `node.group a/b must be at most 63 lower-case letters, digits and hyphens, e.g. checkout`},
 		"no group":      {`node: {group: ""}`, `node.group "" must be at most 63 lower-case letters, digits and hyphens, e.g. checkout`},
 		"weight":        {`weight: 1001`, `weight 1001 must be between 1 and 1000, e.g. 100`},
-		"query":         {`sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, `sloGuardrails[up].query sum(up lacks ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
+		"query":         {`sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, `sloGuardrails[up].query sum(up is missing ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
 		"threshold":     {`sloGuardrails: [{name: up, query: up, threshold: 99%, comparison: "<"}]`, `sloGuardrails[up].threshold 99% must be a decimal number, e.g. "99.9"`},
 		"comparison":    {`sloGuardrails: [{name: up, query: up, threshold: "1", comparison: "=="}]`, `sloGuardrails[up].comparison == is not one of <, <=, > or >=`},
 	} {

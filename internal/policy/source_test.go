@@ -254,12 +254,12 @@ func TestALongQueryIsCut(t *testing.T) {
 	p.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "q", Query: long, Threshold: "1", Comparison: "<"}}
 	_, err := policy.Resolve(nil, nil, p)
 	require.Error(t, err)
-	assert.Contains(t, err.Error(), long[:60]+"… lacks )")
+	assert.Contains(t, err.Error(), long[:60]+"… is missing )")
 	assert.NotContains(t, err.Error(), long[:61])
 
 	p.Spec.SLOGuardrails[0].Query = long[:60]
 	_, err = policy.Resolve(nil, nil, p)
-	assert.ErrorContains(t, err, long[:60]+" lacks )")
+	assert.ErrorContains(t, err, long[:60]+" is missing )")
 }
 
 // Steps and rate windows above the shared limits are rejected on every level, and the message has an accepted value.
@@ -307,7 +307,7 @@ func TestNodesOfSomeNamespaces(t *testing.T) {
 	assert.Equal(t, v1alpha1.StrategyWorkload, s.Strategy)
 
 	_, err = policy.ResolveAllowed(clusterDefaults(t, `strategy: Node`), nil, aPolicy(t, `{weight: 1}`), some)
-	assert.ErrorContains(t, err, `strategy Node (from the AttuneDefaults) shares a node`)
+	assert.ErrorContains(t, err, `strategy Node (from the AttuneDefaults) needs all pods of a node`)
 
 	for _, strategy := range []string{`strategy: Workload`, `{weight: 1}`} {
 		_, err = policy.ResolveAllowed(clusterDefaults(t, ``), nil, aPolicy(t, strategy), some)
