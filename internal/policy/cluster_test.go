@@ -107,7 +107,7 @@ func TestPrecedenceOfClusterPolicies(t *testing.T) {
 		"the namespace's own wins, whatever the weights": {[]v1alpha1.AttunePolicy{instance("base", `{weight: 1000}`), own}, "own", "an AttunePolicy takes precedence over an AttuneClusterPolicy"},
 		"weight":                        {[]v1alpha1.AttunePolicy{instance("a", `{}`), instance("b", `{weight: 101}`, young)}, "AttuneClusterPolicy/b", "weight 101 over 100"},
 		"then age":                      {[]v1alpha1.AttunePolicy{instance("a", `{}`, young), instance("b", `{}`)}, "AttuneClusterPolicy/b", "before"},
-		"then name":                     {[]v1alpha1.AttunePolicy{instance("b", `{}`), instance("a", `{}`)}, "AttuneClusterPolicy/a", "name AttuneClusterPolicy/a sorts before AttuneClusterPolicy/b"},
+		"then name":                     {[]v1alpha1.AttunePolicy{instance("b", `{}`), instance("a", `{}`)}, "AttuneClusterPolicy/a", "name AttuneClusterPolicy/a before AttuneClusterPolicy/b"},
 		"all kinds where it names none": {[]v1alpha1.AttunePolicy{instance("a", `{}`)}, "AttuneClusterPolicy/a", ""},
 		"its kind":                      {[]v1alpha1.AttunePolicy{instance("a", `targetRef: {kind: Deployment}`)}, "AttuneClusterPolicy/a", ""},
 		"another kind":                  {[]v1alpha1.AttunePolicy{instance("a", `targetRef: {kind: StatefulSet}`)}, "", ""},

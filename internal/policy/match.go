@@ -105,9 +105,9 @@ func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	case weightOf(winner) != weightOf(loser):
 		return fmt.Sprintf("weight %d over %d", weightOf(winner), weightOf(loser))
 	case !winner.CreationTimestamp.Equal(&loser.CreationTimestamp):
-		return fmt.Sprintf("equal weight %d, and older (created %s, before %s)", weightOf(winner), utc(winner), utc(loser))
+		return fmt.Sprintf("equal weight %d; created %s, before %s", weightOf(winner), utc(winner), utc(loser))
 	}
-	return fmt.Sprintf("equal weight %d and age, and name %s sorts before %s", weightOf(winner), winner.Name, loser.Name)
+	return fmt.Sprintf("equal weight %d and age; name %s before %s", weightOf(winner), winner.Name, loser.Name)
 }
 
 func utc(p *v1alpha1.AttunePolicy) string {

@@ -113,12 +113,12 @@ func TestTheStrongestWins(t *testing.T) {
 
 	winner, losers = policy.NewMatcher([]v1alpha1.AttunePolicy{named2, older, named1}).Match(api())
 	assert.Equal(t, "older", winner.Name)
-	const since = "equal weight 100, and older (created 2026-01-02T03:04:04Z, before 2026-01-02T03:04:05Z)"
+	const since = "equal weight 100; created 2026-01-02T03:04:04Z, before 2026-01-02T03:04:05Z"
 	assert.Equal(t, map[string]string{"a": since, "b": since}, reasons(losers))
 
 	winner, losers = policy.NewMatcher([]v1alpha1.AttunePolicy{named2, named1}).Match(api())
 	assert.Equal(t, "a", winner.Name)
-	assert.Equal(t, map[string]string{"b": "equal weight 100 and age, and name a sorts before b"}, reasons(losers))
+	assert.Equal(t, map[string]string{"b": "equal weight 100 and age; name a before b"}, reasons(losers))
 }
 
 func reasons(losers []policy.Conflict) map[string]string {
