@@ -93,7 +93,7 @@ func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
 // may not have it.
 func leftAt(pod, why string) string {
 	return fmt.Sprintf("attune gave up restoring pod %s: %s. Fix the cause, "+
-		"or delete the pod: the new pod does not get the resources that caused the regression", cmp.Or(pod, "of the workload"), why)
+		"or delete the pod: the new pod does not get the resources that caused the regression", cmp.Or(pod, "(name not known)"), why)
 }
 
 // remember keeps exactly one try for each pod in a revert, and drops the tries of deleted pods.
