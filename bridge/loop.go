@@ -86,7 +86,7 @@ func New(o Options) *Loop {
 func (l *Loop) Start(ctx context.Context) error {
 	for range loop.Every(ctx, l.Clock, l.Every) {
 		if err := l.Pass(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Publishing VerticalPodAutoscalers; trying again", "after", l.Every)
+			log.FromContext(ctx).Error(err, "Cannot publish VerticalPodAutoscalers; retrying", "after", l.Every)
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func (l *Loop) Pass(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if !l.HasVPAs() {
-		l.explain(ctx, "the cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): install their CustomResourceDefinition")
+		l.explain(ctx, "the cluster does not serve VerticalPodAutoscalers (autoscaling.k8s.io/v1). Install their CustomResourceDefinition")
 		show(counts{})
 		return nil
 	}
@@ -115,8 +115,8 @@ func (l *Loop) Pass(ctx context.Context) error {
 		return err
 	}
 	if refused {
-		l.explain(ctx, "VPA's admission controller is registered (MutatingWebhookConfiguration "+autoscale.VPAWebhook+"): it would size new pods by the same objects; "+
-			"uninstall it, and delete the MutatingWebhookConfiguration where it was left behind, or set bridge.vpa to false")
+		l.explain(ctx, "VPA's admission controller is registered (MutatingWebhookConfiguration "+autoscale.VPAWebhook+") and would size new pods by the same objects. "+
+			"Uninstall it and delete the MutatingWebhookConfiguration, or set bridge.vpa: false")
 		world.recommendations, world.refused = nil, true
 	} else {
 		l.explain(ctx, "")
@@ -128,7 +128,7 @@ func (l *Loop) Pass(ctx context.Context) error {
 func (l *Loop) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	role := &rbacv1.ClusterRole{}
 	if err := l.Live.Get(ctx, client.ObjectKey{Name: l.Role}, role); err != nil {
-		return metav1.OwnerReference{}, fmt.Errorf("reading the ClusterRole that owns what is published: %w", err)
+		return metav1.OwnerReference{}, fmt.Errorf("reading the ClusterRole that owns the published VerticalPodAutoscalers: %w", err)
 	}
 	return metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
 }
@@ -150,10 +150,10 @@ func (l *Loop) explain(ctx context.Context, why string) {
 	}
 	l.said = why
 	if why == "" {
-		log.FromContext(ctx).Info("VerticalPodAutoscalers are published")
+		log.FromContext(ctx).Info("Publishing VerticalPodAutoscalers")
 		return
 	}
-	log.FromContext(ctx).Info("No VerticalPodAutoscalers are published", "why", why, "lookingAgain", l.Every.String())
+	log.FromContext(ctx).Info("Not publishing VerticalPodAutoscalers", "reason", why, "nextCheckIn", l.Every.String())
 }
 
 // world is what a pass reads, only from caches. Its objects belong to the caches: do not change them.

@@ -29,7 +29,7 @@ import (
 
 var objects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "attune_bridge_vpa_objects",
-	Help: "VerticalPodAutoscalers that tell other programs of recommendations: published, behind where one is still to be written or deleted, or foreign where another object has the name.",
+	Help: "Number of VerticalPodAutoscalers that attune publishes, by state: published (up to date), behind (still to be written or deleted), foreign (not written, because another object has the name).",
 }, []string{"state"})
 
 func init() { metrics.Registry.MustRegister(objects) }
@@ -69,7 +69,7 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 		case there != nil && !autoscale.Ours(there):
 			c.foreign++
 			l.Events.Send(rec, nil, event.Warning("VPANotPublished",
-				"another VerticalPodAutoscaler has the name %s: it is left alone, and other programs are not told of the recommendation until it is gone", vpa.Name))
+				"the recommendation is not published, because another VerticalPodAutoscaler has the name %s. Delete or rename it", vpa.Name))
 		case there != nil && says(there, vpa):
 			c.published++
 		default:
@@ -185,7 +185,7 @@ func (l *Loop) letGo(ctx context.Context, vpa *unstructured.Unstructured) error 
 	}
 	whole := func(o *unstructured.Unstructured, p client.Patch) error { return l.Client.Patch(ctx, o, p) }
 	if _, err := patch(key, vpa.GetResourceVersion(), whole, map[string]any{"metadata": metadata}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("letting go VerticalPodAutoscaler %s, which was taken over: %w", key, err)
+		return fmt.Errorf("releasing VerticalPodAutoscaler %s, which was taken over: %w", key, err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestWhoFollowsWritesNothing(t *testing.T) {
 	client, clock := fake.NewClientset(configurations()...), clocktesting.NewFakeClock(start)
 	issuer, webhook := replica(client, clock), follower(client, clock)
 	wait, err := webhook.sync(t.Context())
-	require.EqualError(t, err, "secret attune-system/attune-webhook-cert is not there yet: the controller issues it")
+	require.EqualError(t, err, "secret attune-system/attune-webhook-cert does not exist yet: waiting for the controller to create it")
 	assert.Equal(t, retry, wait)
 	assert.Error(t, webhook.Ready(nil))
 
@@ -41,7 +41,7 @@ func TestWhoFollowsWritesNothing(t *testing.T) {
 	assert.NoError(t, webhook.Ready(nil))
 	clock.Step(30 * day)
 	_, err = webhook.sync(t.Context())
-	require.ErrorContains(t, err, "waits for the controller to renew it")
+	require.ErrorContains(t, err, "waiting for the controller to renew it")
 	assert.Error(t, webhook.Ready(nil))
 	for _, action := range client.Actions() {
 		assert.Equal(t, "get", action.GetVerb(), action.GetResource().Resource)

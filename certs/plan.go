@@ -64,7 +64,7 @@ type Plan struct {
 // renews the authority now and the serving certificate with the next plan.
 func PlanFor(now time.Time, data Data, names []string) Plan {
 	if len(data) == 0 {
-		return Plan{Action: Replace, Reason: "there is none yet"}
+		return Plan{Action: Replace, Reason: "no certificate exists yet"}
 	}
 	authority, err := readAuthority(now, data)
 	if err != nil {
@@ -77,9 +77,9 @@ func PlanFor(now time.Time, data Data, names []string) Plan {
 	// The authority comes first: a serving certificate from an authority near its expiry would expire with it.
 	switch {
 	case !now.Before(due(authority.cert)):
-		return Plan{Action: RenewAuthority, Reason: "two thirds of the authority's life are over"}
+		return Plan{Action: RenewAuthority, Reason: "two thirds of the authority's lifetime have passed"}
 	case !now.Before(due(leaf)):
-		return Plan{Action: RenewLeaf, Reason: "two thirds of the certificate's life are over"}
+		return Plan{Action: RenewLeaf, Reason: "two thirds of the certificate's lifetime have passed"}
 	}
 	return Plan{Action: Keep, Next: earliest(due(authority.cert), due(leaf))}
 }
@@ -102,7 +102,7 @@ func readAuthority(now time.Time, data Data) (*authority, error) {
 	case !ok:
 		return nil, errors.New("no usable authority: its key is not ECDSA")
 	case !pair.Leaf.IsCA:
-		return nil, errors.New("no usable authority: it may not sign")
+		return nil, errors.New("no usable authority: it may not sign certificates")
 	}
 	if err := validNow(now, pair.Leaf); err != nil {
 		return nil, fmt.Errorf("no usable authority: %w", err)

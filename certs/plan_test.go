@@ -44,7 +44,7 @@ func TestPlanFor(t *testing.T) {
 		want   Action
 		reason string
 	}{
-		{name: "nothing yet", want: Replace, data: Data{}, reason: "none yet"},
+		{name: "nothing yet", want: Replace, data: Data{}, reason: "no certificate exists yet"},
 		{name: "fresh", data: fresh, want: Keep},
 		{name: "the clock went back a little", data: fresh, after: -59 * time.Minute, want: Keep},
 		{name: "the clock went back too far", data: fresh, after: -61 * time.Minute, want: Replace, reason: "not valid before 2030-01-02T02:04:05Z"},

@@ -99,7 +99,7 @@ func (s *SelfSigned) Start(ctx context.Context) error {
 	for {
 		wait, err := s.sync(ctx)
 		if err != nil {
-			s.Log.Error(err, "Keeping the webhooks' certificate failed; it is tried again", "after", wait)
+			s.Log.Error(err, "Cannot check or renew the webhooks' certificate; retrying", "after", wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -157,7 +157,7 @@ func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 			return nil, time.Time{}, err
 		}
 	}
-	return nil, time.Time{}, fmt.Errorf("secret %s/%s is written by others all the time", s.Namespace, s.Secret)
+	return nil, time.Time{}, fmt.Errorf("other writers changed secret %s/%s during each attempt to write it", s.Namespace, s.Secret)
 }
 
 // issued returns the data that another process wrote, if it can be served. It plans no renewal, because a renewal
@@ -168,11 +168,11 @@ func (s *SelfSigned) issued(ctx context.Context) (Data, time.Time, error) {
 	case err != nil:
 		return nil, time.Time{}, err
 	case secret == nil:
-		return nil, time.Time{}, fmt.Errorf("secret %s/%s is not there yet: the controller issues it", s.Namespace, s.Secret)
+		return nil, time.Time{}, fmt.Errorf("secret %s/%s does not exist yet: waiting for the controller to create it", s.Namespace, s.Secret)
 	}
 	now := s.Clock.Now()
 	if _, err := readLeaf(now, secret.Data, s.DNSNames); err != nil {
-		return nil, time.Time{}, fmt.Errorf("secret %s/%s waits for the controller to renew it: %w", s.Namespace, s.Secret, err)
+		return nil, time.Time{}, fmt.Errorf("secret %s/%s has no valid certificate: waiting for the controller to renew it: %w", s.Namespace, s.Secret, err)
 	}
 	return secret.Data, now.Add(recheck), nil
 }
@@ -269,7 +269,7 @@ func (s *SelfSigned) watchOne(ctx context.Context, name string, of schema.GroupV
 		})
 	}
 	if err != nil {
-		s.Log.Error(err, "Watching failed; changes are seen late", "object", name, "every", recheck)
+		s.Log.Error(err, "Cannot watch an object; changes are detected late", "object", name, "every", recheck)
 		return
 	}
 	factory.Start(ctx.Done())

@@ -215,7 +215,7 @@ func TestTheLoserOfARaceTakesOver(t *testing.T) {
 			return true, nil, apierrors.NewAlreadyExists(resource, "attune-webhook-cert")
 		})
 		_, err := replica(client, clocktesting.NewFakeClock(start)).sync(t.Context())
-		assert.ErrorContains(t, err, "written by others all the time")
+		assert.ErrorContains(t, err, "other writers changed secret")
 	})
 }
 

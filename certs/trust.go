@@ -41,7 +41,7 @@ func trustIn[T any](ctx context.Context, s *SelfSigned, kind string, in webhookC
 	case len(hooks) == 0:
 		return nil
 	case s.Follows:
-		return fmt.Errorf("%s %s does not trust the new certificate yet: the controller sees to it", kind, name)
+		return fmt.Errorf("%s %s does not trust the new certificate yet: waiting for the controller to update it", kind, name)
 	}
 	_, err = in.Patch(ctx, name, types.StrategicMergePatchType, bundlePatch(hooks, bundle), metav1.PatchOptions{})
 	return ifThere("patching "+kind+" "+name, err)

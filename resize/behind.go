@@ -35,7 +35,7 @@ func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
 		memory.Limit += catchUpBy
 		return []podview.Container{c}, nil
 	}
-	return nil, RefuseForNow(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers and left that of their pod at %s, "+
-		"where they are killed; it follows when one of them runs for a moment, or when the pod is deleted and replaced",
+	return nil, RefuseForNow(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers, but the limit of the pod's cgroup is still %s, "+
+		"where the kernel kills them. attune fixes this as soon as one of them runs; or delete the pod",
 		recommender.Format(recommender.Memory, podview.PodLimit(pod)))
 }

@@ -30,7 +30,7 @@ func TestRestartsHonourDisruptionBudgets(t *testing.T) {
 	outdated.Generation = 2
 	elsewhere := budgetOf("elsewhere", all, 0)
 	elsewhere.Namespace = "other"
-	none := "its resizePolicy restarts a container, and PodDisruptionBudget none allows no disruption now: 3 pods are healthy, and 3 have to be"
+	none := "the resize would restart a container (resizePolicy), but PodDisruptionBudget none allows no disruption now: 3 pods are healthy, and 3 must be"
 	for name, tc := range map[string]struct {
 		budgets []policyv1.PodDisruptionBudget
 		urgent  bool
@@ -44,7 +44,7 @@ func TestRestartsHonourDisruptionBudgets(t *testing.T) {
 		"no selector is no pod":          {budgets: []policyv1.PodDisruptionBudget{budgetOf("none", nil, 0)}},
 		"of other pods":                  {budgets: []policyv1.PodDisruptionBudget{budgetOf("none", named("db"), 0)}},
 		"of another namespace":           {budgets: []policyv1.PodDisruptionBudget{elsewhere}},
-		"its answer is of an older spec": {budgets: []policyv1.PodDisruptionBudget{outdated}, message: "its resizePolicy restarts a container, and what PodDisruptionBudget changed allows is not known yet"},
+		"its answer is of an older spec": {budgets: []policyv1.PodDisruptionBudget{outdated}, message: "the resize would restart a container (resizePolicy), but the status of PodDisruptionBudget changed is not up to date"},
 		"the kernel killed it anyway":    {budgets: []policyv1.PodDisruptionBudget{budgetOf("none", named("web"), 0)}, urgent: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -100,7 +100,7 @@ const (
 func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	open := in.Status.Records
 	if len(open) >= v1alpha1.MaxRecords {
-		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)
+		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or observed, which is the maximum", v1alpha1.MaxRecords)
 	}
 	takes := recordBytes + len(pod.Name) + len(pod.Spec.NodeName)
 	for _, m := range p.Moves {
@@ -120,7 +120,7 @@ func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	}
 	takes += most
 	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-in.OtherBytes) {
-		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
+		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or observed, which is the maximum for this number of containers", len(open))
 	}
 	return nil
 }

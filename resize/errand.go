@@ -96,7 +96,7 @@ const MostBoosts = v1alpha1.MaxRecords * 3 / 5
 // boostsFull refuses while MostBoosts boosts are being removed.
 func boostsFull(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	if open := len(in.Status.Records) - openSteps(in.Status.Records, nil); open >= MostBoosts {
-		return RefuseForNow(ReasonRecordsFull, "the boosts of %d pods of the workload are being taken back, which is the most there can be at once", open)
+		return RefuseForNow(ReasonRecordsFull, "the startup boosts of %d pods of the workload are being removed, which is the maximum at a time", open)
 	}
 	return nil
 }

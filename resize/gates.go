@@ -122,7 +122,7 @@ func firstClosed(gates []row[gate], kind kinds, pod *corev1.Pod, plan Plan, in G
 // paused refuses while any level of settings is paused. Observation and reverts have no such gate, so they go on.
 func paused(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	if len(in.Rules.Paused) > 0 {
-		return Refuse(ReasonPaused, "paused by the %s settings; watches and reverts go on", strings.Join(in.Rules.Paused, " and "))
+		return Refuse(ReasonPaused, "paused by the %s settings; observation and reverts continue", strings.Join(in.Rules.Paused, " and "))
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func mode(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	if ChangesPods(in.Rules.Mode) {
 		return nil
 	}
-	return Refuse(ReasonMode, "mode %q leaves running pods as they are; OneShot, Canary and Auto resize them", in.Rules.Mode)
+	return Refuse(ReasonMode, "mode %q does not resize running pods. Use OneShot, Canary or Auto", in.Rules.Mode)
 }
 
 // ChangesPods reports whether a mode resizes running pods.
@@ -144,7 +144,7 @@ func ChangesPods(mode v1alpha1.UpdateType) bool {
 func workloadPaused(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	switch {
 	case in.Workload.Annotations[v1alpha1.PausedAnnotation] == "true":
-		return Refuse(ReasonWorkloadPaused, "the workload has the annotation %s; kubectl attune resume takes it off", v1alpha1.PausedAnnotation)
+		return Refuse(ReasonWorkloadPaused, "the workload has the annotation %s. Run kubectl attune resume to remove it", v1alpha1.PausedAnnotation)
 	case in.Status.Paused != nil:
 		return PausedItself(*in.Status.Paused)
 	}
@@ -207,7 +207,7 @@ func NamespaceGoing(pod *corev1.Pod, terminating bool) *Refusal {
 // verticalAutoscaler refuses if a VPA sizes the workload: the two would revert each other's changes.
 func verticalAutoscaler(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	if in.Workload.VPA != "" {
-		return Refuse(ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too; set its updateMode to Off or delete it", in.Workload.VPA)
+		return Refuse(ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too. Set its updateMode to Off, or delete it", in.Workload.VPA)
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func noRights(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 func recordOpen(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	for _, r := range in.Status.Records {
 		if r.PodUID == pod.UID {
-			return RefuseForNow(ReasonResizeUnderway, "the pod's last resize of %s is not finished", r.WrittenAt.UTC().Format(time.RFC3339))
+			return RefuseForNow(ReasonResizeUnderway, "the pod's last resize of %s is not complete yet", r.WrittenAt.UTC().Format(time.RFC3339))
 		}
 	}
 	return nil
@@ -242,7 +242,7 @@ func outsideSchedule(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	}
 	next := NextOpen(in.Rules.Schedule, in.Now)
 	if next.IsZero() {
-		return RefuseForNow(ReasonOutsideSchedule, "the schedule has no window in the coming week")
+		return RefuseForNow(ReasonOutsideSchedule, "the schedule has no window in the next 7 days")
 	}
 	return waitUntil(next, ReasonOutsideSchedule, "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
 }
@@ -253,7 +253,7 @@ func staleData(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 		return nil
 	}
 	if in.Now.Sub(in.Workload.DataUntil) > in.Workload.StaleAfter {
-		return RefuseForNow(ReasonStaleData, "the newest usage data is of %s, which is more than %s ago", in.Workload.DataUntil.UTC().Format(time.RFC3339), in.Workload.StaleAfter)
+		return RefuseForNow(ReasonStaleData, "the newest usage data is from %s, which is more than %s ago", in.Workload.DataUntil.UTC().Format(time.RFC3339), in.Workload.StaleAfter)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func memorySoon(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if !in.MemorySoon || !p.LowersMemoryLimit() {
 		return nil
 	}
-	return waitUntil(in.Now.Add(memoryKnownIn), ReasonMemoryUnknown, "what its containers hold is being measured; memory limits are not lowered before")
+	return waitUntil(in.Now.Add(memoryKnownIn), ReasonMemoryUnknown, "the memory usage of its containers is being measured; memory limits are lowered only after that")
 }
 
 // memoryKnownIn is the delay before a plan is checked again while memory usage is being measured.
@@ -292,7 +292,7 @@ func cooldown(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 		return nil
 	}
 	until := in.Now.Add(left)
-	return waitUntil(until, ReasonCooldown, "the workload cools down until %s", until.UTC().Format(time.RFC3339))
+	return waitUntil(until, ReasonCooldown, "cooldown until %s", until.UTC().Format(time.RFC3339))
 }
 
 // reverting refuses every new resize of a workload while one of its pods is being restored after a regression. A pod on
@@ -300,7 +300,7 @@ func cooldown(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 func reverting(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	for _, r := range in.Status.Records {
 		if r.Phase == v1alpha1.RecordReverting && !Unreachable(r, in.Unreachable) {
-			return RefuseForNow(ReasonReverting, "pod %s is being put back after: %s", r.PodName, r.Reason)
+			return RefuseForNow(ReasonReverting, "pod %s is being reverted: %s", r.PodName, r.Reason)
 		}
 	}
 	return nil
@@ -314,9 +314,9 @@ func restartsLastReplica(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 	case !p.Restarts:
 		return nil
 	case in.Workload.Replicas <= 1 && in.Rules.Method != v1alpha1.ResizeInPlaceOrRecreate:
-		return Refuse(ReasonSingleReplica, "its resizePolicy restarts a container of the only replica; resizeMethod InPlaceOrRecreate allows that")
+		return Refuse(ReasonSingleReplica, "the resize would restart a container of the only replica (resizePolicy). Set resizeMethod: InPlaceOrRecreate to allow that")
 	case in.Workload.ReadyReplicas < in.Workload.Replicas:
-		return RefuseForNow(ReasonReplicasNotReady, "its resizePolicy restarts a container, and %d of %d replicas are ready", in.Workload.ReadyReplicas, in.Workload.Replicas)
+		return RefuseForNow(ReasonReplicasNotReady, "the resize would restart a container (resizePolicy), but only %d of %d replicas are ready", in.Workload.ReadyReplicas, in.Workload.Replicas)
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ func TestTheFirstClosedGateGivesTheReason(t *testing.T) {
 	})
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(250, 500, 512, 1024))), w)
 	check(t, ReasonPaused, refusal)
-	assert.Equal(t, "paused by the cluster and policy settings; watches and reverts go on", refusal.Message)
+	assert.Equal(t, "paused by the cluster and policy settings; observation and reverts continue", refusal.Message)
 }
 
 func TestRestartsAreKeptFromTheLastReplica(t *testing.T) {
@@ -300,7 +300,7 @@ func TestItsOwnDeferralIsNotANeighbours(t *testing.T) {
 func TestScheduleRefusalsSayWhen(t *testing.T) {
 	never := world(func(w *GateInput) { w.Rules.Schedule = Schedule{Days: map[time.Weekday]bool{time.Sunday: false}} })
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(desired)), never)
-	assert.Equal(t, "the schedule has no window in the coming week", refusal.Message)
+	assert.Equal(t, "the schedule has no window in the next 7 days", refusal.Message)
 	nights := world(func(w *GateInput) { w.Rules.Schedule = Schedule{Windows: []Window{{Start: 22 * 60, End: 4 * 60}}} })
 	_, refusal = Admit(web(), mustPlan(t, web(), wish(desired)), nights)
 	assert.Equal(t, "the schedule next opens at 2026-03-04T22:00:00Z", refusal.Message)

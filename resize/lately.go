@@ -63,8 +63,8 @@ func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 		return stopsAnswer(t, p)
 	case v1alpha1.TryCatchUp:
 		if p.Reason == ReasonPodLimitBehind {
-			return RefuseForNow(p.Reason, "the memory limit of the pod did not follow those of its containers, although they were raised for that; "+
-				"deleting the pod mends it")
+			return RefuseForNow(p.Reason, "the memory limit of the pod's cgroup is below the limits of its containers, and a further raise did not fix that. "+
+				"Delete the pod")
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refus
 	case t.Digest != "" && t.Digest != digestOf(Split(p)[0], pod.Generation):
 		return nil
 	case t.Digest != "":
-		return Refuse(ReasonRefused, "the API server refuses this resize of the pod as it is: %s", t.Message)
+		return Refuse(ReasonRefused, "the API server rejects this resize of the pod: %s", t.Message)
 	case t.Reason == refusedQuota && !p.Grows(), t.Node != "" && !p.Grows():
 		return nil
 	case ofOthers(t, p, in), asksForLess(t, p):
@@ -87,7 +87,7 @@ func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refus
 	case t.Terms != termsOf(t.Reason, in) && in.Now.Sub(t.Since.Time) >= Doubled(soon, t.Times-1):
 		return nil
 	}
-	return RefuseForNow(ReasonRefused, "the API server refused the last resize (%s) and is asked again after %s: %s", t.Reason, clock(t.Until), t.Message)
+	return RefuseForNow(ReasonRefused, "the API server rejected the last resize (%s), and attune tries again after %s: %s", t.Reason, clock(t.Until), t.Message)
 }
 
 // asksForLess reports whether an answer to an OOM kill asks for less additional memory than the refused plan, so that
@@ -119,7 +119,7 @@ func stopsInfeasible(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Ref
 	if p.Urgent || moves || !asks(t, p) {
 		return nil
 	}
-	return RefuseForNow(ReasonInfeasible, "node %s would not have this size of the pod; it is asked again after %s", pod.Spec.NodeName, clock(t.Until))
+	return RefuseForNow(ReasonInfeasible, "node %s refused these resources for the pod; attune tries again after %s", pod.Spec.NodeName, clock(t.Until))
 }
 
 // stopsActuation refuses growth that the node's container runtime failed to carry out: it would fail for every pod of
@@ -128,7 +128,7 @@ func stopsActuation(t v1alpha1.Try, pod *corev1.Pod, p Plan) *Refusal {
 	if t.Digest == "" && !p.Grows() || !asks(t, p) {
 		return nil
 	}
-	return RefuseForNow(ReasonNodeBlocked, "the runtime of node %s did not carry out the last such resize; it is tried again after %s: %s",
+	return RefuseForNow(ReasonNodeBlocked, "the container runtime of node %s failed to apply the last such resize, and attune tries again after %s: %s",
 		pod.Spec.NodeName, clock(t.Until), t.Message)
 }
 
@@ -194,7 +194,7 @@ func stopsAnswer(t v1alpha1.Try, p Plan) *Refusal {
 	if !p.Urgent || p.Reason == ReasonPodLimitBehind || t.Times < mostAnswers || !anyMove(p, further) {
 		return nil
 	}
-	return RefuseForNow(ReasonTooManyOOMs, "it was given more memory %d times within an hour and OOM-killed every time; it is given more again after %s",
+	return RefuseForNow(ReasonTooManyOOMs, "its memory was raised %d times within 1h, each time followed by an OOM kill; attune raises it again after %s",
 		t.Times, clock(t.Until))
 }
 

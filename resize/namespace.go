@@ -24,7 +24,7 @@ func withinLimitRanges(_ *corev1.Pod, p Plan, in GateInput) Plan {
 			for _, r := range recommender.Resources {
 				to[r] = constraint.Within(item, r, m.From[r], to[r])
 			}
-			return to, Refuse(ReasonLimitRange, "a LimitRange of the namespace does not allow the size wished for")
+			return to, Refuse(ReasonLimitRange, "a LimitRange of the namespace does not allow the target")
 		})
 	}
 	return p
@@ -66,7 +66,7 @@ func defaultsAdded(pod *corev1.Pod, in GateInput) *Refusal {
 		for _, c := range podview.AllContainers(pod) {
 			if name := constraint.Missing(c.Resources.Limits, item.Default); name != "" {
 				q := item.Default[name]
-				return Refuse(ReasonLimitRange, "container %s has no %s limit, and a LimitRange newer than the pod would give it one of %s",
+				return Refuse(ReasonLimitRange, "container %s has no %s limit, and a LimitRange newer than the pod would add one of %s",
 					c.Name, name, q.String())
 			}
 			name := constraint.Missing(c.Resources.Requests, item.DefaultRequest)
@@ -80,7 +80,7 @@ func defaultsAdded(pod *corev1.Pod, in GateInput) *Refusal {
 		}
 	}
 	if now := podview.QOSClass(pod); now != class {
-		return Refuse(ReasonQOSClass, "a LimitRange newer than the pod would make it %s instead of %s", now, class)
+		return Refuse(ReasonQOSClass, "a LimitRange newer than the pod would make its QoS class %s instead of %s", now, class)
 	}
 	return nil
 }
@@ -88,10 +88,10 @@ func defaultsAdded(pod *corev1.Pod, in GateInput) *Refusal {
 // requestAdded refuses if LimitRanger would add a request that pods/resize does not accept.
 func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName, in GateInput) *Refusal {
 	if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
-		return Refuse(ReasonLimitRange, "a LimitRange newer than the pod would give container %s a request for %s, which a resize cannot add", c.Name, name)
+		return Refuse(ReasonLimitRange, "a LimitRange newer than the pod would add a request to container %s for %s, which a resize cannot add", c.Name, name)
 	}
 	if !slices.Contains(podview.Resizable(pod), c) && in.Node.Capabilities.ServerMinor < MinorInitContainers {
-		return Refuse(ReasonLimitRange, "a LimitRange newer than the pod would give init container %s a request for %s, which Kubernetes before 1.36 cannot add", c.Name, name)
+		return Refuse(ReasonLimitRange, "a LimitRange newer than the pod would add a request to init container %s for %s, which Kubernetes before 1.36 cannot add", c.Name, name)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func quota(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 				continue
 			}
 			if c := counted.Unspecified(after); c != "" {
-				return Refuse(ReasonQuota, "quota %s demands that container %s sets %s, which a resize does not add", q.Name, c, name)
+				return Refuse(ReasonQuota, "quota %s requires container %s to set %s, which a resize cannot add", q.Name, c, name)
 			}
 			if refusal := exceeded(q, name, growth, in.Namespace.Reserved, counted); refusal != nil {
 				return refusal
@@ -146,9 +146,9 @@ func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised
 	case more <= 0:
 		return nil
 	case !known:
-		return RefuseForNow(ReasonQuota, "the use of quota %s is not known yet", q.Name)
+		return RefuseForNow(ReasonQuota, "the usage of quota %s is not known yet", q.Name)
 	case used+more > hard:
-		return RefuseForNow(ReasonQuota, "the pod would take %s more of %s, and quota %s has %s of %s in use", recommender.Format(counted.Resource, more), name,
+		return RefuseForNow(ReasonQuota, "the pod would need %s more of %s, but quota %s has %s of %s in use", recommender.Format(counted.Resource, more), name,
 			q.Name, recommender.Format(counted.Resource, used), recommender.Format(counted.Resource, hard))
 	}
 	return nil
@@ -184,9 +184,9 @@ func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
 	status := budget.Status
 	switch {
 	case status.ObservedGeneration < budget.Generation:
-		return RefuseForNow(ReasonDisruptionBudget, "its resizePolicy restarts a container, and what PodDisruptionBudget %s allows is not known yet", budget.Name)
+		return RefuseForNow(ReasonDisruptionBudget, "the resize would restart a container (resizePolicy), but the status of PodDisruptionBudget %s is not up to date", budget.Name)
 	case status.DisruptionsAllowed <= 0:
-		return RefuseForNow(ReasonDisruptionBudget, "its resizePolicy restarts a container, and PodDisruptionBudget %s allows no disruption now: %d pods are healthy, and %d have to be",
+		return RefuseForNow(ReasonDisruptionBudget, "the resize would restart a container (resizePolicy), but PodDisruptionBudget %s allows no disruption now: %d pods are healthy, and %d must be",
 			budget.Name, status.CurrentHealthy, status.DesiredHealthy)
 	}
 	return nil

@@ -15,7 +15,7 @@ func withoutExcluded(_ *corev1.Pod, p Plan, in GateInput) Plan {
 		if !in.Rules.Excluded[m.Container] {
 			return m.To, nil
 		}
-		return m.From, Refuse(ReasonExcluded, "the policy excludes it")
+		return m.From, Refuse(ReasonExcluded, "the policy excludes the container")
 	})
 }
 
@@ -34,7 +34,7 @@ func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 			}
 			to := m.To
 			to[r] = m.From[r]
-			return to, Refuse(ReasonHPA, "%s scales on its utilization, which follows the request", held)
+			return to, Refuse(ReasonHPA, "%s scales on the utilization: another request would change the number of replicas. Use averageValue in the HPA", held)
 		})
 	}
 	return p
@@ -51,7 +51,7 @@ func withoutFailedLimits(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	}
 	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
 		return WithoutMemoryLimitDecrease(m), Refuse(ReasonMemoryInUse,
-			"a memory limit of the workload could not be lowered lately; it stays until %s", clock(in.Status.Tries[i].Until))
+			"a memory limit of the workload could not be lowered recently; the limit stays until %s", clock(in.Status.Tries[i].Until))
 	})
 }
 

@@ -271,7 +271,7 @@ func permitted(s situation, m Move) (Move, []Refusal) {
 // the reasons are.
 func nothingLeft(left []Refusal) *Refusal {
 	if len(left) == 0 {
-		return Refuse(ReasonNoChange, "the pod already has the sizes wished for")
+		return Refuse(ReasonNoChange, "the pod already has the target resources")
 	}
 	first := left[0]
 	for _, other := range left[1:] {

@@ -53,7 +53,7 @@ func TestOneContainersRefusalDoesNotHoldTheOthers(t *testing.T) {
 	require.Len(t, plan.LeftOut, 1)
 	assert.Equal(t, "app", plan.LeftOut[0].Container)
 	assert.Equal(t, Refusal{
-		Reason: ReasonRestartedLately, Container: "app", Message: "it restarted at 2026-03-04T12:00:00Z; it is not lowered for 10m0s after that",
+		Reason: ReasonRestartedLately, Container: "app", Message: "the container restarted at 2026-03-04T12:00:00Z; attune does not lower it within 10m0s of a restart",
 		Transient: true, Until: noon.Add(10 * time.Minute),
 	}, plan.LeftOut[0])
 }

@@ -66,11 +66,11 @@ func Untouchable(pod *corev1.Pod) *Refusal {
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	switch {
 	case Finished(pod):
-		return Refuse(ReasonPodFinished, "the pod has ended (%s); nothing runs that could be resized", pod.Status.Phase)
+		return Refuse(ReasonPodFinished, "the pod has finished (%s)", pod.Status.Phase)
 	case pod.DeletionTimestamp != nil:
 		return Refuse(ReasonPodDeleted, "the pod is being deleted")
 	case static:
-		return Refuse(ReasonStaticPod, "a static pod is resized in its manifest on the node")
+		return Refuse(ReasonStaticPod, "a static pod can only be changed in its manifest on the node")
 	}
 	return nil
 }
@@ -82,19 +82,19 @@ func unsupported(s situation) *Refusal {
 	node, podLevel := s.pod.Spec.NodeName, podview.HasPodLevelResources(s.pod)
 	switch os := s.pod.Spec.OS; {
 	case s.caps.Windows || os != nil && os.Name == corev1.Windows:
-		return Refuse(ReasonWindows, "Kubernetes resizes pods on Linux nodes only")
+		return Refuse(ReasonWindows, "Kubernetes resizes pods only on Linux nodes")
 	case !s.caps.Resizable:
-		return Refuse(ReasonResizeNotSupported, "the API server does not serve pods/resize; it needs Kubernetes 1.33 or newer with the feature InPlacePodVerticalScaling")
+		return Refuse(ReasonResizeNotSupported, "the API server does not serve pods/resize. Use Kubernetes 1.33 or newer with the feature gate InPlacePodVerticalScaling")
 	case node != "" && s.caps.KubeletMinor != 0 && s.caps.KubeletMinor < MinorResize:
-		return Refuse(ReasonResizeNotSupported, "the kubelet of node %s is of version 1.%d; resizing needs 1.33 or newer", node, s.caps.KubeletMinor)
+		return Refuse(ReasonResizeNotSupported, "the kubelet of node %s has version 1.%d, but resizing needs 1.33 or newer", node, s.caps.KubeletMinor)
 	case noResourcesInStatus(s.pod):
-		return Refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server refuses to resize its pods", node)
+		return Refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server rejects resizes of its pods", node)
 	case podview.ClassOf(s.pod) == corev1.PodQOSBestEffort:
-		return Refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; it can be given requests when it is created")
+		return Refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; the webhook can set requests of new pods")
 	case podLevel && !(s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize)):
-		return Refuse(ReasonPodLevelResources, "pods with resources of their own are resizable from Kubernetes 1.36 on, on nodes that declare %s", FeaturePodLevelResize)
+		return Refuse(ReasonPodLevelResources, "a pod with pod-level resources can be resized from Kubernetes 1.36 on, on nodes that declare %s", FeaturePodLevelResize)
 	case s.caps.ServerMinor < MinorResourceClaims && hasClaims(s.pod):
-		return Refuse(ReasonResourceClaims, "pods whose containers have resource claims are resizable from Kubernetes 1.37 on")
+		return Refuse(ReasonResourceClaims, "a pod whose containers have resource claims can be resized from Kubernetes 1.37 on")
 	}
 	return nil
 }
@@ -122,13 +122,13 @@ func notYet(s situation) *Refusal {
 	_, tried := podview.UnschedulableSince(s.pod)
 	switch {
 	case node != "" && !s.caps.NodeReady:
-		return RefuseForNow(ReasonNodeNotReady, "node %s is not ready or not known; its kubelet would not see the resize", node)
+		return RefuseForNow(ReasonNodeNotReady, "node %s is not ready or not known, so its kubelet would not see the resize", node)
 	case node == "" && !tried:
 		return RefuseForNow(ReasonNotScheduled, "the pod has no node yet")
 	case node != "" && !started(s.statuses):
 		return RefuseForNow(ReasonNotStarted, "the pod's containers have not started yet")
 	case podview.ResizeUnderway(s.pod):
-		return RefuseForNow(ReasonResizeUnderway, "a resize of the pod is under way; another would replace it half-done")
+		return RefuseForNow(ReasonResizeUnderway, "another resize of the pod is in progress")
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (m Move) RestartsContainer(c *corev1.Container) bool {
 // qosChange refuses a plan that would change the pod's QoS class, which the API server does not allow (KEP-1287).
 func qosChange(s situation, p Plan) *Refusal {
 	if before, after := podview.ClassOf(s.pod), podview.QOSClass(p.Apply(s.pod)); before != after {
-		return Refuse(ReasonQOSClass, "the pod would become %s, and a resize may not change its class %s; requests and limits must move together", after, before)
+		return Refuse(ReasonQOSClass, "the pod's QoS class would become %s instead of %s, which a resize cannot change; requests and limits must change together", after, before)
 	}
 	return nil
 }
@@ -178,12 +178,12 @@ func outsidePodLevel(s situation, p Plan) *Refusal {
 	total := podview.ContainerRequests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {
 		if pod[r].Request > 0 && total[r] > pod[r].Request {
-			return Refuse(ReasonPodLevelResources, "the containers would request %s of %s, more than the pod's own %s",
+			return Refuse(ReasonPodLevelResources, "the containers would request %s of %s, more than the pod-level request of %s",
 				recommender.Format(r, total[r]), r, recommender.Format(r, pod[r].Request))
 		}
 		for _, m := range p.Moves {
 			if pod[r].Limit > 0 && m.To[r].Limit > pod[r].Limit {
-				return Refuse(ReasonPodLevelResources, "container %s would have a %s limit of %s, above the pod's own %s",
+				return Refuse(ReasonPodLevelResources, "container %s would have a %s limit of %s, above the pod-level limit of %s",
 					m.Container, r, recommender.Format(r, m.To[r].Limit), recommender.Format(r, pod[r].Limit))
 			}
 		}
@@ -197,7 +197,7 @@ func beyondNode(s situation, p Plan) *Refusal {
 	needs := podview.Requests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {
 		if has := s.caps.Allocatable[r]; has > 0 && needs[r] > has {
-			return Refuse(ReasonNodeCapacity, "the pod would request %s of %s, and node %s has %s in all",
+			return Refuse(ReasonNodeCapacity, "the pod would request %s of %s, but node %s has %s in total",
 				recommender.Format(r, needs[r]), r, s.pod.Spec.NodeName, recommender.Format(r, has))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // unscheduledGrowth lets a pod that fits on no node shrink until it fits, but never grow.
 func unscheduledGrowth(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName == "" && m.Raises() {
-		return RefuseForNow(ReasonNotScheduled, "the pod fits no node; it is not made bigger")
+		return RefuseForNow(ReasonNotScheduled, "the pod fits no node, so it is not raised")
 	}
 	return nil
 }
@@ -23,7 +23,7 @@ func unscheduledGrowth(s situation, m Move) *Refusal {
 // them.
 func criticalGrowth(s situation, m Move) *Refusal {
 	if p := s.pod.Spec.Priority; p != nil && *p >= podview.CriticalPriority && m.Raises() {
-		return Refuse(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
+		return Refuse(ReasonCriticalPriority, "the kubelet would evict other pods to raise a pod of priority %d", *p)
 	}
 	return nil
 }
@@ -31,7 +31,7 @@ func criticalGrowth(s situation, m Move) *Refusal {
 // notReady lowers nothing while the pod is not ready. A pod is also not ready before its startup probe passes.
 func notReady(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName != "" && !podview.IsReady(s.pod) && m.Lowers() {
-		return RefuseForNow(ReasonNotReady, "a pod that is not ready is never lowered")
+		return RefuseForNow(ReasonNotReady, "the pod is not ready; attune lowers only ready pods")
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func notReady(s situation, m Move) *Refusal {
 func restartedLately(s situation, m Move) *Refusal {
 	restarted := lastRestart(s.statuses[m.Container])
 	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && m.Lowers() {
-		return waitUntil(restarted.Add(restartRest), ReasonRestartedLately, "it restarted at %s; it is not lowered for %s after that",
+		return waitUntil(restarted.Add(restartRest), ReasonRestartedLately, "the container restarted at %s; attune does not lower it within %s of a restart",
 			restarted.UTC().Format(time.RFC3339), restartRest)
 	}
 	return nil
@@ -50,7 +50,7 @@ func restartedLately(s situation, m Move) *Refusal {
 // kubelet refuses it.
 func oldStaticKubelet(s situation, m Move) *Refusal {
 	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && podview.Guaranteed(s.pod) {
-		return Refuse(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
+		return Refuse(ReasonStaticPolicy, "the CPU or memory manager of the node has a static policy, and its kubelet then resizes no Guaranteed pod")
 	}
 	return nil
 }
@@ -58,14 +58,14 @@ func oldStaticKubelet(s situation, m Move) *Refusal {
 // staticCPU leaves the CPU of Guaranteed pods unchanged if the node assigns CPUs statically.
 func staticCPU(s situation, m Move) *Refusal {
 	if s.caps.StaticCPU && podview.Guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
-		return Refuse(ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
+		return Refuse(ReasonStaticCPU, "the CPU manager of the node has a static policy; only new pods get the new CPU")
 	}
 	return nil
 }
 
 func staticMemory(s situation, m Move) *Refusal {
 	if s.caps.StaticMemory && podview.Guaranteed(s.pod) && m.From[recommender.Memory] != m.To[recommender.Memory] {
-		return Refuse(ReasonStaticMemory, "the node assigns memory statically; new pods get the new size")
+		return Refuse(ReasonStaticMemory, "the memory manager of the node has a static policy; only new pods get the new memory")
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func notRunning(s situation, m Move) *Refusal {
 	if status == nil || status.State.Running != nil || from == 0 || to <= from {
 		return nil
 	}
-	return RefuseForNow(ReasonNotRunning, "container %s does not run, and a CPU limit that is raised now can keep it from starting; it is raised when it runs", m.Container)
+	return RefuseForNow(ReasonNotRunning, "container %s is not running, and a higher CPU limit could keep it from starting; attune raises it when it runs", m.Container)
 }
 
 // swap keeps the memory request on nodes with swap: the swap that a Burstable container may use depends on its request,
@@ -90,7 +90,7 @@ func swap(s situation, m Move) *Refusal {
 		podview.ClassOf(s.pod) != corev1.PodQOSBurstable || s.restartsFor(m.Container, corev1.ResourceMemory) {
 		return nil
 	}
-	return Refuse(ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
+	return Refuse(ReasonSwap, "the node uses swap, so its kubelet cannot change a memory request in place")
 }
 
 // memoryLimitDecreaseUnsupported keeps a memory limit if the API server or the kubelet is older than 1.34, unless the
@@ -113,7 +113,7 @@ func startedJustNow(s situation, m Move) *Refusal {
 	if status == nil || status.State.Running == nil || !m.LowersMemoryLimit() || s.now.Sub(status.State.Running.StartedAt.Time) >= statsDelay {
 		return nil
 	}
-	return RefuseForNow(ReasonStartedJustNow, "it started less than %s ago and its memory usage is not known yet; the limit stays", statsDelay)
+	return RefuseForNow(ReasonStartedJustNow, "the container started less than %s ago, and its memory usage is not known yet; the limit stays", statsDelay)
 }
 
 // belowUsage keeps a memory limit that would fall to 1.1 times the container's usage or less. Page cache counts, as it
@@ -125,11 +125,11 @@ func belowUsage(s situation, m Move) *Refusal {
 	case !m.LowersMemoryLimit():
 		return nil
 	case usage == 0 && m.From[recommender.Memory].Limit == 0:
-		return Refuse(ReasonMemoryUnknown, "what it holds now is not known, and a limit that is added is never removed; it gets none")
+		return Refuse(ReasonMemoryUnknown, "the memory usage is not known, and an added limit cannot be removed; attune adds no limit")
 	case usage == 0 || limit > recommender.WithHeadroom(usage):
 		return nil
 	}
-	return RefuseForNow(ReasonMemoryInUse, "it holds too much, page cache included, for a limit of %s: below 1.1 times what it holds, a limit could kill it; the limit stays",
+	return RefuseForNow(ReasonMemoryInUse, "the memory usage, including page cache, is too high for a limit of %s: below 1.1 times the usage, a limit could cause an OOM kill; the limit stays",
 		recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit))
 }
 
@@ -143,9 +143,9 @@ func tmpfs(s situation, m Move) *Refusal {
 	case !volumes.Exceed(limit, recommender.WithHeadroom(s.wished[m.Container].MemoryUsage)):
 		return nil
 	case volumes.Unbounded:
-		return Refuse(ReasonMemoryVolume, "it mounts a memory-backed volume without a size limit, which may fill up to the memory limit; the limit stays")
+		return Refuse(ReasonMemoryVolume, "the container mounts a memory-backed volume without sizeLimit, which may grow up to the memory limit; the limit stays")
 	default:
-		return Refuse(ReasonMemoryVolume, "it mounts memory-backed volumes of %s, for which the limit leaves no room; the limit stays",
+		return Refuse(ReasonMemoryVolume, "the container mounts memory-backed volumes of %s, and a lower limit leaves no room for them; the limit stays",
 			recommender.Format(recommender.Memory, volumes.Size))
 	}
 }

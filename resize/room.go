@@ -158,7 +158,7 @@ func nodeRoom(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 		if has == 0 || effect[r] <= 0 || taken[r]+needs[r] <= has {
 			continue
 		}
-		return RefuseForNow(ReasonNoRoom, "node %s has %s of %s, other pods take %s, and the pod would take %s", pod.Spec.NodeName,
+		return RefuseForNow(ReasonNoRoom, "node %s has %s of %s: other pods take %s, and this pod needs %s", pod.Spec.NodeName,
 			recommender.Format(r, has), r, recommender.Format(r, taken[r]), recommender.Format(r, needs[r]))
 	}
 	return nil
@@ -181,7 +181,7 @@ func nodeBlocked(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 		until = in.Node.Block.Growth
 	}
 	if in.Now.Before(until) {
-		return waitUntil(until, ReasonNodeBlocked, "node %s put off or refused a resize lately; it is tried again after %s",
+		return waitUntil(until, ReasonNodeBlocked, "node %s deferred or refused a resize recently; attune tries again after %s",
 			pod.Spec.NodeName, until.UTC().Format(time.RFC3339))
 	}
 	return nil

@@ -25,7 +25,7 @@ func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 	assert.Equal(t, []string{"r1"}, d.Status.BadSeeds)
 	assert.Empty(t, d.Status.Verified, "a size that killed is not kept")
 	require.Len(t, told(d), 1)
-	assert.Contains(t, told(d)[0], "Warning SeedMarkedBad New pods are no longer born with seed r1, which harmed pod web-1: oomkill:")
+	assert.Contains(t, told(d)[0], "Warning SeedMarkedBad New pods no longer get seed r1, which caused a regression of pod web-1: oomkill:")
 
 	// Another size was verified later, although the old pod still exists.
 	w.Rec.Status = d.Status
@@ -71,7 +71,7 @@ func TestACrashLoopInARolloutWithholdsTheLowering(t *testing.T) {
 	assert.Empty(t, d.Status.Floors)
 	assert.Equal(t, []v1alpha1.FailedStart{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(now)}}, d.Status.FailedStarts)
 	require.Len(t, told(d), 2, "and the pod is put back")
-	assert.Contains(t, told(d)[0], "Warning LoweringBlocked New pods of template abc are no longer lowered, as pod web-1 was born below its template's size: the workload is rolling out:")
+	assert.Contains(t, told(d)[0], "Warning LoweringBlocked attune no longer lowers new pods of template abc, because pod web-1 was created below its template's resources: the workload is rolling out:")
 	assert.True(t, d.Presses(w), "it is stored before anything else is looked at")
 
 	w.Rec.Status = d.Status

@@ -61,7 +61,7 @@ func (d *pass) blockLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdi
 		return
 	}
 	d.out.Status.FailedStarts = crashes
-	d.tell(event.Warning(v1alpha1.EventLoweringBlocked, "New pods of template %s are no longer lowered, as pod %s was born below its template's size: %s",
+	d.tell(event.Warning(v1alpha1.EventLoweringBlocked, "attune no longer lowers new pods of template %s, because pod %s was created below its template's resources: %s",
 		birth.TemplateHash, pod.Name, verdict.Message))
 }
 
@@ -85,7 +85,7 @@ func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict r
 	d.out.Status.BadSeeds = marked
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, harmful, d.view.Now)
 	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, harmful)
-	d.tell(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods are no longer born with seed %s, which harmed pod %s: %s: %s",
+	d.tell(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods no longer get seed %s, which caused a regression of pod %s: %s: %s",
 		revision, harmful.PodName, verdict.Harm, verdict.Message))
 }
 

@@ -203,7 +203,7 @@ func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (
 		climbs = d.why(pod)
 	}
 	if d.view.Part == WholePass && d.spiked(pod, record) && d.returns(pod, record) {
-		spike = "the growth was a spike, which is over"
+		spike = "the growth was a spike and is over"
 	}
 	return climbs, spike
 }
@@ -274,9 +274,9 @@ func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podv
 		raises, has := climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now), c.Size[recommender.Memory]
 		switch {
 		case raises.Times == 0:
-			return nil, "what it had before is not known any more"
+			return nil, "its resources before the raise are no longer known"
 		case raises.Before.Limit == 0:
-			return nil, "it was given back within the day already, and had to be raised again"
+			return nil, "its memory was already lowered again within the last 24h, and then had to be raised again"
 		}
 		back := d.safe(c.Name, raises.Before, has, podview.Guaranteed(pod))
 		if back.Limit > has.Limit-has.Limit/20 {
@@ -286,7 +286,7 @@ func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podv
 		out = append(out, c)
 	}
 	if len(out) == 0 {
-		why = "it is known to need almost all of it"
+		why = "its history and OOM kills show that it needs almost all of it"
 	}
 	return out, why
 }
@@ -346,13 +346,13 @@ func (d *starter) give(pod *corev1.Pod, had []podview.Container) {
 		parts = append(parts, fmt.Sprintf("container %s %s -> %s", m.Container, recommender.Format(recommender.Memory, m.From[recommender.Memory].Limit),
 			recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit)))
 	}
-	d.tellOfPod(pod, event.Normal(v1alpha1.EventResized, "Giving pod %s its old memory limits back, as the growth was a spike: %s", pod.Name, strings.Join(parts, "; ")))
+	d.tellOfPod(pod, event.Normal(v1alpha1.EventResized, "Restoring the memory limits of pod %s, because the growth was a spike: %s", pod.Name, strings.Join(parts, "; ")))
 	d.start(pod, plan)
 	d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
 }
 
 func raiseKept(pod *corev1.Pod, why string) event.Event {
-	return event.Normal(v1alpha1.EventResized, "Pod %s keeps the memory that it was raised to, although its growth was a spike: %s", pod.Name, why)
+	return event.Normal(v1alpha1.EventResized, "Pod %s keeps its raised memory, although the growth was a spike: %s", pod.Name, why)
 }
 
 // sizesOf returns the memory sizes of a record's list, with the current memory usage in bytes.

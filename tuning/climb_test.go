@@ -77,7 +77,7 @@ func TestAContainerIsRaisedBeforeItIsKilled(t *testing.T) {
 			assert.Equal(t, v1alpha1.TryClimb, d.Status.Tries[0].What)
 			assert.EqualValues(t, 1, d.Status.Tries[0].Times)
 			assert.Contains(t, told(d), "Warning Resized Raising the memory limit of container app of pod web-1 before an OOM kill, 450Mi -> 660Mi: "+
-				"usage 420Mi of 450Mi climbs 4.0Mi/s: the limit would be reached in 7 s")
+				"memory usage 420Mi of 450Mi grows by 4.0Mi/s and would reach the limit in 7 s")
 		})
 	}
 }
@@ -139,8 +139,8 @@ func TestALeakIsTold(t *testing.T) {
 			Since: metav1.NewTime(now.Add(-time.Hour)), Until: metav1.NewTime(now.Add(23 * time.Hour))}}
 	})
 	d := tuning.Decide(w)
-	says := "container app: it was raised 3 times before an OOM kill since 2026-03-01T11:00:00Z, up to 450Mi, and climbs on, which looks like a leak: " +
-		"mend it, or give it a higher limit; it is raised again after 2026-03-02T11:00:00Z, or in a new pod"
+	says := "container app: its memory was raised 3 times before an OOM kill since 2026-03-01T11:00:00Z, up to 450Mi, and still grows, which looks like a memory leak. " +
+		"Fix the leak, or set a higher limit. attune raises it again after 2026-03-02T11:00:00Z, or in a new pod"
 	assert.Equal(t, says, condition(t, d).Message)
 	assert.Contains(t, strings.Join(told(d), "\n"), says)
 	w = heading(w, sizeOf(300, 600, 300, 450))
@@ -230,7 +230,7 @@ func TestASpikeIsGivenBack(t *testing.T) {
 	assert.Equal(t, resize.ReasonSpike, d.Status.Records[0].Reason)
 	require.NotEmpty(t, d.Status.History)
 	assert.Equal(t, resize.ReasonClimb, d.Status.History[0].Reason)
-	assert.Contains(t, told(d), "Normal Resized Giving pod web-1 its old memory limits back, as the growth was a spike: container app 660Mi -> 450Mi")
+	assert.Contains(t, told(d), "Normal Resized Restoring the memory limits of pod web-1, because the growth was a spike: container app 660Mi -> 450Mi")
 	assert.True(t, d.Writes[0].Plan.LowersMemoryLimit())
 
 	t.Run("the way back was never sent", func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestARaiseStays(t *testing.T) {
 			uses(w, w.Pods[0], flat(500)...)
 		}},
 		"it was given back before within the day": {after: 6 * time.Minute, edit: func(w *tuning.View) { w.Rec.Status.Tries[0].Before = nil; uses(w, w.Pods[0], flat(200)...) },
-			says: "it was given back within the day already"},
+			says: "its memory was already lowered again within the last 24h"},
 		"a kubelet that lowers no memory limit": {after: 6 * time.Minute, edit: func(w *tuning.View) {
 			w.Operator.ServerVersion, w.Nodes["node-1"].Status.NodeInfo.KubeletVersion = "v1.33.4", "v1.33.4"
 			uses(w, w.Pods[0], flat(200)...)
@@ -281,7 +281,7 @@ func TestARaiseStays(t *testing.T) {
 			}
 			assert.Equal(t, c.open, len(d.Status.Records) > 0)
 			if c.says != "" {
-				assert.Contains(t, strings.Join(told(d), "\n"), "keeps the memory that it was raised to, although its growth was a spike: "+c.says)
+				assert.Contains(t, strings.Join(told(d), "\n"), "keeps its raised memory, although the growth was a spike: "+c.says)
 			}
 		})
 	}
@@ -301,8 +301,8 @@ func TestWhatASpikeIsGivenBack(t *testing.T) {
 		says string
 	}{
 		"the spike is a part of the history": {edit: floor(572), to: recommender.Allocation{Request: 300, Limit: 572}},
-		"almost all of it is needed":         {edit: floor(640), says: "it is known to need almost all of it"},
-		"more than that is needed":           {edit: floor(900), says: "it is known to need almost all of it"},
+		"almost all of it is needed":         {edit: floor(640), says: "its history and OOM kills show that it needs almost all of it"},
+		"more than that is needed":           {edit: floor(900), says: "its history and OOM kills show that it needs almost all of it"},
 		"a kill has taught more": {edit: func(w *tuning.View) {
 			w.Rec.Status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: string(resize.HarmOOM), Amount: podview.Quantity(recommender.Memory, 500*mi),
 				LearnedAt: metav1.NewTime(w.Now)}}
@@ -315,7 +315,7 @@ func TestWhatASpikeIsGivenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := tuning.Decide(raised(t, 6*time.Minute, func(w *tuning.View) { uses(w, w.Pods[0], flat(200)...) }, c.edit))
 			if c.says != "" {
-				assert.Contains(t, strings.Join(told(d), "\n"), "keeps the memory that it was raised to, although its growth was a spike: "+c.says)
+				assert.Contains(t, strings.Join(told(d), "\n"), "keeps its raised memory, although the growth was a spike: "+c.says)
 				for _, write := range d.Writes {
 					assert.False(t, write.Plan.LowersMemoryLimit())
 				}
@@ -590,7 +590,7 @@ func TestARaiseBeforeAKillEndsAtTheBrake(t *testing.T) {
 	d := tuning.Decide(w)
 	assert.Empty(t, d.Writes)
 	assert.Equal(t, resize.ReasonFollowsLimit, condition(t, d).Reason)
-	assert.Contains(t, condition(t, d).Message, "without an OOM kill its limit is not raised above 450Mi: an OOM kill, a higher limit in the template, or")
+	assert.Contains(t, condition(t, d).Message, "attune raises its limit above 450Mi only after an OOM kill. Set a higher limit in the template, or")
 
 	w = climbing(t, created, func(w *tuning.View) {
 		w.Rec.Status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: "oomkill", LearnedAt: metav1.NewTime(now.Add(-40 * 24 * time.Hour)),

@@ -25,7 +25,7 @@ type closing struct {
 // putBackDone reports a pod that was verified to have its original resources again (resize.Restores).
 func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultUndone, "", d.view.Now) {
-		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Put %s of %s/%s back: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
+		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Restored %s of %s/%s: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
 	}
 	if record.Wave != resize.WaveRestore { // it was counted as a revert when it began
 		d.count(countSuccess, record, "")
@@ -36,12 +36,12 @@ func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 // node refused the resize.
 func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 	if d.out.EvictionOutcomes = append(d.out.EvictionOutcomes, lifecycle.EvictionGranted); lifecycle.Leaving(record) {
-		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit beside the others; its successor is born with its peak",
+		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit with the other pods; the new pod starts with its peak demand",
 			record.PodName, record.Node))
 		return
 	}
 	for _, row := range lifecycle.HistoryRows("", record, lifecycle.ResultEvicted, "", d.view.Now) {
-		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which does not give container %s %s of %s (it had %s); its successor is sized at admission",
+		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which refused container %s %s of %s (it had %s); the webhook sizes the new pod",
 			record.PodName, record.Node, row.Container, row.To, row.Resource, row.From))
 	}
 }
@@ -97,6 +97,6 @@ func (d *closing) survived(record v1alpha1.ResizeRecord, action lifecycle.Action
 		if action.Alert {
 			kind = event.Warning
 		}
-		d.tellOf(record, kind(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, action.Message))
+		d.tellOf(record, kind(v1alpha1.EventResized, "Observation of pod %s ended: %s", record.PodName, action.Message))
 	}
 }

@@ -84,5 +84,5 @@ func TestADeadNodeHoldsNoOtherPod(t *testing.T) {
 	d := tuning.Decide(w)
 	assert.ElementsMatch(t, []string{"web-2", "web-3"}, begun(d))
 	require.NotEmpty(t, d.Pending)
-	assert.Contains(t, d.Pending[0], "pod web-1 does not have its old size back: node node-3 is not ready")
+	assert.Contains(t, d.Pending[0], "pod web-1 does not have its previous resources yet: node node-3 is not ready")
 }

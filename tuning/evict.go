@@ -30,7 +30,7 @@ type evictor struct {
 // the list.
 func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.view.Workload == nil || d.view.Workload.Deleting {
-		return resize.Refuse(resize.ReasonNoController, "the workload is gone, and nothing would take the pod's place")
+		return resize.Refuse(resize.ReasonNoController, "the workload is deleted, so no new pod would replace this one")
 	}
 	refusal := lifecycle.MayEvict(pod, d.eviction(plan))
 	if refusal == nil && d.view.Looked.Unread.Cluster != nil {
@@ -63,11 +63,11 @@ func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 // is in this state.
 func (d *evictor) notEvictable(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.gates.moving != "" && d.gates.moving != pod.UID {
-		return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "another pod of the workload may have to go first", Transient: true}
+		return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "another pod of the workload may have to be evicted first", Transient: true}
 	}
 	for _, r := range d.out.Status.Records {
 		if resize.PuttingBack(r) && r.Phase != v1alpha1.RecordReverting {
-			return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "pod " + r.PodName + " of the workload may have to go first", Transient: true}
+			return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "pod " + r.PodName + " of the workload may have to be evicted first", Transient: true}
 		}
 	}
 	return d.mayEvict(pod, plan)
@@ -83,7 +83,7 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 	}
 	if stays := d.notEvictable(pod, plan); stays != nil {
 		both := *refusal
-		both.Message += "; and resizeMethod InPlaceOrRecreate does not evict the pod: " + stays.Message
+		both.Message += "; the pod is not evicted either (resizeMethod InPlaceOrRecreate): " + stays.Message
 		return plan, &both
 	}
 	plan.Elsewhere = refusal.Reason == resize.ReasonNodeCapacity
@@ -101,10 +101,10 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
 	stays := d.mayEvict(pod, lifecycle.WholePlan(pod, record))
 	if climb.Raised(d.out.Status.Tries, pod, record, d.view.Now) { // its successor would be created without the raise
-		stays = resize.Refuse(resize.ReasonClimb, "its memory was to be raised before an OOM kill, which moves no pod")
+		stays = resize.Refuse(resize.ReasonClimb, "the resize was a memory raise before an OOM kill, and attune never evicts a pod for such a raise")
 	}
 	d.evictUnless(stays, pod, record, next, func() {
-		d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s stays on a node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
+		d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s is not evicted from the node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
 		action.Result = lifecycle.ResultWithdrawn
 		d.closing.close(record, action)
 	})
@@ -149,12 +149,12 @@ func (d *evictor) evictForRoom() {
 		plan := lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed)
 		if stays := d.notEvictableNow(pod, plan); stays != nil {
 			both := *stays
-			both.Message = "its node wants it to go (" + why + "), and it stays: " + stays.Message
+			both.Message = "the pod has to leave its node (" + why + ") but is not evicted: " + stays.Message
 			d.refused.add(pod, &both)
 			continue
 		}
 		d.out.Status.Records = append(d.out.Status.Records, lifecycle.GivenUp(lifecycle.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
-		d.tellOfPod(pod, event.Normal(v1alpha1.EventEvicting, "Pod %s is to go from node %s: %s", pod.Name, pod.Spec.NodeName, why))
+		d.tellOfPod(pod, event.Normal(v1alpha1.EventEvicting, "Evicting pod %s from node %s: %s", pod.Name, pod.Spec.NodeName, why))
 		d.wake(time.Second)
 	}
 }
@@ -175,11 +175,11 @@ func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
 	granted, known := d.view.Grants[pod.UID]
 	switch {
 	case !d.view.ByNode(), !d.view.resizesPods(), !d.view.Policy.Settings.Resize.NodeEviction:
-		return resize.Refuse(resize.ReasonNotWanted, "its policy lets no node evict it: node.eviction is Disabled, or the mode is not Auto")
+		return resize.Refuse(resize.ReasonNotWanted, "the policy does not allow the eviction: node.eviction is Disabled, or the mode is not Auto")
 	case !known:
-		return resize.RefuseForNow(resize.ReasonNotWanted, "its node has not said anew that it has to go")
+		return resize.RefuseForNow(resize.ReasonNotWanted, "waiting for the node controller to confirm the eviction")
 	case granted.Evict == "":
-		return resize.Refuse(resize.ReasonNotWanted, "it fits on its node again")
+		return resize.Refuse(resize.ReasonNotWanted, "the pod fits its node again")
 	}
 	return nil
 }

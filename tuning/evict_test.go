@@ -65,7 +65,7 @@ func TestAPodIsEvictedFromANodeThatIsTooSmall(t *testing.T) {
 	assert.Equal(t, "Evicted", d.Status.History[0].Result)
 	assert.Equal(t, lifecycle.MethodEviction, d.Status.History[0].Method)
 	assert.Equal(t, []lifecycle.EvictionOutcome{lifecycle.EvictionGranted}, d.EvictionOutcomes)
-	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod "+record.PodName+" from node node-1, which does not give container app 6 of cpu (it had 500m)")
+	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod "+record.PodName+" from node node-1, which refused container app 6 of cpu (it had 500m)")
 	assert.Empty(t, d.Status.Records, "nothing is begun before the successor is ready")
 }
 
@@ -75,15 +75,15 @@ func TestTheReasonWhyAPodIsNotEvictedReachesTheUser(t *testing.T) {
 		edit func(*tuning.View)
 		says string
 	}{
-		"no right": {func(w *tuning.View) { w.Operator.MayEvict = false }, "resizeMethod InPlaceOrRecreate does not evict the pod: the operator may not evict pods; the chart's value node.eviction.enabled grants it"},
+		"no right": {func(w *tuning.View) { w.Operator.MayEvict = false }, "the pod is not evicted either (resizeMethod InPlaceOrRecreate): the operator may not evict pods. Set the chart's value node.eviction.enabled: true to allow it"},
 		"not labelled": {func(w *tuning.View) {
 			w.Namespace.NotSized = "the namespace does not have the label attune.io/inject=enabled"
-		}, "its successor would be created with the resources of its template: the namespace does not have the label attune.io/inject=enabled"},
-		"no node": {func(w *tuning.View) { w.Looked.Cluster = w.Looked.Cluster[:1] }, "no other node that the pod may run on has 6 of CPU"},
+		}, "the new pod would get its template's resources: the namespace does not have the label attune.io/inject=enabled"},
+		"no node": {func(w *tuning.View) { w.Looked.Cluster = w.Looked.Cluster[:1] }, "no other node on which the pod may run has 6 of CPU"},
 		"do not disrupt": {func(w *tuning.View) {
 			w.Workload.Template.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"}
-		}, "the annotation karpenter.sh/do-not-disrupt=true keeps the pod where it is"},
-		"InPlaceOnly stays": {func(w *tuning.View) { w.Policy.Settings.Resize.Method = v1alpha1.ResizeInPlaceOnly }, "the pod would request 6 of cpu, and node node-1 has 4 in all"},
+		}, "the annotation karpenter.sh/do-not-disrupt=true prevents an eviction"},
+		"InPlaceOnly stays": {func(w *tuning.View) { w.Policy.Settings.Resize.Method = v1alpha1.ResizeInPlaceOnly }, "the pod would request 6 of cpu, but node node-1 has 4 in total"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := crowded(t)
@@ -151,7 +151,7 @@ func TestAnEvictionThatWillNeverBeMadeIsGivenUpAtOnce(t *testing.T) {
 	assert.Empty(t, d.Evictions)
 	assert.Equal(t, "Withdrawn", d.Status.History[0].Result)
 	assert.Contains(t, told(d)[0], "Warning ResizeSkipped Pod web-")
-	assert.Contains(t, told(d)[0], "stays on a node that refuses its resize: EvictionNotAllowed")
+	assert.Contains(t, told(d)[0], "is not evicted from the node that refuses its resize: EvictionNotAllowed")
 }
 
 // A pause, an undo and a skip take precedence over an eviction in progress.
@@ -178,7 +178,7 @@ func TestNoPodIsEvictedWhoseWorkloadIsGone(t *testing.T) {
 			assert.Empty(t, d.Evictions)
 			assert.Empty(t, d.Writes)
 			assert.Empty(t, d.Status.Records, "the record ends")
-			assert.Contains(t, strings.Join(told(d), "\n"), "NoController: the workload is gone")
+			assert.Contains(t, strings.Join(told(d), "\n"), "NoController: the workload is deleted")
 		})
 	}
 }

@@ -28,14 +28,14 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 		told    []string
 		floor   recommender.Amount
 	}{
-		"nothing is known of CPU": {told: []string{"Normal Resized The watch of pod web-1 is over: not judged: CPU of container app"}},
+		"nothing is known of CPU": {told: []string{"Normal Resized Observation of pod web-1 ended: not checked: CPU of container app"}},
 		"nor was it ready before": {edit: func(r *v1alpha1.ResizeRecord) { r.Baseline[0].Ready = false },
-			told: []string{"Normal Resized The watch of pod web-1 is over: not judged: CPU of container app, readiness, as container app was not ready before"}},
+			told: []string{"Normal Resized Observation of pod web-1 ended: not checked: CPU of container app, readiness, because container app was not ready before the resize"}},
 		"the node has CPU to spare": {signals: harm.Signals{CPUUsage: needs(400), NodeBusy: 0.5}},
 		"it is squeezed": {signals: harm.Signals{CPUUsage: needs(400), NodeBusy: 0.95}, floor: 390,
-			told: []string{"Warning Reverted Reverting the resize of pod web-1: throttle: container app needs 400m of CPU, more than the 300m it requests, on a node that is 95 % busy"}},
+			told: []string{"Warning Reverted Reverting the resize of pod web-1: throttle: container app uses 400m of CPU, more than its request of 300m, on a node whose CPU is 95 % busy"}},
 		"a guardrail never answered": {signals: harm.Signals{NodeBusy: 0.5, Answers: failed}, edit: func(r *v1alpha1.ResizeRecord) { r.Extended = true },
-			told: []string{"Warning Resized The watch of pod web-1 is over: the pod keeps its size, but nothing proves it good: guardrail latency gave no answer: timeout"}},
+			told: []string{"Warning Resized Observation of pod web-1 ended: the pod keeps its resources, but they are not verified: SLO guardrail latency could not be checked: timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := resized(t, v1alpha1.RecordWatching, sizeOf(300, 0, 512, 0))

@@ -44,7 +44,7 @@ func TestAPodThatDoesNotFitIsEvicted(t *testing.T) {
 	assert.Empty(t, d.Writes, "nothing of it is changed")
 	assert.Empty(t, d.Evictions, "what is decided is stored first")
 	assert.Equal(t, resize.ReasonDoesNotFit, d.Status.Records[0].Reason)
-	assert.Contains(t, told(d)[0], "Normal Evicting Pod web-1 is to go from node node-1: "+noRoom)
+	assert.Contains(t, told(d)[0], "Normal Evicting Evicting pod web-1 from node node-1: "+noRoom)
 	assert.Empty(t, d.ByNode.Held, "its node goes on counting it among those that share")
 
 	w.Rec.Status = d.Status
@@ -62,11 +62,11 @@ func TestAPodThatDoesNotFitIsEvicted(t *testing.T) {
 	assert.Empty(t, d.Evictions)
 	assert.Empty(t, d.Status.Records, "one of the workload at a time")
 	assert.Equal(t, []lifecycle.EvictionOutcome{lifecycle.EvictionGranted}, d.EvictionOutcomes)
-	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod web-1 from node node-1, where it did not fit beside the others")
+	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod web-1 from node node-1, where it did not fit with the other pods")
 	require.NotEmpty(t, d.Status.History)
 	assert.Equal(t, []string{"Evicted", resize.ReasonDoesNotFit, lifecycle.MethodEviction}, []string{d.Status.History[0].Result, d.Status.History[0].Reason, d.Status.History[0].Method})
 	assert.Equal(t, resize.ReasonReplicasNotReady, condition(t, d).Reason)
-	assert.Contains(t, condition(t, d).Message, "its node wants it to go (CPU does not fit")
+	assert.Contains(t, condition(t, d).Message, "the pod has to leave its node (CPU does not fit")
 }
 
 // A pod that can never be evicted is reported to the node loop, which then chooses another pod.

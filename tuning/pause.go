@@ -31,9 +31,9 @@ const (
 
 // supersede counts another field manager's resize that replaced one of attune's.
 func (d *pass) supersede(record v1alpha1.ResizeRecord) {
-	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Another writer resized pod %s; attune leaves it alone", record.PodName))
+	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Another field manager resized pod %s; attune dropped its own resize of the pod", record.PodName))
 	d.superseded(fmt.Sprintf(
-		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
+		"another field manager twice changed the resources of pods that attune had resized. Find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
 
 // superseded counts one supersession, and pauses the workload after mostSupersessions. why begins the sentence that
@@ -53,7 +53,7 @@ func (d *pass) superseded(why string) {
 
 // pauseBecause pauses the workload for pausedFor. why begins the sentence that the user reads.
 func (d *pass) pauseBecause(why string) {
-	d.setPaused("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
+	d.setPaused("%s. Then run kubectl attune resume %s, or wait: attune tries again at %s",
 		why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339))
 }
 
@@ -83,7 +83,7 @@ func (d *pass) pauseForOtherWriter() {
 		return
 	}
 	d.seenWriters(at)
-	d.pauseBecause(fmt.Sprintf("%q resized pod %s in place at %s: let one of the two size this workload, for example with the annotation %s on it",
+	d.pauseBecause(fmt.Sprintf("field manager %q resized pod %s in place at %s. Let only one of the two size this workload, for example by setting the annotation %s=true on it",
 		by, pod, at.UTC().Format(time.RFC3339), v1alpha1.SkipAnnotation))
 }
 
@@ -123,9 +123,9 @@ func (d *pass) takeOver() {
 	// Not delayed: until this is stored, both operators undo each other's work in every reconcile. The second change
 	// pauses.
 	d.out.Due = true
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s looks after this workload now; it was that in namespace %s",
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s manages this workload now; before, the operator in namespace %s managed it",
 		d.view.Operator.Namespace, before))
-	d.superseded(fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, d.view.Operator.Namespace))
+	d.superseded(fmt.Sprintf("the operators in namespaces %s and %s both size this workload. Uninstall one of them", before, d.view.Operator.Namespace))
 }
 
 // endPause ends a pause by attune itself: when kubectl attune resume has changed its annotation since the pause
@@ -156,7 +156,7 @@ func (d *pass) pauseLeak() {
 	if leak == nil || d.out.Status.Paused != nil {
 		return
 	}
-	d.setPaused("container %s was given more memory %d times after OOM kills since %s, up to %s, and needs still more, which looks like a leak: "+
-		"mend it, or give it a maxAllowed; kubectl attune resume %s lets it be given more", leak.Container, leak.Times,
+	d.setPaused("container %s got more memory %d times after OOM kills since %s, up to %s, and still needs more, which looks like a memory leak. "+
+		"Fix the leak, or set maxAllowed. Then run kubectl attune resume %s to allow further raises", leak.Container, leak.Times,
 		leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), d.view.commandLine())
 }

@@ -45,7 +45,7 @@ func TestTwoSupersessionsPauseAndSaySo(t *testing.T) {
 	c := condition(t, d)
 	assert.Equal(t, resize.ReasonWorkloadPaused, c.Reason, "whether or not there is anything to resize")
 	assert.Contains(t, c.Message, "kubectl attune resume deployment/web -n shop")
-	assert.Contains(t, c.Message, "tries again by itself at 2026-03-02T12:00:00Z")
+	assert.Contains(t, c.Message, "attune tries again at 2026-03-02T12:00:00Z")
 	assert.Len(t, told(d), 2)
 	assert.Empty(t, d.Writes)
 
@@ -88,7 +88,7 @@ func TestAnotherWriterPausesWithItsName(t *testing.T) {
 
 	held := decide(resized("cnpg", time.Minute), as)
 	require.NotNil(t, held.Status.Paused)
-	assert.Contains(t, held.Status.Paused.Reason, `"cnpg" resized pod web-1 in place at 2026-03-01T11:59:00Z: let one of the two size this workload`)
+	assert.Contains(t, held.Status.Paused.Reason, `field manager "cnpg" resized pod web-1 in place at 2026-03-01T11:59:00Z. Let only one of the two size this workload`)
 	assert.Equal(t, resize.ReasonWorkloadPaused, condition(t, held).Reason)
 	assert.Contains(t, condition(t, held).Message, `"cnpg"`)
 	assert.Empty(t, held.Writes)
@@ -167,7 +167,7 @@ func TestOperatorsThatTakeTurnsPauseAndSaySo(t *testing.T) {
 
 	back := of("attune-system", moved.Status)
 	require.NotNil(t, back.Status.Paused)
-	assert.Contains(t, back.Status.Paused.Reason, "operators in the namespaces attune-other and attune-system size this workload by turns: uninstall one of them")
+	assert.Contains(t, back.Status.Paused.Reason, "the operators in namespaces attune-other and attune-system both size this workload. Uninstall one of them")
 	c := condition(t, back)
 	assert.Equal(t, resize.ReasonWorkloadPaused, c.Reason)
 	assert.Empty(t, back.Writes)

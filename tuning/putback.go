@@ -79,8 +79,8 @@ const downNode = "NodeNotReady"
 // restart), the condition Degraded, and an event. The operator keeps retrying.
 func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why string) {
 	d.out.Status.Tries, why = lifecycle.Obstacle(d.out.Status.Tries, record.PodUID, reason, why)
-	d.out.Pending = append(d.out.Pending, fmt.Sprintf("pod %s does not have its old size back: %s", record.PodName, why))
-	d.tellOf(record, event.Warning(v1alpha1.EventRevertPending, "Pod %s does not have its old size back, and it is asked for again: %s", record.PodName, why))
+	d.out.Pending = append(d.out.Pending, fmt.Sprintf("pod %s does not have its previous resources yet: %s", record.PodName, why))
+	d.tellOf(record, event.Warning(v1alpha1.EventRevertPending, "Pod %s does not have its previous resources yet, and attune tries again: %s", record.PodName, why))
 }
 
 // giveUp stores and reports a revert that was given up: a user has to restore the pod, or delete it.
@@ -92,8 +92,8 @@ func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
 // leftAt explains why a pod is no longer restored, and the fix. An empty name stands for an unknown pod: an older try
 // may not have it.
 func leftAt(pod, why string) string {
-	return fmt.Sprintf("pod %s was to have its old size back and keeps the one it has, as that was given up: %s; remove what is in the way, "+
-		"or delete the pod: its successor is not born with the size that did harm", cmp.Or(pod, "of the workload"), why)
+	return fmt.Sprintf("attune gave up restoring pod %s: %s. Fix the cause, "+
+		"or delete the pod: the new pod does not get the resources that caused the regression", cmp.Or(pod, "(name not known)"), why)
 }
 
 // remember keeps exactly one try for each pod in a revert, and drops the tries of deleted pods.
@@ -164,9 +164,9 @@ func (d *starter) undo() *resize.Refusal {
 			return d.undone(at, d.underway(left))
 		}
 		d.out.Status.UndoneAt = text
-		d.tell(event.Normal(v1alpha1.EventUndone, "Undone as asked for at %s: running pods have the sizes from before attune", at.Format(time.RFC3339)))
+		d.tell(event.Normal(v1alpha1.EventUndone, "The undo requested at %s is complete: running pods have their original resources", at.Format(time.RFC3339)))
 	}
-	return d.undone(at, "its running pods were put back to the sizes from before attune")
+	return d.undone(at, "running pods have their original resources")
 }
 
 // putBack begins to restore pods without a record, up to the maximum number of records. It returns why other pods
@@ -203,21 +203,21 @@ func (d *starter) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize
 		refusal.Message = "pod " + pod.Name + ": " + refusal.Message
 		return []*resize.Refusal{refusal}
 	}
-	d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s cannot be put back to its original size: %s: %s", pod.Name, refusal.Reason, refusal.Message))
+	d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Cannot restore the original resources of pod %s: %s: %s", pod.Name, refusal.Reason, refusal.Message))
 	return nil
 }
 
 // underway describes the progress of the undo, for the condition.
 func (d *starter) underway(left []*resize.Refusal) string {
-	text := fmt.Sprintf("%d pods are being put back to the sizes from before attune", len(d.out.Status.Records))
+	text := fmt.Sprintf("restoring the original resources of %d pods", len(d.out.Status.Records))
 	if len(left) > 0 {
-		text += fmt.Sprintf(", %d wait: %s", len(left), left[0].Message)
+		text += fmt.Sprintf(", %d pods wait: %s", len(left), left[0].Message)
 	}
 	return text
 }
 
 // undone returns the refusal of all new resizes while the annotation is set, with the command that removes it.
 func (d *starter) undone(at time.Time, how string) *resize.Refusal {
-	return resize.Refuse(ReasonUndone, "undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again",
+	return resize.Refuse(ReasonUndone, "undo requested at %s: %s. Run kubectl attune resume %s to let attune size the workload again",
 		at.Format(time.RFC3339), how, d.view.commandLine())
 }

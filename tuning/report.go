@@ -110,7 +110,7 @@ func (d deciders) degraded() metav1.Condition {
 		c.Reason = w.Reason
 		c.Message = fmt.Sprintf("new pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message)
 	case lifecycle.Degraded(d.out.Status.History):
-		c.Reason, c.Message = v1alpha1.ReasonHighRevertRate, "3 or more of the last 5 resizes were reverted: raise overhead or minAllowed"
+		c.Reason, c.Message = v1alpha1.ReasonHighRevertRate, "3 or more of the last 5 resizes were reverted. Raise overhead or minAllowed"
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonHealthy
 	}

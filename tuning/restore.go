@@ -24,7 +24,7 @@ func (d *starter) restore() {
 	for _, pod := range d.view.Live() {
 		record := RecordOf(d.out.Status, pod)
 		if record != nil && record.Wave == resize.WaveRestore {
-			d.report(pod, "its original resources are asked for since "+record.WrittenAt.UTC().Format(time.RFC3339))
+			d.report(pod, "attune requested its original resources at "+record.WrittenAt.UTC().Format(time.RFC3339))
 		}
 		if record != nil || !suffered(pod) || d.tooLarge(pod) {
 			continue
@@ -39,7 +39,7 @@ func (d *starter) restore() {
 func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 	stopped := d.stopped(pod, loss.Container)
 	if autoRevert := d.view.Policy.Settings.Resize.AutoRevert; !autoRevert && (stopped != nil || pod.Generation > 1) { // see urgent
-		d.report(pod, fmt.Sprintf("%s; not restored, as autoRevert is off: set it to true, or run kubectl attune undo %s", loss.Message, d.view.commandLine()))
+		d.report(pod, fmt.Sprintf("%s; not restored, because autoRevert is false. Set it to true, or run kubectl attune undo %s", loss.Message, d.view.commandLine()))
 		return
 	}
 	if stopped == nil {
@@ -50,7 +50,7 @@ func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 	case unread != nil:
 		refusal = unread
 	case d.view.Looked.outOfDate(pod):
-		refusal = resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod in the cache is older than its last resize")
+		refusal = resize.RefuseForNow(resize.ReasonResizeUnderway, "the cached pod is older than its last resize")
 	}
 	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 		d.refused.add(pod, refusal)
@@ -59,9 +59,9 @@ func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 		d.out.Pending = append(d.out.Pending, d.below[len(d.below)-1])
 		return
 	}
-	d.report(pod, loss.Message+"; its original resources are asked for")
+	d.report(pod, loss.Message+"; attune requested its original resources")
 	d.tellOfPod(pod, event.Warning(v1alpha1.EventReverted, "Restoring the original resources of pod %s: %s. attune is stopped for the pod: %s. "+
-		"It does nothing about a further kill at the original resources", pod.Name, loss.Message, stopped.Message))
+		"It does not react to further kills at the original resources", pod.Name, loss.Message, stopped.Message))
 	d.start(pod, plan)
 	d.count(countReverted, d.out.Status.Records[len(d.out.Status.Records)-1], string(loss.Harm))
 }
@@ -69,7 +69,7 @@ func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 // stopped returns why attune is stopped for a container of a pod; nil: it is not stopped.
 func (d *starter) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if d.view.orphaned() || !d.view.Policy.Usable {
-		return resize.Refuse(v1alpha1.ReasonBelowOriginal, "its policy is gone or not valid, or its workload is gone")
+		return resize.Refuse(v1alpha1.ReasonBelowOriginal, "the policy is deleted or invalid, or the workload is deleted")
 	}
 	if refusal := cmp.Or(resize.Stopped(pod, d.gates.input(pod)), d.view.Autoscalers.Refusal()); refusal != nil {
 		return refusal

@@ -128,7 +128,7 @@ func TestAutoRevertOffRestoresNothingAndSaysSo(t *testing.T) {
 			d := tuning.Decide(w)
 			assert.Empty(t, d.Writes)
 			assert.Equal(t, v1alpha1.ReasonBelowOriginal, degraded(d).Reason)
-			assert.Contains(t, degraded(d).Message, "memory limit 400Mi of 1Gi); not restored, as autoRevert is off: set it to true, or run kubectl attune undo deployment/web -n shop")
+			assert.Contains(t, degraded(d).Message, "memory limit 400Mi of 1Gi); not restored, because autoRevert is false. Set it to true, or run kubectl attune undo deployment/web -n shop")
 		})
 	}
 	w := heading(seen(t, template, killed("web-1")), seedSize)
@@ -250,14 +250,14 @@ func TestAGateHoldsARestoreAndIsNamed(t *testing.T) {
 	}{
 		"a quota":       {func(w *tuning.View) { w.Namespace.Quotas = []corev1.ResourceQuota{quotaOf("full", "1", "1")} }, "not restored yet: Quota: "},
 		"no rights":     {func(w *tuning.View) { w.Operator.NoRights = "forbidden" }, "not restored yet: NoRights: "},
-		"a stale cache": {func(w *tuning.View) { w.Looked.CacheLags = map[types.UID]bool{"web-1": true} }, "the pod in the cache is older than its last resize"},
+		"a stale cache": {func(w *tuning.View) { w.Looked.CacheLags = map[types.UID]bool{"web-1": true} }, "the cached pod is older than its last resize"},
 		"it just ended": {func(w *tuning.View) {
 			s := &w.Pods[0].Status.ContainerStatuses[0]
 			s.State, s.LastTerminationState = s.LastTerminationState, corev1.ContainerState{}
 		}, "waiting for the kubelet to start container app again"},
 		"its node refused it": {func(w *tuning.View) {
 			w.Rec.Status.Tries = []v1alpha1.Try{{What: v1alpha1.TryResize, Reason: resize.ReasonInfeasible, Pod: "web-1", PodUID: "web-1", Node: "node-1", Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(time.Hour))}}
-		}, "node node-1 would not have this size of the pod; it is asked again after"},
+		}, "node node-1 refused these resources for the pod; attune tries again after"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := stoppedBy(t, "kill switch", killed("web-1"))
@@ -286,5 +286,5 @@ func TestALimitOfThePodThatStayedFollows(t *testing.T) {
 	w.Rec.Status.Records = nil
 	d = tuning.Decide(w)
 	assert.Empty(t, d.Writes, "not again and again")
-	assert.Contains(t, degraded(d).Message, "the memory limit of the pod did not follow")
+	assert.Contains(t, degraded(d).Message, "the memory limit of the pod's cgroup is below")
 }

@@ -37,7 +37,7 @@ func TestWithoutAutoRevertNothingIsWritten(t *testing.T) {
 			assert.Empty(t, d.Status.Records)
 			assert.NotEmpty(t, d.Status.Floors, "learned")
 			require.NotEmpty(t, told(d))
-			assert.Contains(t, told(d)[0], "did harm and is not taken back (autoRevert is off): "+string(harm))
+			assert.Contains(t, told(d)[0], "caused a regression and is not reverted (autoRevert is false): "+string(harm))
 			assert.Equal(t, "Failed "+string(harm), d.Status.History[0].Result+" "+d.Status.History[0].Reason)
 
 			w.Rec.Status = d.Status
@@ -58,7 +58,7 @@ func TestARevertThatDoesNotGetThroughIsAlerted(t *testing.T) {
 	assert.Equal(t, sizeOf(500, 1000, 200, 400), d.Writes[0].Plan.Moves[0].To)
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionDegraded)
 	assert.Equal(t, v1alpha1.ReasonRevertPending, c.Reason)
-	assert.Contains(t, c.Message, "pod web-1 does not have its old size back: Quota:")
+	assert.Contains(t, c.Message, "pod web-1 does not have its previous resources yet: Quota:")
 	assert.Contains(t, told(d)[len(told(d))-1], "Warning RevertPending Pod web-1")
 	require.Len(t, d.Status.Records, 1)
 

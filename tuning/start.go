@@ -150,7 +150,7 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 //  6. Admit applies the gates. A refusal for lack of room may lead to another node (tryElsewhere).
 func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.outOfDate(pod) {
-		return resize.Plan{}, resize.RefuseForNow(resize.ReasonResizeUnderway, "the pod as we see it is older than its last resize")
+		return resize.Plan{}, resize.RefuseForNow(resize.ReasonResizeUnderway, "the cached pod is older than its last resize")
 	}
 	// While the pod's own cgroup limit is below its containers' limits, raising the containers has no effect.
 	behind, refusal := resize.CatchUp(pod)
@@ -256,7 +256,7 @@ func (d *starter) restoreBirths() {
 		}
 		plan, refusal := harm.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
 		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
-			"Giving pod %s what its template says, as it crashes since it was born with less: %s", pod.Name, c.verdict.Message))
+			"Restoring the template's resources of pod %s, which was created with less and crashes: %s", pod.Name, c.verdict.Message))
 	}
 }
 
@@ -269,7 +269,7 @@ func (d *starter) restoreUnscheduled() {
 		}
 		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveTemplate, resize.ReasonUnschedulable)
 		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
-			"Giving pod %s the resources of its template, as it fits no node with those of admission", pod.Name))
+			"Restoring the template's resources of pod %s, which fits no node with its admission resources", pod.Name))
 	}
 }
 

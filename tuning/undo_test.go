@@ -39,14 +39,14 @@ func TestAnUndoPutsEveryPodBackOnce(t *testing.T) {
 		assert.Equal(t, resize.WaveUndo, d.Status.Records[i].Wave)
 	}
 	assert.Equal(t, tuning.ReasonUndone, condition(t, d).Reason)
-	assert.Contains(t, condition(t, d).Message, "2 pods are being put back")
+	assert.Contains(t, condition(t, d).Message, "restoring the original resources of 2 pods")
 	assert.Empty(t, d.Status.UndoneAt, "not yet")
 
 	// All pods are restored and the undo is stored. From then on attune does not change a pod that a user resizes.
 	w = askedToUndo(t, "2026-03-01T11:59:00Z", running("web-1", template))
 	d = tuning.Decide(w)
 	assert.Equal(t, "2026-03-01T11:59:00Z", d.Status.UndoneAt)
-	assert.Contains(t, told(d), "Normal Undone Undone as asked for at 2026-03-01T11:59:00Z: running pods have the sizes from before attune")
+	assert.Contains(t, told(d), "Normal Undone The undo requested at 2026-03-01T11:59:00Z is complete: running pods have their original resources")
 	w.Rec.Status = d.Status
 	w.Pods = []*corev1.Pod{small("web-1")}
 	d = tuning.Decide(w)
@@ -77,7 +77,7 @@ func TestAnUndoThatCannotBeReadDoesNothing(t *testing.T) {
 	assert.Empty(t, d.Status.UndoneAt)
 	c := condition(t, d)
 	assert.Equal(t, tuning.ReasonBadUndo, c.Reason)
-	assert.Equal(t, `the annotation attune.io/undo of Deployment/web is "yesterday", which is no time such as 2026-01-31T15:04:05Z: nothing is undone, and nothing is resized, until kubectl attune undo or resume writes it anew`, c.Message)
+	assert.Equal(t, `the annotation attune.io/undo of Deployment/web is "yesterday", which is not a time such as 2026-01-31T15:04:05Z: attune restores and resizes nothing. Run kubectl attune undo or kubectl attune resume`, c.Message)
 	assert.Equal(t, []string{"Warning ResizeSkipped " + c.Message}, told(d))
 	w.Rec.Status = d.Status
 	assert.Empty(t, told(tuning.Decide(w)), "said once")
@@ -108,11 +108,11 @@ func TestWhatAnUndoWaitsFor(t *testing.T) {
 	d := tuning.Decide(w)
 	assert.Empty(t, d.Writes)
 	assert.Empty(t, d.Status.UndoneAt)
-	assert.Contains(t, condition(t, d).Message, "1 wait: pod web-1: the workload has the annotation attune.io/skip")
+	assert.Contains(t, condition(t, d).Message, "1 pods wait: pod web-1: the workload has the annotation attune.io/skip")
 
 	alone := running("web-1", recommender.Size{})
 	w = askedToUndo(t, "2026-03-01T11:59:00Z", alone)
 	d = tuning.Decide(w)
 	assert.NotEmpty(t, d.Status.UndoneAt)
-	assert.Contains(t, told(d)[0], "Warning ResizeSkipped Pod web-1 cannot be put back to its original size: BestEffort:")
+	assert.Contains(t, told(d)[0], "Warning ResizeSkipped Cannot restore the original resources of pod web-1: BestEffort:")
 }

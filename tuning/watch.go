@@ -132,7 +132,7 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 		return
 	case lifecycle.Revert, lifecycle.Withdraw:
 		if record.Phase != next.Phase && state.Kind != lifecycle.Harmed {
-			d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Taking back the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
+			d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Reverting the failed resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
 		}
 		if !d.reverter.putBackAsFar(pod, record, next) {
 			action.RequeueAfter = lookAgain
@@ -158,7 +158,7 @@ func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, 
 	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
 	d.markSeedOf(record, verdict)
 	if action.Kind != lifecycle.Revert {
-		d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and is not taken back (%s): %s: %s",
+		d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s caused a regression and is not reverted (%s): %s: %s",
 			record.PodName, d.whyKept(record), action.Reason, action.Message))
 		return
 	}
@@ -171,11 +171,11 @@ func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, 
 func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 	switch {
 	case record.Wave == resize.WaveUndo:
-		return "a person asked for this size"
+		return "a user requested these resources"
 	case !d.view.Policy.Settings.Resize.AutoRevert:
-		return "autoRevert is off"
+		return "autoRevert is false"
 	}
-	return "nothing would do good if it were put back"
+	return "no previous amount would help"
 }
 
 // succeeded reports a verified resize whose observation begins, and any difference from the wanted size
@@ -188,9 +188,9 @@ func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state lifecycle.State)
 	switch changed := strings.Join(parts, "; "); {
 	case changed == "":
 	case state.Drift:
-		d.tellOf(record, event.Warning(v1alpha1.EventResized, "Resized pod %s: %s, but %s; watching it", record.PodName, changed, state.Message))
+		d.tellOf(record, event.Warning(v1alpha1.EventResized, "Resized pod %s: %s, but %s; observing it", record.PodName, changed, state.Message))
 	default:
-		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; watching it", record.PodName, changed))
+		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; observing it", record.PodName, changed))
 	}
 	d.count(countSuccess, record, "")
 	d.out.Counts = append(d.out.Counts, tookOf(record)...)

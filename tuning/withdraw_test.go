@@ -249,7 +249,7 @@ func TestPodsThatDoNotStartWithdrawAdmissionResources(t *testing.T) {
 			assert.Equal(t, tc.withdraw, d.Status.AdmissionWithdrawn != nil)
 			if tc.withdraw {
 				assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, d.Status.AdmissionWithdrawn.Reason)
-				assert.Contains(t, d.Status.AdmissionWithdrawn.Message, "pod web-1 does not start with a memory limit below its template's in container app; it keeps that until it is deleted: ")
+				assert.Contains(t, d.Status.AdmissionWithdrawn.Message, "pod web-1 does not start with a memory limit below its template's in container app. Delete the pod, because it keeps this limit: ")
 			}
 			assert.Empty(t, d.Evictions)
 			assert.Empty(t, d.Writes, "a waiting container would start with a limit above that of its pod's cgroup")
@@ -275,7 +275,7 @@ func TestPendingPodsWithdrawAdmissionResources(t *testing.T) {
 		withdraw bool
 		why      string
 	}{
-		"more than the node has":                   {pod: pending(2160, 0), withdraw: true, why: "more than any node has that it may run on"},
+		"more than the node has":                   {pod: pending(2160, 0), withdraw: true, why: "more than any node has on which it may run"},
 		"the template does not fit either":         {pod: pending(2160, time.Hour), room: full(1900)},
 		"room for the template alone":              {pod: pending(900, 10*time.Minute), room: full(1400), withdraw: true, why: "a node has room for the 500m of CPU"},
 		"not for ten minutes yet":                  {pod: pending(900, 9*time.Minute), room: full(1400)},

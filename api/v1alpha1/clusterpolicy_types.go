@@ -32,7 +32,7 @@ type NamespaceName string
 
 // AttuneClusterPolicySpec sets which workloads of which namespaces attune right-sizes, and how. An empty spec selects
 // all workloads of all namespaces except kube-system, kube-public, kube-node-lease and attune's own.
-// +kubebuilder:validation:XValidation:rule="!has(self.metricsSource) || !has(self.metricsSource.prometheus)",message="metricsSource.prometheus has no place in an AttuneClusterPolicy, which has no Secrets of its own: set it in the AttuneDefaults"
+// +kubebuilder:validation:XValidation:rule="!has(self.metricsSource) || !has(self.metricsSource.prometheus)",message="metricsSource.prometheus must not be set in an AttuneClusterPolicy, which has no namespace for Secrets: set it in the AttuneDefaults"
 type AttuneClusterPolicySpec struct {
 	// Namespaces selects namespaces by name, e.g. [shop, web]. kube-system, kube-public, kube-node-lease and attune's
 	// own namespace are selected only if they are listed here. Default: all other namespaces.

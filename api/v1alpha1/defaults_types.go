@@ -15,7 +15,7 @@ type DefaultsSpec struct {
 // AttuneDefaults holds the defaults of the cluster. attune reads only the object named default.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ad,categories=attune
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="only the object named default is read: set metadata.name to default"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="attune reads only the object named default: set metadata.name to default"
 // +kubebuilder:printcolumn:name="Paused",type=boolean,JSONPath=`.spec.paused`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type AttuneDefaults struct {
@@ -36,7 +36,7 @@ type AttuneDefaultsList struct {
 // AttuneNamespaceDefaults holds the defaults of a namespace. attune reads only the object named default.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=andf,categories=attune
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="only the object named default is read: set metadata.name to default"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="attune reads only the object named default: set metadata.name to default"
 // +kubebuilder:printcolumn:name="Paused",type=boolean,JSONPath=`.spec.paused`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type AttuneNamespaceDefaults struct {

@@ -24,7 +24,7 @@ const (
 
 // TargetRef selects the workloads of a policy, in its own namespace. Without name and selector it selects every
 // workload of the kind.
-// +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.selector))",message="targetRef takes at most one of name and selector"
+// +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.selector))",message="targetRef must not have both name and selector: remove one of them"
 type TargetRef struct {
 	// Kind of the workloads.
 	// +kubebuilder:validation:XValidation:rule="self in ['Deployment', 'StatefulSet', 'DaemonSet', 'ReplicaSet', 'Job', 'CronJob', 'Rollout'] || self.matches('^[A-Za-z][A-Za-z0-9]*[.][a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$')",message="targetRef.kind must be Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Rollout, or KIND.GROUP of a kind that the chart's value scaledKinds adds, such as CloneSet.apps.kruise.io"

@@ -78,7 +78,7 @@ const (
 )
 
 // MetricsSource sets where usage history comes from.
-// +kubebuilder:validation:XValidation:rule="!has(self.historyWindow) || !has(self.queryStep) || duration(self.historyWindow).getSeconds() / duration(self.queryStep).getSeconds() <= 131072",message="historyWindow must hold at most 131072 steps of queryStep, e.g. 720h of 20s; the operator's values allow fewer (usage.limits.steps)"
+// +kubebuilder:validation:XValidation:rule="!has(self.historyWindow) || !has(self.queryStep) || duration(self.historyWindow).getSeconds() / duration(self.queryStep).getSeconds() <= 131072",message="historyWindow must have at most 131072 samples at queryStep, e.g. 720h at 20s; the operator may allow fewer (usage.limits.steps)"
 type MetricsSource struct {
 	// Prometheus is a server with the Prometheus HTTP API: Prometheus, Thanos, Mimir, VictoriaMetrics.
 	// +optional
@@ -130,7 +130,7 @@ type Duration struct {
 // PrometheusSource sets a server with the Prometheus HTTP API. Only namespaces that the chart's value
 // usage.policySources.namespaces allows may set one. A layer that sets an address replaces all server settings of
 // lower layers, because credentials must only be sent to the server that they are for.
-// +kubebuilder:validation:XValidation:rule="!(has(self.bearerTokenSecret) && has(self.basicAuth))",message="prometheus takes at most one of bearerTokenSecret and basicAuth"
+// +kubebuilder:validation:XValidation:rule="!(has(self.bearerTokenSecret) && has(self.basicAuth))",message="prometheus must not have both bearerTokenSecret and basicAuth: remove one of them"
 type PrometheusSource struct {
 	// Address is the base URL of the server, e.g. http://prometheus.monitoring:9090.
 	// +optional

@@ -97,8 +97,8 @@ func TestAnswerSaysWhy(t *testing.T) {
 				s.held = func(_ types.NamespacedName, uid types.UID) string {
 					return map[types.UID]string{"a": "WorkloadPaused"}[uid]
 				}
-			}, of: a, frozen: "WorkloadPaused", message: "it may not be changed now: WorkloadPaused", gets: "3",
-			why: []answers.ShareReason{why("cpu", "Frozen", "it may not be changed now: WorkloadPaused")},
+			}, of: a, frozen: "WorkloadPaused", message: "the pod cannot be resized now: WorkloadPaused", gets: "3",
+			why: []answers.ShareReason{why("cpu", "Frozen", "the pod cannot be resized now: WorkloadPaused")},
 		},
 		"its last resize is watched": {
 			edit: func(s *scene) {
@@ -119,8 +119,8 @@ func TestAnswerSaysWhy(t *testing.T) {
 				s.changed = func(uid types.UID) changes {
 					return map[types.UID]changes{"a": {resized: noon.Add(-5 * time.Minute)}}[uid]
 				}
-			}, of: a, frozen: "ResizedLately", message: "it was resized a moment ago: a pod is resized at most every 8m0s", gets: "3",
-			why: []answers.ShareReason{why("cpu", "Frozen", "it was resized a moment ago: a pod is resized at most every 8m0s")},
+			}, of: a, frozen: "ResizedLately", message: "the pod was resized recently: attune resizes a pod at most once every 8m0s", gets: "3",
+			why: []answers.ShareReason{why("cpu", "Frozen", "the pod was resized recently: attune resizes a pod at most once every 8m0s")},
 		},
 		"it was resized a while ago": {
 			edit: func(s *scene) {
@@ -139,7 +139,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 		},
 		"it is not ready": {
 			edit: func(s *scene) { s.pods[0].Status.Conditions = nil }, of: a, gets: "3",
-			why: []answers.ShareReason{why("cpu", "MinAllowed", "it is not ready, or restarted a moment ago")},
+			why: []answers.ShareReason{why("cpu", "MinAllowed", "the pod is not ready, or restarted recently")},
 		},
 		"others have the room of its raise": {
 			edit: func(s *scene) {
@@ -159,7 +159,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 					return base(pod, container, r)
 				}
 			}, of: a, gets: "3",
-			why: []answers.ShareReason{why("cpu", "NotMeasured", "what it needs is not known yet, or held: it keeps what it holds")},
+			why: []answers.ShareReason{why("cpu", "NotMeasured", "the demand of the container is not known yet, or its change is blocked: the container keeps its resources")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestAnswerHolders(t *testing.T) {
 		return map[types.UID]string{"a": "WorkloadPaused"}[uid]
 	}
 	assert.Equal(t, []answers.NodeHolder{{
-		Name: "shop/a", Resource: "cpu", Above: "4", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused",
+		Name: "shop/a", Resource: "cpu", Above: "4", Reason: "Frozen", Message: "the pod cannot be resized now: WorkloadPaused",
 	}}, s.look(s.share(always)).answer().Decided.Holders)
 }
 

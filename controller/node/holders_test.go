@@ -64,8 +64,8 @@ func TestHoldersAreNamed(t *testing.T) {
 			return map[types.UID]string{"a": "WorkloadPaused"}[uid]
 		}
 	})
-	assert.Contains(t, frozen, "cpu: pods have less than they always need, for 15m0s or longer: pod shop/a keeps ")
-	assert.Contains(t, frozen, "above its share, because it may not be changed now: WorkloadPaused")
+	assert.Contains(t, frozen, "cpu: pods on this node have had less than their base demand for 15m0s or longer: pod shop/a keeps ")
+	assert.Contains(t, frozen, "more than its share, because the pod cannot be resized now: WorkloadPaused")
 	restarts := look(func(s *scene) {
 		s.pods[0].Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	})
@@ -73,7 +73,7 @@ func TestHoldersAreNamed(t *testing.T) {
 	least := look(func(s *scene) {
 		s.recommendations["a"].Spec.Containers[0].Demand.Least = podview.ToResources(size(7000, 0, 0))
 	})
-	assert.Contains(t, least, "because its policy allows no less")
+	assert.Contains(t, least, "because the policy allows no less")
 	unready := look(func(s *scene) { s.pods[0].Status.Conditions = nil })
-	assert.Contains(t, unready, "because it is not ready, or restarted a moment ago")
+	assert.Contains(t, unready, "because the pod is not ready, or restarted recently")
 }

@@ -77,12 +77,12 @@ func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 	switch reason = s.held(client.ObjectKeyFromObject(rec), pod.UID); reason {
 	case "":
 	case board.NotLookedAt:
-		return reason, "the operator has just started and has not looked at its workload yet"
+		return reason, "the operator has just started and has not reconciled the pod's workload yet"
 	default:
-		return reason, "it may not be changed now: " + reason
+		return reason, "the pod cannot be resized now: " + reason
 	}
 	if resized := s.changed(pod.UID).resized; node.Paced(resized, s.now) {
-		return string(node.ResizedLately), "it was resized a moment ago: a pod is resized at most every " + node.Pace.String()
+		return string(node.ResizedLately), "the pod was resized recently: attune resizes a pod at most once every " + node.Pace.String()
 	}
 	return "", ""
 }

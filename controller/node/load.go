@@ -69,7 +69,7 @@ type LoadLoop struct {
 func (l *LoadLoop) Start(ctx context.Context) error {
 	for range loop.Every(ctx, l.Clock, LoadEvery) {
 		if err := l.Look(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Looking at the load of nodes; looking again at the next tick")
+			log.FromContext(ctx).Error(err, "Cannot check the load of nodes; retrying at the next tick")
 		}
 	}
 	return nil
@@ -213,10 +213,10 @@ func (l *LoadLoop) taint(ctx context.Context, n *corev1.Node, want bool) error {
 		return nil
 	}
 	next := n.DeepCopy()
-	told := event.Normal(v1alpha1.EventNodeTaintRemoved, "Took away the taint %s: its CPU is well again, or too many nodes carry it", overloaded.Key)
+	told := event.Normal(v1alpha1.EventNodeTaintRemoved, "Removed taint %s: the CPU load of the node is normal again, or too many nodes have the taint", overloaded.Key)
 	if want {
 		next.Spec.Taints = append(next.Spec.Taints, overloaded)
-		told = event.Warning(v1alpha1.EventNodeTainted, "Tainted with %s=%s:%s: its CPU has been overloaded for 2 minutes", overloaded.Key, overloaded.Value, overloaded.Effect)
+		told = event.Warning(v1alpha1.EventNodeTainted, "Added taint %s=%s:%s: the CPU of the node has been overloaded for 2 minutes", overloaded.Key, overloaded.Value, overloaded.Effect)
 	} else {
 		next.Spec.Taints = slices.DeleteFunc(next.Spec.Taints, ours)
 	}

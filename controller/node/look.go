@@ -142,7 +142,7 @@ func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Differe
 		case why[r].Why != "":
 			c.Why = append(c.Why, answers.ShareReason{Resource: r.String(), Reason: string(why[r].Why), Message: m.because(why[r])})
 		case !m.known[j][r]:
-			c.Why = append(c.Why, answers.ShareReason{Resource: r.String(), Reason: notMeasured, Message: "what it needs is not known yet, or held: it keeps what it holds"})
+			c.Why = append(c.Why, answers.ShareReason{Resource: r.String(), Reason: notMeasured, Message: "the demand of the container is not known yet, or its change is blocked: the container keeps its resources"})
 		}
 	}
 	// Steps of a demand that is not known would explain a number that the loop does not use.
@@ -160,9 +160,9 @@ func (p *seen) because(d node.Difference) string {
 	case d.Why == node.HeldFrozen && p.message != "":
 		return p.message
 	case d.Why == node.HeldLeast && p.tender:
-		return "it is not ready, or restarted a moment ago"
+		return "the pod is not ready, or restarted recently"
 	case d.Why == node.HeldLeast:
-		return "its policy allows no less: minAllowed, or memory without allowDecrease"
+		return "the policy allows no less: see minAllowed and memory.allowDecrease"
 	}
 	return d.Reason()
 }

@@ -20,17 +20,17 @@ import (
 // Each series has the node's name as a label and is removed with the node (forgetGauges). loadRatio is the load that
 // decides about the taint: above 1 the node is overloaded.
 var (
-	members       = gauge("attune_node_pods", "Pods that share the spike headroom of a node.")
+	members       = gauge("attune_node_pods", "Number of pods that share the spike headroom of a node, by node.")
 	overcommitted = gauge("attune_node_overcommitted",
-		"1 where the demands of a node's pods do not fit, and no pod can be evicted to make them fit.", "resource")
-	victimsOf   = gauge("attune_node_evictions_wanted", "Pods of a node that have to go so that the others fit.")
+		"1 if the demands of the pods that share a node do not fit and no pod can be evicted, otherwise 0, by node and resource (cpu, memory).", "resource")
+	victimsOf   = gauge("attune_node_evictions_wanted", "Number of pods to evict from a node so that the demands of the others fit, by node.")
 	headroomCPU = gauge("attune_node_headroom_cpu_cores",
-		"CPU that a node has for the pods that share it, beyond what they need, the reserve for their spikes included; negative: they do not fit.")
+		"CPU in cores that a node has for the pods that share it, minus their demand, including the reserve for spikes, by node; negative if they do not fit.")
 	headroomMemory = gauge("attune_node_headroom_memory_bytes",
-		"Memory that a node has for the pods that share it, beyond what they need, the reserve for their spikes included; negative: they do not fit.")
-	loadRatio = gauge("attune_node_load_ratio", "CPU load of a node in terms of what is too much: above 1 it is overloaded, below 0.9 it is well.")
+		"Memory in bytes that a node has for the pods that share it, minus their demand, including the reserve for spikes, by node; negative if they do not fit.")
+	loadRatio = gauge("attune_node_load_ratio", "CPU load of a node divided by the overload threshold, by node: above 1 the node is overloaded, below 0.9 it is healthy.")
 	moves     = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "attune_node_grants_total", Help: "Grants that differ from what the pod holds, by direction: lowered or raised.",
+		Name: "attune_node_grants_total", Help: "Number of new grants that differ from the pod's resources, by node and direction (lowered, raised).",
 	}, []string{"node", "direction"})
 )
 
@@ -65,7 +65,7 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 		over := 0.0
 		if out.result.Overcommitted[r] {
 			over = 1
-			c.Events.Send(on, nil, event.Warning(eventOvercommitted, "%s: the pods that share this node need %s, and %s is left for them; no pod can be evicted to make them fit",
+			c.Events.Send(on, nil, event.Warning(eventOvercommitted, "%s: the pods that share this node need %s, but only %s is available, and no pod can be evicted. Delete a pod that fits another node, or allow evictions (node.eviction)",
 				r, recommender.Readable(r, out.result.Needed[r]), recommender.Readable(r, max(0, out.ledger.available[r]))))
 		}
 		overcommitted.WithLabelValues(on.Name, r.String()).Set(over)
@@ -162,9 +162,9 @@ func (c *Controller) tellHolders(on *corev1.Node, l *look, out shared, tell []no
 		}
 		more := ""
 		if others > 0 {
-			more = fmt.Sprintf("; so do %d others", others)
+			more = fmt.Sprintf("; %d more pods keep more than their share", others)
 		}
-		c.Events.Send(on, nil, event.Warning(eventShareExceeded, "%s: pods have less than they always need, for %s or longer: pod %s keeps %s above its share, because %s%s",
+		c.Events.Send(on, nil, event.Warning(eventShareExceeded, "%s: pods on this node have had less than their base demand for %s or longer: pod %s keeps %s more than its share, because %s%s",
 			holder.Resource, heldFor, holder.Name, recommender.Readable(holder.Resource, holder.Above), l.members[holder.Pod].because(node.Difference{Why: holder.Why}), more))
 	}
 }

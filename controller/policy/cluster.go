@@ -203,7 +203,7 @@ func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, 
 		}
 	}
 	if _, err := loop.Guard(ctx, c.client, p, v1alpha1.CleanupFinalizer, open); err != nil {
-		return fmt.Errorf("guarding cluster policy %s with a finalizer: %w", p.Name, err)
+		return fmt.Errorf("updating the finalizer of cluster policy %s: %w", p.Name, err)
 	}
 	return nil
 }
@@ -313,17 +313,17 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 		c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
 			Message: fmt.Sprintf("watching %d workloads in %d namespaces", workloads, of.Ready)}
 		if unready > 0 {
-			c.Message += fmt.Sprintf("; not ready in %d namespaces, of which status.unready names the first", unready)
+			c.Message += fmt.Sprintf("; not ready in %d namespaces: status.unready lists the first", unready)
 		}
 		return c
 	}
 	switch {
 	case of.Selected == 0:
-		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound, "no namespace is selected")
+		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound, "no namespace matches namespaceSelector")
 	case unready == 0:
 		kind := ptr.Deref(x.policy.Spec.TargetRef, v1alpha1.ClusterTargetRef{}).Kind
 		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound,
-			fmt.Sprintf("there is nothing to size in %d namespaces: no workload matches, or policies of the namespaces size them", of.Selected)+notSized(x.sized, kind))
+			fmt.Sprintf("no workloads to size in %d namespaces: no workload matches, or other policies take precedence", of.Selected)+notSized(x.sized, kind))
 	}
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(reasons)), func(a, b string) int { return cmp.Compare(reasons[a], reasons[b]) })
 	return no(v1alpha1.ConditionReady, most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))

@@ -163,7 +163,7 @@ func TestLabelsOfNamespacesSelect(t *testing.T) {
 	})
 	r.all()
 	assert.Empty(t, r.sizedBy())
-	assert.Equal(t, "no namespace is selected", meta.FindStatusCondition(r.policy().Status.Conditions, v1alpha1.ConditionReady).Message)
+	assert.Equal(t, "no namespace matches namespaceSelector", meta.FindStatusCondition(r.policy().Status.Conditions, v1alpha1.ConditionReady).Message)
 
 	label := func(labels map[string]string) {
 		r.namespace("bank", labels)
@@ -233,7 +233,7 @@ func TestClusterPoliciesThatCannotBeUsed(t *testing.T) {
 	r.all()
 	ready := meta.FindStatusCondition(r.policy().Status.Conditions, v1alpha1.ConditionReady)
 	assert.Equal(t, v1alpha1.ReasonInvalidConfig, ready.Reason)
-	assert.Contains(t, ready.Message, "updateStrategy.type Canary does not go with strategy Node")
+	assert.Contains(t, ready.Message, "updateStrategy.type Canary is not supported with strategy Node")
 	assert.Empty(t, r.sizedBy())
 
 	r = newRealm(t, "shop")
@@ -285,7 +285,7 @@ func TestSummaries(t *testing.T) {
 	}
 
 	s := of(fine, bare, young, fine)
-	assert.Equal(t, "watching 6 workloads in 2 namespaces; not ready in 1 namespaces, of which status.unready names the first", ready(s).Message)
+	assert.Equal(t, "watching 6 workloads in 2 namespaces; not ready in 1 namespaces: status.unready lists the first", ready(s).Message)
 	assert.Equal(t, []v1alpha1.UnreadyNamespace{{Namespace: "ns-02", Reason: "InsufficientData", Message: "1 of 48"}}, s.Unready)
 	s = of(bare, bare)
 	assert.Equal(t, v1alpha1.ReasonNoWorkloadsFound, ready(s).Reason)

@@ -245,7 +245,7 @@ func (c *Controller) implausible(settings policy.Settings, m matched) string {
 			for r, dropped := range c.History.Implausible(key, now) {
 				if dropped.Dropped > 0 {
 					of := recommender.Resource(r)
-					return fmt.Sprintf("container %s of %s: %d of %d %s samples of the last day were dropped, up to %s",
+					return fmt.Sprintf("container %s of %s: attune dropped %d of %d %s samples of the last day as implausible, up to %s",
 						container.Name, w.Identity, dropped.Dropped, dropped.Of, of, dropped.Told(of))
 				}
 			}

@@ -69,7 +69,7 @@ func (c *Controller) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open b
 		return nil
 	}
 	if _, err := loop.Guard(ctx, c.Client, p, v1alpha1.CleanupFinalizer, open); err != nil {
-		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.Name, err)
+		return fmt.Errorf("updating the finalizer of policy %s: %w", p.Name, err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestReadyNamesSamplesThatCannotBeTrue(t *testing.T) {
 	f.History = past
 	f.pass(t)
 	assert.Contains(t, readyOf(t, f), "Monitoring: ")
-	assert.Contains(t, readyOf(t, f), "; container app of Deployment/app-000000: 1 of 277 memory samples of the last day were dropped, up to 10Ti: no container can use more than 96Gi")
+	assert.Contains(t, readyOf(t, f), "; container app of Deployment/app-000000: attune dropped 1 of 277 memory samples of the last day as implausible, up to 10Ti: no container can use more than 96Gi")
 	for _, rec := range f.memory.recommendations("shop") {
 		assert.Empty(t, rec.Spec.Containers[0].Holds, "one sample blocks nothing")
 	}

@@ -110,8 +110,8 @@ func TestPoliciesBeyondTheBoundAreLeftOut(t *testing.T) {
 	require.Len(t, f.InNamespace(ctx, "shop"), policy.MostPolicies+3, "nobody has been told yet")
 	f.look(t)
 	assert.Equal(t, v1alpha1.ReasonTooManyPolicies, ready().Reason)
-	assert.Equal(t, "namespace shop has more than 100 policies, of which the oldest are used and this one is not: "+
-		"delete some, or have one policy select more workloads", ready().Message)
+	assert.Equal(t, "namespace shop has more than 100 policies: attune uses the oldest and ignores this one. "+
+		"Delete some policies, or select more workloads with one policy", ready().Message)
 	named := f.InNamespace(ctx, "shop")
 	assert.Len(t, named, policy.MostPolicies, "an event in the namespace is none of theirs")
 	assert.NotContains(t, named, newest)
@@ -245,6 +245,6 @@ func TestWorkloadsThatAreTooLargeAreTold(t *testing.T) {
 	told := func(p v1alpha1.AttunePolicy) string {
 		return readiness{report{policy: &p, matched: m.to(p.Name)}}.condition().Message
 	}
-	assert.Equal(t, "no Deployment matches targetRef; Deployment/great is left alone: it "+workload.WhatIsTooLarge, told(policies[0]))
+	assert.Equal(t, "no Deployment matches targetRef; attune skips Deployment/great: it "+workload.WhatIsTooLarge, told(policies[0]))
 	assert.Equal(t, "no Deployment matches targetRef", told(policies[1]))
 }

@@ -19,12 +19,12 @@ import (
 
 var (
 	labels          = []string{"namespace", "kind", "workload", "container"}
-	recommendedCPU  = prometheus.NewDesc("attune_recommendation_cpu_cores", "CPU request that a container is heading to.", labels, nil)
-	recommendedMem  = prometheus.NewDesc("attune_recommendation_memory_bytes", "Memory request that a container is heading to.", labels, nil)
-	confidenceGauge = prometheus.NewDesc("attune_confidence", "Confidence of a recommendation, from 0 to 1.", labels, nil)
-	burstFactor     = prometheus.NewDesc("attune_burst_factor", "What room for peaks multiplies a container's recommendation by, where it does.", append(labels[:len(labels):len(labels)], "resource"), nil)
-	savingsCPU      = prometheus.NewDesc("attune_savings_cpu_cores", "CPU requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is blocked; negative: growth.", labels[:1], nil)
-	savingsMem      = prometheus.NewDesc("attune_savings_memory_bytes", "Memory requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is blocked; negative: growth.", labels[:1], nil)
+	recommendedCPU  = prometheus.NewDesc("attune_recommendation_cpu_cores", "Target of the CPU request of a container, in cores.", labels, nil)
+	recommendedMem  = prometheus.NewDesc("attune_recommendation_memory_bytes", "Target of the memory request of a container, in bytes.", labels, nil)
+	confidenceGauge = prometheus.NewDesc("attune_confidence", "Confidence of a container's recommendation, from 0 (no history) to 1 (enough history).", labels, nil)
+	burstFactor     = prometheus.NewDesc("attune_burst_factor", "Factor that the burst step applies to a container's recommendation, by resource (cpu, memory); no series if it applies none.", append(labels[:len(labels):len(labels)], "resource"), nil)
+	savingsCPU      = prometheus.NewDesc("attune_savings_cpu_cores", "CPU in cores that the templates request minus the targets, over all replicas, by namespace, without Jobs and blocked resources; negative if attune recommends an increase.", labels[:1], nil)
+	savingsMem      = prometheus.NewDesc("attune_savings_memory_bytes", "Memory in bytes that the templates request minus the targets, over all replicas, by namespace, without Jobs and blocked resources; negative if attune recommends an increase.", labels[:1], nil)
 )
 
 func init() { loop.Show(&published{}) }

@@ -51,17 +51,17 @@ func TestSeriesGoWithWhatTheyAreAbout(t *testing.T) {
 	x.publish(one, shown(v1alpha1.UpdateAuto, "web", "api", "db"))
 	assert.Equal(t, []int{3, 0, 3, 3, 1}, gained(), "no series for memory, which has no target and no peaks")
 	assert.NoError(t, testutil.CollectAndCompare(&x, strings.NewReader(`
-# HELP attune_burst_factor What room for peaks multiplies a container's recommendation by, where it does.
+# HELP attune_burst_factor Factor that the burst step applies to a container's recommendation, by resource (cpu, memory); no series if it applies none.
 # TYPE attune_burst_factor gauge
 attune_burst_factor{container="app",kind="Deployment",namespace="metrics",resource="cpu",workload="api"} 1.5
 attune_burst_factor{container="app",kind="Deployment",namespace="metrics",resource="cpu",workload="db"} 1.5
 attune_burst_factor{container="app",kind="Deployment",namespace="metrics",resource="cpu",workload="web"} 1.5
-# HELP attune_confidence Confidence of a recommendation, from 0 to 1.
+# HELP attune_confidence Confidence of a container's recommendation, from 0 (no history) to 1 (enough history).
 # TYPE attune_confidence gauge
 attune_confidence{container="app",kind="Deployment",namespace="metrics",workload="api"} 0.5
 attune_confidence{container="app",kind="Deployment",namespace="metrics",workload="db"} 0.5
 attune_confidence{container="app",kind="Deployment",namespace="metrics",workload="web"} 0.5
-# HELP attune_recommendation_cpu_cores CPU request that a container is heading to.
+# HELP attune_recommendation_cpu_cores Target of the CPU request of a container, in cores.
 # TYPE attune_recommendation_cpu_cores gauge
 attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="metrics",workload="api"} 0.12
 attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="metrics",workload="db"} 0.12

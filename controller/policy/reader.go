@@ -136,7 +136,7 @@ func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds
 
 // errUnlisted means that the autoscalers are not known, so nothing is recommended. A target for a resource that an
 // HPA scales on would make both controllers react to each other.
-var errUnlisted = errors.New("autoscalers cannot be listed")
+var errUnlisted = errors.New("cannot list autoscalers")
 
 // checkpointsDue reports that the stored checkpoints of a recommendation must be compared with the history again.
 // Each recommendation stores its checkpoints in the spec. After a restart, they restore the past of a source that
@@ -150,7 +150,7 @@ func (r reader) checkpointsDue(pass pass, rec *v1alpha1.AttuneRecommendation) bo
 func (r reader) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
 	for _, checkpoint := range rec.Spec.Checkpoints {
 		if err := r.history.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
-			log.FromContext(ctx).Error(err, "history is not restored", "recommendation", rec.Name)
+			log.FromContext(ctx).Error(err, "Cannot restore the history from a checkpoint", "recommendation", rec.Name)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (r readiness) condition() metav1.Condition {
 	remarks := remarks(r)
 	switch {
 	case len(r.settings.Resize.Paused) > 0:
-		return no(v1alpha1.ReasonPaused, fmt.Sprintf("paused on the level %s: no seed and no new resize; watches and reverts go on", r.settings.Resize.Paused[0]))
+		return no(v1alpha1.ReasonPaused, fmt.Sprintf("paused by the %s settings: new pods keep their template's resources and no new resize starts; observation and reverts continue", r.settings.Resize.Paused[0]))
 	case len(r.matched.won) == 0 && reason != "":
 		return no(reason, message)
 	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
@@ -36,7 +36,7 @@ func (r readiness) condition() metav1.Condition {
 	case len(r.matched.won) == 0:
 		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", cmp.Or(r.policy.Spec.TargetRef.Kind, "workload"))+notSized(r.sized, r.policy.Spec.TargetRef.Kind)+remarks.tooLarge())
 	case r.usage.Err != nil:
-		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.usage.Err)+"; nothing is applied until it answers")
+		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.usage.Err)+"; attune applies no targets until the usage source answers")
 	case len(r.refused) > 0:
 		return no(v1alpha1.ReasonRecommendationRefused, r.notTaken())
 	case reason != "":
@@ -58,7 +58,7 @@ func (r readiness) unsized() (reason, message string) {
 	all := m.selected()
 	if m.crowded.workloads > 0 {
 		reason = v1alpha1.ReasonTooManyContainers
-		message = fmt.Sprintf("%d of %d workloads have more than %d containers each and are not sized: %s", m.crowded.workloads, all, policy.MostContainers, m.crowded)
+		message = fmt.Sprintf("%d of %d workloads are not sized, because each has more than %d containers: %s", m.crowded.workloads, all, policy.MostContainers, m.crowded)
 	}
 	if m.younger.workloads == 0 {
 		return reason, message
@@ -66,7 +66,7 @@ func (r readiness) unsized() (reason, message string) {
 	if message != "" {
 		message = "; " + message
 	}
-	return v1alpha1.ReasonTooManyWorkloads, fmt.Sprintf("policies of namespace %s select more than %d workloads, or %d containers, of which the oldest are sized, and %d of this policy's %d are not: %s",
+	return v1alpha1.ReasonTooManyWorkloads, fmt.Sprintf("the policies of namespace %s select more than %d workloads or %d containers; attune sizes the oldest, and %d of this policy's %d workloads are not sized: %s",
 		r.policy.Namespace, m.most, policy.OnAverage*m.most, m.younger.workloads, all, m.younger) + message
 }
 
@@ -80,7 +80,7 @@ func (r readiness) notTaken() string {
 	if rest := len(r.refused) - len(shown); rest > 0 {
 		shown = append(shown, fmt.Sprintf("and %d more", rest))
 	}
-	return fmt.Sprintf("the API server does not take the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won)) + strings.Join(shown, "; ")
+	return fmt.Sprintf("the API server rejected the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won)) + strings.Join(shown, "; ")
 }
 
 // conflict names the first workload that another policy sizes, and counts the rest.
@@ -88,7 +88,7 @@ func conflict(m matched) string {
 	first := m.lost[0]
 	text := fmt.Sprintf("policy %s sizes %s: %s", first.Winner, first.Workload, first.Reason)
 	if n := m.losses - 1; n > 0 {
-		text += fmt.Sprintf("; %d more workloads are sized by others", n)
+		text += fmt.Sprintf("; other policies size %d more workloads", n)
 	}
 	return text
 }
@@ -158,7 +158,7 @@ func (r remarks) tooLarge() string {
 	if first < 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s is left alone: it %s", r.matched.large[first], workload.WhatIsTooLarge)
+	return fmt.Sprintf("; attune skips %s: it %s", r.matched.large[first], workload.WhatIsTooLarge)
 }
 
 // complaint is the first warning of the source's newest answer, such as a kubelet that does not answer.
@@ -166,25 +166,25 @@ func (r remarks) complaint() string {
 	if len(r.usage.Last.Warnings) == 0 {
 		return ""
 	}
-	return "; the usage source says: " + clip.Text(r.usage.Last.Warnings[0], mostOfSentence)
+	return "; warning from the usage source: " + clip.Text(r.usage.Last.Warnings[0], mostOfSentence)
 }
 
 // coarse remarks that a history with such long steps never reaches full confidence, so that the targets stay larger.
 func (r remarks) coarse() string {
 	most := r.settings.Recommender.MostConfidence()
-	return remark(most < 1, "; confidence reaches %.2f at most with metricsSource.queryStep %s: a shorter step needs less room", most, r.settings.Recommender.QueryStep)
+	return remark(most < 1, "; confidence cannot exceed %.2f with metricsSource.queryStep %s. Set a shorter queryStep for a smaller margin", most, r.settings.Recommender.QueryStep)
 }
 
 // shortPast remarks that the history is shorter than the week in which the strategy Node looks for peaks.
 func (r remarks) shortPast() string {
 	short := r.settings.Strategy == v1alpha1.StrategyNode && r.settings.Source.HistoryWindow < node.PeakWindow
-	return remark(short, "; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow %s keeps less: what is rarer is not seen; 168h would do", r.settings.Source.HistoryWindow)
+	return remark(short, "; strategy Node searches 7 days of history for bursts, but metricsSource.historyWindow is %s: rarer bursts are missed. Set historyWindow to 168h", r.settings.Source.HistoryWindow)
 }
 
 // notFollowed remarks that containers are not sized by their node, because the limit of followed containers is
 // reached.
 func (r remarks) notFollowed() string {
-	return remark(r.usage.unfollowed, "; some containers of namespace %s keep what they hold: the operator follows no more containers of the strategy Node, or the namespace has its share of them; attune_usage_recent_refused counts them", r.policy.Namespace)
+	return remark(r.usage.unfollowed, "; some containers of namespace %s keep their resources: the operator tracks no more containers of strategy Node, in total or for this namespace. Metric attune_usage_recent_refused counts them", r.policy.Namespace)
 }
 
 // leftOut remarks which values of the source's newest answer were not usable, such as NaN: data that seems to be
@@ -197,7 +197,7 @@ func (r remarks) leftOut() string {
 		}
 		parts = append(parts, fmt.Sprintf("%d %s", r.usage.Last.Dropped[reason], reason))
 	}
-	return remark(len(parts) > 0, "; the source's newest answer had values that were left out: %s", strings.Join(parts, ", "))
+	return remark(len(parts) > 0, "; the newest answer of the usage source had unusable values: %s", strings.Join(parts, ", "))
 }
 
 // implausible remarks that samples were dropped because no node is that large.
@@ -210,13 +210,13 @@ func (r remarks) tooMuch() string {
 	if r.usage.unanswered == nil {
 		return ""
 	}
-	return fmt.Sprintf("; the usage source finds what is asked about namespace %s too much, and usage is missing: %s", r.policy.Namespace, sentence(r.usage.unanswered))
+	return fmt.Sprintf("; usage queries for namespace %s are too large for the usage source, and some usage is missing: %s", r.policy.Namespace, sentence(r.usage.unanswered))
 }
 
 // crowded remarks that the history of the namespace has gaps because its share of attune's memory is used up.
 func (r remarks) crowded() string {
-	return remark(r.usage.lost > 0, "; the usage history of namespace %s has gaps: it holds its share of the operator's memory, "+
-		"and new values are left out: shorten metricsSource.historyWindow, lengthen metricsSource.queryStep, or give the operator more memory", r.policy.Namespace)
+	return remark(r.usage.lost > 0, "; the usage history of namespace %s has gaps: it uses its share of the operator's memory, "+
+		"and new samples are dropped. Set a shorter metricsSource.historyWindow, a longer metricsSource.queryStep, or give the operator more memory", r.policy.Namespace)
 }
 
 // notSized is a clause about a kind that attune does not size: its API was not installed when attune started, or
@@ -226,19 +226,19 @@ func notSized(sized workload.Sized, kind v1alpha1.WorkloadKind) string {
 		return ""
 	}
 	if !workload.IsScaled(kind) {
-		return fmt.Sprintf("; the API server does not serve %s: the operator looks again every few minutes", workload.GroupKindOf(kind))
+		return fmt.Sprintf("; the API server does not serve %s: install its CustomResourceDefinition. The operator checks again every few minutes", workload.GroupKindOf(kind))
 	}
-	said := "; the operator does not size this kind: the chart's value scaledKinds adds kinds, as RESOURCE.VERSION.GROUP"
+	said := "; the operator does not size this kind. Add it to the chart's value scaledKinds as RESOURCE.VERSION.GROUP"
 	if len(sized.Scaled) > 0 {
 		names := make([]string, len(sized.Scaled))
 		for i, of := range sized.Scaled {
 			names[i] = of.GroupKind().String()
 		}
-		said += ", and those that it sizes are " + strings.Join(names, ", ")
+		said += "; scaledKinds has " + strings.Join(names, ", ")
 	}
 	for _, left := range sized.Left {
 		if left.Group == workload.GroupKindOf(kind).Group {
-			said += fmt.Sprintf("; of %s, which is added, the operator says: %s", left.Resource, left.Why)
+			said += fmt.Sprintf("; %s of scaledKinds is not sized: %s", left.Resource, left.Why)
 		}
 	}
 	return said

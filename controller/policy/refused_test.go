@@ -84,7 +84,7 @@ func TestOneRefusedRecommendationStopsNoOther(t *testing.T) {
 	ready := f.ready()
 	assert.Equal(t, metav1.ConditionFalse, ready.Status)
 	assert.Equal(t, v1alpha1.ReasonRecommendationRefused, ready.Reason)
-	assert.Equal(t, `the API server does not take the recommendations of 4 of 6 workloads: `+
+	assert.Equal(t, `the API server rejected the recommendations of 4 of 6 workloads: `+
 		`Deployment/app-000001: attunerecommendations "deployment-app-000001" is forbidden: label cost-centre is missing; `+
 		`Deployment/app-000002: attunerecommendations "deployment-app-000002" is forbidden: label cost-centre is missing; `+
 		`Deployment/app-000004: attunerecommendations "deployment-app-000004" is forbidden: label cost-centre is missing; and 1 more`, ready.Message)
@@ -186,7 +186,7 @@ func TestAutoscalersThatCannotBeListedAreTold(t *testing.T) {
 	}
 	assert.Zero(t, f.memory.written(), "it is said once")
 	assert.Equal(t, v1alpha1.ReasonWorkloadDiscoveryFailed, f.ready().Reason)
-	assert.Equal(t, "autoscalers cannot be listed: conversion webhook for autoscaling.k8s.io/v1 failed", f.ready().Message)
+	assert.Equal(t, "cannot list autoscalers: conversion webhook for autoscaling.k8s.io/v1 failed", f.ready().Message)
 	assert.Empty(t, f.policy().Finalizers)
 	assert.Equal(t, recommended, f.memory.recommendations("shop"))
 

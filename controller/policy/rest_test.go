@@ -144,7 +144,7 @@ func TestACoarseStepIsSaid(t *testing.T) {
 	r := report{settings: initialSettings(t)}
 	assert.Empty(t, remarks{r}.coarse())
 	r.settings.Recommender.QueryStep = time.Hour
-	assert.Equal(t, "; confidence reaches 0.38 at most with metricsSource.queryStep 1h0m0s: a shorter step needs less room", remarks{r}.coarse())
+	assert.Equal(t, "; confidence cannot exceed 0.38 with metricsSource.queryStep 1h0m0s. Set a shorter queryStep for a smaller margin", remarks{r}.coarse())
 }
 
 func TestAPastShorterThanAWeekIsSaid(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAPastShorterThanAWeekIsSaid(t *testing.T) {
 	r.settings.Source.HistoryWindow = 24 * time.Hour
 	assert.Empty(t, remarks{r}.shortPast())
 	r.settings.Strategy = v1alpha1.StrategyNode
-	assert.Equal(t, "; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow 24h0m0s keeps less: what is rarer is not seen; 168h would do", remarks{r}.shortPast())
+	assert.Equal(t, "; strategy Node searches 7 days of history for bursts, but metricsSource.historyWindow is 24h0m0s: rarer bursts are missed. Set historyWindow to 168h", remarks{r}.shortPast())
 	r.settings.Source.HistoryWindow = 168 * time.Hour
 	assert.Empty(t, remarks{r}.shortPast())
 }
@@ -162,9 +162,9 @@ func TestContainersThatAreNotFollowedAreSaid(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
 	r := report{settings: initialSettings(t), policy: f.policy(), matched: matched{won: make([]workload.Workload, 1)}}
-	assert.NotContains(t, readiness{r}.condition().Message, "keep what they hold")
+	assert.NotContains(t, readiness{r}.condition().Message, "keep their resources")
 	r.usage.unfollowed = true
-	assert.Contains(t, readiness{r}.condition().Message, "some containers of namespace "+r.policy.Namespace+" keep what they hold")
+	assert.Contains(t, readiness{r}.condition().Message, "some containers of namespace "+r.policy.Namespace+" keep their resources")
 	assert.Equal(t, metav1.ConditionTrue, readiness{r}.condition().Status)
 }
 
@@ -176,8 +176,8 @@ func TestAFullShareIsSaid(t *testing.T) {
 	assert.Empty(t, remarks{r}.crowded()+remarks{r}.leftOut(), "of another namespace")
 	assert.Empty(t, remarks{r}.tooMuch())
 	r.usage.unanswered = fmt.Errorf("the past of Deployment web: %w", usage.ErrTooMuch)
-	assert.Contains(t, remarks{r}.tooMuch(), "the usage source finds what is asked about namespace "+r.policy.Namespace+" too much, and usage is missing: the past of Deployment web")
+	assert.Contains(t, remarks{r}.tooMuch(), "usage queries for namespace "+r.policy.Namespace+" are too large for the usage source, and some usage is missing: the past of Deployment web")
 	r.usage.lost = 7
 	assert.Contains(t, remarks{r}.crowded(), "the usage history of namespace "+r.policy.Namespace+" has gaps")
-	assert.Contains(t, remarks{r}.crowded(), "shorten metricsSource.historyWindow")
+	assert.Contains(t, remarks{r}.crowded(), "Set a shorter metricsSource.historyWindow")
 }

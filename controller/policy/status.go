@@ -126,7 +126,7 @@ func (r report) resizing() metav1.Condition {
 		}
 	}
 	if open > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonInProgress, fmt.Sprintf("%d pods are being resized or watched", open)
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonInProgress, fmt.Sprintf("%d pods are being resized or observed", open)
 	}
 	return c
 }

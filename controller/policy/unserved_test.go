@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-const added = "; the operator does not size this kind: the chart's value scaledKinds adds kinds, as RESOURCE.VERSION.GROUP"
+const added = "; the operator does not size this kind. Add it to the chart's value scaledKinds as RESOURCE.VERSION.GROUP"
 
 var cloneSets = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 
@@ -31,10 +31,10 @@ func TestKindsThatAreNotSized(t *testing.T) {
 		{workload.Sized{}, "Deployment", ""},
 		{workload.Sized{Rollouts: true}, "Rollout", ""},
 		{sizes, "CloneSet.apps.kruise.io", ""},
-		{workload.Sized{}, "Rollout", "; the API server does not serve Rollout.argoproj.io: the operator looks again every few minutes"},
+		{workload.Sized{}, "Rollout", "; the API server does not serve Rollout.argoproj.io: install its CustomResourceDefinition. The operator checks again every few minutes"},
 		{workload.Sized{}, "CloneSet.apps.kruise.io", added},
-		{sizes, "cloneset.apps.kruise.io", added + ", and those that it sizes are CloneSet.apps.kruise.io"},
-		{workload.Sized{Left: left}, "CloneSet.apps.kruise.io", added + "; of clonesets.v1.apps.kruise.io, which is added, the operator says: the API server does not serve it"},
+		{sizes, "cloneset.apps.kruise.io", added + "; scaledKinds has CloneSet.apps.kruise.io"},
+		{workload.Sized{Left: left}, "CloneSet.apps.kruise.io", added + "; clonesets.v1.apps.kruise.io of scaledKinds is not sized: the API server does not serve it"},
 	} {
 		assert.Equal(t, c.want, notSized(c.sized, c.kind))
 	}
@@ -75,5 +75,5 @@ func TestAClusterPolicyOfAKindThatIsNotSized(t *testing.T) {
 		p.Spec.TargetRef = &v1alpha1.ClusterTargetRef{Kind: "CloneSet.apps.kruise.io"}
 	})
 	r.all()
-	assert.Contains(t, meta.FindStatusCondition(r.policy().Status.Conditions, v1alpha1.ConditionReady).Message, "policies of the namespaces size them"+added)
+	assert.Contains(t, meta.FindStatusCondition(r.policy().Status.Conditions, v1alpha1.ConditionReady).Message, "or other policies take precedence"+added)
 }

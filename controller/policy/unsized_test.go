@@ -46,7 +46,7 @@ func TestAWorkloadOfTooManyContainersIsNotSized(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonTooManyContainers, f.ready().Reason)
 	assert.EqualValues(t, 4, f.policy().Status.Workloads.Discovered)
 	assert.EqualValues(t, 2, f.policy().Status.Workloads.WithRecommendations)
-	assert.Equal(t, "2 of 4 workloads have more than 64 containers each and are not sized: Deployment/app-000001 and 1 more", f.ready().Message)
+	assert.Equal(t, "2 of 4 workloads are not sized, because each has more than 64 containers: Deployment/app-000001 and 1 more", f.ready().Message)
 
 	f.contain(1, policy.MostContainers)
 	f.contain(3, 1)
@@ -137,7 +137,7 @@ func TestWorkloadsBeyondTheBoundAreLeftOut(t *testing.T) {
 	assert.Equal(t, []string{fleetName(2), fleetName(3), fleetName(4)}, sized)
 	assert.Equal(t, metav1.ConditionFalse, f.ready().Status)
 	assert.Equal(t, v1alpha1.ReasonTooManyWorkloads, f.ready().Reason)
-	assert.Equal(t, "policies of namespace shop select more than 3 workloads, or 12 containers, of which the oldest are sized, and 2 of this policy's 5 are not: Deployment/app-000000 and 1 more", f.ready().Message)
+	assert.Equal(t, "the policies of namespace shop select more than 3 workloads or 12 containers; attune sizes the oldest, and 2 of this policy's 5 workloads are not sized: Deployment/app-000000 and 1 more", f.ready().Message)
 
 	delete(f.memory.objects["Deployment/shop"], fleetName(4))
 	f.age(0, -1) // created again it would be younger; here it is the oldest
@@ -172,7 +172,7 @@ func TestContainersOfANamespaceAreBounded(t *testing.T) {
 	f.pass(t)
 	assert.Len(t, f.memory.recommendations("shop"), 2)
 	assert.Equal(t, 16, f.published.containers())
-	assert.Contains(t, f.ready().Message, "and 3 of this policy's 5 are not: Deployment/app-000002 and 2 more")
+	assert.Contains(t, f.ready().Message, "and 3 of this policy's 5 workloads are not sized: Deployment/app-000002 and 2 more")
 }
 
 // Which workloads are left out does not depend on the order in which a cache lists them, or on policies. Workloads
@@ -216,7 +216,7 @@ func TestANamespaceHasSoManyWorkloads(t *testing.T) {
 	f.change(func(s *v1alpha1.AttunePolicySpec) { s.UpdateStrategy.Type = ptr.To(v1alpha1.UpdateObserve) })
 	f.pass(t)
 	assert.Len(t, f.memory.recommendations("shop"), policy.MostWorkloads)
-	assert.Contains(t, f.ready().Message, "select more than 2000 workloads, or 8000 containers")
+	assert.Contains(t, f.ready().Message, "select more than 2000 workloads or 8000 containers")
 }
 
 // Finished Jobs create no more pods, and take no Deployment's place.

@@ -45,10 +45,10 @@ type Recent interface {
 
 var (
 	followed = metric.NewGauge(metric.GaugeOpts{
-		Name: "attune_usage_recent_containers", Help: "Containers whose own recent usage is followed, for the strategy Node.",
+		Name: "attune_usage_recent_containers", Help: "Number of containers whose recent usage attune tracks for strategy Node.",
 	})
 	refusals = metric.NewGaugeVec(metric.GaugeOpts{
-		Name: "attune_usage_recent_refused", Help: "Containers of the strategy Node whose recent usage is not followed for want of room: they keep what they hold.",
+		Name: "attune_usage_recent_refused", Help: "Number of containers of strategy Node whose recent usage attune does not track, because a limit is reached, by namespace; they keep their resources.",
 	}, []string{"namespace"})
 )
 
@@ -76,7 +76,7 @@ type RecentLoop struct {
 func (l *RecentLoop) Start(ctx context.Context) error {
 	for now := range loop.Every(ctx, l.Clock, l.Interval) {
 		if err := l.Recent.Refresh(ctx, now); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Reading what pods use lately; asking again at the next tick")
+			log.FromContext(ctx).Error(err, "Cannot read the recent usage of pods; retrying at the next tick")
 		}
 		show(l.Recent)
 	}
@@ -107,7 +107,7 @@ const (
 )
 
 var left = metric.NewGauge(metric.GaugeOpts{
-	Name: "attune_usage_near_left", Help: "Pods close to their memory limits for which there was no room at the last look: their memory is not raised before an OOM kill.",
+	Name: "attune_usage_near_left", Help: "Number of pods close to their memory limits that attune did not track at the last query, because a limit is reached; it does not raise their memory before an OOM kill.",
 })
 
 func init() { metrics.Registry.MustRegister(left) }
@@ -119,7 +119,7 @@ func (l *NearLoop) Start(ctx context.Context) error {
 		pods, err := l.Near.Refresh(bounded, now)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).V(1).Info("The server does not tell which containers are close to their memory limits", "cause", err.Error())
+			log.FromContext(ctx).V(1).Info("Cannot query the containers close to their memory limits", "cause", err.Error())
 		}
 		if err == nil {
 			l.showLeft(ctx, pods.Left, now)
@@ -136,6 +136,6 @@ func (l *NearLoop) showLeft(ctx context.Context, pods int, now time.Time) {
 	left.Set(float64(pods))
 	if pods > 0 && now.Sub(l.saidLeft) >= leftEvery {
 		l.saidLeft = now
-		log.FromContext(ctx).Info("More pods are close to their memory limits than are looked at; the memory of the others is not raised before an OOM kill", "left", pods)
+		log.FromContext(ctx).Info("Cannot track all pods close to their memory limits; the others get no memory before an OOM kill", "untracked", pods)
 	}
 }

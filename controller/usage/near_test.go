@@ -46,7 +46,7 @@ func TestWhatHasGrownIsLookedAt(t *testing.T) {
 	require.NoError(t, loop.Start(ctx))
 	assert.Equal(t, []prometheus.NearPod{web}, told)
 	require.Len(t, lines, 1)
-	assert.Contains(t, lines[0], `"left"=7`)
+	assert.Contains(t, lines[0], `"untracked"=7`)
 	assert.InDelta(t, 9, testutil.ToFloat64(left), 0)
 
 	loop.showLeft(ctx, 3, clock.Now().Add(leftEvery))

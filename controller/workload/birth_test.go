@@ -34,7 +34,7 @@ func TestAPodThatCrashesSinceItsBirthIsPutBack(t *testing.T) {
 			assert.Equal(t, []resize.Move{{Container: "app", From: seedSize, To: template}}, d.Writes[0].Plan.Moves)
 			require.Len(t, d.Status.Records, 1)
 			assert.Equal(t, resize.WaveTemplate, d.Status.Records[0].Wave)
-			assert.Contains(t, strings.Join(told(d), "\n"), "Giving pod web-1 what its template says, as it crashes since it was born with less:")
+			assert.Contains(t, strings.Join(told(d), "\n"), "Restoring the template's resources of pod web-1, which was created with less and crashes:")
 		})
 	}
 	for name, change := range map[string]func(*tuning.View, *corev1.Pod){

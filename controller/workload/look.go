@@ -74,8 +74,8 @@ func (c *Controller) full(w *tuning.View, begins int) bool {
 // unknowns of that smaller decision.
 func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tuning.Decision {
 	incomplete.WithLabelValues("unsettled").Inc()
-	log.FromContext(ctx).Info("Nothing new is begun in this pass: other workloads kept taking the room that it counted on", "looks", mostLooks)
-	w.Close(resize.RefuseForNow(resize.ReasonUnsettled, "other workloads took the room that was counted on while it was looked at"))
+	log.FromContext(ctx).Info("Started no new resize: resizes of other workloads repeatedly took the free room", "attempts", mostLooks)
+	w.Close(resize.RefuseForNow(resize.ReasonUnsettled, "resizes of other workloads repeatedly took the free room during this reconcile; attune tries again"))
 	d := tuning.Decide(*w)
 	if c.looker().answer(ctx, w, d.Unknowns) {
 		d = tuning.Decide(*w)
@@ -257,7 +257,7 @@ func amounts(values map[string]float64) map[string]recommender.Amount {
 func livePod(ctx context.Context, live client.Reader, pod *corev1.Pod) (*corev1.Pod, error) {
 	now := &corev1.Pod{}
 	if err := live.Get(ctx, client.ObjectKeyFromObject(pod), now); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("asking the API server for pod %s: %w", pod.Name, err)
+		return nil, fmt.Errorf("reading pod %s from the API server: %w", pod.Name, err)
 	}
 	if now.UID != pod.UID {
 		return nil, nil

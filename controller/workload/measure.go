@@ -229,7 +229,7 @@ func (c *Controller) observeClimbs(ctx context.Context, w *tuning.View) {
 		bounded, cancel := context.WithTimeout(ctx, climbsFor)
 		defer cancel()
 		if traces, err = source.Lately(bounded, w.Rec.Namespace, names, w.Now); err != nil {
-			log.FromContext(ctx).V(1).Info("The usage source does not tell what pods hold; none is raised before an OOM kill", "cause", err.Error())
+			log.FromContext(ctx).V(1).Info("Cannot read the memory usage of pods; raising no memory before an OOM kill", "cause", err.Error())
 		}
 		c.memory.traced.note(key, traces, climbsLast, w.Now)
 	}

@@ -23,14 +23,14 @@ import (
 
 var (
 	resizes = counter("attune_resize_total",
-		"Resizes in place by result: success (verified on the pod), failed (the API server, the node or the kubelet did not do it, or it did harm and was left), reverted.",
+		"Number of in-place resizes by resource (cpu, memory) and result: success (verified on the pod), failed (the API server, the node or the kubelet did not do it, or it caused a regression and was not reverted), reverted.",
 		"resource", "result")
-	reverts = counter("attune_reverts_total", "Resizes that did harm and were taken back, by reason: oomkill, throttle, restart, notready, slo.", "reason")
+	reverts = counter("attune_reverts_total", "Number of resizes reverted because of a regression, by reason: oomkill, throttle, restart, notready, slo.", "reason")
 	raises  = counter("attune_memory_raises_total",
-		"Raises of memory before an OOM kill by result: raised (verified on the pod), failed (not carried out), reverted (it did harm), restored (the growth was a spike).",
+		"Number of memory raises before an OOM kill, by result: raised (verified on the pod), failed (not done), reverted (caused a regression), restored (lowered again after a spike).",
 		"result")
 	evictions = counter("attune_eviction_total",
-		"Evictions of pods whose node refused a resize, by result: success (the pod went), denied (a PodDisruptionBudget or missing rights).", "result")
+		"Number of evictions of pods whose node refused a resize or whose pods do not fit, by result: success (the pod is deleted), denied (by a PodDisruptionBudget or missing permissions).", "result")
 )
 
 // counter creates a counter with the labels of a workload and further ones.
@@ -41,14 +41,14 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 // incomplete counts passes that continued without starting something new.
 var incomplete = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "attune_pass_incomplete_total",
-	Help: "What passes over workloads could not read (autoscalers, namespace, node, nodes, pod, room) or settle (unsettled: others kept taking the room); nothing new was begun that rests on it.",
+	Help: "Number of reconciles of workloads that started nothing new, by what they could not read (autoscalers, namespace, node, nodes, pod, room), or because other pods repeatedly took the free room (unsettled).",
 }, []string{"what"})
 
 // durations has the Took of verified resizes only: a failed resize takes as long as its deadline, which does not
 // depend on the kubelet.
 var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "attune_resize_duration_seconds",
-	Help:    "Time from the decision for a resize until the pod was seen to have it.",
+	Help:    "Time in seconds from the decision for a resize until the pod had the new resources.",
 	Buckets: []float64{1, 3, 10, 30, 120, 300}, // few, because each workload has all of them
 }, []string{"namespace", "kind", "workload"})
 
@@ -103,7 +103,7 @@ func (x *counted) pending(rec *v1alpha1.AttuneRecommendation, n int) {
 // pendingReverts counts, for each workload, the pods that wait for their previous size.
 var pendingReverts = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "attune_reverts_pending",
-	Help: "Pods that are to have their old size back and do not get it: their node has no room, or something refuses it.",
+	Help: "Number of pods whose revert is not done yet, because the node has no room or the resize was rejected.",
 }, []string{"namespace", "kind", "workload"})
 
 // eviction counts the outcome of an eviction.
@@ -131,13 +131,13 @@ func (x *counted) add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
 
 var (
 	runningPods = prometheus.NewDesc("attune_pods",
-		"Running pods of the workloads that usable policies select: 0 where none of them runs.", []string{"namespace"}, nil)
+		"Number of running pods of the workloads that valid policies select, by namespace; 0 if no pod runs.", []string{"namespace"}, nil)
 	savedCPU = prometheus.NewDesc("attune_saved_cpu_cores",
-		"CPU that running pods request less than without attune, at present: a Job counts while it runs; negative: growth.", []string{"namespace"}, nil)
+		"CPU in cores that running pods, including Jobs, request less than without attune, by namespace; negative if they request more.", []string{"namespace"}, nil)
 	savedMemory = prometheus.NewDesc("attune_saved_memory_bytes",
-		"Memory that running pods request less than without attune, at present: a Job counts while it runs; negative: growth.", []string{"namespace"}, nil)
+		"Memory in bytes that running pods, including Jobs, request less than without attune, by namespace; negative if they request more.", []string{"namespace"}, nil)
 	blockedWorkloads = prometheus.NewDesc("attune_resizes_blocked",
-		"Workloads with pods that are not resized, by the reason of the condition ResizeBlocked; Other: in the words of an API server or a policy engine.", []string{"reason"}, nil)
+		"Number of workloads whose condition ResizeBlocked is True, by its reason; Other is a reason from an API server or a policy engine.", []string{"reason"}, nil)
 )
 
 // fleet has the figures of the newest pass over each workload. If it is lost, each workload is reconciled after the

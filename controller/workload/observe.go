@@ -175,8 +175,8 @@ func (c *Controller) observeNamespace(ctx context.Context, w *tuning.View) error
 // everything that depends on it. It is transient: the next pass reads again.
 func notKnown(ctx context.Context, what string, err error) *resize.Refusal {
 	incomplete.WithLabelValues(what).Inc()
-	log.FromContext(ctx).Error(err, "A pass goes on without what it could not read; nothing new rests on that", "what", what)
-	return resize.RefuseForNow(resize.ReasonNotKnown, "what it rests on could not be read, and is asked for again: %v", err)
+	log.FromContext(ctx).Error(err, "Cannot read an input of a reconcile; starting nothing that depends on it", "what", what)
+	return resize.RefuseForNow(resize.ReasonNotKnown, "the operator could not read an input of the decision, and tries again: %v", err)
 }
 
 // observeGrants adds the grants of the pods' nodes to the view, and since when pods wait for their turn.

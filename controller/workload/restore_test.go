@@ -69,6 +69,6 @@ func TestDefaultsDecideAboutRevertsWithoutAPolicy(t *testing.T) {
 	assert.Zero(t, l.patches)
 	degraded := meta.FindStatusCondition(l.rec().Status.Conditions, v1alpha1.ConditionDegraded)
 	assert.Equal(t, v1alpha1.ReasonBelowOriginal, degraded.Reason)
-	assert.Contains(t, degraded.Message, "autoRevert is off")
+	assert.Contains(t, degraded.Message, "autoRevert is false")
 	assert.Less(t, l.status, 5, "it is said once")
 }

@@ -59,7 +59,7 @@ const deniedFirst, deniedLast = 10 * time.Minute, 30 * time.Minute
 const urgentDenied = 2 * time.Minute
 
 // errNoRights is the error of the readiness check.
-var errNoRights = errors.New("the operator may not patch pods/resize")
+var errNoRights = errors.New("the operator's ServiceAccount may not patch pods/resize")
 
 // refused records that a resize was rejected because of missing permissions, and queries the API server. If the
 // permission is missing, it is lost for all namespaces. Otherwise the rejection is about this namespace only, or
@@ -137,7 +137,7 @@ func (r *Rights) look(ctx context.Context) string {
 	defer r.mutex.Unlock()
 	switch {
 	case err != nil:
-		log.FromContext(ctx).Error(err, "Cannot ask the API server whether pods may be resized; what was known stands")
+		log.FromContext(ctx).Error(err, "Cannot query the permission to resize pods; keeping the last answer")
 	case granted:
 		r.why = ""
 	case r.why == "":
@@ -195,9 +195,9 @@ func (s *Served) look(ctx context.Context) {
 	served, err := s.Ask(ctx)
 	switch {
 	case err != nil:
-		log.FromContext(ctx).Error(err, "Cannot ask the API server whether it serves pods/resize; what was known stands")
+		log.FromContext(ctx).Error(err, "Cannot query whether the API server serves pods/resize; keeping the last answer")
 	case s.missing.Swap(!served) == served:
-		log.FromContext(ctx).Info("Asked the API server whether it serves pods/resize", "served", served)
+		log.FromContext(ctx).Info("Queried whether the API server serves pods/resize", "served", served)
 	}
 }
 

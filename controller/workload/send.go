@@ -26,7 +26,7 @@ func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	status = *rec.Status.DeepCopy()
 	for _, sent := range d.Writes {
 		if refusal := tuning.DeclinedMeanwhile(&status, w, sent); refusal != nil {
-			log.FromContext(ctx).Info("Did not send a resize that others were refused", "pod", sent.Plan.PodName, "reason", refusal.Message)
+			log.FromContext(ctx).Info("Skipped a resize after a rejection of the same resize", "pod", sent.Plan.PodName, "reason", refusal.Message)
 			continue
 		}
 		returned, outcome := c.resize(ctx, sent)
@@ -39,7 +39,7 @@ func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 			c.memory.meters.counted.add(n, rec)
 		}
 		if outcome.Kind != resize.OutcomeAccepted && outcome.Kind != resize.OutcomeConflict {
-			c.Events.Send(sent.Pod, rec, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s: %s: %s", sent.Plan.PodName, outcome.Reason, outcome.Message))
+			c.Events.Send(sent.Pod, rec, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s failed: %s: %s", sent.Plan.PodName, outcome.Reason, outcome.Message))
 		}
 	}
 	c.sendEvictions(ctx, rec, d, &status)
@@ -116,11 +116,11 @@ func (c *Controller) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneReco
 	for _, pod := range d.Evictions {
 		err := c.Client.SubResource("eviction").Create(ctx, pod, evictionOf(pod))
 		outcome := lifecycle.ClassifyEviction(err)
-		log.FromContext(ctx).Info("Asked to evict a pod", "pod", pod.Name, "outcome", outcome, "error", err)
+		log.FromContext(ctx).Info("Requested an eviction", "pod", pod.Name, "outcome", outcome, "error", err)
 		if outcome == lifecycle.EvictionGranted {
 			continue
 		}
-		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
+		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Eviction of pod %s denied; attune tries again: %v", pod.Name, err))
 		if outcome == lifecycle.EvictionDenied {
 			c.memory.meters.counted.eviction(rec, outcome)
 			tuning.NotEvicted(rec, status, pod.UID)

@@ -36,12 +36,12 @@ func TestEventsAreAboutThePod(t *testing.T) {
 	}
 	l.pass()
 	require.Len(t, l.told, 1)
-	assert.True(t, strings.HasPrefix(l.told[0], onPod+"Warning ResizeFailed Resize of pod web-1: "), l.told)
+	assert.True(t, strings.HasPrefix(l.told[0], onPod+"Warning ResizeFailed Resize of pod web-1 failed: "), l.told)
 
 	l = newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small), quotaUsed())
 	l.pass()
 	require.Len(t, l.told, 1)
-	assert.True(t, strings.HasPrefix(l.told[0], "AttuneRecommendation/deployment-web: Warning ResizeSkipped the pod would take "), l.told)
+	assert.True(t, strings.HasPrefix(l.told[0], "AttuneRecommendation/deployment-web: Warning ResizeSkipped the pod would need "), l.told)
 }
 
 // quotaUsed is an exhausted quota of the namespace.

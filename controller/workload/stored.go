@@ -229,7 +229,7 @@ func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, o
 	changed, err := loop.Guard(ctx, c.client, rec, v1alpha1.RecordsFinalizer, adds)
 	if err != nil {
 		c.refused(ctx, before, err)
-		return fmt.Errorf("guarding AttuneRecommendation %s with a finalizer: %w", rec.Name, err)
+		return fmt.Errorf("updating the finalizer of AttuneRecommendation %s: %w", rec.Name, err)
 	}
 	if changed {
 		c.stored.reached(rec, echoFor, c.clock.Now())
@@ -257,7 +257,7 @@ func (c storer) guardPolicy(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 		return err
 	}
 	if _, err := loop.Guard(ctx, c.client, p, v1alpha1.CleanupFinalizer, true); err != nil {
-		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.GetName(), err)
+		return fmt.Errorf("adding the finalizer to policy %s: %w", p.GetName(), err)
 	}
 	return nil
 }

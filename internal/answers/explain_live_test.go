@@ -200,7 +200,7 @@ func TestDifferences(t *testing.T) {
 
 // A placeholder of other steps has no amounts.
 func TestAStepWithoutAmountsHasOnlyItsReason(t *testing.T) {
-	left := answers.ExplainedContainer{Name: "app", Steps: []answers.Step{{Resource: "cpu", Name: "omitted", Reason: "the steps are left out: the workload has 30 containers"}}}
+	left := answers.ExplainedContainer{Name: "app", Steps: []answers.Step{{Resource: "cpu", Name: "omitted", Reason: "the steps are omitted: the workload has 30 containers"}}}
 	out, err := answers.Explanation{Containers: []answers.ExplainedContainer{left}}.Human(true)
 	require.NoError(t, err)
 	assert.Contains(t, out, "omitted")

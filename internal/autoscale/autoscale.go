@@ -72,7 +72,7 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	}
 	for _, b := range h.bindings {
 		if b.binds(container, r) {
-			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.String()}
+			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.String() + ". Use averageValue in the HPA"}
 		}
 	}
 	return nil
@@ -91,7 +91,7 @@ func (h Holds) Refusal() *resize.Refusal {
 	if h.vpa == "" {
 		return nil
 	}
-	return resize.Refuse(resize.ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too: nothing is applied until its updateMode is Off or it is gone", h.vpa)
+	return resize.Refuse(resize.ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too. Set its updateMode to Off, or delete it", h.vpa)
 }
 
 // Gate returns the holds that the HPA gate checks (resize.WorkloadInput.HPA), for the containers of a recommendation.

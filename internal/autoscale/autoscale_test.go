@@ -29,7 +29,7 @@ func TestAVPAHoldsEverythingInAnyModeButOff(t *testing.T) {
 			hold := all.On("any", r)
 			require.Equal(t, holds, hold != nil, "%s %s", mode, r)
 			if hold != nil {
-				assert.Equal(t, recommender.Hold{Resource: r, Reason: "VPA", Message: "VerticalPodAutoscaler sizer sizes the workload too: nothing is applied until its updateMode is Off or it is gone"}, *hold)
+				assert.Equal(t, recommender.Hold{Resource: r, Reason: "VPA", Message: "VerticalPodAutoscaler sizer sizes the workload too. Set its updateMode to Off, or delete it"}, *hold)
 			}
 		}
 	}

@@ -238,7 +238,7 @@ func Serves(api Served, of schema.GroupVersionResource) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking the API server for %s: %w", of.GroupVersion(), err)
+		return false, fmt.Errorf("querying the API server for %s: %w", of.GroupVersion(), err)
 	}
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == of.Resource }), nil
 }
@@ -246,12 +246,12 @@ func Serves(api Served, of schema.GroupVersionResource) (bool, error) {
 var (
 	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "attune_reconcile_duration_seconds",
-		Help:    "Time that one look of a loop took, by loop: policy, workload or node.",
+		Help:    "Time in seconds of one reconcile, by controller: policy, workload, node.",
 		Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 120},
 	}, []string{"controller"})
 	failures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_reconcile_errors_total",
-		Help: "Looks that ended with an error and are repeated, by what the API server calls it; Unreachable: there was no answer, Other: anything else.",
+		Help: "Number of reconciles that ended with an error and are retried, by error_type: the API server's reason, such as Conflict or Forbidden, Unreachable (no answer), or Other.",
 	}, []string{"error_type"})
 )
 

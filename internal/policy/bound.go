@@ -61,8 +61,8 @@ func falseFirst(a, b bool) int {
 
 // TooMany is the message of a policy beyond the limit.
 func TooMany(namespace string) string {
-	return fmt.Sprintf("namespace %s has more than %d policies, of which the oldest are used and this one is not: "+
-		"delete some, or have one policy select more workloads", namespace, MostPolicies)
+	return fmt.Sprintf("namespace %s has more than %d policies: attune uses the oldest and ignores this one. "+
+		"Delete some policies, or select more workloads with one policy", namespace, MostPolicies)
 }
 
 // TooManyContainers reports whether a pod has more containers than attune sizes. Init containers count too, also those

@@ -150,8 +150,8 @@ func UsedClusterPolicies(policies []v1alpha1.AttuneClusterPolicy) (used, beyond 
 
 // TooManyClusterPolicies is the message of a cluster policy beyond the limit.
 func TooManyClusterPolicies() string {
-	return fmt.Sprintf("the cluster has more than %d AttuneClusterPolicies, of which the oldest are used and this one is not: "+
-		"delete some, or have one select more namespaces", MostClusterPolicies)
+	return fmt.Sprintf("the cluster has more than %d AttuneClusterPolicies: attune uses the oldest and ignores this one. "+
+		"Delete some of them, or select more namespaces with one of them", MostClusterPolicies)
 }
 
 // Spared says which pods a cluster policy never lowers: no user of their namespace has asked for it.

@@ -104,7 +104,7 @@ func TestPrecedenceOfClusterPolicies(t *testing.T) {
 		winner   string
 		reason   string
 	}{
-		"the namespace's own wins, whatever the weights": {[]v1alpha1.AttunePolicy{instance("base", `{weight: 1000}`), own}, "own", "an AttunePolicy of the namespace goes before an AttuneClusterPolicy"},
+		"the namespace's own wins, whatever the weights": {[]v1alpha1.AttunePolicy{instance("base", `{weight: 1000}`), own}, "own", "an AttunePolicy takes precedence over an AttuneClusterPolicy"},
 		"weight":                        {[]v1alpha1.AttunePolicy{instance("a", `{}`), instance("b", `{weight: 101}`, young)}, "AttuneClusterPolicy/b", "weight 101 over 100"},
 		"then age":                      {[]v1alpha1.AttunePolicy{instance("a", `{}`, young), instance("b", `{}`)}, "AttuneClusterPolicy/b", "before"},
 		"then name":                     {[]v1alpha1.AttunePolicy{instance("b", `{}`), instance("a", `{}`)}, "AttuneClusterPolicy/a", "name AttuneClusterPolicy/a before AttuneClusterPolicy/b"},
@@ -159,7 +159,7 @@ func TestSettingsOfAClusterPolicy(t *testing.T) {
 
 	// A cluster policy may not name a server. It may have guardrails, like AttuneDefaults.
 	_, err = policy.ResolveAllowed(nil, nil, instance(`metricsSource: {prometheus: {address: "http://prometheus.monitoring:9090"}}`), policy.Operator{SourceNamespaces: []string{"*"}})
-	assert.ErrorContains(t, err, "metricsSource.prometheus has no place in an AttuneClusterPolicy")
+	assert.ErrorContains(t, err, "metricsSource.prometheus must not be set in an AttuneClusterPolicy")
 	s, err = policy.ResolveAllowed(nil, nil, instance(`sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]`), policy.Operator{})
 	require.NoError(t, err)
 	assert.Len(t, s.Resize.Guardrails, 1)

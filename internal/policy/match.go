@@ -101,7 +101,7 @@ func byStrength(a, b *v1alpha1.AttunePolicy) int {
 func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	switch {
 	case OfCluster(winner) != OfCluster(loser):
-		return "an AttunePolicy of the namespace goes before an AttuneClusterPolicy"
+		return "an AttunePolicy takes precedence over an AttuneClusterPolicy"
 	case weightOf(winner) != weightOf(loser):
 		return fmt.Sprintf("weight %d over %d", weightOf(winner), weightOf(loser))
 	case !winner.CreationTimestamp.Equal(&loser.CreationTimestamp):

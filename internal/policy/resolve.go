@@ -92,7 +92,7 @@ func (o *overlay) strategy(operator Operator) v1alpha1.Strategy {
 	const path = "strategy"
 	s := oneOf(o, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
 	if s == v1alpha1.StrategyNode && operator.SomeNamespaces {
-		o.invalid(path, "%s %s shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use %s", path, o.quote(path, s), v1alpha1.StrategyWorkload)
+		o.invalid(path, "%s %s needs all pods of a node, but this operator watches only some namespaces (watchNamespaces): use %s", path, o.quote(path, s), v1alpha1.StrategyWorkload)
 		return strategy
 	}
 	return s
@@ -361,7 +361,7 @@ func (o *overlay) days() map[time.Weekday]bool {
 	for _, name := range pick(o, path, nil, func(l layer) *[]v1alpha1.Weekday { return list(l.UpdateStrategy.Schedule.DaysOfWeek) }) {
 		day, known := weekdays[name]
 		if !known {
-			o.invalid(path, "%s holds %s, which is no day of the week: use Monday, Tuesday, Wednesday, Thursday, Friday, Saturday or Sunday", path, o.quote(path, name))
+			o.invalid(path, "%s holds %s, which is not a day of the week: use Monday, Tuesday, Wednesday, Thursday, Friday, Saturday or Sunday", path, o.quote(path, name))
 			continue
 		}
 		days[day] = true

@@ -47,7 +47,7 @@ func (o *overlay) checkWindows(s Settings) {
 			rate, o.quote(rate, short(s.Source.RateWindow)), window, o.quote(window, short(s.Source.HistoryWindow)), rate, short(max(s.Source.QueryStep, minRateWindow)))
 	}
 	if held := stepsIn(s.Source); s.Recommender.MinimumDataPoints > held {
-		o.clash([]string{points, window, step}, "%s %s can never be reached: %s %s holds %d steps of %s %s; set %s to %d or less",
+		o.clash([]string{points, window, step}, "%s %s can never be reached: %s %s has only %d samples with %s %s; set %s to %d or less",
 			points, o.quote(points, s.Recommender.MinimumDataPoints), window, o.quote(window, short(s.Source.HistoryWindow)),
 			held, step, o.quote(step, short(s.Source.QueryStep)), points, held)
 	}
@@ -62,7 +62,7 @@ func (o *overlay) checkModes(s Settings) {
 	const mode, strategy, boost = "updateStrategy.type", "strategy", "cpu.startupBoost"
 	byNode := s.Strategy == v1alpha1.StrategyNode
 	if byNode && !slices.Contains(nodeModes, s.Resize.Mode) {
-		o.clash([]string{mode, strategy}, "%s %s does not go with %s %s: use %s, or strategy Workload",
+		o.clash([]string{mode, strategy}, "%s %s is not supported with %s %s: use %s, or strategy Workload",
 			mode, o.quote(mode, s.Resize.Mode), strategy, o.quote(strategy, s.Strategy), join(nodeModes))
 	}
 	if s.StartupBoost == nil {
@@ -70,11 +70,11 @@ func (o *overlay) checkModes(s Settings) {
 	}
 	boosts := o.quote(boost, plain(s.StartupBoost.Multiplier)+" times for "+short(s.StartupBoost.Duration))
 	if s.Resize.Mode == v1alpha1.UpdateInitial {
-		o.clash([]string{boost, mode}, `%s %s cannot be taken back with %s %s, which never touches a running pod: use Canary or Auto, or set %s.multiplier to "1"`,
+		o.clash([]string{boost, mode}, `%s %s cannot be removed with %s %s, which never changes a running pod: use Canary or Auto, or set %s.multiplier to "1"`,
 			boost, boosts, mode, o.quote(mode, s.Resize.Mode), boost)
 	}
 	if byNode {
-		o.clash([]string{boost, strategy}, `%s %s does not go with %s %s, which gives a new pod its peak of a day and then its share: set %s.multiplier to "1", or use strategy %s`,
+		o.clash([]string{boost, strategy}, `%s %s is not supported with %s %s, which gives a new pod its peak usage and later its share: set %s.multiplier to "1", or use strategy %s`,
 			boost, boosts, strategy, o.quote(strategy, s.Strategy), boost, v1alpha1.StrategyWorkload)
 	}
 }
@@ -100,7 +100,7 @@ func targetOf(ref v1alpha1.TargetRef, anyKind bool) (labels.Selector, error) {
 		return nil, fmt.Errorf("targetRef.kind %q is not one of %s, nor KIND.GROUP of another kind, such as CloneSet.apps.kruise.io", clip.Marked(string(ref.Kind), mostQuoted), join(workload.Kinds))
 	}
 	if ref.Name != "" && ref.Selector != nil {
-		return nil, errors.New("targetRef takes at most one of name and selector: leave out either")
+		return nil, errors.New("targetRef must not have both name and selector: remove one of them")
 	}
 	return selectorOf("targetRef.selector", ref.Selector, "target every workload of the kind", "{tier: api}")
 }
@@ -118,7 +118,7 @@ func selectorOf(field string, s *metav1.LabelSelector, without, example string) 
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read (%s): use matchLabels, e.g. %s", field, clip.Marked(err.Error(), 4*mostQuoted), example)
+		return nil, fmt.Errorf("%s is invalid (%s): use matchLabels, e.g. %s", field, clip.Marked(err.Error(), 4*mostQuoted), example)
 	}
 	return selector, nil
 }

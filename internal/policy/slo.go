@@ -52,19 +52,19 @@ var closing = map[rune]rune{'(': ')', '[': ']', '{': '}'}
 func checkQuery(query string) string {
 	const example = `, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`
 	if strings.TrimSpace(query) == "" {
-		return "is empty: use PromQL that answers one number" + example
+		return "is empty: use PromQL that returns one number" + example
 	}
 	var p pairs
 	for _, r := range query {
 		if !p.take(r) {
-			return "closes " + string(r) + " where nothing opened it: pair the brackets" + example
+			return "has an unmatched " + string(r) + ": pair the brackets" + example
 		}
 	}
 	switch {
 	case p.quote != 0:
-		return "leaves the quote " + string(p.quote) + " open: close it" + example
+		return "has an unclosed quote " + string(p.quote) + ": close it" + example
 	case len(p.open) > 0:
-		return "lacks " + string(p.open[len(p.open)-1]) + ": close the bracket" + example
+		return "is missing " + string(p.open[len(p.open)-1]) + ": close the bracket" + example
 	}
 	return ""
 }

@@ -50,12 +50,12 @@ func windowOf(strategy v1alpha1.Strategy, step time.Duration, operator Operator)
 func (o *overlay) bound(s *usage.SourceSettings, operator Operator) {
 	const window, step, rate = "metricsSource.historyWindow", "metricsSource.queryStep", "metricsSource.rateWindow"
 	if most := cmp.Or(operator.Steps, MostSteps); stepsIn(*s) > most {
-		o.clash([]string{step, window}, "%s %s makes %d steps of %s %s, and a policy may have %d (usage.limits.steps): set %s to %s or more",
+		o.clash([]string{step, window}, "%s %s gives %d samples in %s %s, but a policy may have at most %d (usage.limits.steps): set %s to %s or more",
 			step, o.quote(step, short(s.QueryStep)), stepsIn(*s), window, o.quote(window, short(s.HistoryWindow)), most, step, short(stepFor(s.HistoryWindow, most)))
 		s.HistoryWindow, s.QueryStep = historyWindow, queryStep
 	}
 	if most := cmp.Or(operator.RateWindow, s.RateWindow); s.RateWindow > most {
-		o.clash([]string{rate, step}, "%s %s is longer than a policy may have (usage.limits.rateWindow): set %s to %s or less",
+		o.clash([]string{rate, step}, "%s %s is longer than the operator allows (usage.limits.rateWindow): set %s to %s or less",
 			rate, o.quote(rate, short(s.RateWindow)), rate, short(most))
 		s.RateWindow = min(max(s.QueryStep, minRateWindow), most)
 	}
@@ -147,7 +147,7 @@ func (o *overlay) refuseTwoCredentials(path string) {
 	for _, l := range o.layers {
 		if p := l.MetricsSource.Prometheus; p.BearerTokenSecret != nil && p.BasicAuth != nil {
 			o.origin[path] = l.level
-			o.invalid(path, "%s takes at most one of bearerTokenSecret and basicAuth: leave out either", o.quote(path, path))
+			o.invalid(path, "%s must not have both bearerTokenSecret and basicAuth: remove one of them", o.quote(path, path))
 		}
 	}
 }
@@ -207,7 +207,7 @@ func checkAddress(server string, level Level) string {
 	case u.RawQuery != "" || u.Fragment != "":
 		return "must not hold a query or fragment: use queryParameters, " + example
 	case forbiddenHost(u.Hostname(), level):
-		return "points at the node's or the operator's own endpoints: use a Service, " + example
+		return "points to endpoints of the node or of the operator: use a Service, " + example
 	}
 	return ""
 }
@@ -283,7 +283,7 @@ func allowed(layers []layer, operator Operator) *overlay {
 			if p := l.MetricsSource.Prometheus; p.Address != "" || names(p) {
 				const field = "metricsSource.prometheus"
 				problems = append(problems, Problem{Fields: []string{field}, Levels: []Level{l.level},
-					Sentence: field + " has no place in an AttuneClusterPolicy, which has no Secrets of its own: set it in the AttuneDefaults"})
+					Sentence: field + " must not be set in an AttuneClusterPolicy, which has no namespace for Secrets: set it in the AttuneDefaults"})
 			}
 			l.MetricsSource.Prometheus = &v1alpha1.PrometheusSource{}
 			continue

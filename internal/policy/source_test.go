@@ -67,7 +67,7 @@ func TestWrongServers(t *testing.T) {
 		"no address": {`metricsSource: {prometheus: {headers: {A: b}}}`,
 			`metricsSource.prometheus has no address for its other fields: set metricsSource.prometheus.address, e.g. http://prometheus.monitoring:9090`},
 		"two credentials": {`metricsSource: {prometheus: {address: "http://a", bearerTokenSecret: {name: a, key: b}, basicAuth: {username: a, passwordSecret: {name: a, key: b}}}}`,
-			`metricsSource.prometheus takes at most one of bearerTokenSecret and basicAuth: leave out either`},
+			`metricsSource.prometheus must not have both bearerTokenSecret and basicAuth: remove one of them`},
 		"line break": {`metricsSource: {prometheus: {address: "http://a", headers: {X-A: "a\nX-B: b"}}}`,
 			`metricsSource.prometheus.headers holds "X-A", which is not a valid HTTP header: use letters, digits and dashes, e.g. X-Scope-OrgID`},
 		"header name": {`metricsSource: {prometheus: {address: "http://a", headers: {"X A": a}}}`,
@@ -88,7 +88,7 @@ func TestAddresses(t *testing.T) {
 		scheme   = " must begin with http:// or https://, e.g. http://prometheus.monitoring:9090"
 		userinfo = " must not hold a user name or password: use basicAuth and leave them out, e.g. http://prometheus.monitoring:9090"
 		query    = " must not hold a query or fragment: use queryParameters, e.g. http://prometheus.monitoring:9090"
-		own      = " points at the node's or the operator's own endpoints: use a Service, e.g. http://prometheus.monitoring:9090"
+		own      = " points to endpoints of the node or of the operator: use a Service, e.g. http://prometheus.monitoring:9090"
 	)
 	for address, want := range map[string]string{
 		"http://prometheus.monitoring:9090":              "",
@@ -146,7 +146,7 @@ func TestLoopback(t *testing.T) {
 	_, err := policy.Resolve(clusterDefaults(t, spec), nil, aPolicy(t, `{weight: 1}`))
 	require.NoError(t, err)
 	_, err = policy.Resolve(nil, namespaceDefaults(t, spec), aPolicy(t, `{weight: 1}`))
-	require.ErrorContains(t, err, "points at the node's or the operator's own endpoints")
+	require.ErrorContains(t, err, "points to endpoints of the node or of the operator")
 }
 
 func TestSourceAllowed(t *testing.T) {
@@ -236,13 +236,13 @@ func TestQueries(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		` `:           `is empty: use PromQL`,
-		`sum(up`:      `lacks ): close the bracket`,
-		`sum(a[5m)`:   `closes ) where nothing opened it: pair the brackets`,
-		`up)`:         `closes ) where nothing opened it`,
-		`a{b="c}`:     `leaves the quote " open: close it`,
-		"a{b=`c\\`}`": "leaves the quote ` open",
-		`a{b='\'}`:    `leaves the quote ' open`,
-		"sum(up # )":  `lacks )`,
+		`sum(up`:      `is missing ): close the bracket`,
+		`sum(a[5m)`:   `has an unmatched ): pair the brackets`,
+		`up)`:         `has an unmatched )`,
+		`a{b="c}`:     `has an unclosed quote ": close it`,
+		"a{b=`c\\`}`": "has an unclosed quote `: close it",
+		`a{b='\'}`:    `has an unclosed quote ': close it`,
+		"sum(up # )":  `is missing )`,
 	} {
 		assert.ErrorContains(t, ask(query), want, query)
 	}
@@ -254,12 +254,12 @@ func TestALongQueryIsCut(t *testing.T) {
 	p.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "q", Query: long, Threshold: "1", Comparison: "<"}}
 	_, err := policy.Resolve(nil, nil, p)
 	require.Error(t, err)
-	assert.Contains(t, err.Error(), long[:60]+"… lacks )")
+	assert.Contains(t, err.Error(), long[:60]+"… is missing )")
 	assert.NotContains(t, err.Error(), long[:61])
 
 	p.Spec.SLOGuardrails[0].Query = long[:60]
 	_, err = policy.Resolve(nil, nil, p)
-	assert.ErrorContains(t, err, long[:60]+" lacks )")
+	assert.ErrorContains(t, err, long[:60]+" is missing )")
 }
 
 // Steps and rate windows above the shared limits are rejected on every level, and the message has an accepted value.
@@ -275,14 +275,14 @@ func TestWhatAPolicyMayTake(t *testing.T) {
 		"a week of minutes":       {``, `metricsSource: {queryStep: 1m}`, operator, ``, time.Minute, time.Minute},
 		"a month of five minutes": {``, `metricsSource: {historyWindow: 720h}`, operator, ``, 5 * time.Minute, 5 * time.Minute},
 		"a month of ten seconds": {``, `metricsSource: {historyWindow: 720h, queryStep: 10s}`, operator,
-			`metricsSource.queryStep 10s makes 259200 steps of metricsSource.historyWindow 720h, and a policy may have 11000 (usage.limits.steps): set metricsSource.queryStep to 5m or more`, 5 * time.Minute, 30 * time.Second},
+			`metricsSource.queryStep 10s gives 259200 samples in metricsSource.historyWindow 720h, but a policy may have at most 11000 (usage.limits.steps): set metricsSource.queryStep to 5m or more`, 5 * time.Minute, 30 * time.Second},
 		"a month of ten seconds, and no ceiling": {``, `metricsSource: {historyWindow: 720h, queryStep: 10s}`, policy.Operator{},
-			`metricsSource.queryStep 10s makes 259200 steps of metricsSource.historyWindow 720h, and a policy may have 131072 (usage.limits.steps): set metricsSource.queryStep to 20s or more`, 5 * time.Minute, 30 * time.Second},
+			`metricsSource.queryStep 10s gives 259200 samples in metricsSource.historyWindow 720h, but a policy may have at most 131072 (usage.limits.steps): set metricsSource.queryStep to 20s or more`, 5 * time.Minute, 30 * time.Second},
 		"two levels together": {`metricsSource: {historyWindow: 720h}`, `metricsSource: {queryStep: 1m}`, operator,
-			`metricsSource.queryStep 1m makes 43200 steps of metricsSource.historyWindow 720h (from the AttuneDefaults), and a policy may have 11000 (usage.limits.steps): set metricsSource.queryStep to 5m or more`, 5 * time.Minute, time.Minute},
+			`metricsSource.queryStep 1m gives 43200 samples in metricsSource.historyWindow 720h (from the AttuneDefaults), but a policy may have at most 11000 (usage.limits.steps): set metricsSource.queryStep to 5m or more`, 5 * time.Minute, time.Minute},
 		"a raised ceiling": {``, `metricsSource: {historyWindow: 720h, queryStep: 1m}`, policy.Operator{Steps: 43_200}, ``, time.Minute, time.Minute},
 		"a long rate window": {``, `metricsSource: {rateWindow: 90m}`, operator,
-			`metricsSource.rateWindow 1h30m is longer than a policy may have (usage.limits.rateWindow): set metricsSource.rateWindow to 1h or less`, 5 * time.Minute, 5 * time.Minute},
+			`metricsSource.rateWindow 1h30m is longer than the operator allows (usage.limits.rateWindow): set metricsSource.rateWindow to 1h or less`, 5 * time.Minute, 5 * time.Minute},
 		"a long rate window that is allowed": {``, `metricsSource: {rateWindow: 90m}`, policy.Operator{RateWindow: 2 * time.Hour}, ``, 5 * time.Minute, 90 * time.Minute},
 		"an hour of step":                    {``, `metricsSource: {queryStep: 1h}`, operator, ``, time.Hour, time.Hour},
 	} {
@@ -303,11 +303,11 @@ func TestWhatAPolicyMayTake(t *testing.T) {
 func TestNodesOfSomeNamespaces(t *testing.T) {
 	some := policy.Operator{SomeNamespaces: true}
 	s, err := policy.ResolveAllowed(nil, nil, aPolicy(t, `strategy: Node`), some)
-	assert.EqualError(t, err, `strategy Node shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use Workload`)
+	assert.EqualError(t, err, `strategy Node needs all pods of a node, but this operator watches only some namespaces (watchNamespaces): use Workload`)
 	assert.Equal(t, v1alpha1.StrategyWorkload, s.Strategy)
 
 	_, err = policy.ResolveAllowed(clusterDefaults(t, `strategy: Node`), nil, aPolicy(t, `{weight: 1}`), some)
-	assert.ErrorContains(t, err, `strategy Node (from the AttuneDefaults) shares a node`)
+	assert.ErrorContains(t, err, `strategy Node (from the AttuneDefaults) needs all pods of a node`)
 
 	for _, strategy := range []string{`strategy: Workload`, `{weight: 1}`} {
 		_, err = policy.ResolveAllowed(clusterDefaults(t, ``), nil, aPolicy(t, strategy), some)

@@ -20,7 +20,7 @@ func ofRollout(o *ArgoRollout) Workload {
 		w.Template, w.Unreadable = nil, o.Spec.Unreadable
 	case ref == nil:
 	case schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != GroupKindOf(v1alpha1.KindDeployment):
-		w.Template, w.Unreadable = nil, fmt.Sprintf("spec.workloadRef names a %.60s; a Deployment would do", ref.Kind)
+		w.Template, w.Unreadable = nil, fmt.Sprintf("spec.workloadRef refers to a %.60s, but must refer to a Deployment", ref.Kind)
 	default:
 		w.Template, w.TemplateOf = nil, Identity{Kind: v1alpha1.KindDeployment, Namespace: o.Namespace, Name: ref.Name}
 		w.Unreadable = w.TemplateOf.String() + " of spec.workloadRef does not exist"
@@ -81,7 +81,7 @@ func progressOf(o *ArgoRollout) Rollout {
 	case status.Abort:
 		reason += "; the rollout was aborted"
 	case status.Phase != "":
-		reason += fmt.Sprintf("; it is %.40s", status.Phase)
+		reason += fmt.Sprintf("; its phase is %.40s", status.Phase)
 		if status.Message != "" {
 			reason += fmt.Sprintf(" (%s)", status.Message)
 		}

@@ -44,18 +44,18 @@ func TestARolloutThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a size that is none": {strings.Replace(argoTemplate, "1Gi", "a lot", 1), "Rollout/api, whose pod template cannot be read: "},
 		"an amount of a megabyte": {strings.Replace(argoTemplate, "1Gi", strings.Repeat("9", 1<<20), 1),
-			"Rollout/api, whose pod template cannot be read: an amount of it has 1048576 characters; at most 64 are read"},
+			"Rollout/api, whose pod template cannot be read: an amount has 1048576 characters: use at most 64"},
 		"a number of a megabyte": {strings.Replace(argoTemplate, `"cpu": 1`, `"cpu": `+strings.Repeat("9", 1<<20), 1),
-			"Rollout/api, whose pod template cannot be read: an amount of it has 1048576 characters; at most 64 are read"},
+			"Rollout/api, whose pod template cannot be read: an amount has 1048576 characters: use at most 64"},
 		"an exponent": {strings.Replace(argoTemplate, "1Gi", "1e999999999", 1),
-			"Rollout/api, whose pod template cannot be read: the amount 1e999999999 of it has too great an exponent"},
+			"Rollout/api, whose pod template cannot be read: the exponent of the amount 1e999999999 is too large: use at most two digits"},
 		"a number's exponent": {strings.Replace(argoTemplate, `"cpu": 1`, `"cpu": 1e999999999`, 1),
-			"Rollout/api, whose pod template cannot be read: the amount 1e999999999 of it has too great an exponent"},
+			"Rollout/api, whose pod template cannot be read: the exponent of the amount 1e999999999 is too large: use at most two digits"},
 		"a field of another type": {`{"replicas": "four"}`, "Rollout/api, whose pod template cannot be read: "},
 		"another kind's template": {`{"workloadRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "api"}}`,
-			"Rollout/api, whose pod template cannot be read: spec.workloadRef names a StatefulSet; a Deployment would do"},
+			"Rollout/api, whose pod template cannot be read: spec.workloadRef refers to a StatefulSet, but must refer to a Deployment"},
 		"another group's Deployment": {`{"workloadRef": {"apiVersion": "example.com/v1", "kind": "Deployment", "name": "api"}}`,
-			"Rollout/api, whose pod template cannot be read: spec.workloadRef names a Deployment; a Deployment would do"},
+			"Rollout/api, whose pod template cannot be read: spec.workloadRef refers to a Deployment, but must refer to a Deployment"},
 		"a Deployment that is not there": {`{"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}`,
 			"Rollout/api, whose pod template cannot be read: Deployment/web of spec.workloadRef does not exist"},
 	} {
@@ -119,14 +119,14 @@ func TestTheVersionOfARolloutWithTheTemplateOfADeployment(t *testing.T) {
 func TestTheProgressOfARollout(t *testing.T) {
 	for name, c := range map[string]struct{ status, want string }{
 		"done":                      {`{"observedGeneration": "3", "currentPodHash": "a", "stableRS": "a", "phase": "Healthy"}`, ""},
-		"not yet seen":              {`{"observedGeneration": "2", "currentPodHash": "a", "stableRS": "a"}`, "its controller has not yet seen generation 3"},
-		"never seen":                {`{}`, "its controller has not yet seen generation 3"},
+		"not yet seen":              {`{"observedGeneration": "2", "currentPodHash": "a", "stableRS": "a"}`, "its controller has not observed generation 3 yet"},
+		"never seen":                {`{}`, "its controller has not observed generation 3 yet"},
 		"the hash of old versions":  {`{"observedGeneration": "5f9c7d", "currentPodHash": "a", "stableRS": "a"}`, ""},
-		"waits for a person":        {`{"observedGeneration": "3", "currentPodHash": "b", "stableRS": "a", "phase": "Paused", "message": "CanaryPauseStep"}`, "the stable revision is not the newest one; it is Paused (CanaryPauseStep)"},
-		"progresses":                {`{"observedGeneration": "3", "currentPodHash": "b", "stableRS": "a", "phase": "Progressing"}`, "the stable revision is not the newest one; it is Progressing"},
+		"waits for a person":        {`{"observedGeneration": "3", "currentPodHash": "b", "stableRS": "a", "phase": "Paused", "message": "CanaryPauseStep"}`, "the stable revision is not the newest one; its phase is Paused (CanaryPauseStep)"},
+		"progresses":                {`{"observedGeneration": "3", "currentPodHash": "b", "stableRS": "a", "phase": "Progressing"}`, "the stable revision is not the newest one; its phase is Progressing"},
 		"was aborted":               {`{"observedGeneration": "3", "currentPodHash": "b", "stableRS": "a", "phase": "Degraded", "abort": true}`, "the stable revision is not the newest one; the rollout was aborted"},
 		"the first one":             {`{"observedGeneration": "3", "currentPodHash": "a"}`, "the stable revision is not the newest one"},
-		"a status of another shape": {`{"observedGeneration": {}}`, "its controller has not yet seen generation 3"},
+		"a status of another shape": {`{"observedGeneration": {}}`, "its controller has not observed generation 3 yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, workload.Rollout{InProgress: c.want != "", Reason: c.want}, rolloutOf(t, argoTemplate, c.status).Rollout)

@@ -69,9 +69,9 @@ func shortIn(value any, within bool) error {
 func shortAmount(text string) error {
 	switch {
 	case len(text) > mostText:
-		return fmt.Errorf("an amount of it has %d characters; at most %d are read", len(text), mostText)
+		return fmt.Errorf("an amount has %d characters: use at most %d", len(text), mostText)
 	case greatExponent(text):
-		return fmt.Errorf("the amount %s of it has too great an exponent", text)
+		return fmt.Errorf("the exponent of the amount %s is too large: use at most two digits", text)
 	}
 	return nil
 }

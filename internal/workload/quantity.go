@@ -145,12 +145,12 @@ func checkField(field, value []byte) error {
 // checkQuantity checks the text of a quantity before it is parsed.
 func checkQuantity(text []byte) error {
 	if len(text) > mostText {
-		return fmt.Errorf("a quantity of %d bytes: use at most %d, such as 250m or 64Mi", len(text), mostText)
+		return fmt.Errorf("the quantity has %d bytes: use at most %d, e.g. 250m or 64Mi", len(text), mostText)
 	}
 	if !greatExponent(text) {
 		return nil
 	}
-	return fmt.Errorf("a quantity of %s: use an exponent of at most two digits, such as 250m or 64Mi", text)
+	return fmt.Errorf("the exponent of the quantity %s is too large: use at most two digits, e.g. 250m or 64Mi", text)
 }
 
 // greatExponent reports whether a text has an exponent of more than mostExponent digits, with leading zeros: computing

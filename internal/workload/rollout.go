@@ -41,7 +41,7 @@ func heldBack(s *appsv1.StatefulSet) string {
 		return "updateStrategy OnDelete waits for the old pods to be deleted"
 	}
 	if r := strategy.RollingUpdate; r != nil && r.Partition != nil && *r.Partition > 0 {
-		return fmt.Sprintf("partition %d holds the lower ordinals back", *r.Partition)
+		return fmt.Sprintf("partition %d keeps pods with lower ordinals on the old template", *r.Partition)
 	}
 	return ""
 }
@@ -61,7 +61,7 @@ func unobserved(generation, observed int64) Rollout {
 	if observed >= generation {
 		return Rollout{}
 	}
-	return Rollout{InProgress: true, Reason: fmt.Sprintf("its controller has not yet seen generation %d", generation)}
+	return Rollout{InProgress: true, Reason: fmt.Sprintf("its controller has not observed generation %d yet", generation)}
 }
 
 // outdated is a rollout while some pods do not run the newest template.

@@ -110,7 +110,7 @@ func ofScaled(o *ScaledObject) (Workload, bool) {
 func progressOfScaled(o *ScaledObject) Rollout {
 	status := o.Status
 	if status.ObservedGeneration == nil {
-		return Rollout{InProgress: true, Reason: "its status has no observedGeneration, so that a rollout cannot be ruled out"}
+		return Rollout{InProgress: true, Reason: "its status has no observedGeneration, so a rollout may be in progress"}
 	}
 	if r := unobserved(o.Generation, *status.ObservedGeneration); r.InProgress {
 		return r
@@ -121,5 +121,5 @@ func progressOfScaled(o *ScaledObject) Rollout {
 	case status.UpdatedReplicas != nil && status.Replicas != nil:
 		return outdated(*status.UpdatedReplicas, *status.Replicas, "")
 	}
-	return Rollout{InProgress: true, Reason: "its status has no updatedReplicas, so that a rollout cannot be ruled out"}
+	return Rollout{InProgress: true, Reason: "its status has no updatedReplicas, so a rollout may be in progress"}
 }

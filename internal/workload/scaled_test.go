@@ -44,8 +44,8 @@ func TestAKindThatIsAddedHasItsTemplate(t *testing.T) {
 func TestAKindThatIsAddedWithoutATemplate(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a size that is none":     {strings.Replace(argoTemplate, "1Gi", "a lot", 1), ""},
-		"an amount of a megabyte": {strings.Replace(argoTemplate, "1Gi", strings.Repeat("9", 1<<20), 1), "an amount of it has 1048576 characters; at most 64 are read"},
-		"an exponent":             {strings.Replace(argoTemplate, "1Gi", "1e999999999", 1), "the amount 1e999999999 of it has too great an exponent"},
+		"an amount of a megabyte": {strings.Replace(argoTemplate, "1Gi", strings.Repeat("9", 1<<20), 1), "an amount has 1048576 characters: use at most 64"},
+		"an exponent":             {strings.Replace(argoTemplate, "1Gi", "1e999999999", 1), "the exponent of the amount 1e999999999 is too large: use at most two digits"},
 		"another type":            {`{"replicas": "four"}`, ""},
 		"a spec of another type":  {`"four"`, ""},
 		"none":                    {`{"instances": 3}`, "it has no spec.template"},
@@ -72,14 +72,14 @@ func TestTheProgressOfAKindThatIsAdded(t *testing.T) {
 	for name, c := range map[string]struct{ status, want string }{
 		"done":                     {`{"observedGeneration": 3, "replicas": 4, "updatedReplicas": 4}`, ""},
 		"progresses":               {`{"observedGeneration": 3, "replicas": 4, "updatedReplicas": 1}`, "1 of 4 pods run the newest template"},
-		"not yet seen":             {`{"observedGeneration": 2, "replicas": 4, "updatedReplicas": 4}`, "its controller has not yet seen generation 3"},
+		"not yet seen":             {`{"observedGeneration": 2, "replicas": 4, "updatedReplicas": 4}`, "its controller has not observed generation 3 yet"},
 		"the same revision":        {`{"observedGeneration": 3, "replicas": 4, "updatedReplicas": 3, "currentRevision": "a", "updateRevision": "a"}`, ""},
 		"another revision":         {`{"observedGeneration": 3, "replicas": 4, "updatedReplicas": 3, "currentRevision": "a", "updateRevision": "b"}`, "3 of 4 pods run the newest template"},
-		"nothing":                  {`{}`, "its status has no observedGeneration, so that a rollout cannot be ruled out"},
-		"no generation":            {`{"replicas": 4, "updatedReplicas": 4}`, "its status has no observedGeneration, so that a rollout cannot be ruled out"},
-		"no counts":                {`{"observedGeneration": 3, "readyReplicas": 4}`, "its status has no updatedReplicas, so that a rollout cannot be ruled out"},
-		"revisions of another use": {`{"observedGeneration": 3, "currentRevision": "", "updateRevision": ""}`, "its status has no updatedReplicas, so that a rollout cannot be ruled out"},
-		"a status of another type": {`{"observedGeneration": {}}`, "its status has no observedGeneration, so that a rollout cannot be ruled out"},
+		"nothing":                  {`{}`, "its status has no observedGeneration, so a rollout may be in progress"},
+		"no generation":            {`{"replicas": 4, "updatedReplicas": 4}`, "its status has no observedGeneration, so a rollout may be in progress"},
+		"no counts":                {`{"observedGeneration": 3, "readyReplicas": 4}`, "its status has no updatedReplicas, so a rollout may be in progress"},
+		"revisions of another use": {`{"observedGeneration": 3, "currentRevision": "", "updateRevision": ""}`, "its status has no updatedReplicas, so a rollout may be in progress"},
+		"a status of another type": {`{"observedGeneration": {}}`, "its status has no observedGeneration, so a rollout may be in progress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, workload.Rollout{InProgress: c.want != "", Reason: c.want}, cloneSetOf(t, argoTemplate, c.status).Rollout)

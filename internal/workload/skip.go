@@ -45,7 +45,7 @@ func (w Workload) Undo() (at time.Time, asked bool, err error) {
 	}
 	at, err = time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, true, fmt.Errorf("the annotation %s of %s is %.*q, which is no time such as 2026-01-31T15:04:05Z: nothing is undone, and nothing is resized, until kubectl attune undo or resume writes it anew",
+		return time.Time{}, true, fmt.Errorf("the annotation %s of %s is %.*q, which is not a time such as 2026-01-31T15:04:05Z: attune restores and resizes nothing. Run kubectl attune undo or kubectl attune resume",
 			v1alpha1.UndoAnnotation, w, shown, text)
 	}
 	return at.UTC(), true, nil
@@ -86,4 +86,4 @@ func Large(annotations map[string]string) bool {
 func (w Workload) TooLarge() bool { return Large(w.Annotations) }
 
 // WhatIsTooLarge ends the message about an object that is too large.
-const WhatIsTooLarge = "has more than the operator keeps of one object: 16 KiB of labels and of what says where its pods may run, 256 KiB of containers"
+const WhatIsTooLarge = "is larger than the operator's limits for one object: 16 KiB of labels and scheduling constraints, 256 KiB of containers"

@@ -237,10 +237,10 @@ func (g growth) sentence() string {
 	if in < time.Second {
 		when = "now"
 	}
-	text := fmt.Sprintf("usage %s of %s climbs %.1fMi/s: the limit would be reached %s",
+	text := fmt.Sprintf("memory usage %s of %s grows by %.1fMi/s and would reach the limit %s",
 		inMi(g.latest), recommender.Readable(recommender.Memory, g.limit), g.speed/(1<<20), when)
 	if g.age >= leastAhead {
-		text += fmt.Sprintf(", by a sample of %d s ago", int(g.age.Seconds()))
+		text += fmt.Sprintf(", according to a sample from %d s ago", int(g.age.Seconds()))
 	}
 	return text
 }
@@ -251,18 +251,18 @@ func inMi(a recommender.Amount) string { return fmt.Sprintf("%dMi", a>>20) }
 // the current limit. maxAllowed and Ceiling may lower it.
 func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize.Refusal) {
 	refused := func(reason, why string, args ...any) (recommender.Allocation, *resize.Refusal) {
-		climbs := "it climbs towards its memory limit of " + recommender.Readable(recommender.Memory, g.limit) + ", and "
+		climbs := "its memory usage approaches the limit of " + recommender.Readable(recommender.Memory, g.limit) + ", but "
 		return recommender.Allocation{}, refuse(c.Name, reason, "%s"+why, append([]any{climbs}, args...)...)
 	}
 	if c.LimitsLeft {
-		return refused(resize.ReasonClimbLimits, "the policy leaves limits alone: controlledValues RequestsAndLimits lets it be raised before an OOM kill")
+		return refused(resize.ReasonClimbLimits, "the policy does not change limits. Set memory.controlledValues: RequestsAndLimits to allow a raise before an OOM kill")
 	}
 	if refusal := c.Raises.refusal(c.Name, g.limit, now); refusal != nil {
 		return recommender.Allocation{}, refusal
 	}
 	if c.Restarts {
 		return refused(resize.ReasonClimbRestarts,
-			"its resizePolicy restarts it for another one: a resizePolicy of NotRequired for memory lets it be raised before an OOM kill")
+			"its resizePolicy restarts it for a new limit. Set resizePolicy NotRequired for memory to allow a raise before an OOM kill")
 	}
 	needs := g.latest + recommender.Amount(g.speed*(g.age+lasts).Seconds())
 	limit, least := recommender.WholeMiB(min(max(recommender.OOMFloor(g.limit), needs), 2*g.limit)), g.limit+g.limit/20
@@ -270,12 +270,12 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 		limit = min(limit, c.Most)
 	}
 	if limit < least {
-		return refused(resize.ReasonClimbBound, "maxAllowed is %s: a higher maxAllowed lets it be raised before an OOM kill",
+		return refused(resize.ReasonClimbBound, "memory.maxAllowed is %s. Set a higher maxAllowed to allow a raise before an OOM kill",
 			recommender.Readable(recommender.Memory, c.Most))
 	}
 	if limit = recommender.Brake(limit, c.Ceiling); limit < least {
-		return refused(resize.ReasonFollowsLimit, "without an OOM kill its limit is not raised above %s: an OOM kill, a higher limit in the template, "+
-			"or memory.controlledValues RequestsOnly lifts this", recommender.Readable(recommender.Memory, c.Ceiling))
+		return refused(resize.ReasonFollowsLimit, "attune raises its limit above %s only after an OOM kill. Set a higher limit in the template, "+
+			"or memory.controlledValues: RequestsOnly", recommender.Readable(recommender.Memory, c.Ceiling))
 	}
 	return recommender.Allocation{Request: c.request(g, limit), Limit: limit}, nil
 }

@@ -208,8 +208,8 @@ func TestALeakIsRefusedAfterThreeRaises(t *testing.T) {
 	assert.Equal(t, resize.ReasonLeak, end.refused.Reason)
 	assert.False(t, end.refused.Transient, "a person is told")
 	assert.False(t, end.refused.Until.IsZero())
-	assert.Contains(t, end.refused.Message, "container app: it was raised 3 times before an OOM kill since 2026-03-04T12:")
-	assert.Contains(t, end.refused.Message, "it is raised again after 2026-03-05T12:")
+	assert.Contains(t, end.refused.Message, "container app: its memory was raised 3 times before an OOM kill since 2026-03-04T12:")
+	assert.Contains(t, end.refused.Message, "attune raises it again after 2026-03-05T12:")
 	assert.GreaterOrEqual(t, end.limit, 512*mi*13/10*13/10*13/10)
 }
 
@@ -294,9 +294,9 @@ func TestLook(t *testing.T) {
 
 func TestTheSentenceHasTheFigures(t *testing.T) {
 	c := climbing(func(c *climb.Container) { c.Samples = at(381, 396, 412) })
-	assert.Equal(t, "usage 412Mi of 450Mi climbs 3.1Mi/s: the limit would be reached in 12 s", climb.Look(c, noon).Why)
+	assert.Equal(t, "memory usage 412Mi of 450Mi grows by 3.1Mi/s and would reach the limit in 12 s", climb.Look(c, noon).Why)
 	late := climbing(func(*climb.Container) {})
-	assert.Equal(t, "usage 420Mi of 450Mi climbs 4.0Mi/s: the limit would be reached now, by a sample of 40 s ago", climb.Look(late, noon.Add(40*time.Second)).Why)
+	assert.Equal(t, "memory usage 420Mi of 450Mi grows by 4.0Mi/s and would reach the limit now, according to a sample from 40 s ago", climb.Look(late, noon.Add(40*time.Second)).Why)
 }
 
 func TestASpikeIsGivenBack(t *testing.T) {

@@ -131,11 +131,11 @@ func (r Raises) refusal(container string, limit recommender.Amount, now time.Tim
 		return nil
 	}
 	since, until := r.Since.UTC().Format(time.RFC3339), r.Until.UTC().Format(time.RFC3339)
-	refused := refuse(container, resize.ReasonLeak, "it was raised %d times before an OOM kill since %s, up to %s, and climbs on, which looks like a leak: "+
-		"mend it, or give it a higher limit; it is raised again after %s, or in a new pod", r.Times, since, recommender.Readable(recommender.Memory, r.Reached), until)
+	refused := refuse(container, resize.ReasonLeak, "its memory was raised %d times before an OOM kill since %s, up to %s, and still grows, which looks like a memory leak. "+
+		"Fix the leak, or set a higher limit. attune raises it again after %s, or in a new pod", r.Times, since, recommender.Readable(recommender.Memory, r.Reached), until)
 	if r.All {
-		refused = refuse(container, resize.ReasonLeak, "the pods of the workload were raised three times each before an OOM kill since %s, and climb on, which looks like a "+
-			"leak: mend it, or give them a higher limit; they are raised again after %s", since, until)
+		refused = refuse(container, resize.ReasonLeak, "the memory of the workload's pods was raised three times each before an OOM kill since %s, and still grows, which looks like a "+
+			"memory leak. Fix the leak, or set a higher limit. attune raises them again after %s", since, until)
 	}
 	refused.Until = r.Until
 	return refused

@@ -63,7 +63,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 	for _, c := range resize.Changes(birth) {
 		if s := statuses[c.Container]; s == nil || s.State.Running == nil {
 			return resize.Plan{PodUID: pod.UID, PodName: pod.Name}, resize.RefuseForNow(resize.ReasonFailedStart,
-				"container %s crashes since it was born with less than its template says, and gets that when it runs next", c.Container)
+				"container %s was created with less than its template's resources and crashes; attune restores them when it runs again", c.Container)
 		}
 		of := live[c.Container]
 		for _, r := range recommender.Resources {

@@ -120,7 +120,7 @@ func restarted(c Case) resize.Verdict {
 func otherKill(c Case) resize.Verdict {
 	for _, change := range c.Changes {
 		if t := podview.KilledSince(c.statuses[change.Container], change.Baseline); t != nil && !movesMemory(c.Record, change) {
-			return resize.Verdict{OtherKill: true, Container: change.Container, Message: killMessage(change, t, c.Record) + " that left its memory alone"}
+			return resize.Verdict{OtherKill: true, Container: change.Container, Message: killMessage(change, t, c.Record) + ", which did not change its memory"}
 		}
 	}
 	return resize.Verdict{}
@@ -163,11 +163,11 @@ func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) re
 	}
 	switch {
 	case signals.NodeBooted.After(record.WrittenAt.Time):
-		return resize.Verdict{Inconclusive: true, Message: "the node started anew since the resize: " + v.Message}
+		return resize.Verdict{Inconclusive: true, Message: "the node restarted after the resize: " + v.Message}
 	case signals.NodeNotReady:
 		return resize.Verdict{Inconclusive: true, Message: "the node is not ready: " + v.Message}
 	case signals.SiblingsUnready:
-		return resize.Verdict{Inconclusive: true, Message: "pods of the workload that were not resized turned unready as well: " + v.Message}
+		return resize.Verdict{Inconclusive: true, Message: "pods of the workload that were not resized became not ready as well: " + v.Message}
 	case signals.Rollout:
 		return resize.Verdict{Inconclusive: true, Message: "the workload is rolling out: " + v.Message}
 	}
@@ -223,7 +223,7 @@ func starved(c resize.Change, signals Signals) (message string, known bool) {
 	case measured && usage <= request, busy > 0 && busy < busyNode:
 		return "", true
 	case measured && busy >= busyNode:
-		return fmt.Sprintf("container %s needs %s of CPU, more than the %s it requests, on a node that is %.0f %% busy", c.Container,
+		return fmt.Sprintf("container %s uses %s of CPU, more than its request of %s, on a node whose CPU is %.0f %% busy", c.Container,
 			recommender.Format(recommender.CPU, usage), recommender.Format(recommender.CPU, request), busy*100), true
 	}
 	return "", known
@@ -233,16 +233,16 @@ func starved(c resize.Change, signals Signals) (message string, known bool) {
 func unready(c Case) resize.Verdict {
 	for _, change := range c.Changes {
 		if !change.Baseline.Ready {
-			return resize.Verdict{NotJudged: []string{"readiness, as container " + change.Container + " was not ready before"}}
+			return resize.Verdict{NotJudged: []string{"readiness, because container " + change.Container + " was not ready before the resize"}}
 		}
 	}
 	switch {
 	case podview.IsReady(c.Pod):
 		return resize.Verdict{}
 	case restartsAll(c.Pod):
-		return resize.Verdict{Inconclusive: true, Message: "its own rules restart all containers of the pod"}
+		return resize.Verdict{Inconclusive: true, Message: "the pod's own restart rules restart all its containers"}
 	}
-	return resize.Verdict{Harm: resize.HarmNotReady, Message: "the pod was ready before the resize and is not at the end of its watch"}
+	return resize.Verdict{Harm: resize.HarmNotReady, Message: "the pod was ready before the resize, but not at the end of the observation period"}
 }
 
 // leftOpen makes the verdict inconclusive if the usage source gave no answer about a decrease, so that the size does
@@ -251,7 +251,7 @@ func leftOpen(c Case) resize.Verdict {
 	if c.Signals.Unanswered == "" || !slices.ContainsFunc(c.Changes, func(c resize.Change) bool { return c.Move().Lowers() }) {
 		return resize.Verdict{}
 	}
-	return resize.Verdict{Inconclusive: true, Message: "the usage source gave no answer: " + c.Signals.Unanswered}
+	return resize.Verdict{Inconclusive: true, Message: "the usage source did not answer: " + c.Signals.Unanswered}
 }
 
 // unjudged ends a message with the signals that could not be judged; empty if there are none.
@@ -259,5 +259,5 @@ func unjudged(what []string) string {
 	if len(what) == 0 {
 		return ""
 	}
-	return "not judged: " + strings.Join(what, ", ")
+	return "not checked: " + strings.Join(what, ", ")
 }

@@ -146,7 +146,7 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 		{name: "clean", record: recorded(desired), signals: Signals{Throttle: quiet}},
 		{name: "not ready", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet}, want: resize.HarmNotReady},
 		{name: "not ready before either", record: recorded(desired, wasNotReady), edit: unreadyNow, signals: Signals{Throttle: quiet},
-			notJudged: []string{"readiness, as container app was not ready before"}},
+			notJudged: []string{"readiness, because container app was not ready before the resize"}},
 		{name: "75 not ready after a node's reboot", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, NodeBooted: noon}, open: true},
 		{name: "75 not ready, as its node is not", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, NodeNotReady: true}, open: true},
 		{name: "75 not ready, as its siblings are not", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, SiblingsUnready: true}, open: true},

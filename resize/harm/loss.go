@@ -53,7 +53,7 @@ func LossOf(pod *corev1.Pod, originals map[string]recommender.Size, seeded bool,
 	}
 	if kills := podview.OOMKills(pod); len(loss.Wishes) == 0 && len(kills) > 0 && podview.PodLimitLags(pod) {
 		return Loss{Container: kills[0].Container, Harm: resize.HarmOOM, Behind: true,
-			Message: "the memory limit of the pod did not follow those of its containers"}, true
+			Message: "the memory limit of the pod's cgroup is below the limits of its containers"}, true
 	}
 	return loss, len(loss.Wishes) > 0
 }
@@ -93,7 +93,7 @@ func lossOf(status *corev1.ContainerStatus, since, now time.Time) (what string, 
 	if !again || running != nil && now.Sub(running.StartedAt.Time) >= loopEnds {
 		return "", ""
 	}
-	return "crashes in a loop", resize.HarmRestart
+	return "is in a crash loop", resize.HarmRestart
 }
 
 // shortfall lists the amounts of a container below its original ones, such as memory limit 258Mi of 1Gi.

@@ -31,9 +31,9 @@ func guardrails(c Case) resize.Verdict {
 		}
 		switch broken, failed := compare(g, answer); {
 		case failed != "":
-			open = resize.Verdict{Inconclusive: true, Message: fmt.Sprintf("guardrail %s gave no answer: %s", g.Name, failed)}
+			open = resize.Verdict{Inconclusive: true, Message: fmt.Sprintf("SLO guardrail %s could not be checked: %s", g.Name, failed)}
 		case broken != "":
-			return resize.Verdict{Harm: resize.HarmSLO, Message: fmt.Sprintf("guardrail %s is broken: %s", g.Name, broken)}
+			return resize.Verdict{Harm: resize.HarmSLO, Message: fmt.Sprintf("SLO guardrail %s is violated: %s", g.Name, broken)}
 		}
 	}
 	return open

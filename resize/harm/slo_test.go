@@ -15,10 +15,10 @@ func TestGuardrails(t *testing.T) {
 		return v1alpha1.SLOGuardrail{Name: "latency", Comparison: v1alpha1.Comparison(comparison), Threshold: v1alpha1.SignedDecimal(threshold)}
 	}
 	open := func(why string) resize.Verdict {
-		return resize.Verdict{Inconclusive: true, Message: "guardrail latency gave no answer: " + why}
+		return resize.Verdict{Inconclusive: true, Message: "SLO guardrail latency could not be checked: " + why}
 	}
 	broken := func(how string) resize.Verdict {
-		return resize.Verdict{Harm: resize.HarmSLO, Message: "guardrail latency is broken: latency: " + how}
+		return resize.Verdict{Harm: resize.HarmSLO, Message: "SLO guardrail latency is violated: latency: " + how}
 	}
 	tests := map[string]struct {
 		rail   v1alpha1.SLOGuardrail

@@ -76,7 +76,7 @@ func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
 // with time, so that it reports the reason that a user can act on.
 func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if !e.Allowed {
-		return resize.Refuse(resize.ReasonEvictionOff, "the operator may not evict pods; the chart's value node.eviction.enabled grants it")
+		return resize.Refuse(resize.ReasonEvictionOff, "the operator may not evict pods. Set the chart's value node.eviction.enabled: true to allow it")
 	}
 	if refusal := cmp.Or(notEvictable(pod), doNotDisrupt(pod, e.Annotations)); refusal != nil {
 		return refusal
@@ -88,7 +88,7 @@ func standing(pod *corev1.Pod, e Eviction) *resize.Refusal {
 		return refusal
 	}
 	if e.Replicas <= 1 { // the workload would have no pod until the successor is ready
-		return resize.Refuse(resize.ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
+		return resize.Refuse(resize.ReasonLastReplica, "the workload has %d replicas, so no pod would be left", e.Replicas)
 	}
 	return nil
 }
@@ -105,14 +105,14 @@ func notEvictable(pod *corev1.Pod) *resize.Refusal {
 	}
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
-		return resize.Refuse(resize.ReasonNoController, "the pod has no controller that would make another one")
+		return resize.Refuse(resize.ReasonNoController, "the pod has no controller that would replace it")
 	}
 	// The group does not matter: other API groups have kinds with these names, and these create pods in the same way.
 	switch v1alpha1.WorkloadKind(owner.Kind) {
 	case v1alpha1.KindDaemonSet:
-		return resize.Refuse(resize.ReasonDaemonPod, "the pod of a DaemonSet would come back to the same node")
+		return resize.Refuse(resize.ReasonDaemonPod, "the DaemonSet would create the new pod on the same node")
 	case v1alpha1.KindJob:
-		return resize.Refuse(resize.ReasonBatchPod, "what the pod of a Job has done would be lost")
+		return resize.Refuse(resize.ReasonBatchPod, "the work of the Job's pod would be lost")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func notEvictable(pod *corev1.Pod) *resize.Refusal {
 func doNotDisrupt(pod *corev1.Pod, of []map[string]string) *resize.Refusal {
 	for _, annotations := range append([]map[string]string{pod.Annotations}, of...) {
 		if name := keeping(annotations); name != "" {
-			return resize.Refuse(resize.ReasonDoNotDisrupt, "the annotation %s=%s keeps the pod where it is", name, annotations[name])
+			return resize.Refuse(resize.ReasonDoNotDisrupt, "the annotation %s=%s prevents an eviction", name, annotations[name])
 		}
 		if workload.Large(annotations) {
 			return resize.Refuse(resize.ReasonTooLarge, "the pod or its workload %s", workload.WhatIsTooLarge)
@@ -154,20 +154,20 @@ func successorNotSized(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	case e.Wanted == nil:
 		return nil
 	case e.NotSized != "":
-		return resize.Refuse(resize.ReasonSuccessorNotSized, "its successor would be created with the resources of its template: %s", e.NotSized)
+		return resize.Refuse(resize.ReasonSuccessorNotSized, "the new pod would get its template's resources: %s", e.NotSized)
 	case e.Seed == nil || !e.Now.Before(e.Seed.ValidUntil.Time):
-		return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor would be born as its template says: there is no seed for new pods now")
+		return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "the new pod would get its template's resources: the recommendation has no valid seed now")
 	}
 	largest, needs := podview.FromResources(e.Seed.LargestPod), e.Wanted.Needs(pod)
 	for _, m := range e.Wanted.Moves {
 		for _, r := range recommender.Resources {
 			if most := largest[r].Request; most > 0 && needs[r] > most && m.To[r].Request > m.From[r].Request {
-				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor would be created as its template says: the pod would request %s of %s, and the largest node on which it may run has %s",
+				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "the new pod would get its template's resources: with the target it would request %s of %s, but the largest node on which it may run has %s",
 					recommender.Format(r, needs[r]), r, recommender.Format(r, most))
 			}
 			given := podview.SeedRequests(e.Seed, m.Container)[r].Request
 			if m.To[r].Request > m.From[r].Request && given < m.To[r].Request {
-				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor's container %s would be born with %s of %s, and it wants %s; new pods get more once another pod has proven it",
+				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "container %s of the new pod would get %s of %s, but needs %s; new pods get more after a running pod has verified it",
 					m.Container, recommender.Format(r, given), r, recommender.Format(r, m.To[r].Request))
 			}
 		}
@@ -200,7 +200,7 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 			return nil
 		}
 	}
-	return resize.Refuse(resize.ReasonNoOtherNode, "no other node that the pod may run on has %s of CPU and %s of memory in all",
+	return resize.Refuse(resize.ReasonNoOtherNode, "no other node on which the pod may run has %s of CPU and %s of memory in total",
 		recommender.Format(recommender.CPU, needs[recommender.CPU]), recommender.Format(recommender.Memory, needs[recommender.Memory]))
 }
 

@@ -45,7 +45,7 @@ func Denied(record v1alpha1.ResizeRecord) *resize.Refusal {
 	if record.Phase != v1alpha1.RecordEvictionDenied || record.Deadline == nil {
 		return nil
 	}
-	refusal := resize.RefuseForNow(resize.ReasonEvictionDenied, "pod %s has its old size and is to be evicted, which a PodDisruptionBudget does not let happen, or the operator's rights; it is asked for again every minute until %s",
+	refusal := resize.RefuseForNow(resize.ReasonEvictionDenied, "a PodDisruptionBudget or missing permissions deny the eviction of pod %s, which has its previous resources again; attune retries every minute until %s",
 		record.PodName, record.WrittenAt.Add(evictFor).UTC().Format(time.RFC3339))
 	refusal.Until = record.Deadline.Time
 	return refusal

@@ -181,7 +181,7 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now
 	written := record.WrittenAt.Time
 	if resize.Restores(record.Wave) && waitsForKubelet(state) {
 		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred,
-			Message: "the size from before attune is asked for, and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
+			Message: "attune requested the original resources, but the pod does not have them yet: " + string(state.Kind) + " " + state.Message}
 	}
 	switch state.Kind {
 	case Unsent:
@@ -301,7 +301,7 @@ func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 // answer to the kill is more memory, which the open record would block. The new size was not verified, so it is not
 // stored.
 func endedByOtherKill(state State, record v1alpha1.ResizeRecord) Action {
-	return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: state.Verdict.Message + ": its watch ends"}
+	return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: state.Verdict.Message + "; its observation ends"}
 }
 
 // nextSettled closes the record after the observation period. The size becomes a verified size only if the verdict is
@@ -321,7 +321,7 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 			Message: state.Verdict.Message}
 	}
 	return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, resize.ReasonUnconcluded), Alert: true,
-		Message: "the pod keeps its size, but nothing proves it good: " + state.Verdict.Message}
+		Message: "the pod keeps its resources, but they are not verified: " + state.Verdict.Message}
 }
 
 // raiseWatch is how long a raise before an OOM kill is observed after its first period, until the growth proves a
@@ -338,7 +338,7 @@ func nextRaised(record v1alpha1.ResizeRecord, action Action, c Circumstances, no
 	over := action.Kind != Wait
 	switch {
 	case c.Climbs != "":
-		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: c.Climbs + ": its watch ends"}
+		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: c.Climbs + "; its observation ends"}
 	case record.Reason != resize.ReasonClimb:
 		return action
 	case c.Spike != "" && (over || record.Extended):
@@ -371,7 +371,7 @@ func nextHarmed(state State, record v1alpha1.ResizeRecord, rules resize.Rules) A
 func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	if state.Kind != Applied && !state.asFarAsItGoes {
 		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred || state.Kind == Refused || state.Kind == Failed,
-			Message: "the old size is asked for and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
+			Message: "attune requested the previous resources, but the pod does not have them yet: " + string(state.Kind) + " " + state.Message}
 	}
 	done := Action{Kind: Forget, Reason: record.Reason, Result: ResultWithdrawn}
 	switch {

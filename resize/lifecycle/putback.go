@@ -112,7 +112,7 @@ func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1al
 	if now.Before(end) {
 		return next
 	}
-	why := cmp.Or(row.Message, "the API server or the node did not do it")
+	why := cmp.Or(row.Message, "the API server or the node did not apply the resize")
 	return Action{Kind: Forget, Reason: v1alpha1.ReasonRevertPending, Result: ResultFailed, Alert: true, Message: why}
 }
 

@@ -22,13 +22,13 @@ import (
 // without it the pod's class could change, which the API server refuses.
 func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities) (resize.Plan, *resize.Refusal) {
 	if pod == nil || pod.UID != record.PodUID {
-		return resize.Plan{}, resize.Refuse(resize.ReasonReplaced, "the pod is gone; another one starts with what its template or seed says")
+		return resize.Plan{}, resize.Refuse(resize.ReasonReplaced, "the pod is deleted; a new pod starts with the resources of its template or seed")
 	}
 	plan := resize.PlanOf(pod)
 	for _, memoryRequestBack := range []bool{false, true} {
 		plan.Moves = revertMoves(pod, record, caps, memoryRequestBack)
 		if plan.Empty() {
-			return plan, resize.Refuse(resize.ReasonNothingBack, "no amount is left that would do good if it were put back")
+			return plan, resize.Refuse(resize.ReasonNothingBack, "no amount is left whose restore would help")
 		}
 		if podview.QOSClass(plan.Apply(pod)) == podview.ClassOf(pod) {
 			plan.Restarts = resize.RestartsAny(pod, plan)
@@ -36,7 +36,7 @@ func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capab
 		}
 	}
 	plan.Moves = nil
-	return plan, resize.Refuse(resize.ReasonQOSClass, "putting back only what may be put back would change the pod's class")
+	return plan, resize.Refuse(resize.ReasonQOSClass, "restoring only the safe amounts would change the pod's QoS class")
 }
 
 // idleReverts returns the regressions (shortage) after which a revert would change nothing, so that none is started for

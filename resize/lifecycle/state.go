@@ -77,7 +77,7 @@ type State struct {
 // wrong time, and it never reads the times of conditions.
 func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time) State {
 	if pod == nil || pod.UID != record.PodUID {
-		return State{Kind: Replaced, Message: "the pod is gone"}
+		return State{Kind: Replaced, Message: "the pod is deleted"}
 	}
 	changes := resize.Changes(record)
 	state := assess(pod, record, changes, caps, now)
@@ -131,11 +131,11 @@ func (s State) allocated() bool {
 func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change, caps resize.Capabilities, now time.Time) State {
 	switch {
 	case resize.Finished(pod):
-		return State{Kind: Terminal, Message: "the pod has ended"}
+		return State{Kind: Terminal, Message: "the pod has finished"}
 	case pod.DeletionTimestamp != nil:
 		return State{Kind: Terminal, Message: "the pod is being deleted"}
 	case record.Generation != 0 && pod.Generation < record.Generation:
-		return State{Kind: Unobserved, Message: "the pod as we see it is older than the resize"}
+		return State{Kind: Unobserved, Message: "the cached pod is older than the resize"}
 	case onTheWire(record):
 		return assessWritten(pod, record, changes)
 	case resize.PuttingBack(record):
@@ -148,7 +148,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Chan
 	return kubeletSays(pod, record, now)
 }
 
-var superseded = State{Kind: Superseded, Message: "another writer changed amounts that this resize set"}
+var superseded = State{Kind: Superseded, Message: "another field manager changed amounts that this resize set"}
 
 // assessWritten decides whether a resize whose answer was lost reached the API server. Only the spec shows that.
 func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change) State {
@@ -197,17 +197,17 @@ func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) S
 	observed := pod.Status.ObservedGeneration
 	switch {
 	case pod.Spec.NodeName == "":
-		return State{Kind: Applied, Message: "the pod has no node yet; it will start with this size"}
+		return State{Kind: Applied, Message: "the pod has no node yet; it will start with these resources"}
 	case pending != nil && pending.ObservedGeneration != 0 && pending.ObservedGeneration < record.Generation:
-		return State{Kind: Unobserved, Message: "the kubelet has decided about an older resize only"}
+		return State{Kind: Unobserved, Message: "the kubelet has not decided about this resize yet"}
 	case pending != nil && pending.Reason == corev1.PodReasonInfeasible:
 		return State{Kind: Refused, Message: pending.Message}
 	case pending != nil:
 		return State{Kind: Deferred, Message: pending.Message}
 	case observed != 0 && observed < record.Generation:
-		return State{Kind: Unobserved, Message: "the kubelet has not seen the resize"}
+		return State{Kind: Unobserved, Message: "the kubelet has not observed the resize yet"}
 	case !podview.IsAllocated(pod):
-		return State{Kind: Unobserved, Message: "the kubelet has not allocated the resize"}
+		return State{Kind: Unobserved, Message: "the kubelet has not allocated the resize yet"}
 	case progress != nil && progress.Reason == corev1.PodReasonError:
 		return State{Kind: Failed, Message: progress.Message}
 	case progress != nil:
@@ -222,9 +222,9 @@ func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) S
 // carried out, after it they count as rounded by the machine.
 func drifted(record v1alpha1.ResizeRecord, now time.Time) State {
 	if record.Phase == v1alpha1.RecordApplied && record.Deadline != nil && now.Before(record.Deadline.Time) {
-		return State{Kind: Actuating, Message: "the runtime does not report the new size yet"}
+		return State{Kind: Actuating, Message: "the container runtime does not report the new resources yet"}
 	}
-	return State{Kind: Applied, Drift: true, Message: "the runtime reports amounts that differ from the spec"}
+	return State{Kind: Applied, Drift: true, Message: "the container runtime reports amounts that differ from the pod's spec"}
 }
 
 // isActual reports whether the runtime reports the amounts of the spec, for every running container with reported

@@ -250,7 +250,7 @@ func (d *judge) ofPod(pod *corev1.Pod) string {
 	if !known || !MayStall(words) {
 		return ""
 	}
-	return fmt.Sprintf("pod %s does not start with a memory limit below its template's in container %s; it keeps that until it is deleted: %s", pod.Name, container, words)
+	return fmt.Sprintf("pod %s does not start with a memory limit below its template's in container %s. Delete the pod, because it keeps this limit: %s", pod.Name, container, words)
 }
 
 // stalled returns the kubelet's report on a waiting pod: the container that it cannot create, otherwise the pod's
@@ -304,7 +304,7 @@ func (d *judge) pending(pod *corev1.Pod) string {
 	// A node autoscaler may add the largest node within minutes.
 	case len(eligible) > 0 && holds == 0 && !podview.Within(has, d.in.Largest):
 		d.out.Unscheduled = append(d.out.Unscheduled, pod)
-		return fmt.Sprintf("pod %s requests %s, more than any node has that it may run on; its template requests %s", pod.Name, amounts(has), amounts(was))
+		return fmt.Sprintf("pod %s requests %s, more than any node has on which it may run; its template requests %s", pod.Name, amounts(has), amounts(was))
 	case d.in.Now.Sub(at) < pendingAfter:
 		return ""
 	}
@@ -312,7 +312,7 @@ func (d *judge) pending(pod *corev1.Pod) string {
 		return ""
 	}
 	d.out.Unscheduled = append(d.out.Unscheduled, pod)
-	return fmt.Sprintf("pod %s requests %s and is pending since %s; a node has room for the %s of its template", pod.Name, amounts(has), at.UTC().Format(time.RFC3339), amounts(was))
+	return fmt.Sprintf("pod %s requests %s and has been pending since %s, but a node has room for the %s of its template", pod.Name, amounts(has), at.UTC().Format(time.RFC3339), amounts(was))
 }
 
 // templateFitsNow reports whether a node has room for a pod's original requests, and none for its current ones. It

@@ -78,7 +78,7 @@ func TestEviction(t *testing.T) {
 	})
 	for name, says := range map[string]struct{ reason, message string }{
 		"in-place": {"NodeCapacity", "1Gi"},
-		"single":   {"NodeCapacity", "does not evict the pod: the workload has 1 replicas"},
+		"single":   {"NodeCapacity", "(resizeMethod InPlaceOrRecreate): the workload has 1 replicas"},
 		"budget":   {"EvictionDenied", "PodDisruptionBudget"},
 	} {
 		t.Run("stays: "+name, func(t *testing.T) { stays(t, workloads[name], before[name], says.reason, says.message) })

@@ -536,7 +536,7 @@ func (s *shares) elsewhere(t *testing.T) {
 	require.NoError(t, env.client.Get(t.Context(), client.ObjectKey{Name: nodeName(sharedNode)}, node))
 	allocatable := recommender.Amount(node.Status.Allocatable.Memory().Value())
 	eventually(t, "it is told why", func() error {
-		is := fmt.Sprintf("%s is to go from node %s: memory does not fit: ", s.gone, nodeName(sharedNode))
+		is := fmt.Sprintf("Evicting pod %s from node %s: memory does not fit: ", s.gone, nodeName(sharedNode))
 		all := recommender.Format(recommender.Memory, allocatable) + " is available; ranking Low"
 		return errors.Join(hasEvent(t.Context(), sharing, is, v1alpha1.EventEvicting), hasEvent(t.Context(), sharing, all, v1alpha1.EventEvicting),
 			hasEvent(t.Context(), sharing, s.gone, v1alpha1.EventEvicted))

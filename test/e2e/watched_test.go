@@ -108,7 +108,7 @@ func leftAlone(t *testing.T, d *appsv1.Deployment) {
 // refusesNode: a policy that shares nodes is refused where it is judged.
 func refusesNode(t *testing.T) {
 	ctx := t.Context()
-	assert.ErrorContains(t, judged(ctx, staysThere, v1alpha1.StrategyNode), "strategy Node shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use Workload")
+	assert.ErrorContains(t, judged(ctx, staysThere, v1alpha1.StrategyNode), "strategy Node needs all pods of a node, but this operator watches only some namespaces (watchNamespaces): use Workload")
 	assert.NoError(t, judged(ctx, "other", v1alpha1.StrategyNode), "nobody judges what nobody watches")
 }
 

@@ -279,8 +279,8 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 	for _, e := range events.Items {
 		notes = append(notes, e.Reason+" "+e.Regarding.Kind+"/"+e.Regarding.Name+": "+e.Note)
 	}
-	assert.Contains(t, notes, "ResizeSkipped AttuneRecommendation/deployment-web: VerticalPodAutoscaler sizer sizes the workload too: "+
-		"nothing is applied until its updateMode is Off or it is gone")
+	assert.Contains(t, notes, "ResizeSkipped AttuneRecommendation/deployment-web: VerticalPodAutoscaler sizer sizes the workload too. "+
+		"Set its updateMode to Off, or delete it")
 }
 
 // steady is a history of a week in which every container used 1 CPU and 1 GiB.

@@ -281,8 +281,8 @@ func TestBridgeLeavesOthersAlone(t *testing.T) {
 	b.pass()
 	b.pass()
 	assert.Equal(t, theirs.GetResourceVersion(), b.vpa("attune-deployment-web").GetResourceVersion())
-	assert.Equal(t, []string{"VPANotPublished deployment-web: another VerticalPodAutoscaler has the name attune-deployment-web: it is left alone, " +
-		"and other programs are not told of the recommendation until it is gone"}, b.events.notes())
+	assert.Equal(t, []string{"VPANotPublished deployment-web: the recommendation is not published, " +
+		"because another VerticalPodAutoscaler has the name attune-deployment-web. Delete or rename it"}, b.events.notes())
 	require.NoError(t, b.admin.Delete(t.Context(), theirs))
 	b.pass()
 	ours := b.vpa("attune-deployment-web")

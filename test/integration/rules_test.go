@@ -58,7 +58,7 @@ func policyRules() []rule {
 	return []rule{
 		{"spec.targetRef", []string{`targetRef: {kind: Job, name: a}`, `targetRef: {kind: Job, selector: {matchLabels: {a: b}}}`, `targetRef: {kind: Job}`},
 			[]string{`targetRef: {kind: Job, name: a, selector: {matchLabels: {a: b}}}`},
-			"targetRef takes at most one of name and selector"},
+			"targetRef must not have both name and selector: remove one of them"},
 		kindRule,
 		{"spec.targetRef.selector", []string{`targetRef: {kind: Job, selector: {matchExpressions: [{key: a, operator: Exists}]}}`},
 			[]string{`targetRef: {kind: Job, selector: {}}`, `targetRef: {kind: Job, selector: {matchLabels: {}}}`, `targetRef: {kind: Job, selector: {matchLabels: {}, matchExpressions: []}}`},
@@ -66,7 +66,7 @@ func policyRules() []rule {
 
 		{"spec.metricsSource", []string{`metricsSource: {historyWindow: 720h, queryStep: 20s}`, `metricsSource: {queryStep: 10s}`, `metricsSource: {historyWindow: 1h, queryStep: 10s}`},
 			[]string{`metricsSource: {historyWindow: 720h, queryStep: 10s}`, `metricsSource: {historyWindow: 365h, queryStep: 10s}`},
-			"historyWindow must hold at most 131072 steps of queryStep, e.g. 720h of 20s; the operator's values allow fewer (usage.limits.steps)"},
+			"historyWindow must have at most 131072 samples at queryStep, e.g. 720h at 20s; the operator may allow fewer (usage.limits.steps)"},
 		{"spec.metricsSource.labels", []string{`metricsSource: {labels: {cluster: eu-1, job: kubelet}}`, `metricsSource: {labels: {}}`},
 			[]string{`metricsSource: {labels: {pod: x}}`, `metricsSource: {labels: {namespace: x}}`, `metricsSource: {labels: {a-b: x}}`, `metricsSource: {labels: {cluster: ""}}`},
 			"labels must be names of labels other than namespace, pod and container, each with the value that every series has, e.g. {cluster: eu-1}"},
@@ -100,7 +100,7 @@ func policyRules() []rule {
 			"prometheus.address must be a URL that begins with http:// or https://, e.g. http://prometheus.monitoring:9090"},
 		{"spec.metricsSource.prometheus", []string{`metricsSource: {prometheus: {bearerTokenSecret: {name: a, key: b}}}`, `metricsSource: {prometheus: {basicAuth: {username: a, passwordSecret: {name: a, key: b}}}}`},
 			[]string{`metricsSource: {prometheus: {bearerTokenSecret: {name: a, key: b}, basicAuth: {username: a, passwordSecret: {name: a, key: b}}}}`},
-			"prometheus takes at most one of bearerTokenSecret and basicAuth"},
+			"prometheus must not have both bearerTokenSecret and basicAuth: remove one of them"},
 
 		{"spec.updateStrategy.maxConcurrentResizes", []string{`updateStrategy: {maxConcurrentResizes: 1}`, `updateStrategy: {maxConcurrentResizes: 1000}`, `updateStrategy: {maxConcurrentResizes: "1%"}`, `updateStrategy: {maxConcurrentResizes: "100%"}`},
 			[]string{`updateStrategy: {maxConcurrentResizes: 0}`, `updateStrategy: {maxConcurrentResizes: -1}`, `updateStrategy: {maxConcurrentResizes: "0%"}`, `updateStrategy: {maxConcurrentResizes: "101%"}`, `updateStrategy: {maxConcurrentResizes: "5"}`, `updateStrategy: {maxConcurrentResizes: "all"}`},
@@ -172,12 +172,12 @@ func TestRulesOfDefaults(t *testing.T) {
 }
 
 func TestRulesOfClusterPolicies(t *testing.T) {
-	const serverless = "metricsSource.prometheus has no place in an AttuneClusterPolicy"
+	const serverless = "metricsSource.prometheus must not be set in an AttuneClusterPolicy"
 	rules := []rule{
 		kindRule,
 		{"spec", []string{`{}`, `metricsSource: {historyWindow: 24h}`},
 			[]string{fmt.Sprintf(prometheus, "http://prometheus.monitoring:9090")},
-			serverless + ", which has no Secrets of its own: set it in the AttuneDefaults"},
+			serverless + ", which has no namespace for Secrets: set it in the AttuneDefaults"},
 		{"spec.targetRef.selector", []string{`targetRef: {}`, `targetRef: {kind: Job}`, `targetRef: {selector: {matchLabels: {a: b}}}`},
 			[]string{`targetRef: {selector: {}}`, `targetRef: {kind: Job, selector: {matchLabels: {}}}`},
 			"targetRef.selector must not be empty: leave it out to target every workload, or set matchLabels, e.g. {tier: api}"},
@@ -198,7 +198,7 @@ func TestRulesOfClusterPolicies(t *testing.T) {
 	}
 }
 
-const nameRule = "only the object named default is read: set metadata.name to default"
+const nameRule = "attune reads only the object named default: set metadata.name to default"
 
 func TestOnlyDefaultMayBeNamed(t *testing.T) {
 	c := newClient(t)

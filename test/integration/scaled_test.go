@@ -147,8 +147,8 @@ func TestKindsThatAreAdded(t *testing.T) {
 		assert.Equal(t, metav1.ConditionTrue, ready(t, "others").Status)
 		none := ready(t, "unknown")
 		assert.Equal(t, metav1.ConditionFalse, none.Status)
-		assert.Equal(t, "no Queue.example.com matches targetRef; the operator does not size this kind: the chart's value scaledKinds adds kinds, as RESOURCE.VERSION.GROUP,"+
-			" and those that it sizes are CloneSet.apps.example.org, Database.apps.example.org", none.Message)
+		assert.Equal(t, "no Queue.example.com matches targetRef; the operator does not size this kind. Add it to the chart's value scaledKinds as RESOURCE.VERSION.GROUP;"+
+			" scaledKinds has CloneSet.apps.example.org, Database.apps.example.org", none.Message)
 	}, patience, 50*time.Millisecond)
 	for _, name := range []string{"broken", "bare"} {
 		rec := &v1alpha1.AttuneRecommendation{}
@@ -162,7 +162,7 @@ func TestKindsThatAreAdded(t *testing.T) {
 		blocked := meta.FindStatusCondition(recommendation(t, "cloneset.apps.example.org-web").Status.Conditions, v1alpha1.ConditionResizeBlocked)
 		require.NotNil(t, blocked)
 		assert.Equal(t, "RolloutInProgress", blocked.Reason)
-		assert.Contains(t, blocked.Message, "its status has no observedGeneration, so that a rollout cannot be ruled out")
+		assert.Contains(t, blocked.Message, "its status has no observedGeneration, so a rollout may be in progress")
 	}, patience, 50*time.Millisecond)
 	born := podOf(web, "web-ccccc", container(t, "cpu=100m,memory=128Mi"))
 	born.Namespace = w.namespace

@@ -78,12 +78,12 @@ func TestWebhook(t *testing.T) {
 	}{
 		"good":                 {shop, `updateStrategy: {type: Auto}`, ""},
 		"time zone":            {shop, `updateStrategy: {schedule: {timezone: Mars}}`, prefix + "updateStrategy.schedule.timezone Mars is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC"},
-		"mode and strategy":    {shop, `updateStrategy: {type: Canary}`, prefix + "updateStrategy.type Canary does not go with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"},
+		"mode and strategy":    {shop, `updateStrategy: {type: Canary}`, prefix + "updateStrategy.type Canary is not supported with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"},
 		"bounds across levels": {shop, `memory: {maxAllowed: 1Gi}`, prefix + "memory.minAllowed 2Gi (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1Gi: set memory.minAllowed to 1Gi or less"},
-		"metadata address":     {bank, `metricsSource: {prometheus: {address: "http://169.254.169.254"}}`, prefix + "metricsSource.prometheus.address http://169.254.169.254 points at the node's or the operator's own endpoints: use a Service, e.g. http://prometheus.monitoring:9090"},
+		"metadata address":     {bank, `metricsSource: {prometheus: {address: "http://169.254.169.254"}}`, prefix + "metricsSource.prometheus.address http://169.254.169.254 points to endpoints of the node or of the operator: use a Service, e.g. http://prometheus.monitoring:9090"},
 		"source not allowed":   {shop, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, prefix + "metricsSource.prometheus http://prometheus:9090 is not allowed in namespace " + shop + ": leave it out to use the operator's source, or have an administrator add " + shop + " to usage.policySources.namespaces"},
 		"source allowed":       {bank, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, ""},
-		"query":                {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up lacks ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
+		"query":                {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up is missing ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
 		"CEL comes first":      {shop, `cpu: {overhead: "20%"}`, `spec.cpu.overhead: Invalid value: "20%": overhead must be a percentage from 0 to 1000 as a string without the sign, e.g. '20'`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestWebhook(t *testing.T) {
 	t.Run("namespace defaults", func(t *testing.T) {
 		d := object(t, "AttuneNamespaceDefaults", `updateStrategy: {type: OneShot}`)
 		d.SetNamespace(shop)
-		assert.ErrorContains(t, c.Create(t.Context(), d, client.DryRunAll), prefix+"updateStrategy.type OneShot (from the AttuneNamespaceDefaults) does not go with strategy Node (from the AttuneDefaults)")
+		assert.ErrorContains(t, c.Create(t.Context(), d, client.DryRunAll), prefix+"updateStrategy.type OneShot (from the AttuneNamespaceDefaults) is not supported with strategy Node (from the AttuneDefaults)")
 	})
 	t.Run("a cause for programs", func(t *testing.T) {
 		err := c.Create(t.Context(), policyWith(t, `updateStrategy: {schedule: {timezone: Mars}}`), client.DryRunAll)

@@ -230,7 +230,7 @@ func TestLoopsHonourAPodDisruptionBudget(t *testing.T) {
 	assert.Contains(t, w.condition("all", v1alpha1.ConditionResizeBlocked).Message, "PodDisruptionBudget")
 	w.run(100*time.Minute, time.Minute)
 	assert.Equal(t, first, w.uids())
-	assert.True(t, w.told.has("Warning EvictionDenied Pod web-"), "%s", w.describe())
+	assert.True(t, w.told.has("Warning EvictionDenied Eviction of pod web-"), "%s", w.describe())
 	assert.Contains(t, results(w.recommendation()), "Withdrawn Deferred")
 	assert.NotContains(t, results(w.recommendation()), "Evicted Deferred")
 	w.until(30*time.Minute, "its old size is back", w.idle)

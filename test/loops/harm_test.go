@@ -222,8 +222,8 @@ func TestLoopsRevertWhatIsSqueezed(t *testing.T) {
 			assert.Equal(t, int64(500), cpuRequest(w.pod()))
 			assert.Equal(t, "throttle", floor.Reason)
 			assert.InDelta(t, 1.3*float64(lowered), float64(floor.Amount), 2)
-			assert.True(t, w.told.has("container app needs 450m of CPU, more than the "), w.told.lines)
-			assert.True(t, w.told.has("on a node that is 95 % busy"), w.told.lines)
+			assert.True(t, w.told.has("container app uses 450m of CPU, more than its request of "), w.told.lines)
+			assert.True(t, w.told.has("on a node whose CPU is 95 % busy"), w.told.lines)
 		})
 	}
 }

@@ -96,7 +96,7 @@ func TestLoopsSayWhyNothingIsRecommended(t *testing.T) {
 			serve:  func(_ *world, p *promServer) { p.value = "NaN" },
 			reason: says(v1alpha1.ReasonInsufficientData),
 			message: func(*world, string) string {
-				return "app: no cpu usage was measured in the history window; the source's newest answer had values that were left out: "
+				return "app: no cpu usage was measured in the history window; the newest answer of the usage source had unusable values: "
 			},
 		},
 		"a series that stands still at zero": {
@@ -108,7 +108,7 @@ func TestLoopsSayWhyNothingIsRecommended(t *testing.T) {
 			serve:  func(_ *world, p *promServer) { p.status = http.StatusUnauthorized },
 			reason: says(v1alpha1.ReasonPrometheusUnavailable),
 			message: func(_ *world, address string) string {
-				return address + " refuses the credentials (HTTP 401): check the secret that the source names, and its tenant header; nothing is applied until it answers"
+				return address + " refuses the credentials (HTTP 401): check the secret that the source names, and its tenant header; attune applies no targets until the usage source answers"
 			},
 		},
 		"a server that is not there": {

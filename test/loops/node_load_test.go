@@ -66,7 +66,7 @@ func TestNodeLoadTaintComesAndGoes(t *testing.T) {
 	assert.Equal(t, []corev1.Taint{theirs}, node().Spec.Taints, "not yet")
 	look(1)
 	assert.Equal(t, []corev1.Taint{theirs, ours}, node().Spec.Taints)
-	assert.True(t, w.told.has("Warning NodeTainted Tainted with attune.io/overloaded=true:NoSchedule"), w.told.lines)
+	assert.True(t, w.told.has("Warning NodeTainted Added taint attune.io/overloaded=true:NoSchedule"), w.told.lines)
 	version := node().ResourceVersion
 	look(10)
 	assert.Equal(t, version, node().ResourceVersion, "nobody writes while nothing changes")

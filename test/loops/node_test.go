@@ -218,7 +218,7 @@ func TestNodeEvictsWhoDoesNotFit(t *testing.T) {
 			assert.EqualValues(t, 1, pod.Generation, "born so")
 		}
 	}
-	assert.True(t, w.told.has("Normal Evicting Pod b-"), w.told.lines)
+	assert.True(t, w.told.has("Normal Evicting Evicting pod b-"), w.told.lines)
 	assert.True(t, w.told.has("Normal Evicted Evicted pod b-"), w.told.lines)
 	uids := w.uids()
 	w.run(3*time.Hour, 5*time.Minute)
@@ -255,7 +255,7 @@ func TestNodeHonoursAPodDisruptionBudget(t *testing.T) {
 	w.usage.own["a-"] = used{CPU: 3, Memory: 100}
 	w.run(70*time.Minute, time.Minute)
 	assert.Equal(t, uids, w.uids())
-	assert.True(t, w.told.has("Warning EvictionDenied Pod b-"), w.told.lines)
+	assert.True(t, w.told.has("Warning EvictionDenied Eviction of pod b-"), w.told.lines)
 	assert.Empty(t, w.evictedRows())
 
 	w.letsOneGo(budget)

@@ -81,12 +81,12 @@ func TestLoopsOfTwoOperators(t *testing.T) {
 			w.until(10*time.Minute, "what was begun has ended", w.idle)
 			rec := w.recommendation()
 			assert.Equal(t, v1alpha1.PhasePaused, rec.Status.Phase)
-			assert.Contains(t, rec.Status.Paused.Reason, "operators in the namespaces attune-")
-			for _, part := range []string{"attune-system", "attune-other", "uninstall one of them", "kubectl attune resume deployment/web"} {
+			assert.Contains(t, rec.Status.Paused.Reason, "the operators in namespaces attune-")
+			for _, part := range []string{"attune-system", "attune-other", "Uninstall one of them", "kubectl attune resume deployment/web"} {
 				assert.Contains(t, rec.Status.Paused.Reason, part)
 			}
 			assert.Nil(t, rec.Spec.Seed)
-			assert.True(t, w.told.has("Warning ResizeSkipped Paused: operators in the namespaces"), w.told.lines)
+			assert.True(t, w.told.has("Warning ResizeSkipped Paused: the operators in namespaces"), w.told.lines)
 			generation := w.pod().Generation
 			assert.LessOrEqual(t, generation, int64(2), "one resize, by whoever was first")
 			if mode == v1alpha1.UpdateAuto {

@@ -66,7 +66,7 @@ func TestLoopsShareTheRoomOfANode(t *testing.T) {
 	assert.Equal(t, int64(1000), cpuRequest(&w.podsOf("second")[0]))
 	why := blockedBy(w.rec("second"))
 	assert.Equal(t, "NoRoom", why.Reason)
-	assert.Equal(t, "node "+w.namespace+" has 4 of cpu, other pods take 2400m, and the pod would take 2400m", why.Message)
+	assert.Equal(t, "node "+w.namespace+" has 4 of cpu: other pods take 2400m, and this pod needs 2400m", why.Message)
 	assert.Empty(t, results(w.rec("second")), "nothing was tried")
 
 	w.scale("first", 0)
@@ -109,7 +109,7 @@ func TestLoopsLearnWhatANodeRefuses(t *testing.T) {
 	}
 	why := blockedBy(w.recommendation())
 	assert.Equal(t, "StaticCPUManager", why.Reason)
-	assert.Equal(t, "the node assigns CPUs statically; new pods get the new size", why.Message)
+	assert.Equal(t, "the CPU manager of the node has a static policy; only new pods get the new CPU", why.Message)
 
 	// Its kubelet starts anew, with another policy.
 	require.NoError(t, w.node.Stop(t.Context()))

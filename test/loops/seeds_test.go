@@ -57,7 +57,7 @@ func TestLoopsWithholdASeedAtTheFirstHarm(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 10, born)
-	assert.True(t, w.told.has("Warning SeedMarkedBad New pods are no longer born with seed "+seed), w.told.lines)
+	assert.True(t, w.told.has("Warning SeedMarkedBad New pods no longer get seed "+seed), w.told.lines)
 
 	w.run(6*time.Hour, 15*time.Minute)
 	for _, pod := range w.pods() {

@@ -152,7 +152,7 @@ func TestLoopsResumeEndsTheirOwnPause(t *testing.T) {
 	assert.Equal(t, "WorkloadPaused", blocked.Reason)
 	assert.Contains(t, blocked.Message, "web: paused since")
 	assert.Contains(t, blocked.Message, "kubectl attune resume deployment/web")
-	assert.True(t, w.told.has(`Warning ResizeSkipped Paused: "database-operator" resized pod`), w.told.lines)
+	assert.True(t, w.told.has(`Warning ResizeSkipped Paused: field manager "database-operator" resized pod`), w.told.lines)
 
 	w.annotate(map[string]string{v1alpha1.ResumedAnnotation: "2026-01-01T00:00:00Z"})
 	w.until(10*time.Minute, "resized again", func() bool { return cpuRequest(w.pod()) == 1200 })

@@ -205,7 +205,7 @@ func (r *raises) wrote(w api.Write) {
 
 // told is what events say of a pod.
 func (r *raises) told(note string) {
-	kept, back := strings.Contains(note, "keeps the memory that it was raised to"), strings.HasPrefix(note, "Giving pod ")
+	kept, back := strings.Contains(note, "keeps its raised memory"), strings.HasPrefix(note, "Restoring the memory limits of pod ")
 	switch {
 	case kept:
 		r.count["kept"]++

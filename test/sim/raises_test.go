@@ -95,7 +95,7 @@ func TestRaisesSeesWhatIsNotToBe(t *testing.T) {
 		"kept, and told": {story: func(l *raiseLab) {
 			l.raise(500 * mib)
 			l.needs = 100 * mib
-			l.told("Pod web-1 keeps the memory that it was raised to, although its growth was a spike: page cache")
+			l.told("Pod web-1 keeps its raised memory, although the growth was a spike: page cache")
 			l.minutes(200)
 		}},
 		"an eviction": {story: func(l *raiseLab) {

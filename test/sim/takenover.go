@@ -200,7 +200,7 @@ func (w *world) deniedAndTakenOver(reason string) {
 		w.time.after(w.plan.Down+20*time.Second, func() {
 			rec := w.recommendation("shop/deployment-web")
 			blocked := meta.FindStatusCondition(rec.Status.Conditions, v1alpha1.ConditionResizeBlocked)
-			if blocked == nil || !strings.Contains(blocked.Message, "is to be evicted") {
+			if blocked == nil || !strings.Contains(blocked.Message, "deny the eviction of pod") {
 				w.violate("a denial is told", "%+v\n%s", blocked, w.describe("shop/deployment-web"))
 			}
 		})

@@ -48,7 +48,7 @@ func TestStepsOfManyContainersAreBrief(t *testing.T) {
 					got.changing++
 				case len(of.Steps) == 1:
 					got.omitted++
-					assert.Equal(t, fmt.Sprintf("the steps are left out: the workload has %d containers", n), of.Steps[0].Reason)
+					assert.Equal(t, fmt.Sprintf("the steps are omitted: the workload has %d containers", n), of.Steps[0].Reason)
 				}
 			}
 			assert.Equal(t, want, got)

@@ -42,7 +42,7 @@ func TestTheExplanationEndsAtTheTarget(t *testing.T) {
 		stored, now recommender.Amount
 		want        []v1alpha1.Step
 	}{
-		"kept":   {300 * mi, 297 * mi, []v1alpha1.Step{bounds, {Resource: "memory", Name: "kept", Before: "297Mi", After: "300Mi", Reason: "the target is kept: it would fall by no more than 2 %"}}},
+		"kept":   {300 * mi, 297 * mi, []v1alpha1.Step{bounds, {Resource: "memory", Name: "kept", Before: "297Mi", After: "300Mi", Reason: "the target does not change: it would fall by 2 % or less"}}},
 		"equal":  {297 * mi, 297 * mi, []v1alpha1.Step{bounds}},
 		"higher": {296 * mi, 297 * mi, []v1alpha1.Step{bounds}},
 		"lower":  {400 * mi, 297 * mi, []v1alpha1.Step{bounds}},

@@ -100,7 +100,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	for _, r := range recommender.Resources {
 		input.Held[r] = v.Blocked(c.Name, r)
 		if override := v.templateOverride(c, r); override > input.Floors[r].Amount {
-			input.Floors[r].Amount, input.Floors[r].Reason = override, "the template, whose request a person changed"
+			input.Floors[r].Amount, input.Floors[r].Reason = override, "the template, whose request a user changed"
 		}
 	}
 	return input

@@ -101,7 +101,7 @@ func damp(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha
 		if kept := before[r].Request; kept != now[r].Request && len(t.Steps) > 0 {
 			t.Steps = append(t.Steps, v1alpha1.Step{
 				Resource: r.String(), Name: stepKept, Before: recommender.Format(r, now[r].Request), After: recommender.Format(r, kept),
-				Reason: fmt.Sprintf("the target is kept: it would fall by no more than %d %%", noise),
+				Reason: fmt.Sprintf("the target does not change: it would fall by %d %% or less", noise),
 			})
 		}
 		now[r] = before[r]

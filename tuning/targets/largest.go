@@ -127,9 +127,9 @@ func sized(template *corev1.Pod, targets []v1alpha1.ContainerTarget) *corev1.Pod
 func (v View) whyTooLarge(r recommender.Resource, needs recommender.Amount) string {
 	most := recommender.Format(r, v.Largest[r])
 	if v.Workload.Kind == v1alpha1.KindDaemonSet {
-		return fmt.Sprintf("a pod would request %s of %s, and the smallest node on which the DaemonSet runs has %s beside its other DaemonSet pods. "+
-			"Lifted by larger nodes, a node selector that leaves small nodes out, or a lower maxAllowed", recommender.Format(r, needs), r, most)
+		return fmt.Sprintf("a pod would request %s of %s, but the smallest node on which the DaemonSet runs has %s next to its other DaemonSet pods. "+
+			"Use larger nodes, a node selector that excludes small nodes, or a lower maxAllowed", recommender.Format(r, needs), r, most)
 	}
-	return fmt.Sprintf("a pod would request %s of %s, and the largest node on which it may run has %s. "+
-		"Lifted by a larger node, the value nodes.largest (for node pools that scale from zero), or a lower maxAllowed", recommender.Format(r, needs), r, most)
+	return fmt.Sprintf("a pod would request %s of %s, but the largest node on which it may run has %s. "+
+		"Add a larger node, set the chart's value nodes.largest (for node pools that scale from zero), or set a lower maxAllowed", recommender.Format(r, needs), r, most)
 }

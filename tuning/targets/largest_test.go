@@ -80,9 +80,9 @@ func TestNoTargetIsAboveTheLargestNode(t *testing.T) {
 func TestBothNumbersAreTold(t *testing.T) {
 	v := using(t, 1600, gi, list("1", "512Mi"), nil)
 	v.Largest = [2]recommender.Amount{64_000, 256 * gi}
-	assert.Contains(t, Desired(v).Containers[0].Holds[0].Message, "a pod would request 1920 of cpu, and the largest node on which it may run has 64.")
+	assert.Contains(t, Desired(v).Containers[0].Holds[0].Message, "a pod would request 1920 of cpu, but the largest node on which it may run has 64.")
 	v.Workload.Kind = v1alpha1.KindDaemonSet
-	assert.Contains(t, Desired(v).Containers[0].Holds[0].Message, "the smallest node on which the DaemonSet runs has 64 beside its other DaemonSet pods")
+	assert.Contains(t, Desired(v).Containers[0].Holds[0].Message, "the smallest node on which the DaemonSet runs has 64 next to its other DaemonSet pods")
 }
 
 func TestNoLimitIsRaisedAboveTheLargestNode(t *testing.T) {

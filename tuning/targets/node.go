@@ -149,7 +149,7 @@ func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 		if seed.Request[r] > 0 {
 			steps = append(steps, v1alpha1.Step{
 				Resource: r.String(), Name: node.StepPeak, Before: "0", After: recommender.Format(r, seed.Request[r]),
-				Reason: "the most that a replica used in the last 24 hours, within bounds and floors; what falls by no more than 2 % is kept",
+				Reason: "the highest usage of a replica in the last 24h, within bounds and floors; decreases of 2 % or less are ignored",
 			})
 		}
 	}

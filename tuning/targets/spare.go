@@ -38,6 +38,6 @@ func (v View) spare(c *corev1.Container, t v1alpha1.ContainerTarget) v1alpha1.Co
 }
 
 var whySpared = map[policy.Spared]string{
-	policy.SpareCritical: "an AttuneClusterPolicy never lowers pods of system priority: an AttunePolicy of their namespace may",
-	policy.SpareAll:      "an AttuneClusterPolicy never lowers pods of the operator's own namespace",
+	policy.SpareCritical: "an AttuneClusterPolicy never lowers pods of system priority. Use an AttunePolicy in their namespace",
+	policy.SpareAll:      "an AttuneClusterPolicy never lowers pods in the operator's own namespace",
 }

@@ -75,7 +75,7 @@ func Brief(targets []v1alpha1.ContainerTarget) {
 		return slices.DeleteFunc(slices.Clone(steps), func(s v1alpha1.Step) bool { return s.Before == s.After })
 	}
 	omitted := func([]v1alpha1.Step) []v1alpha1.Step {
-		return []v1alpha1.Step{{Resource: "cpu", Name: stepOmitted, Reason: fmt.Sprintf("the steps are left out: the workload has %d containers", len(targets))}}
+		return []v1alpha1.Step{{Resource: "cpu", Name: stepOmitted, Reason: fmt.Sprintf("the steps are omitted: the workload has %d containers", len(targets))}}
 	}
 	for _, shorten := range []func([]v1alpha1.Step) []v1alpha1.Step{changing, omitted} {
 		for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {

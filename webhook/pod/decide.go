@@ -79,7 +79,7 @@ func sized(p *Pod, rec *Recommendation, ns *Namespace, now time.Time, d *Decisio
 	units := unitsOf(p)
 	// Sums of absurd amounts would overflow. The API server will reject the pod anyway, or no node will fit it.
 	if !sane(units) {
-		*d = Decision{Reason: Unreadable, Message: "an amount is beyond any machine"}
+		*d = Decision{Reason: Unreadable, Message: "an amount is larger than any machine"}
 		return nil
 	}
 	rec = rec.sparing(p)
@@ -216,7 +216,7 @@ func fitNode(p *Pod, units []unit, largest *recommender.Size, d *Decision) {
 		}
 		giveBack(units, r)
 		d.Blocked = append(d.Blocked, Blocked{Resource: r, Reason: NodeCapacity, Message: "the pod would request " + recommender.Format(r, wanted) +
-			" of " + r.String() + ", and the largest node on which it may run has " + recommender.Format(r, most)})
+			" of " + r.String() + ", but the largest node on which it may run has " + recommender.Format(r, most)})
 	}
 }
 

@@ -50,7 +50,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(answer); err != nil {
-		h.Log.V(1).Info("The API server went away before it was answered", "error", err)
+		h.Log.V(1).Info("Cannot send an admission response; the API server closed the connection", "error", err)
 	}
 	h.Metrics.duration.Observe(h.Clock.Since(start).Seconds())
 }
@@ -63,7 +63,7 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()
-	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", err)
+	h.Log.Info("Cannot read an admission review; the pod is created unchanged", "error", err)
 	http.Error(w, clip.Marked(err.Error(), 1<<10), status) // a decoder's error quotes the input
 }
 
@@ -114,7 +114,7 @@ func (h *Handler) report(r *request, d *Decision) {
 		log = log.V(1)
 	}
 	if log.Enabled() {
-		log.Info("Decided on a new pod", "namespace", r.Namespace, "uid", r.UID, "dryRun", r.DryRun,
+		log.Info("Reviewed a new pod", "namespace", r.Namespace, "uid", r.UID, "dryRun", r.DryRun,
 			"reason", d.Reason, "message", d.Message, "blocked", d.Blocked, "patch", string(d.Patch))
 	}
 }
@@ -132,11 +132,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "attune_admission_total",
-			Help: "Pods seen at admission, dry runs left out, by what was decided: Seeded, or the reason why the pod stayed as it was.",
+			Help: "Number of pods at admission, without dry runs, by result: Seeded, or the reason why the webhook did not change the pod.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "attune_admission_duration_seconds",
-			Help:    "Time to answer one admission review, from its bytes to the answer's.",
+			Help:    "Time in seconds to answer one admission review.",
 			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .1, 1},
 		}),
 	}

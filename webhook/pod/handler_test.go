@@ -62,7 +62,7 @@ func TestHandlerSeeds(t *testing.T) {
 	assert.Nil(t, again.Response.PatchType)
 
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP attune_admission_total Pods seen at admission, dry runs left out, by what was decided: Seeded, or the reason why the pod stayed as it was.
+# HELP attune_admission_total Number of pods at admission, without dry runs, by result: Seeded, or the reason why the webhook did not change the pod.
 # TYPE attune_admission_total counter
 attune_admission_total{result="Seeded"} 2
 `), "attune_admission_total"))

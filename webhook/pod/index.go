@@ -163,7 +163,7 @@ func (x *Index) Feed(ctx context.Context, informers cache.Informers) (func(*http
 	return func(*http.Request) error {
 		for _, done := range synced {
 			if !done() {
-				return errors.New("recommendations, limit ranges and quotas are not all read yet")
+				return errors.New("the caches of recommendations, LimitRanges and quotas are not synced yet")
 			}
 		}
 		return nil

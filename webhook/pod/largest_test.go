@@ -37,21 +37,21 @@ func TestSeedKeepsWithinTheLargestNode(t *testing.T) {
 		want, held       string
 	}{
 		"within":                                  {has: "cpu=1 memory=1Gi", cpu: "2", memory: "4Gi", most: "cpu=2 memory=4Gi", want: "cpu=2 memory=4Gi"},
-		"CPU above":                               {has: "cpu=100m memory=200Mi", cpu: "2160m", memory: "3Gi", most: "cpu=2 memory=4Gi", want: "cpu=100m memory=3Gi", held: "the pod would request 2160m of cpu, and the largest node on which it may run has 2"},
-		"memory above":                            {has: "cpu=100m memory=200Mi/400Mi", cpu: "1", memory: "10Ti", most: "cpu=2 memory=4Gi", want: "cpu=1 memory=200Mi/400Mi", held: "the pod would request 10Ti of memory, and the largest node on which it may run has 4Gi"},
-		"a glitch of 1,600 cores":                 {has: "cpu=100m/2 memory=1Gi", cpu: "1600", most: "cpu=64", want: "cpu=100m/2 memory=1Gi", held: "the pod would request 1600 of cpu, and the largest node on which it may run has 64"},
-		"the overhead counts":                     {has: "cpu=100m memory=1Gi", cpu: "1800m", most: "cpu=2", overhead: "250m", want: "cpu=100m memory=1Gi", held: "the pod would request 2050m of cpu, and the largest node on which it may run has 2"},
+		"CPU above":                               {has: "cpu=100m memory=200Mi", cpu: "2160m", memory: "3Gi", most: "cpu=2 memory=4Gi", want: "cpu=100m memory=3Gi", held: "the pod would request 2160m of cpu, but the largest node on which it may run has 2"},
+		"memory above":                            {has: "cpu=100m memory=200Mi/400Mi", cpu: "1", memory: "10Ti", most: "cpu=2 memory=4Gi", want: "cpu=1 memory=200Mi/400Mi", held: "the pod would request 10Ti of memory, but the largest node on which it may run has 4Gi"},
+		"a glitch of 1,600 cores":                 {has: "cpu=100m/2 memory=1Gi", cpu: "1600", most: "cpu=64", want: "cpu=100m/2 memory=1Gi", held: "the pod would request 1600 of cpu, but the largest node on which it may run has 64"},
+		"the overhead counts":                     {has: "cpu=100m memory=1Gi", cpu: "1800m", most: "cpu=2", overhead: "250m", want: "cpu=100m memory=1Gi", held: "the pod would request 2050m of cpu, but the largest node on which it may run has 2"},
 		"the template has more already":           {has: "cpu=4 memory=1Gi", cpu: "3", most: "cpu=2", want: "cpu=3 memory=1Gi"},
-		"the template has more and is raised":     {has: "cpu=3 memory=1Gi", cpu: "4", most: "cpu=2", want: "cpu=3 memory=1Gi", held: "the pod would request 4 of cpu, and the largest node on which it may run has 2"},
+		"the template has more and is raised":     {has: "cpu=3 memory=1Gi", cpu: "4", most: "cpu=2", want: "cpu=3 memory=1Gi", held: "the pod would request 4 of cpu, but the largest node on which it may run has 2"},
 		"no bound":                                {has: "cpu=1 memory=1Gi", cpu: "100", want: "cpu=100 memory=1Gi"},
 		"the boost alone is above":                {has: "cpu=500m memory=1Gi", cpu: "1", edit: boost, most: "cpu=2", want: "cpu=1 memory=1Gi"},
-		"boost and seed are above":                {has: "cpu=500m memory=1Gi", cpu: "3", edit: boost, most: "cpu=2", want: "cpu=500m memory=1Gi", held: "the pod would request 9 of cpu, and the largest node on which it may run has 2"},
-		"raise only":                              {has: "cpu=500m memory=1Gi", cpu: "3", edit: raises, most: "cpu=2", want: "cpu=500m memory=1Gi", held: "the pod would request 3 of cpu, and the largest node on which it may run has 2"},
-		"BestEffort stays":                        {has: "", cpu: "3", memory: "1Gi", most: "cpu=2 memory=512Mi", want: "", held: "the pod would request 3 of cpu, and the largest node on which it may run has 2"},
-		"Guaranteed":                              {has: "cpu=1/1 memory=1Gi/1Gi", cpu: "3", memory: "2Gi", most: "cpu=2 memory=4Gi", want: "cpu=1/1 memory=2Gi/2Gi", held: "the pod would request 3 of cpu, and the largest node on which it may run has 2"},
-		"whole cores are rounded past it":         {has: "cpu=1/1 memory=1Gi/1Gi", cpu: "1700m", most: "cpu=1900m", want: "cpu=1/1 memory=1Gi/1Gi", held: "the pod would request 2 of cpu, and the largest node on which it may run has 1900m"},
+		"boost and seed are above":                {has: "cpu=500m memory=1Gi", cpu: "3", edit: boost, most: "cpu=2", want: "cpu=500m memory=1Gi", held: "the pod would request 9 of cpu, but the largest node on which it may run has 2"},
+		"raise only":                              {has: "cpu=500m memory=1Gi", cpu: "3", edit: raises, most: "cpu=2", want: "cpu=500m memory=1Gi", held: "the pod would request 3 of cpu, but the largest node on which it may run has 2"},
+		"BestEffort stays":                        {has: "", cpu: "3", memory: "1Gi", most: "cpu=2 memory=512Mi", want: "", held: "the pod would request 3 of cpu, but the largest node on which it may run has 2"},
+		"Guaranteed":                              {has: "cpu=1/1 memory=1Gi/1Gi", cpu: "3", memory: "2Gi", most: "cpu=2 memory=4Gi", want: "cpu=1/1 memory=2Gi/2Gi", held: "the pod would request 3 of cpu, but the largest node on which it may run has 2"},
+		"whole cores are rounded past it":         {has: "cpu=1/1 memory=1Gi/1Gi", cpu: "1700m", most: "cpu=1900m", want: "cpu=1/1 memory=1Gi/1Gi", held: "the pod would request 2 of cpu, but the largest node on which it may run has 1900m"},
 		"a limit above the node":                  {has: "cpu=20m/1 memory=16Mi/3Gi", cpu: "983m", memory: "498Mi", most: "cpu=8 memory=4Gi", want: "cpu=983m/8 memory=498Mi/4Gi"},
-		"a limit above the node, the request too": {has: "cpu=1 memory=1Gi/8Gi", memory: "2Gi", most: "memory=1Gi", want: "cpu=1 memory=1Gi/8Gi", held: "the pod would request 2Gi of memory, and the largest node on which it may run has 1Gi"},
+		"a limit above the node, the request too": {has: "cpu=1 memory=1Gi/8Gi", memory: "2Gi", most: "memory=1Gi", want: "cpu=1 memory=1Gi/8Gi", held: "the pod would request 2Gi of memory, but the largest node on which it may run has 1Gi"},
 		"the template's limit is above the node":  {has: "cpu=1 memory=1Gi/64Gi", memory: "2Gi", most: "memory=32Gi", want: "cpu=1 memory=2Gi/64Gi"},
 		"such a limit follows a lower request":    {has: "cpu=1 memory=1Gi/64Gi", memory: "768Mi", most: "memory=32Gi", want: "cpu=1 memory=768Mi/48Gi"},
 		"limits that stay":                        {has: "cpu=1/128 memory=1Gi", cpu: "2", edit: stays, most: "cpu=8", want: "cpu=2/128 memory=1Gi"},
@@ -90,7 +90,7 @@ func TestLargestNodeBoundsThePodAsAWhole(t *testing.T) {
 	pod := podOf(container(t, "app", "cpu=100m"))
 	pod.Spec.InitContainers = []corev1.Container{sidecar(t, "mesh", "cpu=100m"), container(t, "setup", "cpu=1")}
 	d := SeedPod(view(t, pod), rec, &Namespace{}, now)
-	assert.Equal(t, []Blocked{{Resource: recommender.CPU, Reason: NodeCapacity, Message: "the pod would request 2100m of cpu, and the largest node on which it may run has 2"}}, d.Blocked)
+	assert.Equal(t, []Blocked{{Resource: recommender.CPU, Reason: NodeCapacity, Message: "the pod would request 2100m of cpu, but the largest node on which it may run has 2"}}, d.Blocked)
 	assert.Equal(t, NodeCapacity, d.Reason)
 	assert.Empty(t, d.Patch)
 

@@ -128,7 +128,7 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 		return r
 	}
 	if slices.Contains(rec.Status.BadSeeds, seed.Revision) {
-		r.SeedBlocked = "seed " + seed.Revision + " harmed a pod"
+		r.SeedBlocked = "seed " + seed.Revision + " caused a regression of a pod"
 		return r
 	}
 	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time, Largest: recommender.Size{

@@ -156,7 +156,7 @@ type Metrics struct{ dropped *prometheus.CounterVec }
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_webhook_dropped_total",
-		Help: "Requests to the webhooks that no handler saw, and connections closed for others, by reason.",
+		Help: "Number of rejected requests to the webhooks, by reason: Busy, Slow, TooLarge, Broken, or Connections (closed to make room for other connections).",
 	}, []string{"reason"})
 	registry.MustRegister(dropped)
 	for _, reason := range []string{errBusy.reason, errSlow.reason, errLarge.reason, broken, connections} {

@@ -188,7 +188,7 @@ func (c Clients) authorities() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--webhook-client-ca-file %s holds no certificate: use a file of PEM certificates", c.CAFile)
+		return nil, fmt.Errorf("--webhook-client-ca-file %s has no certificate: use a file of PEM certificates", c.CAFile)
 	}
 	return pool, nil
 }
@@ -201,7 +201,7 @@ func (c Clients) named(state tls.ConnectionState) error {
 	}
 	name := state.PeerCertificates[0].Subject.CommonName
 	if !slices.Contains(c.Names, name) {
-		return fmt.Errorf("the client's certificate is of %q, which may not call", name)
+		return fmt.Errorf("the client certificate has the common name %q, which may not call the webhooks", name)
 	}
 	return nil
 }

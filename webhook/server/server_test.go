@@ -236,5 +236,5 @@ func TestClientAuthorityThatIsNone(t *testing.T) {
 	file := t.TempDir() + "/ca.crt"
 	assert.ErrorContains(t, Clients{CAFile: file}.ask(&tls.Config{}), "--webhook-client-ca-file: open")
 	require.NoError(t, os.WriteFile(file, []byte("none"), 0o600))
-	assert.ErrorContains(t, Clients{CAFile: file}.ask(&tls.Config{}), "holds no certificate: use a file of PEM certificates")
+	assert.ErrorContains(t, Clients{CAFile: file}.ask(&tls.Config{}), "has no certificate: use a file of PEM certificates")
 }

@@ -96,7 +96,7 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 		return errored(http.StatusBadRequest, err)
 	}
 	if len(request.Namespace) > validation.DNS1123LabelMaxLength {
-		return errored(http.StatusBadRequest, errors.New("the namespace's name is too long"))
+		return errored(http.StatusBadRequest, errors.New("the name of the namespace is longer than 63 characters"))
 	}
 	object.SetNamespace(request.Namespace)
 	env, err := h.env(ctx, object)
@@ -180,7 +180,7 @@ func answer(v Verdict) admission.Response {
 	// kubectl shows warnings to the user who applies the object.
 	_, told := policy.Summary(v.Warnings)
 	for _, problem := range told {
-		response.Warnings = append(response.Warnings, "nothing will be sized until this is mended: "+problem.Sentence)
+		response.Warnings = append(response.Warnings, "attune sizes nothing until this is fixed: "+problem.Sentence)
 	}
 	return response
 }

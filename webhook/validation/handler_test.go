@@ -92,7 +92,7 @@ func TestDenied(t *testing.T) {
 	answer := handler(t, stored{cluster: clusterDefaults(t, `strategy: Node`)}).Handle(t.Context(), request(t, admissionv1.Create, bad, nil))
 	assert.False(t, answer.Allowed)
 	const zone = "updateStrategy.schedule.timezone Mars is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC"
-	const mode = "updateStrategy.type Canary does not go with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"
+	const mode = "updateStrategy.type Canary is not supported with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"
 	assert.Equal(t, zone+"; "+mode, answer.Result.Message)
 	assert.EqualValues(t, http.StatusUnprocessableEntity, answer.Result.Code)
 	assert.Equal(t, metav1.StatusReasonInvalid, answer.Result.Reason)
@@ -126,7 +126,7 @@ func TestLevelsBelow(t *testing.T) {
 func TestWarned(t *testing.T) {
 	answer := handler(t, stored{cluster: clusterDefaults(t, `cpu: {overhead: lots}`)}).Handle(t.Context(), request(t, admissionv1.Create, aPolicy(t, `{weight: 1}`), nil))
 	assert.True(t, answer.Allowed)
-	assert.Equal(t, []string{`nothing will be sized until this is mended: cpu.overhead lots (from the AttuneDefaults) must be a decimal number between 0 and 1000, e.g. "20"`}, answer.Warnings)
+	assert.Equal(t, []string{`attune sizes nothing until this is fixed: cpu.overhead lots (from the AttuneDefaults) must be a decimal number between 0 and 1000, e.g. "20"`}, answer.Warnings)
 }
 
 // TestNothingIsStuck: an object that is invalid by now can still lose its finalizer and change its labels.
@@ -190,7 +190,7 @@ func TestAmountsThatTakeLongToRead(t *testing.T) {
 	r.Object.Raw = []byte(slow)
 	answer := handler(t, stored{}).Handle(t.Context(), r)
 	assert.False(t, answer.Allowed)
-	assert.Equal(t, "reading the AttunePolicy: minAllowed: a quantity of 1e-2147483647: use an exponent of at most two digits, such as 250m or 64Mi", answer.Result.Message)
+	assert.Equal(t, "reading the AttunePolicy: minAllowed: the exponent of the quantity 1e-2147483647 is too large: use at most two digits, e.g. 250m or 64Mi", answer.Result.Message)
 
 	r = request(t, admissionv1.Update, aPolicy(t, `{weight: 1}`), nil)
 	r.OldObject.Raw = []byte(slow)

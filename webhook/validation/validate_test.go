@@ -58,7 +58,7 @@ func TestValidate(t *testing.T) {
 		"a bad policy":      {object: aPolicy(t, `updateStrategy: {schedule: {timezone: Mars}}`), denied: []string{"updateStrategy.schedule.timezone Mars is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC"}},
 		"bad with defaults": {object: aPolicy(t, `memory: {maxAllowed: 1Gi}`), env: validation.Env{Cluster: clusterDefaults(t, `memory: {minAllowed: 2Gi}`)}, denied: []string{"memory.minAllowed 2Gi (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1Gi: set memory.minAllowed to 1Gi or less"}},
 		"bad with the namespace's": {object: aPolicy(t, `updateStrategy: {type: OneShot}`), env: validation.Env{Namespace: namespaceDefaults(t, `strategy: Node`)},
-			denied: []string{"updateStrategy.type OneShot does not go with strategy Node (from the AttuneNamespaceDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"}},
+			denied: []string{"updateStrategy.type OneShot is not supported with strategy Node (from the AttuneNamespaceDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"}},
 		"others' mistakes are warned of": {object: aPolicy(t, `{weight: 1}`), env: validation.Env{Cluster: clusterDefaults(t, `cpu: {overhead: lots}`)},
 			warnings: []string{`cpu.overhead lots (from the AttuneDefaults) must be a decimal number between 0 and 1000, e.g. "20"`}},
 		"namespace defaults on bad cluster's": {object: namespaceDefaults(t, `cpu: {percentile: 1}`), env: validation.Env{Cluster: clusterDefaults(t, `cpu: {overhead: lots}`)},
@@ -90,7 +90,7 @@ func TestValidateClusterPolicies(t *testing.T) {
 	for spec, want := range map[string][]string{
 		`memory: {maxAllowed: 3}`: nil,
 		`{targetRef: {kind: CronJob}, updateStrategy: {type: Auto}, sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]}`: nil,
-		ownServer:                 {"metricsSource.prometheus has no place in an AttuneClusterPolicy, which has no Secrets of its own: set it in the AttuneDefaults"},
+		ownServer:                 {"metricsSource.prometheus must not be set in an AttuneClusterPolicy, which has no namespace for Secrets: set it in the AttuneDefaults"},
 		`namespaceSelector: {}`:   {"namespaceSelector {} is empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}"},
 		`memory: {maxAllowed: 1}`: {"memory.minAllowed 2 (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1: set memory.minAllowed to 1 or less"},
 	} {

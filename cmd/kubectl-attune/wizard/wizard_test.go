@@ -136,7 +136,7 @@ func TestFlagsAnswer(t *testing.T) {
 func TestAnswersThatDoNotGoTogether(t *testing.T) {
 	out, errOut, err := (&world{asks: true, typed: "\nCanary\nNode\nAdaptive-Low\n\n"}).run(t)
 	require.NoError(t, err)
-	assert.Contains(t, errOut, "updateStrategy.type Canary does not go with strategy Node")
+	assert.Contains(t, errOut, "updateStrategy.type Canary is not supported with strategy Node")
 	assert.Equal(t, v1alpha1.StrategyAdaptive, *parsed(t, out).Spec.Strategy)
 }
 
@@ -148,7 +148,7 @@ func TestEveryAnswerIsAPolicy(t *testing.T) {
 				for _, resizes := range questions[3].options {
 					out, _, err := (&world{}).run(t, "--workloads", workloads, "--mode", mode.name, "--strategy", strategy.name, "--resizes", resizes.name)
 					if mode.name == "OneShot" && strategy.name == "Node" || mode.name == "Canary" && strategy.name == "Node" {
-						assert.EqualError(t, err, "--strategy: updateStrategy.type "+mode.name+" does not go with strategy Node: use Observe, Recommend, Initial or Auto, or strategy Workload")
+						assert.EqualError(t, err, "--strategy: updateStrategy.type "+mode.name+" is not supported with strategy Node: use Observe, Recommend, Initial or Auto, or strategy Workload")
 						continue
 					}
 					require.NoError(t, err)
