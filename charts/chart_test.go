@@ -154,7 +154,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"kubelets verified and not, by a file", []string{"kubelet.tls.caFile=/ca.crt", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"kubelets verified and not", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"names of callers whom nobody verifies", []string{"webhook.clientCA.names={kube-apiserver}"}, "webhook.clientCA.names needs webhook.clientCA.configMap.name"},
-		{"a retention of samples on disk", []string{"usage.embedded.retention=192h"}, "usage.embedded.retention does not exist any more, as the embedded source keeps samples in memory only: remove usage.embedded from your values"},
+		{"a retention of samples on disk", []string{"usage.embedded.retention=192h"}, "usage.embedded.retention does not exist any more, as the embedded usage source keeps samples in memory only: remove usage.embedded from your values"},
 		{"a size of samples on disk", []string{"usage.embedded.size=1Gi"}, "usage.embedded.size does not exist any more"},
 		{"a volume for samples", []string{"usage.embedded.volume.persistentVolumeClaim.claimName=attune-usage"}, "usage.embedded.volume does not exist any more"},
 		{"a source that is none", []string{address, "usage.source=graphite"}, "usage/source"},

@@ -65,15 +65,15 @@ func TestHoldersAreNamed(t *testing.T) {
 		}
 	})
 	assert.Contains(t, frozen, "cpu: pods have less than they always need, for 15m0s or longer: pod shop/a keeps ")
-	assert.Contains(t, frozen, "above its share, because it may not be changed now: WorkloadPaused")
+	assert.Contains(t, frozen, "above its share, because the pod cannot be changed now: WorkloadPaused")
 	restarts := look(func(s *scene) {
 		s.pods[0].Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	})
-	assert.Contains(t, restarts, "because its resizePolicy restarts its container")
+	assert.Contains(t, restarts, "because its resizePolicy restarts the container")
 	least := look(func(s *scene) {
 		s.recommendations["a"].Spec.Containers[0].Demand.Least = podview.ToResources(size(7000, 0, 0))
 	})
-	assert.Contains(t, least, "because its policy allows no less")
+	assert.Contains(t, least, "because its policy does not allow less")
 	unready := look(func(s *scene) { s.pods[0].Status.Conditions = nil })
 	assert.Contains(t, unready, "because it is not ready, or restarted a moment ago")
 }

@@ -118,7 +118,7 @@ func TestLoop(t *testing.T) {
 	}
 	soon("the answer is partial", read)
 	require.Len(t, report.Warnings, 1)
-	assert.Equal(t, "1 of 2 nodes cannot be scraped; the operator's log says which ones, and why", report.Warnings[0])
+	assert.Equal(t, "1 of 2 Some nodes cannot be scraped; the operator's log has their names and the causes", report.Warnings[0])
 
 	c.set(func(c *cluster) { c.watched = map[Pod]string{{"shop", "web-7d4f8c9b6-aaaaa"}: "good"} })
 	soon("the watched pod's node is asked for more", func() bool { return asked(good, "/metrics/cadvisor") > 1 })

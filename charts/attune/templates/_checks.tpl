@@ -4,7 +4,7 @@
 {{- fail "usage.prometheus.address is empty: set it to the base URL of a server that speaks the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
 {{- end -}}
 {{- range $name, $_ := .Values.usage.embedded -}}
-{{- fail (printf "usage.embedded.%s does not exist any more, as the embedded source keeps samples in memory only: remove usage.embedded from your values" $name) -}}
+{{- fail (printf "usage.embedded.%s does not exist any more, as the embedded usage source keeps samples in memory only: remove usage.embedded from your values" $name) -}}
 {{- end -}}
 {{- with .Values.webhook.clientCA -}}
 {{- if and .names (not .configMap.name) -}}

@@ -24,7 +24,7 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 	web := workload.Workload{Identity: workload.Identity{Kind: "Deployment", Namespace: "shop", Name: "web"}, Labels: map[string]string{"tier": "web", "team": "a"}}
 	is := func(name, target string) v1alpha1.AttunePolicy { return aPolicy(t, name, target) }
 	ready := is("all", "{kind: Deployment}")
-	ready.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "InsufficientData", Message: "12/48 steps measured"}}
+	ready.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "InsufficientData", Message: "12/48 samples measured"}}
 	going := is("going", "{kind: Deployment}")
 	going.DeletionTimestamp = &metav1.Time{}
 	for name, c := range map[string]struct {
@@ -45,7 +45,7 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 		"not usable": {[]v1alpha1.AttunePolicy{is("empty", "{kind: Deployment, selector: {}}")},
 			"no policy selects Deployment/web in namespace shop; the nearest is empty, which has a targetRef that cannot be used: kubectl attune status shows why"},
 		"not yet":       {[]v1alpha1.AttunePolicy{is("all", "{kind: Deployment}")}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: the operator has not looked at the policy yet"},
-		"too few steps": {[]v1alpha1.AttunePolicy{ready}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: InsufficientData, 12/48 steps measured"},
+		"too few steps": {[]v1alpha1.AttunePolicy{ready}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: InsufficientData, 12/48 samples measured"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, WhyNoRecommendation(web, c.policies)) })
 	}
