@@ -51,7 +51,7 @@ func TestTheWordsOfNode(t *testing.T) {
 	all := page(t, caches, "/ui/nodes")
 	assert.Contains(t, all, "worker-1 4 3 100m, 70Mi 3900m, 7.9Gi 1924m, 600Mi 1 Overcommitted")
 	assert.Contains(t, all, "worker-2 1 0 100m, 70Mi 3900m, 7.9Gi – 0 –")
-	assert.Contains(t, page(t, Empty(), "/ui/nodes"), "The operator watches some namespaces only")
+	assert.Contains(t, page(t, Empty(), "/ui/nodes"), "The operator watches only some namespaces")
 	assert.Contains(t, page(t, Great(5000), "/ui/nodes?page=2"), "101 to 200 of 252")
 }
 
@@ -77,7 +77,7 @@ func TestTheWordsOfSavings(t *testing.T) {
 	assert.Contains(t, page(t, caches, "/ui/savings"), "shop 3 750m 3Gi €25.20 1860m -384Mi €39.63 Not counted: 3 held resources.")
 	assert.Contains(t, page(t, caches, "/ui/savings/shop"), "Deployment/web 250m 1Gi €8.40 620m -128Mi €13.21 AllowDecrease")
 	web := page(t, caches, "/ui/ns/shop/Deployment/web")
-	assert.Contains(t, web, "Freed on nodes now: 250m of CPU and 1Gi of memory (€8.40 a month). Potential, not applied yet: 620m of CPU and -128Mi of memory (€13.21 a month). Not counted: 1 held resource.")
+	assert.Contains(t, web, "Saved already: 250m of CPU and 1Gi of memory (€8.40 a month). Available, not applied yet: 620m of CPU and -128Mi of memory (€13.21 a month). Not counted: 1 held resource.")
 	assert.Contains(t, web, "not counted: app, memory: AllowDecrease : memory is lowered only with allowDecrease")
 	assert.Contains(t, page(t, Empty(), "/ui/savings"), "There is no recommendation to compare with.")
 }

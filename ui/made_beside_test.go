@@ -139,6 +139,6 @@ func shared(name string) answers.NodeAnswer {
 func plain(name string) answers.NodeAnswer {
 	return answers.NodeAnswer{
 		Node: name, Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Others: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
-		Pods: []answers.NodePod{{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{Name: "dns", Holds: amounts("100m", "70Mi"), Gets: amounts("100m", "70Mi")}}}},
+		Pods: []answers.NodePod{{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy manages its workload", Containers: []answers.NodeContainer{{Name: "dns", Holds: amounts("100m", "70Mi"), Gets: amounts("100m", "70Mi")}}}},
 	}
 }

@@ -165,7 +165,7 @@ func Sourceless() Caches {
 
 // Empty is a cluster without a policy.
 func Empty() Caches {
-	return Caches{Cluster: ui.Cluster{At: Now}, Others: Others{NoNodes: "The operator watches some namespaces only: it does not see all pods of a node."}}
+	return Caches{Cluster: ui.Cluster{At: Now}, Others: Others{NoNodes: "The operator watches only some namespaces: it does not see all pods of a node."}}
 }
 
 // Long is a small cluster in which every name and text is as long as the API allows.

@@ -113,7 +113,7 @@ func TestPagesWithoutAll(t *testing.T) {
 	require.NoError(t, p.live.(client.Client).Delete(t.Context(), rec.DeepCopy()))
 	rec.Spec.Policy.Name = "gone"
 	got := p.Explain(t.Context(), rec, true)
-	assert.Equal(t, "What policy gone would do next is not known: it does not exist. The API server did not return the steps up to bounds: kubectl attune explain shows them.", got.Note)
+	assert.Equal(t, "The next step of policy gone is not known: it does not exist. The API server did not return the steps up to bounds: kubectl attune explain shows them.", got.Note)
 	assert.Equal(t, "200m", *got.Containers[0].Target.CPURequest)
 	assert.Nil(t, p.Usage(t.Context(), rec))
 	rec.Spec.Containers[0].Confidence = "much"

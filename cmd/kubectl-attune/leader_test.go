@@ -42,7 +42,7 @@ func decidedNode() answers.NodeAnswer {
 	return answers.NodeAnswer{
 		Node: "worker", Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Others: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
 		Pods: []answers.NodePod{
-			{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{
+			{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy manages its workload", Containers: []answers.NodeContainer{{
 				Name: "dns", Holds: answers.Amounts{CPURequest: ptr.To("100m")}, Gets: answers.Amounts{CPURequest: ptr.To("100m")},
 			}}},
 			{Name: "shop/web-7c9-aaaaa", Shares: true, Group: "shop/Deployment/web", Ranking: "Low", Containers: container("800m", "508m")},
@@ -110,8 +110,8 @@ func TestNodeWhereTheLeaderCannotBeAsked(t *testing.T) {
 		"no lease":      {"", nil, "there is no lease attune.attune.io in namespace attune-system: say where the operator is with --operator-namespace"},
 		"no leader":     {"_", nil, "no replica of the operator leads at the moment"},
 		"no right":      {"attune-7c9-xyz_1", nil, "your user lacks a right that this needs: asking the leader, pod attune-7c9-xyz in namespace attune-system: pods/portforward"},
-		"another leads": {"attune-7c9-xyz_1", says(503, "this replica does not lead: pod attune-7c9-abc does"), "pod attune-7c9-xyz says: this replica does not lead: pod attune-7c9-abc does"},
-		"not looked at": {"attune-7c9-xyz_1", says(404, `the leader has looked at no node "worker"`), `pod attune-7c9-xyz says: the leader has looked at no node "worker"`},
+		"another leads": {"attune-7c9-xyz_1", says(503, "this replica is not the leader: pod attune-7c9-abc is"), "pod attune-7c9-xyz says: this replica is not the leader: pod attune-7c9-abc is"},
+		"not looked at": {"attune-7c9-xyz_1", says(404, `the leader has no decision about node "worker"`), `pod attune-7c9-xyz says: the leader has no decision about node "worker"`},
 		"another server": {"attune-7c9-xyz_1", says(200, "<html>"),
 			"pod attune-7c9-xyz answers what is not understood here: use a plugin of the operator's version"},
 		"a long page": {"attune-7c9-xyz_1", says(502, strings.Repeat("x", 5000)), "pod attune-7c9-xyz says: 502 Bad Gateway"},

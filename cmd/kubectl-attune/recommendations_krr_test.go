@@ -64,15 +64,15 @@ func TestKRRHasNoValueOfAWorkloadThatIsHeld(t *testing.T) {
 		change func(*appsv1.Deployment, *v1alpha1.AttuneRecommendation)
 		why    string
 	}{
-		"a paused workload":      {annotated(v1alpha1.PausedAnnotation, "true"), "Paused: the workload, its policy or the defaults are paused, or an undo was asked for"},
-		"an undone one":          {annotated(v1alpha1.UndoAnnotation, "2026-03-02T11:00:00Z"), "Paused: the workload, its policy or the defaults are paused, or an undo was asked for"},
+		"a paused workload":      {annotated(v1alpha1.PausedAnnotation, "true"), "Paused: the workload, its policy or the defaults are paused, or an undo was requested"},
+		"an undone one":          {annotated(v1alpha1.UndoAnnotation, "2026-03-02T11:00:00Z"), "Paused: the workload, its policy or the defaults are paused, or an undo was requested"},
 		"one that is left alone": {annotated(v1alpha1.SkipAnnotation, "true"), "Skipped: Deployment/web is to be left alone"},
 		"paused by the operator": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.NewTime(testNow), Reason: "another writer"}
 		}, "Paused: another writer"},
 		"strategy Node": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Spec.Strategy = v1alpha1.StrategyNode
-		}, "OnItsNode: what a pod is to have is decided on its node: see kubectl attune node NAME"},
+		}, "OnItsNode: the resources of pods are decided on their node: run kubectl attune node NAME"},
 		"a seed that did harm": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Spec.SeedWithheld = "SeedMarkedBad"
 		}, "SeedWithheld: SeedMarkedBad"},
@@ -107,7 +107,7 @@ func TestKRROfAPolicyThatBecameNode(t *testing.T) {
 	cli.changeWeb(func(*appsv1.Deployment, *v1alpha1.AttuneRecommendation) {})
 	cli.changePolicy(func(p *v1alpha1.AttunePolicy) { p.Spec.Strategy = new(v1alpha1.StrategyNode) })
 	cpu, memory := cli.krrOfWeb()
-	why := "OnItsNode: what a pod is to have is decided on its node: see kubectl attune node NAME"
+	why := "OnItsNode: the resources of pods are decided on their node: run kubectl attune node NAME"
 	assert.Equal(t, krrValue{"?", "?", why}, cpu)
 	assert.Equal(t, krrValue{"?", "?", why}, memory)
 }

@@ -73,7 +73,7 @@ func TestAnswer(t *testing.T) {
 	assert.Equal(t, answers.Step{Resource: "cpu", Name: "base", Before: "0", After: "1", Reason: "its base demand"}, c.Steps[0])
 	assert.Contains(t, c.Steps[1].Reason, "the node reserves 2, the spike of shop/Deployment/a")
 	other := answer.Pods[3]
-	assert.Equal(t, answers.NodePod{Name: "shop/other", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{
+	assert.Equal(t, answers.NodePod{Name: "shop/other", Reason: "NoPolicy", Message: "no policy manages its workload", Containers: []answers.NodeContainer{{
 		Name: "app", Holds: answers.Amounts{MemoryRequest: text("64Mi")}, Gets: answers.Amounts{MemoryRequest: text("64Mi")},
 	}}}, other)
 }
@@ -103,8 +103,8 @@ func TestAnswerSaysWhy(t *testing.T) {
 		"its last resize is watched": {
 			edit: func(s *scene) {
 				s.recommendations["a"].Status.Records = []v1alpha1.ResizeRecord{{PodUID: "a", Phase: v1alpha1.RecordWatching}}
-			}, of: a, frozen: "ResizeUnderway", message: "its last resize is under way or watched", gets: "3",
-			why: []answers.ShareReason{why("cpu", "Frozen", "its last resize is under way or watched")},
+			}, of: a, frozen: "ResizeUnderway", message: "its last resize is in progress or observed", gets: "3",
+			why: []answers.ShareReason{why("cpu", "Frozen", "its last resize is in progress or observed")},
 		},
 		"it was lowered a while ago": {
 			edit: func(s *scene) {

@@ -233,11 +233,11 @@ func SavingsRowOf(e SavingsEntry, podsKnown bool) SavingsRow {
 }
 
 // NodeAutoscalerText says that the node autoscaler, not attune, removes nodes.
-const NodeAutoscalerText = "Freed requests are room on nodes; whether a node is given back is decided by the node autoscaler."
+const NodeAutoscalerText = "Freed requests are room on nodes. The node autoscaler decides whether to remove a node."
 
 // Sentences say how much is saved, how much is available, and how much is not counted.
 func (s SavingsSum) Sentences() [3]string {
-	return [3]string{"Freed on nodes now: " + sentence(s.Realised) + ".", "Potential, not applied yet: " + sentence(&s.Potential) + ".", s.NotCounted.Sentence()}
+	return [3]string{"Saved already: " + sentence(s.Realised) + ".", "Available, not applied yet: " + sentence(&s.Potential) + ".", s.NotCounted.Sentence()}
 }
 
 // sentence returns for example "250m of CPU and 1Gi of memory ($5.48 a month)".
@@ -268,8 +268,8 @@ func (n NotCountedSum) Sentence() string {
 		n         int
 		one, more string
 	}{
-		{n.HeldResources, "held resource", "held resources"},
-		{n.HeldWorkloads, "workload that is held or not known", "workloads that are held or not known"},
+		{n.HeldResources, "blocked resource", "blocked resources"},
+		{n.HeldWorkloads, "blocked or unknown workload", "blocked or unknown workloads"},
 		{n.SkippedWorkloads, "skipped workload", "skipped workloads"},
 	} {
 		switch {
