@@ -133,7 +133,7 @@ func staysWatched(t *testing.T, d *appsv1.Deployment) {
 	})
 	out, err := tryHelm(ctx, "upgrade", release, chart(t), "--reuse-values", "--set", "watchNamespaces={"+staysThere+"}", "--dry-run=server")
 	require.Error(t, err, out)
-	assert.Contains(t, out, "namespace comes-and-goes has a resize that is under way or watched")
+	assert.Contains(t, out, "namespace comes-and-goes has an in-flight resize")
 }
 
 // namespaceGone: the namespace is deleted while a resize is watched there, and the operator starts again without it.
