@@ -44,7 +44,7 @@ func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.Att
 			Containers: []v1alpha1.ContainerTarget{{
 				Name: "app", Confidence: "0.92", DataPoints: 1680,
 				Target: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("200m")), MemoryRequest: ptr.To(resource.MustParse("1Gi"))},
-				Steps:  []v1alpha1.Step{{Resource: "cpu", Name: "percentile", Before: "0", After: "200m", Reason: "95th percentile of 1680 steps"}},
+				Steps:  []v1alpha1.Step{{Resource: "cpu", Name: "percentile", Before: "0", After: "200m", Reason: "95th percentile of 1680 samples"}},
 			}},
 		},
 	}
@@ -129,7 +129,7 @@ func TestPagesAreServed(t *testing.T) {
 	assert.Contains(t, body, `href="/ui/ns/shop"`)
 	code, body = ask(d, http.MethodGet, "/ui/ns/shop/Deployment/web")
 	assert.Equal(t, http.StatusOK, code)
-	assert.Contains(t, body, "95th percentile of 1680 steps")
+	assert.Contains(t, body, "95th percentile of 1680 samples")
 	code, _ = ask(d, http.MethodGet, "/")
 	assert.Equal(t, http.StatusFound, code)
 	code, _ = ask(d, http.MethodPost, "/ui/")

@@ -89,7 +89,7 @@ func (of *ExplainedWorkload) Sentence() string {
 // ModeMeans explains a mode that does not resize running pods; empty for the other modes.
 func (of *ExplainedWorkload) ModeMeans() string {
 	if why, ok := passive[of.Mode]; ok {
-		return fmt.Sprintf("In this mode, %s. The next resources below are those of a mode that resizes running pods.", why)
+		return fmt.Sprintf("In this mode, %s. Next shows what a mode that resizes running pods would set.", why)
 	}
 	return ""
 }
