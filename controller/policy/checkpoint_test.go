@@ -184,8 +184,8 @@ func TestACheckpointOutlivesItsSource(t *testing.T) {
 func TestAPartialAnswerIsSaid(t *testing.T) {
 	r := report{policy: &v1alpha1.AttunePolicy{}, matched: matched{won: make([]workload.Workload, 2)}}
 	assert.Equal(t, "watching 2 workloads", readiness{r}.condition().Message)
-	r.usage.State.Last = usage.Report{Partial: true, Warnings: []string{"1 of 2 Some nodes cannot be scraped", "another"}}
-	assert.Equal(t, "watching 2 workloads; the usage source says: 1 of 2 Some nodes cannot be scraped", readiness{r}.condition().Message)
+	r.usage.State.Last = usage.Report{Partial: true, Warnings: []string{"1 of 2 nodes cannot be scraped", "another"}}
+	assert.Equal(t, "watching 2 workloads; the usage source says: 1 of 2 nodes cannot be scraped", readiness{r}.condition().Message)
 	assert.Equal(t, metav1.ConditionTrue, readiness{r}.condition().Status)
 }
 

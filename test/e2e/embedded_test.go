@@ -273,7 +273,7 @@ func unanswered(t *testing.T, _ *appsv1.Deployment, policy *v1alpha1.AttunePolic
 	t.Cleanup(func() { _ = change(context.WithoutCancel(ctx), "-D") })
 	eventually(t, "the policy says that there is one, and the log which", func() error {
 		message, err := says()
-		if err == nil && !strings.Contains(message, "1 of 2 Some nodes cannot be scraped") {
+		if err == nil && !strings.Contains(message, "1 of 2 nodes cannot be scraped") {
 			err = fmt.Errorf("it says %q", message)
 		}
 		return errors.Join(err, logged(ctx, "Some nodes cannot be scraped", node+": /metrics/"))

@@ -335,7 +335,7 @@ func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
 	f.scraper.targets.follow([]Node{f.node}, []error{errors.New("node secret-node has the internal address 127.0.0.1")}, f.clock.Now())
 	var report usage.Report
 	f.monitor.warn(&report)
-	assert.Equal(t, []string{"1 of 2 Some nodes cannot be scraped; the operator's log has their names and the causes"}, report.Warnings)
+	assert.Equal(t, []string{"1 of 2 nodes cannot be scraped; the operator's log has their names and the causes"}, report.Warnings)
 	assert.True(t, report.Partial)
 	f.monitor.logFailing()
 	f.monitor.logFailing()

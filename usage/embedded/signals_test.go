@@ -152,7 +152,7 @@ func TestTooMuchIsSaid(t *testing.T) {
 	assert.False(t, report.Partial)
 	f.monitor.logOverload()
 	f.monitor.logOverload()
-	assert.Contains(t, f.log.String(), "as one operator carries")
+	assert.Contains(t, f.log.String(), "that one operator supports")
 }
 
 // If the nodes' own pressure is wanted, it is read from every kubelet, with and without observed pods, and separately

@@ -87,7 +87,7 @@ func TestFailuresByAnswer(t *testing.T) {
 		{"an answer that breaks off", sends(200, jsonType, recorded(t, "prometheus.json")[:150]), brokenAnswer, "incomplete", false},
 		{"a sample of three", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2",3]]}]}}`), brokenAnswer, "not a pair of a time and a value", false},
 		{"a value that is no number", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"x"]]}]}}`), brokenAnswer, "not a pair of a time and a value", false},
-		{"a label that is no text", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":1},"values":[]}]}}`), brokenAnswer, "cannot be read", false},
+		{"a label that is no text", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":1},"values":[]}]}}`), brokenAnswer, "unreadable", false},
 		{"many words", sends(400, jsonType, said("bad_data", strings.Repeat("wörter\n", 1000))), queryRejected, "wörter wörter", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -78,6 +78,6 @@ func TestATokenThatIsReplaced(t *testing.T) {
 	require.NoError(t, ask())
 	valid = "second"
 	write(valid)
-	require.ErrorContains(t, ask(), "refuses the credentials")
+	require.ErrorContains(t, ask(), "rejects the credentials")
 	require.NoError(t, ask(), "read again")
 }
