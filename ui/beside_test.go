@@ -96,7 +96,7 @@ func TestSavingsThatTakeTooLong(t *testing.T) {
 func TestSearch(t *testing.T) {
 	caches := Small()
 	for query, want := range map[string]string{
-		"web": "1 workload has “web” in", "SHOP/": "3 workloads have “SHOP/” in", "shop/daemon": "DaemonSet/agent shop api Auto Idle", "  db ": "“db”", "nothing": "0 workloads have",
+		"web": "1 workload contains “web” in", "SHOP/": "3 workloads contain “SHOP/” in", "shop/daemon": "DaemonSet/agent shop api Auto Idle", "  db ": "“db”", "nothing": "0 workloads contain",
 		Harm: "0 workloads contain “" + Harm + "”",
 	} {
 		assert.Contains(t, page(t, caches, "/ui/search?q="+url.QueryEscape(query)), strings.Join(strings.Fields(want), " "), query)
@@ -212,6 +212,6 @@ func TestLongNames(t *testing.T) {
 	caches := Long()
 	name := caches.Recommendations[0].Spec.Workload.Name
 	assert.Contains(t, page(t, caches, "/ui/ns/shop/Deployment/"+name), "Deployment/"+name)
-	assert.Contains(t, page(t, caches, "/ui/search?q="+name[:100]), "1 workload has")
+	assert.Contains(t, page(t, caches, "/ui/search?q="+name[:100]), "1 workload contains")
 	assert.Contains(t, page(t, caches, "/ui/nodes/"+caches.Others.Nodes[0].Node), "Node "+caches.Others.Nodes[0].Node)
 }

@@ -146,7 +146,7 @@ func TestPagesAreServed(t *testing.T) {
 	d.leads = make(chan struct{})
 	code, body = ask(d, http.MethodGet, "/ui/")
 	assert.Equal(t, http.StatusServiceUnavailable, code)
-	assert.Contains(t, body, "this replica does not lead")
+	assert.Contains(t, body, "this replica is not the leader")
 }
 
 // The page of a namespace lists a cluster policy that selects it, even before it selects a workload there.

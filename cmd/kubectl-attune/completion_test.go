@@ -59,5 +59,5 @@ func TestCompletionWithoutRights(t *testing.T) {
 func TestNoRecommendationAndNoRightToKnowWhy(t *testing.T) {
 	got := newCLITest(t, noRight(&v1alpha1.AttunePolicyList{}, "attunepolicies")).run("explain", "sts/cache")
 	assert.Equal(t, answer{code: exitError, errOut: "error: there is no recommendation for StatefulSet/cache in namespace shop: " +
-		"no policy selects it, or the operator has not reconciled it yet; kubectl attune status shows the policies\n"}, got)
+		"no policy selects it, or the operator has not looked at it yet; kubectl attune status shows the policies\n"}, got)
 }

@@ -121,7 +121,7 @@ func TestDoctorWithoutRights(t *testing.T) {
 
 func TestDoctorsMistakes(t *testing.T) {
 	got := newCLITest(t, interceptor.Funcs{}).run("doctor")
-	assert.Equal(t, answer{code: exitError, errOut: "error: reading the version of the API server: no answer\n"}, got)
+	assert.Equal(t, answer{code: exitError, errOut: "error: asking the API server for its version: no answer\n"}, got)
 	got = newCLITest(t, interceptor.Funcs{}).run("doctor", "-l", "a=b")
 	assert.Equal(t, answer{code: exitError, errOut: "error: doctor looks at a whole namespace, or with -A at all of them: leave -l out\n"}, got)
 }

@@ -97,8 +97,8 @@ func TestAnswerSaysWhy(t *testing.T) {
 				s.held = func(_ types.NamespacedName, uid types.UID) string {
 					return map[types.UID]string{"a": "WorkloadPaused"}[uid]
 				}
-			}, of: a, frozen: "WorkloadPaused", message: "the pod cannot be changed now: WorkloadPaused", gets: "3",
-			why: []answers.ShareReason{why("cpu", "Frozen", "the pod cannot be changed now: WorkloadPaused")},
+			}, of: a, frozen: "WorkloadPaused", message: "it may not be changed now: WorkloadPaused", gets: "3",
+			why: []answers.ShareReason{why("cpu", "Frozen", "it may not be changed now: WorkloadPaused")},
 		},
 		"its last resize is watched": {
 			edit: func(s *scene) {
@@ -211,7 +211,7 @@ func TestAnswerHolders(t *testing.T) {
 		return map[types.UID]string{"a": "WorkloadPaused"}[uid]
 	}
 	assert.Equal(t, []answers.NodeHolder{{
-		Name: "shop/a", Resource: "cpu", Above: "4", Reason: "Frozen", Message: "the pod cannot be changed now: WorkloadPaused",
+		Name: "shop/a", Resource: "cpu", Above: "4", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused",
 	}}, s.look(s.share(always)).answer().Decided.Holders)
 }
 

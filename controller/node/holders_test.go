@@ -65,7 +65,7 @@ func TestHoldersAreNamed(t *testing.T) {
 		}
 	})
 	assert.Contains(t, frozen, "cpu: pods have less than they always need, for 15m0s or longer: pod shop/a keeps ")
-	assert.Contains(t, frozen, "above its share, because the pod cannot be changed now: WorkloadPaused")
+	assert.Contains(t, frozen, "above its share, because it may not be changed now: WorkloadPaused")
 	restarts := look(func(s *scene) {
 		s.pods[0].Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	})

@@ -9,7 +9,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// history is reading the past usage of a workload whose pods are gone: constant usage.
+// history is the past of a workload whose pods are gone: constant usage.
 type history struct {
 	namespace, pod, container string
 	cpu                       float64 // cores

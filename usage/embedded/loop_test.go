@@ -159,8 +159,8 @@ func TestNodeOf(t *testing.T) {
 		node *corev1.Node
 		want string
 	}{
-		{node(0, "10.0.0.7"), "no port"},
-		{node(99999, "10.0.0.7"), "no port"},
+		{node(0, "10.0.0.7"), "no kubelet port"},
+		{node(99999, "10.0.0.7"), "no kubelet port"},
 		{node(10250), "no internal IP"},
 		{node(10250, "n1.internal"), "must be an IP"},
 		{node(10250, "127.0.0.1"), "not loopback"},
