@@ -70,8 +70,8 @@ func TestAnswer(t *testing.T) {
 	assert.Equal(t, &answers.Quantities{CPU: text("3"), Memory: text("64Mi")}, c.Peak)
 	assert.Empty(t, c.Why)
 	require.NotEmpty(t, c.Steps)
-	assert.Equal(t, answers.Step{Resource: "cpu", Name: "base", Before: "0", After: "1", Reason: "its base demand"}, c.Steps[0])
-	assert.Contains(t, c.Steps[1].Reason, "the node reserves 2, the spike of shop/Deployment/a")
+	assert.Equal(t, answers.Step{Resource: "cpu", Name: "base", Before: "0", After: "1", Reason: "base demand"}, c.Steps[0])
+	assert.Contains(t, c.Steps[1].Reason, "the node reserves 2 for spikes: the spike of shop/Deployment/a")
 	other := answer.Pods[3]
 	assert.Equal(t, answers.NodePod{Name: "shop/other", Reason: "NoPolicy", Message: "no policy manages its workload", Containers: []answers.NodeContainer{{
 		Name: "app", Holds: answers.Amounts{MemoryRequest: text("64Mi")}, Gets: answers.Amounts{MemoryRequest: text("64Mi")},

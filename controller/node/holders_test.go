@@ -73,7 +73,7 @@ func TestHoldersAreNamed(t *testing.T) {
 	least := look(func(s *scene) {
 		s.recommendations["a"].Spec.Containers[0].Demand.Least = podview.ToResources(size(7000, 0, 0))
 	})
-	assert.Contains(t, least, "because its policy does not allow less")
+	assert.Contains(t, least, "because its policy allows no less")
 	unready := look(func(s *scene) { s.pods[0].Status.Conditions = nil })
 	assert.Contains(t, unready, "because it is not ready, or restarted a moment ago")
 }

@@ -176,7 +176,7 @@ func TestAFullShareIsSaid(t *testing.T) {
 	assert.Empty(t, remarks{r}.crowded()+remarks{r}.leftOut(), "of another namespace")
 	assert.Empty(t, remarks{r}.tooMuch())
 	r.usage.unanswered = fmt.Errorf("reading the past usage of Deployment web: %w", usage.ErrTooMuch)
-	assert.Contains(t, remarks{r}.tooMuch(), "the usage source finds what is asked about namespace "+r.policy.Namespace+" too much, and usage is missing: the past of Deployment web")
+	assert.Contains(t, remarks{r}.tooMuch(), "the usage source finds what is asked about namespace "+r.policy.Namespace+" too much, and usage is missing: reading the past usage of Deployment web")
 	r.usage.lost = 7
 	assert.Contains(t, remarks{r}.crowded(), "the usage history of namespace "+r.policy.Namespace+" has gaps")
 	assert.Contains(t, remarks{r}.crowded(), "shorten metricsSource.historyWindow")
