@@ -171,10 +171,10 @@ func TestRunThatCannot(t *testing.T) {
 	}
 	for want, o := range map[string]UIOptions{
 		"no right": {Fetch: func(context.Context, string) (Answer, error) { return Answer{}, errors.New("no right") }},
-		"the leader has no web page: update the operator":                           {Fetch: says(http.StatusNotFound, "404 page not found")},
+		"the leader has no web page: update the operator":                             {Fetch: says(http.StatusNotFound, "404 page not found")},
 		"the leader does not show its page: this replica is not the leader: pod b is": {Fetch: says(http.StatusServiceUnavailable, "this replica is not the leader: pod b is\n")},
-		"the leader does not show its page: 500 Internal Server Error":              {Fetch: says(http.StatusInternalServerError, "")},
-		"address already in use: choose another port with --port":                   {Fetch: leader, Port: taken.Addr().(*net.TCPAddr).Port},
+		"the leader does not show its page: 500 Internal Server Error":                {Fetch: says(http.StatusInternalServerError, "")},
+		"address already in use: choose another port with --port":                     {Fetch: leader, Port: taken.Addr().(*net.TCPAddr).Port},
 	} {
 		o.Out, o.ErrOut = io.Discard, io.Discard
 		assert.ErrorContains(t, ShowUI(t.Context(), o), want)
