@@ -41,10 +41,10 @@ func (c *chain) braked() *Hold {
 	if c.ceiling == 0 || !c.enough() || needed <= c.ceiling {
 		return nil
 	}
-	why := sentence("usage of up to ").usage(Memory, c.history.Peak).text(" asks for a memory limit of ").amount(Memory, needed).
-		text(", and without an OOM kill the limit is not raised above ").amount(Memory, c.ceiling)
+	why := sentence("usage of up to ").usage(Memory, c.history.Peak).text(" needs a memory limit of ").amount(Memory, needed).
+		text(", but without an OOM kill attune does not raise the limit above ").amount(Memory, c.ceiling)
 	if c.ceiling == MemoryCeiling(c.original, Floor{}, 0) {
 		why = why.text(", twice the template's ").amount(Memory, c.original.Limit)
 	}
-	return c.hold(FollowsItsLimit, why.text(": an OOM kill, a higher limit in the template, or memory.controlledValues RequestsOnly lifts this"))
+	return c.hold(FollowsItsLimit, why.text(". Lifted by an OOM kill, a higher limit in the template, or memory.controlledValues: RequestsOnly"))
 }

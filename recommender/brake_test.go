@@ -56,8 +56,8 @@ func holdsFor(holds []Hold, reason Reason) string {
 func TestBrakeIsLifted(t *testing.T) {
 	template := Allocation{Request: 256 * mi, Limit: 512 * mi}
 	braked := filling(1024*mi, 0.98, template)
-	assert.Equal(t, "usage of up to 1003.52Mi asks for a memory limit of 1305Mi, and without an OOM kill the limit is not raised above 1Gi, twice the template's 512Mi: "+
-		"an OOM kill, a higher limit in the template, or memory.controlledValues RequestsOnly lifts this", holdsFor(Recommend(braked).Holds, FollowsItsLimit))
+	assert.Equal(t, "usage of up to 1003.52Mi needs a memory limit of 1305Mi, but without an OOM kill attune does not raise the limit above 1Gi, twice the template's 512Mi. "+
+		"Lifted by an OOM kill, a higher limit in the template, or memory.controlledValues: RequestsOnly", holdsFor(Recommend(braked).Holds, FollowsItsLimit))
 
 	killed := braked
 	killed.Floors[Memory] = Floor{Amount: 1200 * mi, Taught: OOMFloor(1024 * mi), Reason: "oomkill"}

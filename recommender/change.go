@@ -102,14 +102,14 @@ func (s *step) request() Amount {
 	target := s.target
 	if s.live.Limit > 0 && !s.limitFollows() && target > s.live.Limit {
 		target = s.resource.WholeWithin(s.live.Limit, s.live.Request, s.live.Limit)
-		s.why = s.why.text("the limit ").amount(s.resource, s.live.Limit).text(" is left alone, so no request is above it; ")
+		s.why = s.why.text("the limit ").amount(s.resource, s.live.Limit).text(" does not change and caps the request; ")
 	}
 	live := s.live.Request
 	switch {
 	case target == 0:
 		return s.keep("", s.why.text("no target"))
 	case live == 0:
-		s.why = s.why.text("not set so far: the target is taken at once")
+		s.why = s.why.text("not set so far: the target applies at once")
 		return target
 	case within(live, target, s.deadBand(target)):
 		return s.keep(SmallChange, s.whySmall(target))

@@ -59,7 +59,7 @@ func TestNextStepSteps(t *testing.T) {
 	m := cpuMove(500, 250)
 	m.Container = "app"
 	assert.Equal(t, []Step{{
-		Resource: CPU, Name: "change", Before: 250, After: 250, Reason: "500m to 250m is -50 %, within the cap of 50 % a step",
+		Resource: CPU, Name: "change", Before: 250, After: 250, Reason: "500m to 250m is -50 %, within the cap of 50 % per resize",
 	}}, NextStep(m).Steps)
 
 	m.Target = Size{}

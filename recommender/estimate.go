@@ -44,12 +44,12 @@ func whyAdapted(c *chain, s sentence, _, _ Amount) sentence {
 	} else {
 		s = s.share(e.Short).text(" of the time")
 	}
-	s = s.text(", by ").number(e.Hours, 0).text(" h of this container and what is usual")
+	s = s.text(", estimated from ").number(e.Hours, 0).text(" h of this container and a prior from typical containers")
 	switch {
 	case amount > wanted:
-		return s.text("; kept at ").amount(c.resource, amount).text(": it falls after some hours, by more than 10 %, and at most twice a day")
+		return s.text("; stays at ").amount(c.resource, amount).text(": the estimate falls only after some hours, by more than 10 %, and at most twice a day")
 	case amount < wanted:
-		return s.text("; kept at ").amount(c.resource, amount).text(", which is hardly less")
+		return s.text("; stays at ").amount(c.resource, amount).text(", which is only slightly lower")
 	}
 	return s
 }

@@ -38,12 +38,12 @@ func TestAdaptiveRules(t *testing.T) {
 		told = append(told, s.Resource.String()+" "+s.Name+" "+Format(s.Resource, s.After)+": "+s.Reason)
 	}
 	assert.Equal(t, []string{
-		"cpu adaptive 240m: max of 24 h 200m × 1.2 = 240m; usage exceeds that 0.21 % of the time, by 71 h of this container and what is usual",
-		"cpu floor 240m: no floor: nothing was learned from harm",
+		"cpu adaptive 240m: max of 24 h 200m × 1.2 = 240m; usage exceeds that 0.21 % of the time, estimated from 71 h of this container and a prior from typical containers",
+		"cpu floor 240m: no minimum: no regression was observed",
 		"cpu bounds 230m: lowered to maxAllowed 230m",
-		"memory adaptive 290Mi: max of 14 d 275Mi × 1.02 = 280Mi; usage exceeds that in less than 0.01 % of hours, by 80 h of this container and what is usual; " +
-			"kept at 290Mi: it falls after some hours, by more than 10 %, and at most twice a day",
-		"memory floor 290Mi: no floor: nothing was learned from harm",
+		"memory adaptive 290Mi: max of 14 d 275Mi × 1.02 = 280Mi; usage exceeds that in less than 0.01 % of hours, estimated from 80 h of this container and a prior from typical containers; " +
+			"stays at 290Mi: the estimate falls only after some hours, by more than 10 %, and at most twice a day",
+		"memory floor 290Mi: no minimum: no regression was observed",
 		"memory bounds 290Mi: no bounds are set",
 	}, told, "the request may be below the peak of 300Mi")
 	assert.Equal(t, Amount(580<<20), r.Target[Memory].Limit, "twice the request, which is above 1.1 times the peak")
@@ -67,7 +67,7 @@ func TestAdaptiveWithoutAnEstimate(t *testing.T) {
 		assert.Equal(t, Size{}, r.Target, name)
 		assert.Empty(t, r.Steps, name)
 		require.Len(t, r.Holds, 2, name)
-		assert.Equal(t, Hold{Resource: CPU, Reason: NoData, Message: "no cpu usage was measured lately, so that the strategy Adaptive has no estimate"}, r.Holds[0], name)
+		assert.Equal(t, Hold{Resource: CPU, Reason: NoData, Message: "no cpu usage was measured recently, so strategy Adaptive has no estimate"}, r.Holds[0], name)
 	}
 }
 

@@ -24,11 +24,11 @@ func Example() {
 	change := NextStep(Move{Target: r.Target, Live: Size{CPU: {Request: 500}}, Settings: settings})
 	fmt.Printf("change: %s, %s\n", Format(CPU, change.Next[CPU].Request), change.Steps[0].Reason)
 	// Output:
-	// percentile: 200m, 95th percentile of 2016 steps; no hour of the day is above it
+	// percentile: 200m, 95th percentile of 2016 samples; no hour of the day is higher
 	// margin: 240m, 20 % headroom on 200m
 	// burst: 240m, no burst: peak 200m is at most 3 × p95 200m
-	// confidence: 250m, 5.6 days and 2016 steps: confidence 0.8, × 1.04 (1 + (1 − confidence)²)
-	// floor: 250m, no floor: nothing was learned from harm
+	// confidence: 250m, 5.6 days and 2016 samples: confidence 0.8, × 1.04 (1 + (1 − confidence)²)
+	// floor: 250m, no minimum: no regression was observed
 	// bounds: 250m, no bounds are set
-	// change: 250m, 500m to 250m is -50 %, within the cap of 50 % a step
+	// change: 250m, 500m to 250m is -50 %, within the cap of 50 % per resize
 }

@@ -95,7 +95,7 @@ func (c *chain) implausible(in *Input) *Hold {
 	}
 	return c.hold(UsageImplausible, sentence(nil).count(i.Dropped).text(" of ").count(i.Of).text(" ").text(c.resource.String()).
 		text(" samples of the last day were dropped, up to ").text(i.Told(c.resource)).
-		text(". Lifted when half of a day's samples are plausible: correct the usage source, or name a larger node (nodes.largest, --node)"))
+		text(". Lifted when half of a day's samples are plausible: fix the usage source, or set a larger node (nodes.largest, --node)"))
 }
 
 // tooLittle returns the hold of a resource with too few measurements, or nil.
@@ -109,14 +109,14 @@ func (c *chain) tooLittle(in *Input) *Hold {
 	case c.enough():
 		return nil
 	case c.measured():
-		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured lately, so that the strategy Adaptive has no estimate"))
+		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured recently, so strategy Adaptive has no estimate"))
 	case c.countsRuns:
-		return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).text(" steps and ").
-			count(c.runs).text("/").count(FirstRuns).text(" whole runs measured; enough after ").runs(FirstRuns-c.runs))
+		return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).text(" samples and ").
+			count(c.runs).text("/").count(FirstRuns).text(" complete runs measured; enough after ").runs(FirstRuns-c.runs))
 	}
 	ready := c.history.Last.Add(time.Duration(needed-points) * c.all.QueryStep)
 	return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).
-		text(" steps measured; enough at ").at(ready).text(" if none is missing"))
+		text(" samples measured; enough at ").at(ready).text(" if none is missing"))
 }
 
 // runs writes how many more runs are needed.
@@ -133,8 +133,8 @@ func (c *chain) stale(now time.Time) *Hold {
 		return nil
 	}
 	age := now.Sub(c.history.Last)
-	return c.hold(StaleData, sentence("last measured at ").at(c.history.Last).text(", ").duration(age).
-		text(" ago; nothing is applied on history older than ").duration(c.all.StaleAfter()))
+	return c.hold(StaleData, sentence("last sample at ").at(c.history.Last).text(", ").duration(age).
+		text(" ago; attune applies no recommendation from data older than ").duration(c.all.StaleAfter()))
 }
 
 // asleep returns the hold of a resource without a running pod for some time, or nil.

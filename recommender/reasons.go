@@ -41,9 +41,9 @@ func (t *trace) finish() []Step {
 }
 
 func whyPercentile(c *chain, s sentence, _, _ Amount) sentence {
-	s = s.count(c.settings.Percentile).text("th percentile of ").count(c.history.Points).text(" steps; ")
+	s = s.count(c.settings.Percentile).text("th percentile of ").count(c.history.Points).text(" samples; ")
 	if c.hour == noHour {
-		return s.text("no hour of the day is above it")
+		return s.text("no hour of the day is higher")
 	}
 	return s.text("busiest hour ").count(c.hour / 10).count(c.hour % 10).text(":00 UTC")
 }
@@ -67,9 +67,9 @@ func whyBurst(c *chain, s sentence, _, _ Amount) sentence {
 }
 
 func whyConfidence(c *chain, s sentence, _, _ Amount) sentence {
-	s = s.days(c.history.days(c.all.QueryStep)).text(" and ").count(c.history.Points).text(" steps: confidence ")
+	s = s.days(c.history.days(c.all.QueryStep)).text(" and ").count(c.history.Points).text(" samples: confidence ")
 	if c.confidence >= 1 {
-		return s.text("1, nothing to add")
+		return s.text("1, no extra margin")
 	}
 	return s.number(c.confidence, 3).text(", × ").number(caution(c.confidence), 7).text(" (1 + (1 − confidence)²)")
 }
@@ -77,7 +77,7 @@ func whyConfidence(c *chain, s sentence, _, _ Amount) sentence {
 func whyFloor(c *chain, s sentence, before, after Amount) sentence {
 	switch {
 	case c.least() == 0:
-		s = s.text("no floor: nothing was learned from harm")
+		s = s.text("no minimum: no regression was observed")
 	case after == before:
 		s = s.text("not below ").floorSource(c)
 	default:
@@ -87,10 +87,10 @@ func whyFloor(c *chain, s sentence, before, after Amount) sentence {
 	case c.killed == 0 || c.original.Limit == 0 || c.limitRaisesRequest():
 		return s
 	case c.settings.LimitsFollow:
-		return s.text("; OOM kills raise the limit to at least ").amount(c.resource, c.killed).text(", and not the request")
+		return s.text("; OOM kills raise the limit to at least ").amount(c.resource, c.killed).text(", but not the request")
 	}
-	return s.text("; OOM kills taught a limit of ").amount(c.resource, c.killed).text(", and controlledValues leaves the limit of ").
-		amount(c.resource, c.original.Limit).text(" alone: raise it in the template")
+	return s.text("; OOM kills need a limit of ").amount(c.resource, c.killed).text(", but controlledValues keeps the limit ").
+		amount(c.resource, c.original.Limit).text(": raise it in the pod template")
 }
 
 // floorSource names the highest of the floors.
@@ -98,11 +98,11 @@ func (s sentence) floorSource(c *chain) sentence {
 	least := c.least()
 	switch {
 	case least == c.learned.Amount:
-		return s.text("the floor ").amount(c.resource, least).text(" learned from ").text(c.learned.Reason)
+		return s.text("the minimum ").amount(c.resource, least).text(" learned from ").text(c.learned.Reason)
 	case c.limitRaisesRequest() && c.killed > 0 && least == c.resource.Whole(c.killed):
-		return s.text("the floor ").amount(c.resource, least).text(" learned from oomkill: request and limit are equal")
+		return s.text("the minimum ").amount(c.resource, least).text(" learned from oomkill: request and limit are equal")
 	case c.limitRaisesRequest() && least == c.limitFloor:
-		return s.text("the limit's floor ").amount(c.resource, least).
+		return s.text("the limit's minimum ").amount(c.resource, least).
 			text(", 1.1 × peak ").usage(c.resource, c.history.Peak).text(": request and limit are equal")
 	default:
 		return s.text("the peak of the window, ").usage(c.resource, c.history.Peak)
@@ -128,7 +128,7 @@ func (s sentence) rounded(r Resource, clamped, after Amount) sentence {
 	case after > clamped:
 		s = s.text("; rounded up to whole ")
 	case after < clamped:
-		s = s.text("; rounded down, as up would pass the bound, to whole ")
+		s = s.text("; rounded down, to stay within the bound, to whole ")
 	default:
 		return s
 	}
@@ -141,9 +141,9 @@ func (s sentence) rounded(r Resource, clamped, after Amount) sentence {
 func (s sentence) lowered(c *chain, after Amount) sentence {
 	switch after {
 	case c.fixedLimit():
-		s = s.text("lowered to the limit ").amount(c.resource, after).text(", which is left alone")
+		s = s.text("lowered to the limit ").amount(c.resource, after).text(", which attune does not change")
 	case highestRequest(c.original, c.ceiling):
-		s = s.text("lowered to ").amount(c.resource, after).text(", the most under the highest memory limit without another OOM kill")
+		s = s.text("lowered to ").amount(c.resource, after).text(": the memory limit is not raised further without an OOM kill")
 	default:
 		s = s.text("lowered to maxAllowed ").amount(c.resource, after)
 	}
@@ -158,9 +158,9 @@ func (s sentence) raised(c *chain, after Amount) sentence {
 	case c.settings.MinAllowed:
 		return s.text("raised to minAllowed ").amount(c.resource, after)
 	case 1:
-		return s.text("raised to ").amount(c.resource, after).text(", the least there is")
+		return s.text("raised to ").amount(c.resource, after).text(", the smallest amount")
 	default:
-		return s.text("raised towards minAllowed, as far as the maximum or the limit allows")
+		return s.text("raised towards minAllowed, up to the maximum or the limit")
 	}
 }
 
@@ -188,9 +188,9 @@ func (s *step) whySmall(target Amount) sentence {
 func (s *step) whyMoved(target, next Amount) sentence {
 	why := s.distance(target)
 	if next == target {
-		return why.text(", within the cap of ").count(s.settings.MaxChangePercent).text(" % a step")
+		return why.text(", within the cap of ").count(s.settings.MaxChangePercent).text(" % per resize")
 	}
-	return why.text(", capped at ").count(s.settings.MaxChangePercent).text(" % a step: ").amount(s.resource, next)
+	return why.text(", capped at ").count(s.settings.MaxChangePercent).text(" % per resize: ").amount(s.resource, next)
 }
 
 // distance is the difference between the live request and the target in percent. It is truncated, so that a difference
@@ -206,10 +206,10 @@ func (s *step) distance(target Amount) sentence {
 }
 
 func (s *step) whyBeyond(size Amount) sentence {
-	return s.why.text("; request and limit are equal and would have to be ").amount(s.resource, size).
+	return s.why.text("; request and limit are equal and need ").amount(s.resource, size).
 		limitFloorSource().text(", above maxAllowed ").amount(s.resource, s.settings.MaxAllowed)
 }
 
 func (s sentence) limitFloorSource() sentence {
-	return s.text(", what a memory limit may not be below (1.1 × the peak, or learned from a kill)")
+	return s.text(", the minimum of the memory limit (1.1 × the peak, or learned from an OOM kill)")
 }

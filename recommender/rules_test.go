@@ -166,15 +166,15 @@ func TestBounds(t *testing.T) {
 		why                      string
 	}{
 		"no bounds":                {before: 240, want: 240, why: "no bounds are set"},
-		"never zero":               {before: 0, want: 1, why: "raised to 1m, the least there is"},
+		"never zero":               {before: 0, want: 1, why: "raised to 1m, the smallest amount"},
 		"raised":                   {before: 10, low: 50, want: 50, why: "raised to minAllowed 50m"},
 		"at the minimum":           {before: 50, low: 50, want: 50, why: "not below minAllowed 50m"},
 		"lowered":                  {before: 5000, low: 50, high: 4000, want: 4000, why: "lowered to maxAllowed 4"},
 		"at the maximum":           {before: 4000, high: 4000, want: 4000, why: "not above maxAllowed 4"},
 		"within":                   {before: 240, low: 50, high: 4000, want: 240, why: "within 50m and 4"},
-		"at a fixed limit":         {before: 5000, high: 4000, limit: 1500, want: 1500, why: "lowered to the limit 1500m, which is left alone"},
+		"at a fixed limit":         {before: 5000, high: 4000, limit: 1500, want: 1500, why: "lowered to the limit 1500m, which attune does not change"},
 		"a limit that follows":     {before: 5000, limit: 1500, follow: true, want: 5000, why: "no bounds are set"},
-		"a minimum above the rest": {before: 10, low: 500, limit: 100, want: 100, why: "raised towards minAllowed, as far as the maximum or the limit allows"},
+		"a minimum above the rest": {before: 10, low: 500, limit: 100, want: 100, why: "raised towards minAllowed, up to the maximum or the limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chain := newChain(CPU)

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/tuning"
 )
 
-const noRoom = "CPU does not fit: the pods that stay need 5 with it, and 4990m is available; ranking Low, own spike 2"
+const noRoom = "CPU does not fit: with this pod, the remaining pods need 5, and 4990m is available; ranking Low, own spike 2"
 
 // unfit returns a Deployment of two under strategy Node whose node has no room for web-1.
 func unfit(t *testing.T) tuning.View {

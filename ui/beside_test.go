@@ -47,11 +47,11 @@ func TestTheWordsOfNode(t *testing.T) {
 			assert.Contains(t, got, strings.Join(strings.Fields(line), " "))
 		}
 	}
-	assert.Contains(t, page(t, caches, "/ui/nodes/worker-1"), "they need 1924m, 600Mi shared headroom 1976m, 7.3Gi")
+	assert.Contains(t, page(t, caches, "/ui/nodes/worker-1"), "needed 1924m, 600Mi shared headroom 1976m, 7.3Gi")
 	all := page(t, caches, "/ui/nodes")
 	assert.Contains(t, all, "worker-1 4 3 100m, 70Mi 3900m, 7.9Gi 1924m, 600Mi 1 Overcommitted")
 	assert.Contains(t, all, "worker-2 1 0 100m, 70Mi 3900m, 7.9Gi – 0 –")
-	assert.Contains(t, page(t, Empty(), "/ui/nodes"), "The operator watches some namespaces only")
+	assert.Contains(t, page(t, Empty(), "/ui/nodes"), "The operator watches only some namespaces")
 	assert.Contains(t, page(t, Great(5000), "/ui/nodes?page=2"), "101 to 200 of 252")
 }
 
@@ -77,9 +77,9 @@ func TestTheWordsOfSavings(t *testing.T) {
 	assert.Contains(t, page(t, caches, "/ui/savings"), "shop 3 750m 3Gi €25.20 1860m -384Mi €39.63 Not counted: 3 blocked resources.")
 	assert.Contains(t, page(t, caches, "/ui/savings/shop"), "Deployment/web 250m 1Gi €8.40 620m -128Mi €13.21 AllowDecrease")
 	web := page(t, caches, "/ui/ns/shop/Deployment/web")
-	assert.Contains(t, web, "Freed on nodes now: 250m of CPU and 1Gi of memory (€8.40 a month). Available, not applied yet: 620m of CPU and -128Mi of memory (€13.21 a month). Not counted: 1 blocked resource.")
+	assert.Contains(t, web, "Saved already: 250m of CPU and 1Gi of memory (€8.40 a month). Available, not applied yet: 620m of CPU and -128Mi of memory (€13.21 a month). Not counted: 1 blocked resource.")
 	assert.Contains(t, web, "not counted: app, memory: AllowDecrease : memory is lowered only with allowDecrease")
-	assert.Contains(t, page(t, Empty(), "/ui/savings"), "There is no recommendation to compare with.")
+	assert.Contains(t, page(t, Empty(), "/ui/savings"), "There is no recommendation yet.")
 }
 
 // If there is no time to sum all savings, the page does not show a part of the sum as the total.
@@ -89,15 +89,15 @@ func TestSavingsThatTakeTooLong(t *testing.T) {
 	w := httptest.NewRecorder()
 	ui.NewHandler(Small(), func(string, error) {}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/savings", nil).WithContext(ctx))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-	assert.Contains(t, words(t, w.Body.String()), "4 workloads could not be added up in time")
+	assert.Contains(t, words(t, w.Body.String()), "The savings of 4 workloads could not be computed in time")
 }
 
 // A search finds a part of NAMESPACE/KIND/NAME, and the page escapes the search text.
 func TestSearch(t *testing.T) {
 	caches := Small()
 	for query, want := range map[string]string{
-		"web": "1 workload has “web” in", "SHOP/": "3 workloads have “SHOP/” in", "shop/daemon": "DaemonSet/agent shop api Auto Idle", "  db ": "“db”", "nothing": "0 workloads have",
-		Harm: "0 workloads have “" + Harm + "”",
+		"web": "1 workload contains “web” in", "SHOP/": "3 workloads contain “SHOP/” in", "shop/daemon": "DaemonSet/agent shop api Auto Idle", "  db ": "“db”", "nothing": "0 workloads contain",
+		Harm: "0 workloads contain “" + Harm + "”",
 	} {
 		assert.Contains(t, page(t, caches, "/ui/search?q="+url.QueryEscape(query)), strings.Join(strings.Fields(want), " "), query)
 	}
@@ -155,18 +155,18 @@ func TestLinesOverTime(t *testing.T) {
 	assert.Equal(t, "M346.7 14H632.7V58.6H708", lineOf(t, caches, "limit", 0))
 	assert.Equal(t, "M346.7 134.3H482.2V143.3H677.9V147.7H708", lineOf(t, caches, "target", 0))
 	body := page(t, caches, "/ui/ns/shop/Deployment/web")
-	assert.Contains(t, body, "drawn since 2026-02-26 12:00, when the leader began to keep them.")
+	assert.Contains(t, body, "shown since 2026-02-26 12:00, when the leader started to record them.")
 	assert.Contains(t, body, "2026-02-27 13:59 UTC: OOM kill")
-	assert.Contains(t, body, "Marks: resizes that were verified (dots): 0, that were not (triangles): 1, OOM kills (crosses): 1.")
+	assert.Contains(t, body, "Marks: accepted resizes (dots): 0, reverted, withdrawn or failed ones (triangles): 1, OOM kills (crosses): 1.")
 
 	short := shortly{caches}
-	assert.Contains(t, page(t, short, "/ui/ns/shop/Deployment/web"), "drawn since 2026-03-02 11:00, when the leader began to keep them; the request before that is told by the history.")
+	assert.Contains(t, page(t, short, "/ui/ns/shop/Deployment/web"), "shown since 2026-03-02 11:00, when the leader started to record them. Earlier requests are from the history.")
 	// 700m to 500m 20 hours ago, with a maximum of 1 core.
 	assert.Equal(t, "M632.7 60.8H632.7V92H708", lineOf(t, short, "request", 0))
 
 	caches.WithoutPast = true
 	body = page(t, caches, "/ui/ns/shop/Deployment/web")
-	assert.Contains(t, body, "Request, limit and target are drawn as they are now: the leader has kept no earlier ones.")
+	assert.Contains(t, body, "Request, limit and target show the current values: the leader has not recorded earlier ones.")
 	assert.Equal(t, "M76 92H708", lineOf(t, caches, "request", 0))
 }
 
@@ -212,6 +212,6 @@ func TestLongNames(t *testing.T) {
 	caches := Long()
 	name := caches.Recommendations[0].Spec.Workload.Name
 	assert.Contains(t, page(t, caches, "/ui/ns/shop/Deployment/"+name), "Deployment/"+name)
-	assert.Contains(t, page(t, caches, "/ui/search?q="+name[:100]), "1 workload has")
+	assert.Contains(t, page(t, caches, "/ui/search?q="+name[:100]), "1 workload contains")
 	assert.Contains(t, page(t, caches, "/ui/nodes/"+caches.Others.Nodes[0].Node), "Node "+caches.Others.Nodes[0].Node)
 }

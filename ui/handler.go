@@ -87,7 +87,7 @@ func (h handler) namespace(r *http.Request, cluster Cluster) (answer, error) {
 	defer stop()
 	explained := func(rec *v1alpha1.AttuneRecommendation) Explained {
 		if ctx.Err() != nil {
-			return Explained{Problem: "There are too many pods for one page: the workload's own page has it."}
+			return Explained{Problem: "Too many pods for one page: see the page of the workload."}
 		}
 		return h.caches.Explain(ctx, rec, false)
 	}
@@ -127,9 +127,9 @@ func (h handler) send(w http.ResponseWriter, r *http.Request, page func(*http.Re
 	}
 	if err != nil {
 		h.failed(r.URL.Path, err)
-		sentence := "This page could not be made: the log of the operator says why."
+		sentence := "The page could not be made: see the log of the operator."
 		if errors.Is(err, errLarge) {
-			sentence = "This page would be larger than 4 MiB: kubectl attune shows the same."
+			sentence = "The page would be larger than 4 MiB: use kubectl attune, which shows the same."
 		}
 		http.Error(w, sentence, http.StatusInternalServerError)
 		return
@@ -184,7 +184,7 @@ func (h handler) savings(r *http.Request) (answer, error) {
 		return found("savings", last)
 	}
 	if !h.adding.begin(ctx) {
-		return late("Other savings are being added up: try again in some seconds.")
+		return late("Other savings are being computed: try again in a few seconds.")
 	}
 	defer h.adding.end()
 	if last, known := h.adding.known(path, page); known { // another request rendered it in the meantime
@@ -199,7 +199,7 @@ func (h handler) savings(r *http.Request) (answer, error) {
 	}
 	made, whole := savedOf(ctx, cluster, namespace, page, h.caches.Savings(ctx))
 	if !whole {
-		return late(fmt.Sprintf("%d workloads could not be added up in time: kubectl attune savings adds up a namespace with -n.", len(cluster.Recommendations)))
+		return late(fmt.Sprintf("The savings of %d workloads could not be computed in time: run kubectl attune savings -n NAMESPACE.", len(cluster.Recommendations)))
 	}
 	h.adding.keep(path, page, made)
 	return found("savings", made)

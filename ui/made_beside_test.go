@@ -123,14 +123,14 @@ func shared(name string) answers.NodeAnswer {
 			Steps: []answers.Step{{Resource: "cpu", Name: "base", After: "400m", Reason: "its base demand"}, {Resource: "cpu", Name: "headroom", Before: "400m", After: "508m", Reason: "its part of the shared headroom"}},
 		}}}
 		if i == 1 {
-			pod.Reason, pod.Message = "WorkloadPaused", "it may not be changed now: WorkloadPaused"
+			pod.Reason, pod.Message = "WorkloadPaused", "the pod cannot be changed now: WorkloadPaused"
 		}
 		n.Pods = append(n.Pods, pod)
 	}
 	n.Evictions = []answers.NodeEviction{{Name: "shop/web-7c9-00002", Ranking: "Low", Reason: "CPU does not fit", Waits: true}}
 	n.Decided = &answers.NodeDecided{
 		At: Now.Add(-42 * time.Second), Needed: answers.NodeAmounts{CPU: "1924m", Memory: "600Mi"}, Overcommitted: true,
-		Holders: []answers.NodeHolder{{Name: "shop/web-7c9-00001", Resource: "cpu", Above: "292m", Reason: "WorkloadPaused", Message: "it may not be changed now: WorkloadPaused"}},
+		Holders: []answers.NodeHolder{{Name: "shop/web-7c9-00001", Resource: "cpu", Above: "292m", Reason: "WorkloadPaused", Message: "the pod cannot be changed now: WorkloadPaused"}},
 	}
 	return n
 }
@@ -139,6 +139,6 @@ func shared(name string) answers.NodeAnswer {
 func plain(name string) answers.NodeAnswer {
 	return answers.NodeAnswer{
 		Node: name, Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Fixed: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
-		Pods: []answers.NodePod{{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{Name: "dns", Holds: amounts("100m", "70Mi"), Gets: amounts("100m", "70Mi")}}}},
+		Pods: []answers.NodePod{{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy manages its workload", Containers: []answers.NodeContainer{{Name: "dns", Holds: amounts("100m", "70Mi"), Gets: amounts("100m", "70Mi")}}}},
 	}
 }

@@ -165,7 +165,7 @@ func Sourceless() Caches {
 
 // Empty is a cluster without a policy.
 func Empty() Caches {
-	return Caches{Cluster: ui.Cluster{At: Now}, Others: Others{NoNodes: "The operator watches some namespaces only: it does not see all pods of a node."}}
+	return Caches{Cluster: ui.Cluster{At: Now}, Others: Others{NoNodes: "The operator watches only some namespaces: it does not see all pods of a node."}}
 }
 
 // Long is a small cluster in which every name and text is as long as the API allows.
@@ -240,10 +240,10 @@ func workload(namespace string, kind v1alpha1.WorkloadKind, name string, contain
 			Name: container, Target: podview.ToResources(sizeOf(200, 400, 768<<20, 3<<29)), Confidence: "0.92", DataPoints: 1915,
 			Holds: []v1alpha1.Hold{{Resource: "memory", Reason: "AllowDecrease", Message: "1Gi to 768Mi is -25 %; memory is lowered only with allowDecrease"}},
 			Steps: []v1alpha1.Step{
-				{Resource: "cpu", Name: "percentile", Before: "0", After: "160m", Reason: "95th percentile of 1915 steps"},
+				{Resource: "cpu", Name: "percentile", Before: "0", After: "160m", Reason: "95th percentile of 1915 samples"},
 				{Resource: "cpu", Name: "margin", Before: "160m", After: "192m", Reason: "20 % more"},
 				{Resource: "cpu", Name: "bounds", Before: "192m", After: "200m", Reason: "rounded up to 10m"},
-				{Resource: "memory", Name: "percentile", Before: "0", After: "619659264", Reason: "99th percentile of 1915 steps"},
+				{Resource: "memory", Name: "percentile", Before: "0", After: "619659264", Reason: "99th percentile of 1915 samples"},
 				{Resource: "memory", Name: "margin", Before: "619659264", After: "768Mi", Reason: "30 % more"},
 			},
 		})

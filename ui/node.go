@@ -63,7 +63,7 @@ func nodePath(name string) string { return Path + "nodes/" + segment(name) }
 func nodesOf(ctx context.Context, all Nodes, page int, node func(context.Context, string) (answers.NodeAnswer, bool, error)) (nodesPage, error) {
 	out := nodesPage{Nodes: all, Pages: pagesOf(Path+"nodes", page, len(all.Names))}
 	for _, name := range all.Names[out.first:out.last] {
-		row := nodeRow{Name: name, Path: nodePath(name), State: "not looked at yet"}
+		row := nodeRow{Name: name, Path: nodePath(name), State: "not reconciled yet"}
 		if ctx.Err() == nil {
 			n, known, err := node(ctx, name)
 			if err != nil {
@@ -94,7 +94,7 @@ func nodeRowOf(n answers.NodeAnswer) nodeRow {
 		case d.Overcommitted:
 			row.State = "Overcommitted"
 		case len(d.Holders) > 0:
-			row.State = "pods have less than they always need"
+			row.State = "pods have less than their base demands"
 		}
 	}
 	return row
@@ -110,18 +110,18 @@ func nodeOf(n answers.NodeAnswer, at time.Time) nodePage {
 	out := nodePage{
 		At: at, Name: n.Node, Sentence: n.Sentence(at) + ".", Overcommitted: n.Overcommitted(), HoldersHead: answers.HoldersHead, Holders: n.Holders(),
 		Facts: []fact{
-			{"the node has", amountsText(n.Allocatable)}, {"pods that count as they are", amountsText(n.Fixed)}, {"for pods that share", amountsText(n.Available)},
+			{"allocatable", amountsText(n.Allocatable)}, {"fixed pods", amountsText(n.Fixed)}, {"for sharing pods", amountsText(n.Available)},
 		},
 	}
 	if n.Decided == nil {
-		out.Note = "No pod with the strategy Node is known to share this node: grants are not shown, and a container gets the size of its open resize, else what it holds."
+		out.Note = "No pod with strategy Node shares this node, so there are no grants. A container gets the resources of its in-flight resize, otherwise it keeps its current resources."
 	} else {
-		out.Facts = append(out.Facts, fact{"they need", amountsText(n.Decided.Needed)}, fact{"shared headroom", headroom(n)})
+		out.Facts = append(out.Facts, fact{"needed", amountsText(n.Decided.Needed)}, fact{"shared headroom", headroom(n)})
 	}
 	for _, t := range []struct {
 		title string
 		answers.Table
-	}{{"Who holds what", n.Containers()}, {"Who has to go", n.Leaving()}, {"How the shares came about", n.Computation()}} {
+	}{{"Containers", n.Containers()}, {"Pods to evict", n.Leaving()}, {"Computation of the shares", n.Computation()}} {
 		if len(t.Rows) == 0 {
 			continue
 		}

@@ -44,7 +44,7 @@ func guard(h http.Header) {
 }
 
 // errLarge stops the rendering of a page larger than mostPage.
-var errLarge = errors.New("this page would be larger than 4 MiB")
+var errLarge = errors.New("the page would be larger than 4 MiB")
 
 // bounded is a buffer of at most mostPage bytes.
 type bounded struct{ bytes.Buffer }

@@ -85,7 +85,7 @@ func TestFewWaitForSavings(t *testing.T) {
 			return words(t, w.Body.String()), time.Since(begun)
 		}
 		ask("/ui/savings")
-		const late = "Other savings are being added up: try again in some seconds."
+		const late = "Other savings are being computed: try again in a few seconds."
 		var wait sync.WaitGroup
 		told := make([]string, 9)
 		for i := range told {
@@ -123,11 +123,11 @@ func TestSavingsThatWaitTooLong(t *testing.T) {
 		}
 		var wait sync.WaitGroup
 		wait.Go(func() {
-			assert.NotContains(t, ask("/ui/savings", time.Minute), "Not in time")
+			assert.NotContains(t, ask("/ui/savings", time.Minute), "Timed out")
 		})
 		synctest.Wait()
-		assert.Contains(t, ask("/ui/savings/shop", time.Second), "Other savings are being added up")
+		assert.Contains(t, ask("/ui/savings/shop", time.Second), "Other savings are being computed")
 		wait.Wait()
-		assert.NotContains(t, ask("/ui/savings/shop", time.Minute), "Not in time", "the place was given back")
+		assert.NotContains(t, ask("/ui/savings/shop", time.Minute), "Timed out", "the place was given back")
 	})
 }

@@ -187,13 +187,13 @@ func TestSumsAgree(t *testing.T) {
 	fleet := words(t, get(t, Small(), "/ui/").Body.String())
 	// web has 3 pods with 2 containers, db and invoices have 3 with one each, and agent has no target: (6+3+3) * 200m
 	// and 768Mi.
-	assert.Contains(t, fleet, "policies 3 workloads 4 containers 5 CPU requested by targets 2400m memory requested by targets 9Gi CPU savings 3600m memory savings 3Gi")
+	assert.Contains(t, fleet, "policies 3 workloads 4 containers 5 CPU recommended 2400m memory recommended 9Gi CPU savings 3600m memory savings 3Gi")
 	assert.Contains(t, fleet, "billing 1 1 1 600m 2.3Gi 1800m 1.5Gi 1 0 0")
 	assert.Contains(t, fleet, "shop 1 3 4 1800m 6.8Gi 1800m 1.5Gi 7 1 0")
 	assert.Contains(t, fleet, "legacy 1 0 0 0 0 0 0 0 0 1")
 	assert.Contains(t, fleet, "legacy , policy all: InvalidConfig : spec.updateStrategy.cooldown")
 	shop := words(t, get(t, Small(), "/ui/ns/shop").Body.String())
-	assert.Contains(t, shop, "CPU requested by targets 1800m")
+	assert.Contains(t, shop, "CPU recommended 1800m")
 	assert.Contains(t, shop, "StatefulSet/db api Auto Paused postgres 500m → 200m 1Gi → 768Mi 0.92 Paused, memory:AllowDecrease")
 	assert.Contains(t, shop, "DaemonSet/agent api Auto Idle agent 500m, no recommendation 1Gi, no recommendation 0.10 cpu:InsufficientData, memory:InsufficientData")
 }
@@ -210,7 +210,7 @@ func TestSumsOfGreatAmounts(t *testing.T) {
 	for i := range caches.Policies {
 		caches.Policies[i].Status.Savings = &v1alpha1.Savings{CPURequestReduction: resource.MustParse("-9P"), MemoryRequestReduction: resource.MustParse("9E")}
 	}
-	assert.Contains(t, words(t, get(t, caches, "/ui/").Body.String()), "memory requested by targets 8Pi CPU savings -9007199254740992m memory savings 8Pi")
+	assert.Contains(t, words(t, get(t, caches, "/ui/").Body.String()), "memory recommended 8Pi CPU savings -9007199254740992m memory savings 8Pi")
 }
 
 // A paused workload can be resumed, and its page has its further facts.
@@ -220,7 +220,7 @@ func TestFactsOfAWorkload(t *testing.T) {
 	assert.Contains(t, db, "Paused : another writer resized db-0 twice")
 	web := words(t, get(t, Small(), "/ui/ns/shop/Deployment/web").Body.String())
 	for _, want := range []string{
-		"kubectl attune pause deployment/web -n shop", "kubectl attune undo deployment/web -n shop", "pods 3, at target 1, open 1", "app memory 700Mi oomkill",
+		"kubectl attune pause deployment/web -n shop", "kubectl attune undo deployment/web -n shop", "pods 3, at target 1, in-flight resizes 1", "app memory 700Mi oomkill",
 		"Watching 2026-03-02 11:50 UTC app: cpu request 500m, cpu limit 1, memory request 1Gi, memory limit 2Gi",
 		"2026-03-01 16:00 UTC web-6d4b75cb6d-00001 app cpu 700m 500m InPlace Success –", "ResizeBlocked True Quota",
 		"6d4b75cb6d 2026-01-31 12:00 UTC app: cpu request 500m", "request now 500m, limit 1, target 200m",
@@ -237,7 +237,7 @@ func TestRowsThatTakeTooLong(t *testing.T) {
 	stop()
 	ui.NewHandler(Small(), func(string, error) {}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/ns/shop", nil).WithContext(ctx))
 	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Equal(t, 3, strings.Count(w.Body.String(), "There are too many pods for one page"))
+	assert.Equal(t, 3, strings.Count(w.Body.String(), "Too many pods for one page"))
 }
 
 func TestPagesOfALongList(t *testing.T) {

@@ -73,11 +73,11 @@ func captionOf(of drawn, r recommender.Resource, l lines, marks []mark, span [2]
 		chart.Amount(r, used), answers.OrNone(r, request.Current), answers.OrNone(r, limit.Current), answers.OrNone(r, request.Target))
 	switch {
 	case l.began == 0:
-		text += " Request, limit and target are drawn as they are now: the leader has kept no earlier ones."
+		text += " Request, limit and target show the current values: the leader has not recorded earlier ones."
 	case l.before:
-		text += fmt.Sprintf(" Request, limit and target are drawn since %s, when the leader began to keep them; the request before that is told by the history.", chart.Day(l.began))
+		text += fmt.Sprintf(" Request, limit and target are shown since %s, when the leader started to record them. Earlier requests are from the history.", chart.Day(l.began))
 	default:
-		text += fmt.Sprintf(" Request, limit and target are drawn since %s, when the leader began to keep them.", chart.Day(l.began))
+		text += fmt.Sprintf(" Request, limit and target are shown since %s, when the leader started to record them.", chart.Day(l.began))
 	}
 	return text + counted(marks)
 }
@@ -91,7 +91,7 @@ func counted(marks []mark) string {
 	if len(marks) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Marks: resizes that were verified (dots): %d, that were not (triangles): %d, OOM kills (crosses): %d.", n[markResized], n[markUnverified], n[markKilled])
+	return fmt.Sprintf(" Marks: accepted resizes (dots): %d, reverted, withdrawn or failed ones (triangles): %d, OOM kills (crosses): %d.", n[markResized], n[markUnverified], n[markKilled])
 }
 
 // parts divides the time into up to mostParts periods and returns the highest value of each; NaN for a period

@@ -98,16 +98,16 @@ func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage m
 func factsOf(rec *v1alpha1.AttuneRecommendation) []fact {
 	facts := []fact{{"phase", orDash(string(rec.Status.Phase))}}
 	if p := rec.Status.Pods; p != nil {
-		facts = append(facts, fact{"pods", fmt.Sprintf("%d, at target %d, open %d", p.Total, p.AtTarget, p.Open)})
+		facts = append(facts, fact{"pods", fmt.Sprintf("%d, at target %d, in-flight resizes %d", p.Total, p.AtTarget, p.Open)})
 	}
 	if until := rec.Spec.DataUntil; until != nil {
-		facts = append(facts, fact{"stored with usage until", utc(until.Time)})
+		facts = append(facts, fact{"usage until", utc(until.Time)})
 	}
 	if from := rec.Status.CooldownFrom; from != nil {
 		facts = append(facts, fact{"cooldown from", utc(from.Time)})
 	}
 	if b := rec.Status.Backoff; b != nil && b.ConsecutiveReverts > 0 {
-		facts = append(facts, fact{"reverts in a row", fmt.Sprint(b.ConsecutiveReverts)})
+		facts = append(facts, fact{"consecutive reverts", fmt.Sprint(b.ConsecutiveReverts)})
 	}
 	return facts
 }
@@ -165,7 +165,7 @@ func amountsOf(c answers.ExplainedContainer, r recommender.Resource) [][4]string
 }
 
 func recordsOf(rec *v1alpha1.AttuneRecommendation) table {
-	t := table{Title: "Open resizes", Header: []string{"pod", "node", "phase", "written", "from", "to", "deadline", "reason"}}
+	t := table{Title: "In-flight resizes", Header: []string{"pod", "node", "phase", "recorded", "from", "to", "deadline", "reason"}}
 	for _, r := range rec.Status.Records {
 		deadline := r.Deadline
 		if deadline == nil {
@@ -185,7 +185,7 @@ func historyOf(rec *v1alpha1.AttuneRecommendation) table {
 }
 
 func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
-	t := table{Title: "Floors", Header: []string{"container", "resource", "amount", "reason", "learned"}}
+	t := table{Title: "Learned minimums", Header: []string{"container", "resource", "amount", "reason", "learned"}}
 	for _, f := range rec.Status.Floors {
 		t.Rows = append(t.Rows, []string{f.Container, f.Resource, answers.Readable(recommender.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
 	}
@@ -201,7 +201,7 @@ func conditionsOf(rec *v1alpha1.AttuneRecommendation) table {
 }
 
 func originalsOf(rec *v1alpha1.AttuneRecommendation) table {
-	t := table{Title: "Originals", Header: []string{"template", "since", "sizes"}}
+	t := table{Title: "Original resources", Header: []string{"template", "since", "resources"}}
 	for i := len(rec.Status.Originals) - 1; i >= 0; i-- {
 		o := rec.Status.Originals[i]
 		t.Rows = append(t.Rows, []string{o.TemplateHash, when(o.Since), sizes(o.Containers)})
@@ -225,7 +225,7 @@ func sizes(of []v1alpha1.ContainerResources) string {
 			}
 		}
 		if parts == nil {
-			parts = []string{"nothing"}
+			parts = []string{"not set"}
 		}
 		all = append(all, c.Name+": "+strings.Join(parts, ", "))
 	}
@@ -269,7 +269,7 @@ func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table
 
 // eventsOf returns a row for each event.
 func eventsOf(events []event.SentEvent) table {
-	t := table{Title: "Events since the leader began to lead", Header: []string{"time", "type", "reason", "pod", "message"}}
+	t := table{Title: "Events since this leader started", Header: []string{"time", "type", "reason", "pod", "message"}}
 	for _, e := range events {
 		t.Rows = append(t.Rows, []string{utc(e.At), e.Type, e.Reason, orDash(e.Pod), e.Message})
 	}

@@ -48,7 +48,7 @@ func (b Backfilled) Read(ctx context.Context, query Query, yield func(Series)) (
 		return report, err
 	default:
 		report.Partial = true
-		report.Warn(fmt.Sprintf("what was used before %s could not be read, and is asked for again: %s", since.Format(time.RFC3339), err))
+		report.Warn(fmt.Sprintf("usage before %s could not be read, retrying: %s", since.Format(time.RFC3339), err))
 	}
 	return report, nil
 }

@@ -20,25 +20,25 @@ const (
 	// DropUnnamed lacks the namespace, pod or container label.
 	DropUnnamed Drop = "without namespace, pod or container"
 	// DropLabels has a label twice.
-	DropLabels Drop = "with a label twice"
+	DropLabels Drop = "duplicate label"
 	// DropOutside is outside the queried span.
-	DropOutside Drop = "outside the span asked for"
+	DropOutside Drop = "outside the queried span"
 	// DropHistogram is a native histogram where a number was expected.
-	DropHistogram Drop = "a histogram"
+	DropHistogram Drop = "native histogram"
 	// DropClock has a time that the source's clock rules out.
-	DropClock Drop = "from an impossible time"
+	DropClock Drop = "impossible timestamp"
 	// DropImplausible exceeds the largest node.
 	DropImplausible Drop = "more than any node has"
 	// DropZero is memory of 0 bytes: a running container uses more, so it was not measured.
 	DropZero Drop = "memory of 0 bytes"
 	// DropElsewhere belongs to a pod that is not on the reporting kubelet's node, according to the API server.
-	DropElsewhere Drop = "of a pod that is not on the node"
+	DropElsewhere Drop = "pod is not on the node"
 	// DropForeign belongs to a namespace that was not queried.
-	DropForeign Drop = "of a namespace that was not asked for"
+	DropForeign Drop = "namespace not queried"
 	// DropAmbiguous has a pod name that several workloads of different kinds could have generated.
 	DropAmbiguous Drop = "ambiguous pod name"
 	// DropFull found no room: in the store, or among the series of its node.
-	DropFull Drop = "no room is left"
+	DropFull Drop = "no room left"
 )
 
 // DropOf returns why a value is not an amount, or empty.

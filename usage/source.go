@@ -27,7 +27,7 @@ type Dialer func(SourceSettings) (Source, error)
 
 // ErrTooMuch is wrapped by errors of a Source that could not answer because the query was too large: too large an
 // answer, too many samples, or too long a computation. Query a shorter span.
-var ErrTooMuch = errors.New("too much was asked for at once")
+var ErrTooMuch = errors.New("the query is too large")
 
 // Series is a piece of one container's history in one pod. Each slice has one sample per step, and any of them may be
 // empty.

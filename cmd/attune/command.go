@@ -25,10 +25,10 @@ var everything = program{serves: true, controls: true}
 // command returns the root command, which runs the operator as one process. Each program is a subcommand.
 func command() *cobra.Command {
 	cmd := programCommand(everything, "attune", "Right-sizes pods: at admission, and in place while they run.")
-	cmd.Long = cmd.Short + "\n\nWithout a command one process is the webhook and the controller, with the rights of both."
+	cmd.Long = cmd.Short + "\n\nWithout a command, one process runs the webhook and the controller, with the rights of both."
 	cmd.AddCommand(
-		programCommand(program{serves: true}, "webhook", "Sizes pods at admission and judges policies; it writes nothing"),
-		programCommand(program{controls: true}, "controller", "Measures, recommends and resizes running pods"),
+		programCommand(program{serves: true}, "webhook", "Sets the resources of new pods and validates policies; writes nothing"),
+		programCommand(program{controls: true}, "controller", "Measures usage, recommends resources and resizes running pods"),
 		checkCommand(),
 		uninstallCommand(),
 	)
@@ -54,7 +54,7 @@ func programCommand(p program, name, short string) *cobra.Command {
 	}
 	o.register(cmd.Flags())
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w: see %s --help for the flags that there are", err, cmd.CommandPath())
+		return fmt.Errorf("%w: run %s --help for the list of flags", err, cmd.CommandPath())
 	})
 	return cmd
 }

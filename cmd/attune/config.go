@@ -124,7 +124,7 @@ func memoryLimit() (int64, error) {
 	}
 	bytes, err := resource.ParseQuantity(limit)
 	if err != nil || bytes.Sign() <= 0 {
-		return 0, fmt.Errorf("%s: %q is no amount of memory, such as 512Mi", memoryVariable, limit)
+		return 0, fmt.Errorf("%s: %q is not an amount of memory, such as 512Mi", memoryVariable, limit)
 	}
 	return bytes.Value(), nil
 }

@@ -39,10 +39,10 @@ func TestSecretsAreMadeForTheirSource(t *testing.T) {
 			assert.NoError(t, err, name)
 			continue
 		}
-		assert.EqualError(t, err, "secret shop/"+name+" is not meant for the usage source prometheus.shop:9090: whoever may change the secret says so with the annotation attune.io/usage-source: prometheus.shop:9090")
+		assert.EqualError(t, err, "secret shop/"+name+" may not be used for the usage source prometheus.shop:9090: to allow it, set the annotation attune.io/usage-source: prometheus.shop:9090 on the secret")
 		source.BearerTokenSecret, source.TLS = nil, &v1alpha1.SourceTLS{CASecret: &v1alpha1.SecretKey{Name: name, Key: "token"}}
 		_, err = s.connect(usage.SourceSettings{Prometheus: &source, Namespace: "shop", OfPolicy: true})
-		assert.ErrorContains(t, err, "is not meant for", "%s, as certificates", name)
+		assert.ErrorContains(t, err, "may not be used for", "%s, as certificates", name)
 	}
 	own := v1alpha1.PrometheusSource{Address: "http://prometheus.shop:9090", BearerTokenSecret: &v1alpha1.SecretKey{Name: "own", Key: "token"}}
 	_, err := s.connect(usage.SourceSettings{Prometheus: &own})

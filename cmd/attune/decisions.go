@@ -50,7 +50,7 @@ type decisions struct {
 func loopback(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().IsLoopback() || at.Port() == 0 {
-		return fmt.Errorf("--decisions-bind-address %q is not a port of a loopback address: use 127.0.0.1:%d, or leave it empty, which switches it off", address, answers.DecisionsPort)
+		return fmt.Errorf("--decisions-bind-address %q is not a loopback address with a port: use 127.0.0.1:%d, or leave it empty to disable it", address, answers.DecisionsPort)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (answe
 		return nil
 	}
 	log := ctrl.Log.WithName("decisions")
-	failed := func(path string, err error) { log.Error(err, "a page could not be made", "path", path) }
+	failed := func(path string, err error) { log.Error(err, "Cannot make a page", "path", path) }
 	if err := mgr.Add(&sampler{pages: shown, clock: clock.RealClock{}}); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (*decisions) NeedLeaderElection() bool { return false }
 func (d *decisions) Start(ctx context.Context) error {
 	listener, err := net.Listen("tcp", d.address)
 	if err != nil {
-		d.log.Error(err, "decisions about nodes are not shown: choose a free address with --decisions-bind-address", "address", d.address)
+		d.log.Error(err, "Cannot serve decisions about nodes; choose a free address with --decisions-bind-address", "address", d.address)
 		return nil
 	}
 	server := &http.Server{Handler: d.handler(), ReadHeaderTimeout: questionTimeout, ReadTimeout: questionTimeout, WriteTimeout: questionTimeout, IdleTimeout: questionTimeout, MaxHeaderBytes: 16 << 10}
@@ -110,7 +110,7 @@ func (d *decisions) handler() http.Handler {
 		mux.Handle("GET /{$}", http.RedirectHandler(ui.Path, http.StatusFound))
 		mux.Handle("GET "+ui.Path, d.leading(d.pages.ServeHTTP))
 	}
-	return ports.Local(ports.AtMost(mostQuestions, mux, http.StatusTooManyRequests, "too many questions at once: ask again in a moment"))
+	return ports.Local(ports.AtMost(mostQuestions, mux, http.StatusTooManyRequests, "too many requests at once: try again in a moment"))
 }
 
 // leading responds with 503 if another replica leads.
@@ -130,19 +130,19 @@ func (d *decisions) answer(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answer, known := d.decided(name)
 	if !known {
-		http.Error(w, fmt.Sprintf("the leader has looked at no node %q: there is none of that name, or it began to lead a moment ago", name), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("the leader has no decision about node %q: the node does not exist, or the leader started a moment ago", name), http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
-		d.log.V(1).Info("an answer was not sent", "node", name, "why", err.Error())
+		d.log.V(1).Info("Cannot send an answer", "node", name, "why", err.Error())
 	}
 }
 
 // whoLeads returns a sentence that names the leader, for users that reached another replica.
 func (d *decisions) whoLeads(ctx context.Context) string {
 	if leader := d.leader(ctx); leader != "" {
-		return fmt.Sprintf("this replica does not lead: pod %s does", leader)
+		return fmt.Sprintf("this replica is not the leader: pod %s is", leader)
 	}
-	return "this replica does not lead, and no other seems to now: ask again in a moment"
+	return "this replica is not the leader, and there is no other leader now: try again in a moment"
 }

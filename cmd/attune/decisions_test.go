@@ -82,7 +82,7 @@ func TestDecisions(t *testing.T) {
 
 	code, body = ask(d, http.MethodGet, "/nodes/gone")
 	assert.Equal(t, http.StatusNotFound, code)
-	assert.Equal(t, `the leader has looked at no node "gone": there is none of that name, or it began to lead a moment ago`, body)
+	assert.Equal(t, `the leader has no decision about node "gone": the node does not exist, or the leader started a moment ago`, body)
 	for _, path := range []string{"/", "/nodes/", "/nodes/a/b", "/metrics"} {
 		code, _ = ask(d, http.MethodGet, path)
 		assert.Equal(t, http.StatusNotFound, code, path)
@@ -98,10 +98,10 @@ func TestDecisionsAreTheLeaders(t *testing.T) {
 	d := &decisions{decided: knows, leads: make(chan struct{}), leader: func(context.Context) string { return "attune-7c9-xyz" }}
 	code, body := ask(d, http.MethodGet, "/nodes/worker")
 	assert.Equal(t, http.StatusServiceUnavailable, code)
-	assert.Equal(t, "this replica does not lead: pod attune-7c9-xyz does", body)
+	assert.Equal(t, "this replica is not the leader: pod attune-7c9-xyz is", body)
 	d.leader = nobody
 	_, body = ask(d, http.MethodGet, "/nodes/worker")
-	assert.Equal(t, "this replica does not lead, and no other seems to now: ask again in a moment", body)
+	assert.Equal(t, "this replica is not the leader, and there is no other leader now: try again in a moment", body)
 }
 
 func TestLeaderOf(t *testing.T) {

@@ -153,7 +153,7 @@ func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
 		return true
 	})
 	for left, n := range s.counts.sweep(r.Time) {
-		told := slog.NewRecord(r.Time, slog.LevelInfo, "Lines were left out: there were too many of one message", 0)
+		told := slog.NewRecord(r.Time, slog.LevelInfo, "Dropped log lines: too many of one message", 0)
 		told.AddAttrs(slog.String("of", left.message), slog.String("about", left.namespace), slog.Int("lines", n))
 		if err := s.Handler.Handle(ctx, told); err != nil {
 			return err

@@ -129,7 +129,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, usages *so
 	// The loop needs the version before its first reconcile.
 	version, err := c.api.served.ServerVersion()
 	if err != nil {
-		return fmt.Errorf("asking the API server for its version: %w", err)
+		return fmt.Errorf("reading the version of the API server: %w", err)
 	}
 	rights, err := addRights(mgr, c)
 	if err != nil {

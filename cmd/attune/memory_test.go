@@ -21,8 +21,8 @@ func TestSparing(t *testing.T) {
 		"a quantity":       {map[string]string{"MEMORY_LIMIT": "10Mi"}, 50, 9 << 20, ""},
 		"none":             {nil, 50, math.MaxInt64, ""},
 		"Go's own":         {map[string]string{"MEMORY_LIMIT": "10Mi", "GOMEMLIMIT": "5MiB", "GOGC": "200"}, 100, math.MaxInt64, ""},
-		"no limit at all":  {map[string]string{"MEMORY_LIMIT": "0"}, 50, math.MaxInt64, `MEMORY_LIMIT: "0" is no amount of memory, such as 512Mi`},
-		"nothing sensible": {map[string]string{"MEMORY_LIMIT": "much"}, 50, math.MaxInt64, `MEMORY_LIMIT: "much" is no amount of memory, such as 512Mi`},
+		"no limit at all":  {map[string]string{"MEMORY_LIMIT": "0"}, 50, math.MaxInt64, `MEMORY_LIMIT: "0" is not an amount of memory, such as 512Mi`},
+		"nothing sensible": {map[string]string{"MEMORY_LIMIT": "much"}, 50, math.MaxInt64, `MEMORY_LIMIT: "much" is not an amount of memory, such as 512Mi`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			debug.SetGCPercent(100)

@@ -55,7 +55,7 @@ func TestNamespacesThatMayBeWatched(t *testing.T) {
 	assert.Empty(t, left)
 
 	_, _, err = asked.split(t.Context(), allowing())
-	assert.ErrorContains(t, err, "--watch-namespaces a,b,c: the operator may watch none of them", "an empty list would be all namespaces")
+	assert.ErrorContains(t, err, "--watch-namespaces a,b,c: the operator may not watch any of them", "an empty list would be all namespaces")
 
 	_, _, err = asked.split(t.Context(), func(context.Context, string) (bool, error) { return false, errors.New("no answer") })
 	assert.EqualError(t, err, "no answer", "who was not asked about is not left out")
@@ -72,7 +72,7 @@ func TestALeftOutNamespaceComesBack(t *testing.T) {
 			}
 			return namespace == "b" && time.Since(began) >= 10*time.Minute, nil
 		})
-		assert.EqualError(t, left.Start(t.Context()), "one of the namespaces a,b may be watched now: the next process watches it")
+		assert.EqualError(t, left.Start(t.Context()), "one of the namespaces a,b may be watched now: the operator restarts to watch it")
 		assert.GreaterOrEqual(t, time.Since(began), 10*time.Minute)
 		assert.LessOrEqual(t, time.Since(began), 12*time.Minute)
 	})
@@ -198,7 +198,7 @@ func TestAPartOfTheRightsIsNotEnough(t *testing.T) {
 func TestAPolicyOfALeftOutNamespace(t *testing.T) {
 	r := watchedReader{fake.NewClientBuilder().Build(), namespaces{"a"}}
 	assert.EqualError(t, r.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "default"}, &corev1.Pod{}),
-		"the operator may not watch namespace b yet: upgrade the release, which grants it")
+		"the operator may not watch namespace b yet: upgrade the release to grant it")
 	assert.True(t, apierrors.IsNotFound(r.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "x"}, &corev1.Pod{})))
 	assert.True(t, apierrors.IsNotFound(r.Get(t.Context(), client.ObjectKey{Name: "x"}, &corev1.Node{})), "of no namespace")
 }

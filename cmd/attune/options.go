@@ -143,26 +143,26 @@ func (o *Options) register(f *pflag.FlagSet) {
 
 // register adds the flags that every program has. The chart sets the environment variables of their defaults.
 func (o *processOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace")
-	f.StringSliceVar((*[]string)(&o.watched), workload.FlagWatched, nil, "namespaces that the operator reads and writes in; empty: all")
-	f.StringVar(&o.logLevel, "log-level", "info", "debug, info or error")
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 switches it off")
-	f.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to those alone whose bearer token may get /metrics")
+	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's namespace")
+	f.StringSliceVar((*[]string)(&o.watched), workload.FlagWatched, nil, "namespaces in which the operator reads and writes; empty: all")
+	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info or error")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 disables it")
+	f.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, only to clients whose bearer token may get /metrics")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 }
 
 // registerPolicies adds the limits on policies. The webhook needs them too, because it rejects policies beyond them.
 func registerPolicies(o *policy.Operator, f *pflag.FlagSet) {
-	f.StringSliceVar(&o.SourceNamespaces, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
-	f.IntVar(&o.Steps, "max-history-steps", policy.DefaultSteps, "steps of history that a policy may keep of a container: historyWindow / queryStep")
-	f.DurationVar(&o.RateWindow, "max-rate-window", policy.DefaultRateWindow, "longest rateWindow of a policy")
+	f.StringSliceVar(&o.SourceNamespaces, "policy-source-namespaces", nil, "namespaces whose policies may set their own usage source")
+	f.IntVar(&o.Steps, "max-history-steps", policy.DefaultSteps, "most samples in the history of a container that a policy may set: historyWindow / queryStep")
+	f.DurationVar(&o.RateWindow, "max-rate-window", policy.DefaultRateWindow, "longest rateWindow that a policy may set")
 }
 
 // register adds the flags of the certificate. Both programs need them: one issues it, the other reads it.
 func (o *certificateOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&o.provider, "certs-provider", providerCertManager, "cert-manager, or self-signed: issued and rotated by the controller, in --cert-secret")
+	f.StringVar(&o.provider, "certs-provider", providerCertManager, "cert-manager, or self-signed: the controller issues and rotates the certificate in --cert-secret")
 	f.StringVar(&o.service, "webhook-service", "attune-webhook", "name of the webhooks' Service")
-	f.StringVar(&o.selfSigned.Secret, "cert-secret", "attune-webhook-cert", "Secret of the self-signed certificate, in --namespace")
+	f.StringVar(&o.selfSigned.Secret, "cert-secret", "attune-webhook-cert", "Secret with the self-signed certificate, in --namespace")
 	f.StringVar(&o.selfSigned.Mutating, "mutating-webhook-config", "attune", "MutatingWebhookConfiguration that gets the self-signed CA")
 	f.StringVar(&o.selfSigned.Validating, "validating-webhook-config", "attune", "ValidatingWebhookConfiguration that gets the self-signed CA")
 }
@@ -170,23 +170,23 @@ func (o *certificateOptions) register(f *pflag.FlagSet) {
 // register adds the flags of the webhook server.
 func (o *webhookOptions) register(f *pflag.FlagSet) {
 	f.IntVar(&o.port, "webhook-port", 9443, "port of the webhooks")
-	f.StringVar(&o.certDir, "cert-dir", "/etc/attune/certs", "folder of tls.crt and tls.key where --certs-provider is cert-manager")
-	f.StringVar(&o.clients.CAFile, "webhook-client-ca-file", "", "file with the certificates by which callers of the webhooks are verified; empty: every caller is served")
+	f.StringVar(&o.certDir, "cert-dir", "/etc/attune/certs", "directory of tls.crt and tls.key if --certs-provider is cert-manager")
+	f.StringVar(&o.clients.CAFile, "webhook-client-ca-file", "", "file with the CA certificates that verify callers of the webhooks; empty: every caller is served")
 	f.StringSliceVar(&o.clients.Names, "webhook-client-name", nil, "common names that a caller's certificate may have; empty: any")
 }
 
 // register adds the flags of the control loops.
 func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the control loops on one replica only")
-	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the operator's own pod: where a process of it led, its next one leads on at once")
-	f.StringVar(&o.decisionsAddress, "decisions-bind-address", fmt.Sprintf("127.0.0.1:%d", answers.DecisionsPort), "loopback address where the leader says what it decided about a node, for kubectl attune node; empty switches it off")
-	f.BoolVar(&o.eviction, "eviction", false, "evict pods for policies that ask for it; the operator must have been granted to create pods/eviction")
-	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "time between two looks at a node where nothing happens (strategy Node)")
-	f.Var(&o.largestNode.cpu, "largest-node-cpu", "allocatable CPU of the largest node that node pools can add, for pools that scale from zero; 0: that of the nodes seen within the history window")
-	f.Var(&o.largestNode.memory, "largest-node-memory", "allocatable memory of the largest node that node pools can add; 0: that of the nodes seen within the history window")
-	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
-	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants to write VerticalPodAutoscalers and owns those that are written: one for each recommendation, for other programs to read; empty: none")
-	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "kinds with a /scale subresource and a pod template whose objects are sized too, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator must have been granted to list and watch them")
+	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the operator's pod: if the leader's container restarts, it leads again at once")
+	f.StringVar(&o.decisionsAddress, "decisions-bind-address", fmt.Sprintf("127.0.0.1:%d", answers.DecisionsPort), "loopback address where the leader serves its decisions about nodes to kubectl attune node; empty disables it")
+	f.BoolVar(&o.eviction, "eviction", false, "evict pods for policies that allow it; the operator needs the right to create pods/eviction")
+	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "interval between two reconciles of a node without events (strategy Node)")
+	f.Var(&o.largestNode.cpu, "largest-node-cpu", "allocatable CPU of the largest node that node pools can add, for pools that scale from zero; 0: the largest node seen within the history window")
+	f.Var(&o.largestNode.memory, "largest-node-memory", "allocatable memory of the largest node that node pools can add; 0: the largest node seen within the history window")
+	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator needs the right to patch nodes")
+	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants writing VerticalPodAutoscalers and owns them; attune writes one for each recommendation, for other programs to read; empty: none")
+	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "more kinds of workloads, with a /scale subresource and a pod template, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator needs the right to list and watch them")
 	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system and --namespace")
 }
 
@@ -200,17 +200,17 @@ func (o *loopOptions) largest() [2]recommender.Amount {
 
 // register adds the flags of the usage sources. Flags of a source that is not selected have no effect.
 func (o *usageOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&o.source, "usage-source", sourceEmbedded, "where usage history comes from: embedded (the kubelets, scraped by the operator) or prometheus")
-	f.DurationVar(&o.interval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet: 1s to 10m")
-	f.StringVar(&o.kubelets.CAFile, "kubelet-ca-file", "", "file with the certificates that kubelets are verified with; empty: those of the API server")
+	f.StringVar(&o.source, "usage-source", sourceEmbedded, "usage source: embedded (the operator scrapes kubelets) or prometheus")
+	f.DurationVar(&o.interval, "usage-interval", time.Minute, "interval between two queries of the usage source, and between two scrapes of a kubelet: 1s to 10m")
+	f.StringVar(&o.kubelets.CAFile, "kubelet-ca-file", "", "file with the CA certificates that verify kubelets; empty: the CA of the API server")
 	f.BoolVar(&o.kubelets.InsecureSkipVerify, "kubelet-insecure-skip-verify", false, "accept any certificate of a kubelet")
-	f.StringVar(&o.scraper, "scraper-service-account", "", "ServiceAccount in --namespace whose short-lived tokens kubelets are shown; empty: the operator's own credentials are")
-	f.StringVar(&o.prometheus.Address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; with the embedded source, it is asked once for what was before")
+	f.StringVar(&o.scraper, "scraper-service-account", "", "ServiceAccount in --namespace whose short-lived tokens authenticate scrapes of kubelets; empty: the operator's own credentials")
+	f.StringVar(&o.prometheus.Address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; the embedded source queries it once, for past usage")
 	f.StringToStringVar(&o.prometheus.Headers, "prometheus-header", nil, "header sent with every query, as name=value")
-	f.StringToStringVar(&o.prometheus.Labels, "prometheus-matcher", nil, "label that every series has that is asked for, as name=value, e.g. cluster=eu-1 where the server knows several clusters")
+	f.StringToStringVar(&o.prometheus.Labels, "prometheus-matcher", nil, "label of all queried series, as name=value, e.g. cluster=eu-1 if the server has several clusters")
 	f.StringToStringVar(&o.prometheus.Parameters, "prometheus-query-parameter", nil, "parameter added to every query, as name=value")
-	f.StringVar(&o.prometheus.BearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again every minute and where it was refused")
-	f.StringVar(&o.prometheus.caFile, "prometheus-ca-file", "", "file with the certificates that the server's own is verified with")
+	f.StringVar(&o.prometheus.BearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again every minute and after the server rejected the token")
+	f.StringVar(&o.prometheus.caFile, "prometheus-ca-file", "", "file with the CA certificates that verify the server")
 	f.BoolVar(&o.prometheus.TLS.InsecureSkipVerify, "prometheus-insecure-skip-verify", false, "accept any certificate of the server")
 }
 
@@ -249,7 +249,7 @@ func (o *certificateOptions) validate() error {
 // validate rejects client names without a CA: the name in an unverified certificate proves nothing.
 func (o *webhookOptions) validate() error {
 	if len(o.clients.Names) > 0 && o.clients.CAFile == "" {
-		return errors.New("--webhook-client-name needs --webhook-client-ca-file: set it to the file with the certificates that callers are verified with")
+		return errors.New("--webhook-client-name needs --webhook-client-ca-file: set it to a file with the CA certificates that verify callers")
 	}
 	return nil
 }
@@ -272,9 +272,9 @@ func (o *loopOptions) validate(watched namespaces) error {
 	case o.decisionsAddress != "" && loopback(o.decisionsAddress) != nil:
 		return loopback(o.decisionsAddress)
 	case len(watched) > 0 && o.eviction:
-		return errors.New("--eviction goes with all namespaces alone: whether an evicted pod finds a place is up to pods of other ones too; leave it out, or leave --watch-namespaces out")
+		return errors.New("--eviction and --watch-namespaces exclude each other: to evict, the operator must see all pods; remove one flag")
 	case len(watched) > 0 && o.nodeLoadTaint:
-		return errors.New("--node-load-taint goes with all namespaces alone: a taint is for every namespace's pods; leave it out, or leave --watch-namespaces out")
+		return errors.New("--node-load-taint and --watch-namespaces exclude each other: a taint affects pods of all namespaces; remove one flag")
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
 	}
@@ -294,7 +294,7 @@ func (o *usageOptions) validate() error {
 	case o.source == sourcePrometheus && o.prometheus.Address == "":
 		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
 	case o.kubelets.CAFile != "" && o.kubelets.InsecureSkipVerify:
-		return errors.New("--kubelet-ca-file and --kubelet-insecure-skip-verify exclude each other: leave one out")
+		return errors.New("--kubelet-ca-file and --kubelet-insecure-skip-verify exclude each other: remove one")
 	case o.interval < time.Second:
 		return fmt.Errorf("--usage-interval %s is too short: use at least 1s, such as 1m", o.interval)
 	case o.interval > longestInterval:

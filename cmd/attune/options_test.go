@@ -28,23 +28,23 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--decisions-bind-address="}, ""},
 		{[]string{"--decisions-bind-address=[::1]:9000"}, ""},
 		{[]string{"--decisions-bind-address=127.0.0.2:9000"}, ""},
-		{[]string{"--decisions-bind-address=:8082"}, `--decisions-bind-address ":8082" is not a port of a loopback address: use 127.0.0.1:8082, or leave it empty`},
-		{[]string{"--decisions-bind-address=0.0.0.0:8082"}, `"0.0.0.0:8082" is not a port of a loopback address`},
-		{[]string{"--decisions-bind-address=10.0.0.1:8082"}, `"10.0.0.1:8082" is not a port of a loopback address`},
-		{[]string{"--decisions-bind-address=localhost:8082"}, `"localhost:8082" is not a port of a loopback address`},
-		{[]string{"--decisions-bind-address=127.0.0.1"}, `"127.0.0.1" is not a port of a loopback address`},
-		{[]string{"--decisions-bind-address=127.0.0.1:0"}, `"127.0.0.1:0" is not a port of a loopback address`},
+		{[]string{"--decisions-bind-address=:8082"}, `--decisions-bind-address ":8082" is not a loopback address with a port: use 127.0.0.1:8082, or leave it empty`},
+		{[]string{"--decisions-bind-address=0.0.0.0:8082"}, `"0.0.0.0:8082" is not a loopback address with a port`},
+		{[]string{"--decisions-bind-address=10.0.0.1:8082"}, `"10.0.0.1:8082" is not a loopback address with a port`},
+		{[]string{"--decisions-bind-address=localhost:8082"}, `"localhost:8082" is not a loopback address with a port`},
+		{[]string{"--decisions-bind-address=127.0.0.1"}, `"127.0.0.1" is not a loopback address with a port`},
+		{[]string{"--decisions-bind-address=127.0.0.1:0"}, `"127.0.0.1:0" is not a loopback address with a port`},
 		{[]string{"--webhook-client-ca-file=/ca.crt", "--webhook-client-name=kube-apiserver"}, ""},
 		{[]string{"--webhook-client-name=kube-apiserver"}, "--webhook-client-name needs --webhook-client-ca-file"},
 		{[]string{"--watch-namespaces=a,b"}, ""},
-		{[]string{"--watch-namespaces=a", "--eviction"}, "--eviction goes with all namespaces alone"},
-		{[]string{"--watch-namespaces=a", "--node-load-taint"}, "--node-load-taint goes with all namespaces alone"},
+		{[]string{"--watch-namespaces=a", "--eviction"}, "--eviction and --watch-namespaces exclude each other"},
+		{[]string{"--watch-namespaces=a", "--node-load-taint"}, "--node-load-taint and --watch-namespaces exclude each other"},
 		{[]string{"--scaled-kinds=clonesets.v1alpha1.apps.kruise.io"}, ""},
-		{[]string{"--scaled-kinds=CloneSet.apps"}, `--scaled-kinds "CloneSet.apps" is no RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io`},
-		{[]string{"--scaled-kinds=deployments.v1.apps"}, `--scaled-kinds "deployments.v1.apps" is no RESOURCE.VERSION.GROUP`},
-		{[]string{"--scaled-kinds=.v1.example.org"}, `--scaled-kinds ".v1.example.org" is no RESOURCE.VERSION.GROUP`},
-		{[]string{"--scaled-kinds=rollouts.v1alpha1.argoproj.io"}, "Argo Rollouts are sized without it"},
-		{[]string{"--scaled-kinds=" + strings.Repeat("a.v1.b.c,", 16) + "a.v1.b.c"}, "--scaled-kinds has 17 resources: at most 16 are added"},
+		{[]string{"--scaled-kinds=CloneSet.apps"}, `--scaled-kinds "CloneSet.apps" is not RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io`},
+		{[]string{"--scaled-kinds=deployments.v1.apps"}, `--scaled-kinds "deployments.v1.apps" is not RESOURCE.VERSION.GROUP`},
+		{[]string{"--scaled-kinds=.v1.example.org"}, `--scaled-kinds ".v1.example.org" is not RESOURCE.VERSION.GROUP`},
+		{[]string{"--scaled-kinds=rollouts.v1alpha1.argoproj.io"}, "attune manages Argo Rollouts already"},
+		{[]string{"--scaled-kinds=" + strings.Repeat("a.v1.b.c,", 16) + "a.v1.b.c"}, "--scaled-kinds has 17 resources: use at most 16"},
 		{[]string{"--certs-provider=acme"}, "use cert-manager or self-signed"},
 		{[]string{"--log-level=loud"}, `--log-level "loud" is unknown: use debug, info or error`},
 	} {
@@ -83,7 +83,7 @@ func TestFlagsOfTheOtherProgram(t *testing.T) {
 			cmd.SetArgs(slices.DeleteFunc([]string{name, c.flag, "--namespace="}, func(arg string) bool { return arg == "" }))
 			want := "--namespace is empty"
 			if !slices.Contains(c.where, name) {
-				want = fmt.Sprintf("unknown flag: %s: see attune %s --help for the flags that there are", strings.Split(c.flag, "=")[0], name)
+				want = fmt.Sprintf("unknown flag: %s: run attune %s --help for the list of flags", strings.Split(c.flag, "=")[0], name)
 			}
 			assert.ErrorContains(t, cmd.Execute(), want, "attune %s %s", name, c.flag)
 		}

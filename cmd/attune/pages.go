@@ -77,7 +77,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation, 
 	var notes []string
 	settings, err := p.settingsOf(ctx, rec)
 	if err != nil {
-		notes = append(notes, fmt.Sprintf("What policy %s would do next is not known: %v.", policy.NameOf(rec.Spec.Policy), err))
+		notes = append(notes, fmt.Sprintf("The next step of policy %s is not known: %v.", policy.NameOf(rec.Spec.Policy), err))
 	}
 	if steps {
 		if rec, err = p.whole(ctx, rec); err != nil {
@@ -194,7 +194,7 @@ func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation)
 func (p pages) Nodes(ctx context.Context) (ui.Nodes, error) {
 	out := ui.Nodes{At: p.now()}
 	if p.decided == nil {
-		out.Problem = "The operator watches some namespaces only: it does not see all pods of a node."
+		out.Problem = "The operator watches only some namespaces: it does not see all pods of a node."
 		return out, nil
 	}
 	all := &corev1.NodeList{}
@@ -276,7 +276,7 @@ type sampler struct {
 func (s *sampler) Start(ctx context.Context) error {
 	for now := range loop.Every(ctx, s.clock, sampledEach) {
 		if err := s.round(ctx, now); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "What containers have is not noted for the web page; trying again at the next tick")
+			log.FromContext(ctx).Error(err, "Cannot record the resources of containers for the web page; retrying at the next interval")
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.Att
 			Containers: []v1alpha1.ContainerTarget{{
 				Name: "app", Confidence: "0.92", DataPoints: 1680,
 				Target: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("200m")), MemoryRequest: ptr.To(resource.MustParse("1Gi"))},
-				Steps:  []v1alpha1.Step{{Resource: "cpu", Name: "percentile", Before: "0", After: "200m", Reason: "95th percentile of 1680 steps"}},
+				Steps:  []v1alpha1.Step{{Resource: "cpu", Name: "percentile", Before: "0", After: "200m", Reason: "95th percentile of 1680 samples"}},
 			}},
 		},
 	}
@@ -113,7 +113,7 @@ func TestPagesWithoutAll(t *testing.T) {
 	require.NoError(t, p.live.(client.Client).Delete(t.Context(), rec.DeepCopy()))
 	rec.Spec.Policy.Name = "gone"
 	got := p.Explain(t.Context(), rec, true)
-	assert.Equal(t, "What policy gone would do next is not known: it does not exist. The API server did not return the steps up to bounds: kubectl attune explain shows them.", got.Note)
+	assert.Equal(t, "The next step of policy gone is not known: it does not exist. The API server did not return the steps up to bounds: kubectl attune explain shows them.", got.Note)
 	assert.Equal(t, "200m", *got.Containers[0].Target.CPURequest)
 	assert.Nil(t, p.Usage(t.Context(), rec))
 	rec.Spec.Containers[0].Confidence = "much"
@@ -129,7 +129,7 @@ func TestPagesAreServed(t *testing.T) {
 	assert.Contains(t, body, `href="/ui/ns/shop"`)
 	code, body = ask(d, http.MethodGet, "/ui/ns/shop/Deployment/web")
 	assert.Equal(t, http.StatusOK, code)
-	assert.Contains(t, body, "95th percentile of 1680 steps")
+	assert.Contains(t, body, "95th percentile of 1680 samples")
 	code, _ = ask(d, http.MethodGet, "/")
 	assert.Equal(t, http.StatusFound, code)
 	code, _ = ask(d, http.MethodPost, "/ui/")
@@ -146,7 +146,7 @@ func TestPagesAreServed(t *testing.T) {
 	d.leads = make(chan struct{})
 	code, body = ask(d, http.MethodGet, "/ui/")
 	assert.Equal(t, http.StatusServiceUnavailable, code)
-	assert.Contains(t, body, "this replica does not lead")
+	assert.Contains(t, body, "this replica is not the leader")
 }
 
 // The page of a namespace lists a cluster policy that selects it, even before it selects a workload there.

@@ -83,7 +83,7 @@ func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 // clients that the API server allows.
 func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m meters) error {
 	handler := ports.AtMost(mostScrapes, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}),
-		http.StatusServiceUnavailable, "two scrapes are under way: try again")
+		http.StatusServiceUnavailable, "two scrapes are in progress: try again")
 	var secure *tls.Config
 	if c.process.metricsSecure && c.process.metricsAddress != switchedOff {
 		handler = newReaders(c.api.clients, clock.RealClock{}).only(ctrl.Log.WithName("metrics"), handler)
@@ -102,7 +102,7 @@ func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m me
 func ownCertificate() (*tls.Config, error) {
 	pair, err := certs.Own(time.Now(), "localhost")
 	if err != nil {
-		return nil, fmt.Errorf("making a certificate for the metrics: %w", err)
+		return nil, fmt.Errorf("creating a certificate for the metrics: %w", err)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}, nil
 }
@@ -157,7 +157,7 @@ type meters struct {
 func newMeters(o *Options, registry prometheus.Registerer) (m meters) {
 	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_connections_dropped_total",
-		Help: "Connections to the ports of the metrics and the probes that were closed for others.",
+		Help: "Connections to the metrics and probe ports that were closed to make room for others, by port.",
 	}, []string{"port"})
 	m.certificates = newExpiries()
 	registry.MustRegister(m.dropped, m.certificates)
@@ -227,7 +227,7 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !found || token == "" {
-			http.Error(w, "metrics are read with the bearer token of who may get /metrics", http.StatusUnauthorized)
+			http.Error(w, "reading metrics requires the bearer token of a user that may get /metrics", http.StatusUnauthorized)
 			return
 		}
 		from, _, _ := net.SplitHostPort(r.RemoteAddr)
@@ -271,7 +271,7 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 	defer cancel()
 	status, err := x.ask(ctx, token)
 	if err != nil {
-		log.Error(err, "Cannot ask the API server who may read the metrics")
+		log.Error(err, "Cannot check who may read the metrics")
 		if inFavour {
 			return last.status
 		}

@@ -134,7 +134,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 		assert.Equal(t, at, p.Last)
 	}
 	newest := fmt.Sprintf(`
-# HELP attune_usage_newest_sample_timestamp_seconds Time of the newest usage sample of a source, in Unix seconds.
+# HELP attune_usage_newest_sample_timestamp_seconds Time of the newest usage sample in Unix seconds, by source.
 # TYPE attune_usage_newest_sample_timestamp_seconds gauge
 attune_usage_newest_sample_timestamp_seconds{source="prometheus"} %d
 `, at.Unix())

@@ -104,7 +104,7 @@ type watchedReader struct {
 // are always readable.
 func (r watchedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if key.Namespace != "" && !r.watched.has(key.Namespace) {
-		return fmt.Errorf("the operator may not watch namespace %s yet: upgrade the release, which grants it", key.Namespace)
+		return fmt.Errorf("the operator may not watch namespace %s yet: upgrade the release to grant it", key.Namespace)
 	}
 	return r.Reader.Get(ctx, key, o, options...)
 }
@@ -157,7 +157,7 @@ func (a connection) mayWatch(kinds ...schema.GroupResource) mayWatch {
 			for _, verb := range []string{"list", "watch"} {
 				ok, err := may(ctx, reviews, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: kind.Group, Resource: kind.Resource})
 				if err != nil {
-					return false, fmt.Errorf("asking whether %s in namespace %s may be watched: %w", kind, namespace, err)
+					return false, fmt.Errorf("checking whether %s in namespace %s may be watched: %w", kind, namespace, err)
 				}
 				if !ok {
 					return false, nil
@@ -183,7 +183,7 @@ func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left name
 		}
 	}
 	if len(n) > 0 && len(watched) == 0 {
-		return nil, nil, fmt.Errorf("--watch-namespaces %s: the operator may watch none of them: create them, and upgrade the release to grant it", strings.Join(n, ","))
+		return nil, nil, fmt.Errorf("--watch-namespaces %s: the operator may not watch any of them: create them, and upgrade the release to grant it", strings.Join(n, ","))
 	}
 	return watched, left, nil
 }
@@ -191,7 +191,7 @@ func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left name
 // leftOut waits until the operator may watch one of the namespaces.
 func leftOut(names namespaces, may mayWatch) unserved {
 	return unserved{
-		said:   fmt.Sprintf("Namespaces are left out, because the operator may not watch them: %s. Create them, and upgrade the release", strings.Join(names, ",")),
+		said:   fmt.Sprintf("Namespaces are ignored, because the operator may not watch them: %s. Create them, and upgrade the release", strings.Join(names, ",")),
 		failed: true,
 		ask: func(ctx context.Context) (bool, error) {
 			for _, name := range names {
@@ -202,7 +202,7 @@ func leftOut(names namespaces, may mayWatch) unserved {
 			return false, nil
 		},
 		every:  time.Minute,
-		served: fmt.Errorf("one of the namespaces %s may be watched now: the next process watches it", strings.Join(names, ",")),
+		served: fmt.Errorf("one of the namespaces %s may be watched now: the operator restarts to watch it", strings.Join(names, ",")),
 		clock:  clock.RealClock{},
 	}
 }
@@ -212,7 +212,7 @@ func leftOut(names namespaces, may mayWatch) unserved {
 const syncedWithin = 10 * time.Minute
 
 // errNotSynced ends a process whose caches have not synced.
-var errNotSynced = fmt.Errorf("the caches were not filled within %s: the log says which kind cannot be listed", syncedWithin)
+var errNotSynced = fmt.Errorf("the caches did not sync within %s: the log has the kind that cannot be listed", syncedWithin)
 
 // startSynced starts a manager. It stops the manager with errNotSynced if its caches do not sync in time.
 func startSynced(ctx context.Context, mgr ctrl.Manager, within time.Duration) error {

@@ -30,16 +30,16 @@ type scaledKinds []schema.GroupVersionResource
 // the flag.
 func parseScaled(flags []string) (scaledKinds, error) {
 	if len(flags) > mostScaled {
-		return nil, fmt.Errorf("--scaled-kinds has %d resources: at most %d are added", len(flags), mostScaled)
+		return nil, fmt.Errorf("--scaled-kinds has %d resources: use at most %d", len(flags), mostScaled)
 	}
 	var all scaledKinds
 	for _, text := range flags {
 		resource, _ := schema.ParseResourceArg(text)
 		switch {
 		case resource == nil || resource.Resource == "" || resource.Version == "" || !strings.Contains(resource.Group, "."):
-			return nil, fmt.Errorf("--scaled-kinds %q is no RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io", text)
+			return nil, fmt.Errorf("--scaled-kinds %q is not RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io", text)
 		case resource.Group == workload.ArgoGroupVersion.Group && resource.Resource == workload.ArgoResource:
-			return nil, fmt.Errorf("--scaled-kinds %q: Argo Rollouts are sized without it (targetRef.kind: Rollout); leave it out", text)
+			return nil, fmt.Errorf("--scaled-kinds %q is not needed: attune manages Argo Rollouts already (targetRef.kind: Rollout); remove it", text)
 		}
 		all = append(all, *resource)
 	}
@@ -105,7 +105,7 @@ func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind
 	case apierrors.IsNotFound(err):
 		return kind, "the API server does not serve it", nil
 	case answered(err):
-		return kind, fmt.Sprintf("what serves its API group does not answer: %.200s", err), nil
+		return kind, fmt.Sprintf("the server of its API group does not answer: %.200s", err), nil
 	case err != nil:
 		return kind, "", fmt.Errorf("asking the API server for %s: %w", of, err)
 	}
@@ -118,13 +118,13 @@ func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind
 	}
 	kind = of.GroupVersion().WithKind(list.APIResources[i].Kind)
 	if _, ok := workload.KindOf(kind.GroupKind()); !ok {
-		return kind, fmt.Sprintf("its kind %s has more than 63 characters, or others than a kind has", kind.GroupKind()), nil
+		return kind, fmt.Sprintf("its kind %s has more than 63 characters, or characters that a kind cannot have", kind.GroupKind()), nil
 	}
 	if !list.APIResources[i].Namespaced {
-		return kind, "its objects are in no namespace", nil
+		return kind, "its objects are not namespaced", nil
 	}
 	if at(of.Resource+"/scale") < 0 {
-		return kind, "it has no subresource /scale, so that its objects may be no workloads", nil
+		return kind, "it has no subresource /scale, so its objects may not be workloads", nil
 	}
 	if ok, err := a.may(ctx, of.GroupResource()); err != nil || !ok {
 		return kind, "the operator may not list and watch it: upgrade the release with the value scaledKinds", err
@@ -135,7 +135,7 @@ func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind
 	case err != nil:
 		return kind, fmt.Sprintf("it cannot be listed: %.200s", err), nil
 	case lists != kind.Kind+"List":
-		return kind, fmt.Sprintf("its lists are of kind %.63s; %sList would do", lists, kind.Kind), nil
+		return kind, fmt.Sprintf("its list has the kind %.63s, not %sList", lists, kind.Kind), nil
 	}
 	return kind, "", nil
 }
@@ -155,7 +155,7 @@ func (k *kinds) confused(kind schema.GroupKind) string {
 	}
 	for _, other := range k.Scaled {
 		if kind.Group == other.Group && (kind.Kind == other.Kind+"List" || other.Kind == kind.Kind+"List") {
-			return fmt.Sprintf("%s and %s are a kind and its lists", kind, other.GroupKind())
+			return fmt.Sprintf("%s and %s are a kind and its list", kind, other.GroupKind())
 		}
 		one, two := name(kind), name(other.GroupKind())
 		if strings.HasPrefix(one, two) || strings.HasPrefix(two, one) {
@@ -199,11 +199,11 @@ func listKind(client discovery.DiscoveryInterface, watched namespaces) func(cont
 }
 
 // errScaled ends a process that started without a kind of --scaled-kinds.
-var errScaled = errors.New("a kind of --scaled-kinds can be sized now: the next process watches it")
+var errScaled = errors.New("a kind of --scaled-kinds can be managed now: the operator restarts to watch it")
 
 // noScaled waits until a kind of --scaled-kinds that could not be sized at the start can be sized.
 func noScaled(c Config) unserved {
-	said := "Kinds of --scaled-kinds are not sized"
+	said := "Kinds of --scaled-kinds are not managed"
 	for _, left := range c.kinds.Left {
 		said += "; " + left.Resource + ": " + left.Why
 	}

@@ -87,16 +87,16 @@ func TestKindsThatAreAdded(t *testing.T) {
 	assert.Equal(t, []workload.Left{
 		{Resource: "clonesets.v1beta1.apps.kruise.io", Group: "apps.kruise.io", Why: "recommendations of CloneSet.apps.kruise.io and of CloneSet.apps.kruise.io could have the same names"},
 		{Resource: "daemonsets.v1beta1.apps.kruise.io", Group: "apps.kruise.io", Why: "the API server does not serve it"},
-		{Resource: "machines.v1.example.org", Group: "example.org", Why: "its objects are in no namespace"},
-		{Resource: "certificates.v1.example.org", Group: "example.org", Why: "it has no subresource /scale, so that its objects may be no workloads"},
-		{Resource: "longs.v1.example.org", Group: "example.org", Why: "its kind AKindWhoseNameIsLongerThanAnyThatAnybodyWouldWantToWrite.example.org has more than 63 characters, or others than a kind has"},
-		{Resource: "odds.v1.example.org", Group: "example.org", Why: "its lists are of kind ListOfOdds; OddList would do"},
+		{Resource: "machines.v1.example.org", Group: "example.org", Why: "its objects are not namespaced"},
+		{Resource: "certificates.v1.example.org", Group: "example.org", Why: "it has no subresource /scale, so its objects may not be workloads"},
+		{Resource: "longs.v1.example.org", Group: "example.org", Why: "its kind AKindWhoseNameIsLongerThanAnyThatAnybodyWouldWantToWrite.example.org has more than 63 characters, or characters that a kind cannot have"},
+		{Resource: "odds.v1.example.org", Group: "example.org", Why: "its list has the kind ListOfOdds, not OddList"},
 		{Resource: "brokens.v1.example.org", Group: "example.org", Why: "it cannot be listed: conversion webhook failed"},
-		{Resource: "queuelists.v1.example.org", Group: "example.org", Why: "QueueList.example.org and Queue.example.org are a kind and its lists"},
+		{Resource: "queuelists.v1.example.org", Group: "example.org", Why: "QueueList.example.org and Queue.example.org are a kind and its list"},
 		{Resource: "queues.v1.example.org-b", Group: "example.org-b", Why: "recommendations of Queue.example.org-b and of Queue.example.org could have the same names"},
 		{Resource: "locks.v1.b.example.org", Group: "b.example.org", Why: "the operator may not list and watch it: upgrade the release with the value scaledKinds"},
 		{Resource: "a.v1.gone.example.org", Group: "gone.example.org", Why: "the API server does not serve it"},
-		{Resource: "a.v1.away.example.org", Group: "away.example.org", Why: "what serves its API group does not answer: away"},
+		{Resource: "a.v1.away.example.org", Group: "away.example.org", Why: "the server of its API group does not answer: away"},
 	}, found.Left)
 
 	mute, err := parseScaled([]string{"a.v1.mute.example.org"})
@@ -144,7 +144,7 @@ func TestTheNextProcessWatchesAddedKinds(t *testing.T) {
 	began := of(program{controls: true}, flag)
 	assert.Empty(t, began.kinds.Scaled)
 	waits := noScaled(began)
-	assert.Equal(t, "Kinds of --scaled-kinds are not sized; clonesets.v1alpha1.apps.kruise.io: the API server does not serve it", waits.said)
+	assert.Equal(t, "Kinds of --scaled-kinds are not managed; clonesets.v1alpha1.apps.kruise.io: the API server does not serve it", waits.said)
 	now, err := waits.ask(t.Context())
 	require.NoError(t, err)
 	assert.False(t, now)

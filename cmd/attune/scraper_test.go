@@ -37,5 +37,5 @@ func TestTokensAreTheScrapersAndShort(t *testing.T) {
 
 func TestATokenThatIsRefusedSaysWhose(t *testing.T) {
 	_, err := tokenOf(fake.NewClientset().CoreV1().ServiceAccounts("attune-system"), "attune-scraper")(t.Context())
-	assert.ErrorContains(t, err, "asking for a token of the ServiceAccount attune-scraper: ")
+	assert.ErrorContains(t, err, "requesting a token of the ServiceAccount attune-scraper: ")
 }

@@ -166,7 +166,7 @@ func (s *sources) climbs(settings policy.Settings) (workload.Climbs, error) {
 	case settings.Source.Prometheus == nil && s.near != nil:
 		return s.near, nil
 	}
-	return nil, errors.New("memory is raised before an OOM kill by the operator's own usage source alone")
+	return nil, errors.New("raising memory before an OOM kill needs the operator's own usage source")
 }
 
 // askRange sends a range query to the operator's own server.
@@ -263,7 +263,7 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 	// no usage.
 	for name, value := range labels {
 		if own, known := wanted[name]; known && own != value {
-			return nil, fmt.Errorf("metricsSource.labels.%s %q is not what the operator's own source is asked for: usage.prometheus.matchers.%s is %q", name, value, name, own)
+			return nil, fmt.Errorf("metricsSource.labels.%s %q differs from the operator's own source: usage.prometheus.matchers.%s is %q", name, value, name, own)
 		}
 		if wanted == nil {
 			wanted = map[string]string{}
@@ -332,13 +332,13 @@ func readSecret(ctx context.Context, secrets client.Reader, namespace, host stri
 	err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret)
 	switch {
 	case apierrors.IsForbidden(err) && host == "":
-		return nil, fmt.Errorf("secret %s/%s of the usage source may not be read: add %s to the value usage.defaultsSecrets", namespace, key.Name, key.Name)
+		return nil, fmt.Errorf("the operator may not read secret %s/%s of the usage source: add %s to the value usage.defaultsSecrets", namespace, key.Name, key.Name)
 	case err != nil:
 		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
 	}
 	// Check this before reading the key.
 	if host != "" && !madeFor(secret, host) {
-		return nil, fmt.Errorf("secret %s/%s is not meant for the usage source %s: whoever may change the secret says so with the annotation %s: %s",
+		return nil, fmt.Errorf("secret %s/%s may not be used for the usage source %s: to allow it, set the annotation %s: %s on the secret",
 			namespace, key.Name, host, v1alpha1.UsageSourceAnnotation, host)
 	}
 	value, ok := secret.Data[key.Key]
@@ -383,7 +383,7 @@ func tokenOf(accounts corev1client.ServiceAccountInterface, name string) func(co
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenSeconds))}}
 		answer, err := accounts.CreateToken(ctx, name, request, metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("asking for a token of the ServiceAccount %s: %w", name, err)
+			return nil, fmt.Errorf("requesting a token of the ServiceAccount %s: %w", name, err)
 		}
 		return &oauth2.Token{AccessToken: answer.Status.Token, Expiry: answer.Status.ExpirationTimestamp.Time}, nil
 	}

@@ -59,7 +59,7 @@ func TestSecretsOfTheDefaults(t *testing.T) {
 	s := &sources{largest: &board.Largest{}, namespace: "attune-system", secrets: noRights{}}
 	source := v1alpha1.PrometheusSource{Address: "http://thanos:9090", BearerTokenSecret: &v1alpha1.SecretKey{Name: "thanos", Key: "token"}}
 	_, err := s.connect(usage.SourceSettings{Prometheus: &source})
-	assert.EqualError(t, err, "secret attune-system/thanos of the usage source may not be read: add thanos to the value usage.defaultsSecrets")
+	assert.EqualError(t, err, "the operator may not read secret attune-system/thanos of the usage source: add thanos to the value usage.defaultsSecrets")
 	_, err = s.connect(usage.SourceSettings{Prometheus: &source, Namespace: "shop", OfPolicy: true})
 	assert.ErrorContains(t, err, "reading secret shop/thanos of the usage source", "no value helps a policy")
 }

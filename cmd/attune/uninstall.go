@@ -25,7 +25,7 @@ func uninstallCommand() *cobra.Command {
 	o := uninstall.Options{}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Stops the operator and takes its finalizers off; pods stay as they are",
+		Short: "Stops the operator and removes its finalizers; pods keep their resources",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out = cmd.OutOrStdout()
@@ -42,7 +42,7 @@ func uninstallCommand() *cobra.Command {
 // runUninstall rejects an empty selector, which would select every pod of the namespace and wait for them for ever.
 func runUninstall(ctx context.Context, o uninstall.Options) error {
 	if o.Namespace == "" || o.Selector == "" {
-		return errors.New("--namespace and --selector are needed: they say which pods are the operator's")
+		return errors.New("--namespace and --selector are required: they select the operator's pods")
 	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -62,7 +62,7 @@ func runUninstall(ctx context.Context, o uninstall.Options) error {
 func checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check HOST PORT PATH",
-		Short: "Fails unless a webhook answers there",
+		Short: "Checks that a webhook answers, and fails if it does not",
 		Args:  cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			url := "https://" + net.JoinHostPort(args[0], args[1]) + args[2]
@@ -74,7 +74,7 @@ func checkCommand() *cobra.Command {
 			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 			response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Do(request)
 			if err != nil && strings.Contains(err.Error(), "tls: certificate required") {
-				fmt.Fprintln(cmd.OutOrStdout(), "the webhook answers, and asks for a certificate, as --webhook-client-ca-file says")
+				fmt.Fprintln(cmd.OutOrStdout(), "the webhook answers and requires a client certificate (--webhook-client-ca-file)")
 				return nil
 			}
 			if err != nil {

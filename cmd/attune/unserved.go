@@ -43,7 +43,7 @@ func (u unserved) Start(ctx context.Context) error {
 		served, err := u.ask(ctx)
 		switch {
 		case err != nil:
-			log.Error(err, "Cannot ask the API server what may be watched; asking again")
+			log.Error(err, "Cannot check which kinds the operator may watch; retrying")
 		case served:
 			return u.served
 		}
@@ -87,7 +87,7 @@ func watchable(ctx context.Context, api loop.Served, of schema.GroupVersionResou
 }
 
 // errClusterPolicies ends a process that started without AttuneClusterPolicies.
-var errClusterPolicies = errors.New("the API server serves AttuneClusterPolicies now, and the operator may watch them: the next process uses them")
+var errClusterPolicies = errors.New("the API server serves AttuneClusterPolicies now, and the operator may watch them: the operator restarts to use them")
 
 // noClusterPolicies waits until the operator can use cluster policies.
 func noClusterPolicies(ask func(context.Context) (bool, error), clock clock.WithTicker) unserved {
@@ -107,12 +107,12 @@ func (p program) watchesRollouts(ctx context.Context, api connection, watched na
 }
 
 // errRollouts ends a process that started without Argo Rollouts.
-var errRollouts = errors.New("the API server serves Argo Rollouts now: the next process watches them")
+var errRollouts = errors.New("the API server serves Argo Rollouts now: the operator restarts to watch them")
 
 // noRollouts waits until the program can watch Argo Rollouts.
 func noRollouts(c Config) unserved {
 	return unserved{
-		said: "Argo Rollouts are not sized: the API server does not serve them, or the operator may not watch them",
+		said: "Argo Rollouts are not managed: the API server does not serve them, or the operator may not watch them",
 		ask:  func(ctx context.Context) (bool, error) { return c.program.watchesRollouts(ctx, c.api, c.watched) }, every: 5 * time.Minute,
 		served: errRollouts, clock: clock.RealClock{},
 	}

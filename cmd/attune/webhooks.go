@@ -79,7 +79,7 @@ type expiries struct {
 func newExpiries() *expiries {
 	return &expiries{
 		desc: prometheus.NewDesc("attune_certificate_expiry_timestamp_seconds",
-			"When the certificate ends that is served now, in Unix seconds, by what it is for: webhook or metrics.", []string{"certificate"}, nil),
+			"Time when the served certificate expires, in Unix seconds, by certificate: webhook or metrics.", []string{"certificate"}, nil),
 		of: map[string]getCertificate{},
 	}
 }

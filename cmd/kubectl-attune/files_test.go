@@ -23,12 +23,12 @@ func TestFilesThatAreWrong(t *testing.T) {
 		"usage.csv": {
 			args: []string{"explain --usage usage.csv --policy good.yaml --current cpu=1", "backtest --trace usage.csv", "backtest --trace usage.csv --sweep risk=1"},
 			files: map[string][2]string{
-				"a number":        {header + strings.Repeat(row, 15) + "web,1700000300,abc,1\n", `usage.csv: line 17: cpu_cores "abc" is not a number of cores; 0.25 would do`},
-				"a quantity":      {header + row + "web,1700000300,0.2,1Gi\n", `usage.csv: line 3: memory_bytes "1Gi" is not a number of bytes; 1073741824 would do`},
-				"a negative":      {header + "web,1700000300,-1,1\n", `usage.csv: line 2: cpu_cores "-1" is negative; 0.25 would do`},
-				"a date":          {header + "web,2023-11-14T22:13:20Z,1,1\n", `usage.csv: line 2: timestamp "2023-11-14T22:13:20Z" is not a time in Unix seconds; 1700000000 would do`},
-				"a field less":    {header + row + "web,1700000300,0.2\n", "usage.csv: line 3: 3 fields where 4 are expected"},
-				"a quote":         {header + "we\"b,1700000300,1,1\n", "usage.csv: line 2: bare \" in non-quoted-field; a name in quotes"},
+				"a number":        {header + strings.Repeat(row, 15) + "web,1700000300,abc,1\n", `usage.csv: line 17: cpu_cores "abc" is not a number of cores: use e.g. 0.25`},
+				"a quantity":      {header + row + "web,1700000300,0.2,1Gi\n", `usage.csv: line 3: memory_bytes "1Gi" is not a number of bytes: use e.g. 1073741824`},
+				"a negative":      {header + "web,1700000300,-1,1\n", `usage.csv: line 2: cpu_cores "-1" is negative: use e.g. 0.25`},
+				"a date":          {header + "web,2023-11-14T22:13:20Z,1,1\n", `usage.csv: line 2: timestamp "2023-11-14T22:13:20Z" is not a time in Unix seconds, e.g. 1700000000`},
+				"a field less":    {header + row + "web,1700000300,0.2\n", "usage.csv: line 3: 3 fields instead of 4"},
+				"a quote":         {header + "we\"b,1700000300,1,1\n", "usage.csv: line 2: bare \" in non-quoted-field: quote the name"},
 				"another header":  {"time,cpu\n", `usage.csv: line 1: the header is "time,cpu": it must be "series_id,timestamp,cpu_cores,memory_bytes"`},
 				"an empty one":    {"", "usage.csv: line 1: the file is empty: it must begin with the header"},
 				"nothing to read": {"-", "reading usage: open usage.csv: no such file or directory"},
@@ -36,7 +36,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 		},
 		"usage.csv.gz": {
 			args:  []string{"explain --usage usage.csv.gz --policy good.yaml --current cpu=1", "backtest --trace usage.csv.gz"},
-			files: map[string][2]string{"no gzip": {header + row, "usage.csv.gz: the name says gzip, the content does not (gzip: invalid header): rename the file or pack it"}},
+			files: map[string][2]string{"no gzip": {header + row, "usage.csv.gz: the name ends in .gz, but the content is not gzip (gzip: invalid header): rename or compress the file"}},
 		},
 		"policy.yaml": {
 			args: []string{"explain --usage good.csv --policy policy.yaml --current cpu=1", "backtest --trace good.csv --policy policy.yaml"},

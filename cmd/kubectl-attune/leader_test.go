@@ -42,15 +42,15 @@ func decidedNode() answers.NodeAnswer {
 	return answers.NodeAnswer{
 		Node: "worker", Allocatable: answers.NodeAmounts{CPU: "4", Memory: "8Gi"}, Fixed: answers.NodeAmounts{CPU: "100m", Memory: "70Mi"}, Available: answers.NodeAmounts{CPU: "3900m", Memory: "8122Mi"},
 		Pods: []answers.NodePod{
-			{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{
+			{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy manages its workload", Containers: []answers.NodeContainer{{
 				Name: "dns", Holds: answers.Amounts{CPURequest: ptr.To("100m")}, Gets: answers.Amounts{CPURequest: ptr.To("100m")},
 			}}},
 			{Name: "shop/web-7c9-aaaaa", Shares: true, Group: "shop/Deployment/web", Ranking: "Low", Containers: container("800m", "508m")},
 			{Name: "shop/web-7c9-bbbbb", Shares: true, Frozen: true, Group: "shop/Deployment/web", Ranking: "Never", Stays: "WorkloadPaused", Reason: "WorkloadPaused",
-				Message:    "it may not be changed now: WorkloadPaused",
-				Containers: container("800m", "800m", answers.ShareReason{Resource: "cpu", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused"})},
+				Message:    "the pod cannot be changed now: WorkloadPaused",
+				Containers: container("800m", "800m", answers.ShareReason{Resource: "cpu", Reason: "Frozen", Message: "the pod cannot be changed now: WorkloadPaused"})},
 			{Name: "shop/web-7c9-ccccc", Shares: true, Group: "shop/Deployment/web", Ranking: "Low",
-				Containers: container("800m", "800m", answers.ShareReason{Resource: "cpu", Reason: "LoweredLately", Message: "its pod was lowered a while ago, and is not lowered again before 2026-03-02T12:10:00Z"})},
+				Containers: container("800m", "800m", answers.ShareReason{Resource: "cpu", Reason: "LoweredLately", Message: "its pod was lowered recently, and is not lowered again before 2026-03-02T12:10:00Z"})},
 		},
 		Evictions: []answers.NodeEviction{
 			{Name: "shop/web-7c9-aaaaa", Ranking: "Low", Reason: "CPU does not fit: …"},
@@ -58,7 +58,7 @@ func decidedNode() answers.NodeAnswer {
 		},
 		Decided: &answers.NodeDecided{
 			At: testNow.Add(-42 * time.Second), Needed: answers.NodeAmounts{CPU: "1924m", Memory: "600Mi"}, Overcommitted: true,
-			Holders: []answers.NodeHolder{{Name: "shop/web-7c9-bbbbb", Resource: "cpu", Above: "292m", Reason: "Frozen", Message: "it may not be changed now: WorkloadPaused"}},
+			Holders: []answers.NodeHolder{{Name: "shop/web-7c9-bbbbb", Resource: "cpu", Above: "292m", Reason: "Frozen", Message: "the pod cannot be changed now: WorkloadPaused"}},
 		},
 	}
 }

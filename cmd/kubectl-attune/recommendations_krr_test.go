@@ -72,7 +72,7 @@ func TestKRRHasNoValueOfAWorkloadThatIsHeld(t *testing.T) {
 		}, "Paused: another writer"},
 		"strategy Node": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Spec.Strategy = v1alpha1.StrategyNode
-		}, "OnItsNode: what a pod is to have is decided on its node: see kubectl attune node NAME"},
+		}, "OnItsNode: the resources of pods are decided on their node: run kubectl attune node NAME"},
 		"a seed that did harm": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Spec.SeedBlocked = "SeedMarkedBad"
 		}, "SeedBlocked: SeedMarkedBad"},
@@ -107,7 +107,7 @@ func TestKRROfAPolicyThatBecameNode(t *testing.T) {
 	cli.changeWeb(func(*appsv1.Deployment, *v1alpha1.AttuneRecommendation) {})
 	cli.changePolicy(func(p *v1alpha1.AttunePolicy) { p.Spec.Strategy = new(v1alpha1.StrategyNode) })
 	cpu, memory := cli.krrOfWeb()
-	why := "OnItsNode: what a pod is to have is decided on its node: see kubectl attune node NAME"
+	why := "OnItsNode: the resources of pods are decided on their node: run kubectl attune node NAME"
 	assert.Equal(t, krrValue{"?", "?", why}, cpu)
 	assert.Equal(t, krrValue{"?", "?", why}, memory)
 }

@@ -83,7 +83,7 @@ func TestStatusHoldsOfAPausedWorkload(t *testing.T) {
 
 	rec.Status = v1alpha1.AttuneRecommendationStatus{Phase: v1alpha1.PhasePaused}
 	assert.Equal(t, []answers.Blocked{
-		{Workload: "StatefulSet/db", Reason: "Paused", Message: "its annotation attune.io/paused or attune.io/undo, or spec.paused of its policy or of the defaults"},
+		{Workload: "StatefulSet/db", Reason: "Paused", Message: "paused by the annotation attune.io/paused or attune.io/undo, or by spec.paused of its policy or of the defaults"},
 	}, answers.BlockedOfWorkload(&rec))
 }
 

@@ -70,10 +70,10 @@ func TestAnswer(t *testing.T) {
 	assert.Equal(t, &answers.Quantities{CPU: text("3"), Memory: text("64Mi")}, c.Peak)
 	assert.Empty(t, c.Why)
 	require.NotEmpty(t, c.Steps)
-	assert.Equal(t, answers.Step{Resource: "cpu", Name: "base", Before: "0", After: "1", Reason: "its base demand"}, c.Steps[0])
-	assert.Contains(t, c.Steps[1].Reason, "the node reserves 2, the spike of shop/Deployment/a")
+	assert.Equal(t, answers.Step{Resource: "cpu", Name: "base", Before: "0", After: "1", Reason: "base demand"}, c.Steps[0])
+	assert.Contains(t, c.Steps[1].Reason, "the node reserves 2 for spikes: the spike of shop/Deployment/a")
 	other := answer.Pods[3]
-	assert.Equal(t, answers.NodePod{Name: "shop/other", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []answers.NodeContainer{{
+	assert.Equal(t, answers.NodePod{Name: "shop/other", Reason: "NoPolicy", Message: "no policy manages its workload", Containers: []answers.NodeContainer{{
 		Name: "app", Holds: answers.Amounts{MemoryRequest: text("64Mi")}, Gets: answers.Amounts{MemoryRequest: text("64Mi")},
 	}}}, other)
 }
@@ -103,8 +103,8 @@ func TestAnswerSaysWhy(t *testing.T) {
 		"its last resize is watched": {
 			edit: func(s *scene) {
 				s.recommendations["a"].Status.Records = []v1alpha1.ResizeRecord{{PodUID: "a", Phase: v1alpha1.RecordWatching}}
-			}, of: a, frozen: "ResizeUnderway", message: "its last resize is under way or watched", gets: "3",
-			why: []answers.ShareReason{why("cpu", "Frozen", "its last resize is under way or watched")},
+			}, of: a, frozen: "ResizeUnderway", message: "its last resize is in progress or observed", gets: "3",
+			why: []answers.ShareReason{why("cpu", "Frozen", "its last resize is in progress or observed")},
 		},
 		"it was lowered a while ago": {
 			edit: func(s *scene) {
@@ -112,7 +112,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 					return map[types.UID]changes{"a": {lowered: noon.Add(-5 * time.Minute)}}[uid]
 				}
 			}, of: a, gets: "3",
-			why: []answers.ShareReason{why("cpu", "LoweredLately", "its pod was lowered a while ago, and is not lowered again before 2026-03-01T12:10:00Z")},
+			why: []answers.ShareReason{why("cpu", "LoweredLately", "its pod was lowered recently, and is not lowered again before 2026-03-01T12:10:00Z")},
 		},
 		"it was resized a moment ago": {
 			edit: func(s *scene) {
@@ -129,13 +129,13 @@ func TestAnswerSaysWhy(t *testing.T) {
 					return map[types.UID]changes{"a": {resized: noon.Add(-30 * time.Minute)}}[uid]
 				}
 			}, of: a, gets: "3",
-			why: []answers.ShareReason{why("cpu", "ResizedLately", "its pod was resized a while ago, and holds what it always needs; it follows its share again from 2026-03-01T13:00:00Z on")},
+			why: []answers.ShareReason{why("cpu", "ResizedLately", "its pod was resized recently and has its base demand of CPU and its memory; it follows its share again from 2026-03-01T13:00:00Z")},
 		},
 		"the change is small": {
 			edit: func(s *scene) {
 				s.pods[0], s.node.Status.Allocatable[corev1.ResourceCPU] = member("a", size(2100, 64, 128)), *cores(6)
 			}, of: a, gets: "2100m",
-			why: []answers.ShareReason{why("cpu", "SmallChange", "the change is too small to be worth a resize of its pod")},
+			why: []answers.ShareReason{why("cpu", "SmallChange", "the change is too small for a resize of its pod")},
 		},
 		"it is not ready": {
 			edit: func(s *scene) { s.pods[0].Status.Conditions = nil }, of: a, gets: "3",
@@ -146,7 +146,7 @@ func TestAnswerSaysWhy(t *testing.T) {
 				s.pods[1] = member("b", size(1200, 64, 128))
 				s.held = func(_ types.NamespacedName, uid types.UID) string { return map[types.UID]string{"a": "Schedule"}[uid] }
 			}, of: "shop/b", gets: "1200m",
-			why: []answers.ShareReason{why("cpu", "NoRoom", "others still hold the room that this takes; those who are raised share what there is, base demands first")},
+			why: []answers.ShareReason{why("cpu", "NoRoom", "other pods still hold the room that it needs; the pods to raise divide the free room, base demands first")},
 		},
 		"nothing was measured of it": {
 			edit: func(s *scene) {
@@ -189,7 +189,7 @@ func TestAnswerEvictions(t *testing.T) {
 	assert.True(t, look.answer().Evictions[0].Waits)
 	answer := s.look(s.share(always)).answer()
 	assert.Equal(t, []answers.NodeEviction{{
-		Name: "shop/a", Ranking: "Low", Reason: "CPU does not fit: the pods that stay need 3500m with it, and 2 is available; ranking Low, own spike 500m",
+		Name: "shop/a", Ranking: "Low", Reason: "CPU does not fit: with this pod, the remaining pods need 3500m, and 2 is available; ranking Low, own spike 500m",
 	}}, answer.Evictions)
 	assert.Equal(t, "Evicted", answer.Pods[0].Containers[0].Why[0].Reason)
 	assert.Equal(t, "2", *answer.Pods[0].Containers[0].Gets.CPURequest, "it keeps what it holds")

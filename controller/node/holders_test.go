@@ -69,7 +69,7 @@ func TestHoldersAreNamed(t *testing.T) {
 	restarts := look(func(s *scene) {
 		s.pods[0].Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	})
-	assert.Contains(t, restarts, "because its resizePolicy restarts its container")
+	assert.Contains(t, restarts, "because its resizePolicy restarts the container")
 	least := look(func(s *scene) {
 		s.recommendations["a"].Spec.Containers[0].Demand.Least = podview.ToResources(size(7000, 0, 0))
 	})

@@ -175,8 +175,8 @@ func TestAFullShareIsSaid(t *testing.T) {
 	r := report{settings: initialSettings(t), policy: f.policy(), usage: usageState{State: history.State{Last: usage.Report{Dropped: map[usage.Drop]int{usage.DropFull: 7}}}}}
 	assert.Empty(t, remarks{r}.crowded()+remarks{r}.leftOut(), "of another namespace")
 	assert.Empty(t, remarks{r}.tooMuch())
-	r.usage.unanswered = fmt.Errorf("the past of Deployment web: %w", usage.ErrTooMuch)
-	assert.Contains(t, remarks{r}.tooMuch(), "usage queries for namespace "+r.policy.Namespace+" are too large for the usage source, and some usage is missing: the past of Deployment web")
+	r.usage.unanswered = fmt.Errorf("reading the past usage of Deployment web: %w", usage.ErrTooMuch)
+	assert.Contains(t, remarks{r}.tooMuch(), "usage queries for namespace "+r.policy.Namespace+" are too large for the usage source, and some usage is missing: reading the past usage of Deployment web")
 	r.usage.lost = 7
 	assert.Contains(t, remarks{r}.crowded(), "the usage history of namespace "+r.policy.Namespace+" has gaps")
 	assert.Contains(t, remarks{r}.crowded(), "Set a shorter metricsSource.historyWindow")

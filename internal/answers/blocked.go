@@ -48,7 +48,7 @@ const UnseenGrace = 5 * time.Minute
 // ReadinessOf returns whether a policy is ready. The policy needs attention if the operator does not run, if the policy
 // cannot work, or if its resizes cause regressions too often.
 func ReadinessOf(policy *v1alpha1.AttunePolicy, now time.Time) Readiness {
-	r := Readiness{Ready: string(metav1.ConditionUnknown), Message: "the operator has not looked at it yet"}
+	r := Readiness{Ready: string(metav1.ConditionUnknown), Message: "the operator has not reconciled it yet"}
 	if ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		r.Ready, r.Reason, r.Message = string(ready.Status), ready.Reason, ready.Message
 	}
@@ -67,7 +67,7 @@ func BlockedOfPolicy(policy *v1alpha1.AttunePolicy) []Blocked {
 		blocked = append(blocked, Blocked{
 			Workload: conflict.Workload,
 			Reason:   v1alpha1.ReasonConflict,
-			Message:  fmt.Sprintf("policy %s sizes it: %s", conflict.Winner, conflict.Reason),
+			Message:  fmt.Sprintf("policy %s manages it: %s", conflict.Winner, conflict.Reason),
 		})
 	}
 	return blocked
@@ -104,7 +104,7 @@ func PausedBy(rec *v1alpha1.AttuneRecommendation) (why string, paused bool) {
 	case rec.Status.Paused != nil:
 		return rec.Status.Paused.Reason, true
 	case rec.Status.Phase == v1alpha1.PhasePaused:
-		return "its annotation " + v1alpha1.PausedAnnotation + " or " + v1alpha1.UndoAnnotation + ", or spec.paused of its policy or of the defaults", true
+		return "paused by the annotation " + v1alpha1.PausedAnnotation + " or " + v1alpha1.UndoAnnotation + ", or by spec.paused of its policy or of the defaults", true
 	}
 	return "", false
 }

@@ -69,7 +69,7 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 func (l liveExplanation) container(stored *v1alpha1.ContainerTarget) (ExplainedContainer, error) {
 	confidence, err := strconv.ParseFloat(stored.Confidence, 64)
 	if err != nil {
-		return ExplainedContainer{}, fmt.Errorf("container %s has the confidence %q, which is no number: the operator of another version wrote it", stored.Name, stored.Confidence)
+		return ExplainedContainer{}, fmt.Errorf("container %s has the confidence %q, which is not a number: another version of the operator wrote it", stored.Name, stored.Confidence)
 	}
 	explained := ExplainedContainer{
 		Name:       stored.Name,

@@ -175,7 +175,7 @@ func TestLiveRefusesAConfidenceThatIsNoNumber(t *testing.T) {
 	rec := stored()
 	rec.Spec.Containers[0].Confidence = "high"
 	_, err := answers.Explain(live(rec), nil, time.Time{})
-	assert.EqualError(t, err, `AttuneRecommendation shop/deployment-web: container app has the confidence "high", which is no number: the operator of another version wrote it`)
+	assert.EqualError(t, err, `AttuneRecommendation shop/deployment-web: container app has the confidence "high", which is not a number: another version of the operator wrote it`)
 }
 
 func TestDifferences(t *testing.T) {

@@ -42,9 +42,9 @@ func (w *explanationWriter) line(format string, args ...any) {
 
 // passive has the modes that do not resize running pods, with their meaning.
 var passive = map[string]string{
-	"Observe":   "it only observes: nothing is applied",
-	"Recommend": "it only recommends: nothing is applied",
-	"Initial":   "it sizes new pods only: running ones are not touched",
+	"Observe":   "attune only observes and applies nothing",
+	"Recommend": "attune only recommends and applies nothing",
+	"Initial":   "attune sets the resources of new pods only and does not resize running pods",
 }
 
 // workload writes the heading and the meaning of a passive mode.
@@ -81,7 +81,7 @@ func (w *explanationWriter) columns(indent string, rows [][3]string) {
 // Sentence names the workload and its policy and mode, or says why the workload is not sized.
 func (of *ExplainedWorkload) Sentence() string {
 	if of.Unreadable != "" {
-		return fmt.Sprintf("%s/%s in namespace %s, selected by policy %s, is left alone: its pod template cannot be read: %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Unreadable)
+		return fmt.Sprintf("%s/%s in namespace %s, selected by policy %s, is not managed: its pod template cannot be read: %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Unreadable)
 	}
 	return fmt.Sprintf("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
 }
@@ -89,7 +89,7 @@ func (of *ExplainedWorkload) Sentence() string {
 // ModeMeans explains a mode that does not resize running pods; empty for the other modes.
 func (of *ExplainedWorkload) ModeMeans() string {
 	if why, ok := passive[of.Mode]; ok {
-		return fmt.Sprintf("The mode means: %s. What it says of the next step is what another mode would do.", why)
+		return fmt.Sprintf("In this mode, %s. Next shows what a mode that resizes running pods would set.", why)
 	}
 	return ""
 }
@@ -119,7 +119,7 @@ func (w *explanationWriter) container(c ExplainedContainer, wide bool) {
 
 // Basis says how much history the recommendation uses.
 func (c ExplainedContainer) Basis() string {
-	return fmt.Sprintf("confidence %.2f from %d steps of history", c.Confidence, c.DataPoints)
+	return fmt.Sprintf("confidence %.2f from %d samples of history", c.Confidence, c.DataPoints)
 }
 
 // FormatHold formats the reason, and the message if there is one.
@@ -214,7 +214,7 @@ func (p ExplainedPod) Moves() []string {
 		}
 	}
 	if moves == nil {
-		return []string{"stays as it is"}
+		return []string{"no change"}
 	}
 	return moves
 }

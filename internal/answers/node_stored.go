@@ -30,7 +30,7 @@ func StoredNode(node *corev1.Node, all []*corev1.Pod, recommendation func(*corev
 		if rec != nil && board.Leaving(pod, rec) {
 			answer.Evictions = append(answer.Evictions, NodeEviction{
 				Name: pod.Namespace + "/" + pod.Name, Ranking: string(rec.Spec.EvictionRanking),
-				Reason: "it does not fit beside the others; the event Evicting of its AttuneRecommendation says why",
+				Reason: "it does not fit the node; the event Evicting of its AttuneRecommendation has the reason",
 			})
 		}
 	}

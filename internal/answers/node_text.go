@@ -12,7 +12,7 @@ import (
 
 // Sentence says how much room the node has, which pods take it, and how long before now that was decided.
 func (a NodeAnswer) Sentence(now time.Time) string {
-	return fmt.Sprintf("Node %s has %s: %s for pods that count as they are, %s for those that share%s",
+	return fmt.Sprintf("Node %s has %s: %s for fixed pods, %s for pods that share the node%s",
 		a.Node, pairText(a.Allocatable), pairText(a.Fixed), pairText(a.Available), a.decidedText(now))
 }
 
@@ -26,11 +26,11 @@ func (a NodeAnswer) decidedText(now time.Time) string {
 	if a.Decided == nil {
 		return ""
 	}
-	return fmt.Sprintf(", who need %s; decided %s ago", pairText(a.Decided.Needed), duration.HumanDuration(max(0, now.Sub(a.Decided.At).Round(time.Second))))
+	return fmt.Sprintf(", which need %s; decided %s ago", pairText(a.Decided.Needed), duration.HumanDuration(max(0, now.Sub(a.Decided.At).Round(time.Second))))
 }
 
 // OvercommittedText explains an overcommitted node.
-const OvercommittedText = "Overcommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left."
+const OvercommittedText = "Overcommitted: the pods do not fit, and no pod can be evicted. Every pod keeps what it has of its share and gets a part of the free room."
 
 // Overcommitted returns OvercommittedText if the pods do not fit; empty if they do.
 func (a NodeAnswer) Overcommitted() string {
@@ -41,7 +41,7 @@ func (a NodeAnswer) Overcommitted() string {
 }
 
 // HoldersHead is the sentence above Holders.
-const HoldersHead = "Pods have less than they always need, for what others keep above their shares:"
+const HoldersHead = "Pods have less than their base demands, because other pods keep more than their shares:"
 
 // Holders returns one sentence for each pod that keeps other pods below their base demands.
 func (a NodeAnswer) Holders() (sentences []string) {
@@ -57,7 +57,7 @@ func (a NodeAnswer) Holders() (sentences []string) {
 // Containers has one row per container. The columns depend on whether the leader answered: only the leader knows
 // shares.
 func (a NodeAnswer) Containers() Table {
-	t := Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "AS IT IS", "WHY"}}
+	t := Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "FIXED", "WHY"}}
 	// A decision has shares, demands and reasons, so the table has more columns.
 	if a.Decided != nil {
 		t.Header = []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU SHARE", "CPU GETS", "MEMORY", "MEMORY SHARE", "MEMORY GETS", "MEMORY LIMIT", "REASON", "WHY"}
@@ -124,13 +124,13 @@ func (a NodeAnswer) Computation() Table {
 func (a NodeAnswer) Leaving() Table {
 	t := Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
 	if a.Decided != nil {
-		t.Header[0] = "HAS TO GO"
+		t.Header[0] = "TO EVICT"
 	}
 	for _, v := range a.Evictions {
 		// A waiting pod is not evicted yet, because other pods are evicted first.
 		reason := v.Reason
 		if v.Waits {
-			reason += "; others go first"
+			reason += "; other pods are evicted first"
 		}
 		t.Add(v.Name, v.Ranking, reason)
 	}

@@ -233,11 +233,11 @@ func SavingsRowOf(e SavingsEntry, podsKnown bool) SavingsRow {
 }
 
 // NodeAutoscalerText says that the node autoscaler, not attune, removes nodes.
-const NodeAutoscalerText = "Freed requests are room on nodes; whether a node is given back is decided by the node autoscaler."
+const NodeAutoscalerText = "Freed requests are room on nodes. The node autoscaler decides whether to remove a node."
 
 // Sentences say how much is saved, how much is available, and how much is not counted.
 func (s SavingsSum) Sentences() [3]string {
-	return [3]string{"Freed on nodes now: " + sentence(s.Saved) + ".", "Available, not applied yet: " + sentence(&s.Available) + ".", s.NotCounted.Sentence()}
+	return [3]string{"Saved already: " + sentence(s.Saved) + ".", "Available, not applied yet: " + sentence(&s.Available) + ".", s.NotCounted.Sentence()}
 }
 
 // sentence returns for example "250m of CPU and 1Gi of memory ($5.48 a month)".
@@ -269,7 +269,7 @@ func (n NotCountedSum) Sentence() string {
 		one, more string
 	}{
 		{n.BlockedResources, "blocked resource", "blocked resources"},
-		{n.BlockedWorkloads, "workload that is blocked or not known", "workloads that are blocked or not known"},
+		{n.BlockedWorkloads, "blocked or unknown workload", "blocked or unknown workloads"},
 		{n.SkippedWorkloads, "skipped workload", "skipped workloads"},
 	} {
 		switch {

@@ -90,7 +90,7 @@ func (v View) leftOut() *NotCounted {
 	case v.Workload.Template == nil:
 		return &NotCounted{Reason: ReasonUnknown, Message: "the workload does not exist, or cannot be read"}
 	case skipped:
-		return &NotCounted{Reason: ReasonSkipped, Message: where + " is to be left alone"}
+		return &NotCounted{Reason: ReasonSkipped, Message: where + " is skipped"}
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (x *counter) leaveOut(what NotCounted) {
 func (x *counter) pods() {
 	for _, pod := range x.Pods {
 		if skips(pod) {
-			x.leaveOut(NotCounted{Reason: ReasonSkipped, Message: "pod " + pod.Name + " and maybe more are to be left alone"})
+			x.leaveOut(NotCounted{Reason: ReasonSkipped, Message: "pod " + pod.Name + " and possibly other pods are skipped"})
 			continue
 		}
 		if untouched(pod) {
@@ -196,11 +196,11 @@ func WorkloadNotCounted(rec *v1alpha1.AttuneRecommendation, w workload.Workload,
 	case settings == nil:
 		return &NotCounted{Reason: ReasonUnknown, Message: fmt.Sprintf("the settings of policy %s are not known", policy.NameOf(rec.Spec.Policy))}
 	case rec.Spec.Strategy == v1alpha1.StrategyNode:
-		return &NotCounted{Reason: ReasonOnItsNode, Message: "what a pod is to have is decided on its node: see kubectl attune node NAME"}
+		return &NotCounted{Reason: ReasonOnItsNode, Message: "the resources of pods are decided on their node: run kubectl attune node NAME"}
 	case rec.Status.Paused != nil:
 		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: rec.Status.Paused.Reason}
 	case rec.Status.Phase == v1alpha1.PhasePaused || w.Stopped() || len(settings.Resize.Paused) > 0:
-		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: "the workload, its policy or the defaults are paused, or an undo was asked for"}
+		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: "the workload, its policy or the defaults are paused, or an undo was requested"}
 	}
 	return nil
 }

@@ -65,27 +65,27 @@ func Allocatable(node *corev1.Node) (has [2]recommender.Amount) {
 func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, message string) {
 	switch {
 	case rec == nil:
-		return "NoPolicy", "no policy sizes its workload"
+		return "NoPolicy", "no policy manages its workload"
 	case rec.Spec.Strategy != v1alpha1.StrategyNode:
 		return "Strategy", "its policy's strategy is not Node"
 	case rec.Spec.Mode != v1alpha1.UpdateAuto:
-		return resize.ReasonMode, "its policy's mode leaves running pods as they are; Auto resizes them"
+		return resize.ReasonMode, "its policy's mode does not resize running pods; mode Auto does"
 	case workload.Batch(rec.Spec.Workload.Kind):
-		return "Batch", "pods of Jobs and CronJobs are sized at their birth alone"
+		return "Batch", "pods of Jobs and CronJobs get their resources only at admission"
 	case !demandKnown(rec):
-		return resize.ReasonInsufficientData, "the demand of its workload is not known yet, or held"
+		return resize.ReasonInsufficientData, "the demand of its workload is not known yet, or is blocked"
 	case pod.DeletionTimestamp != nil:
 		return resize.ReasonPodDeleted, "it is being deleted"
 	case pod.Status.Phase != corev1.PodRunning:
 		return resize.ReasonNotStarted, "it does not run yet"
 	case pod.Spec.Resources != nil && (len(pod.Spec.Resources.Requests) > 0 || len(pod.Spec.Resources.Limits) > 0):
-		return resize.ReasonPodLevelResources, "it has resources of its own, beside those of its containers"
+		return resize.ReasonPodLevelResources, "it has pod-level resources"
 	case workload.Large(pod.Annotations):
 		return resize.ReasonTooLarge, "it " + workload.WhatIsTooLarge
 	case tooGreat(pod):
-		return "AmountsTooGreat", "an amount of it is so great that a node's amounts do not add up exactly beside it"
+		return "AmountsTooGreat", "one of its amounts is too large for exact sums on the node"
 	case podview.Guaranteed(pod):
-		return "Guaranteed", "request and limit stay as they were at its birth"
+		return "Guaranteed", "its request and limit stay as they were at its creation"
 	}
 	return "", ""
 }
@@ -117,14 +117,14 @@ func Frozen(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 		case lifecycle.Leaving(record):
 			return "", ""
 		default:
-			return resize.ReasonResizeUnderway, "its last resize is under way or watched"
+			return resize.ReasonResizeUnderway, "its last resize is in progress or observed"
 		}
 	}
 	if podview.Unfinished(pod) {
-		return resize.ReasonResizeUnderway, "a decrease of it is under way"
+		return resize.ReasonResizeUnderway, "a decrease is in progress"
 	}
 	if resize.NeverRaised(pod) {
-		return resize.ReasonCriticalPriority, "a pod of such a priority is never raised, so it is not lowered either"
+		return resize.ReasonCriticalPriority, "attune never raises a pod of this priority, so it does not lower it either"
 	}
 	return "", ""
 }

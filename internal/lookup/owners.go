@@ -79,7 +79,7 @@ func Workload(ctx context.Context, reader client.Reader, sized workload.Sized, i
 func get(ctx context.Context, reader client.Reader, sized workload.Sized, id workload.Identity, options []client.GetOption) (workload.Workload, client.Object, error) {
 	object, ok := sized.NewObject(id.Kind).(client.Object)
 	if !ok {
-		return workload.Workload{}, nil, fmt.Errorf("%s is of no kind that is sized", id)
+		return workload.Workload{}, nil, fmt.Errorf("%s is not a supported kind of workload", id)
 	}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object, options...); err != nil {
 		return workload.Workload{}, nil, fmt.Errorf("reading %s: %w", id, err)

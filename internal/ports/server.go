@@ -169,9 +169,9 @@ func Local(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !loopbackHost(r.Host):
-			http.Error(w, fmt.Sprintf("host %q is not served here: ask localhost, through a forwarded port", r.Host), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("host %q is not allowed: use localhost through kubectl port-forward", r.Host), http.StatusForbidden)
 		case foreignPage(r.Header.Get("Sec-Fetch-Site")):
-			http.Error(w, "pages of other origins are not answered: type the address", http.StatusForbidden)
+			http.Error(w, "requests from pages of other origins are not allowed: type the address", http.StatusForbidden)
 		default:
 			handler.ServeHTTP(w, r)
 		}

@@ -83,7 +83,7 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 		}
 	}
 	if err := gone(ctx, api, o); err != nil {
-		return fmt.Errorf("waiting for the operator's pods to end: %w", err)
+		return fmt.Errorf("waiting for the operator's pods to terminate: %w", err)
 	}
 	// The kinds are independent of each other, so their order does not matter.
 	for resource, finalizer := range finalized {
@@ -92,9 +92,9 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 		}
 		n, err := takeOffIn(ctx, api, resource, finalizer, namespaces)
 		if err != nil {
-			return fmt.Errorf("taking the finalizer %s off %s: %w", finalizer, resource.Resource, err)
+			return fmt.Errorf("removing the finalizer %s from %s: %w", finalizer, resource.Resource, err)
 		}
-		_, _ = fmt.Fprintf(o.Out, "%s: the finalizer %s was taken off %d\n", resource.Resource, finalizer, n)
+		_, _ = fmt.Fprintf(o.Out, "%s: removed the finalizer %s from %d\n", resource.Resource, finalizer, n)
 	}
 	return nil
 }
@@ -131,10 +131,10 @@ func nameWorkloads(ctx context.Context, api metadata.Interface, namespaces []str
 	if names = names[:min(len(names), mostNamed)]; more {
 		end = " and more"
 	}
-	_, _ = fmt.Fprintf(out, "Pods keep their present resources. Without the operator nothing restores the original resources after an OOM kill.\n"+
-		"Recommendations whose pods may have less than their originals: %s%s.\n"+
-		"To give such pods the resources of their template, restart the workload: kubectl rollout restart KIND/NAME. "+
-		"Before the next uninstallation: kubectl attune undo -A.\n", strings.Join(names, ", "), end)
+	_, _ = fmt.Fprintf(out, "Pods keep their current resources. Without the operator nothing restores the original resources after an OOM kill.\n"+
+		"Recommendations whose pods may have less than their original resources: %s%s.\n"+
+		"To give these pods the resources of their template, restart the workload: kubectl rollout restart KIND/NAME. "+
+		"Before the next uninstallation, run kubectl attune undo -A.\n", strings.Join(names, ", "), end)
 }
 
 // running selects pods whose processes may still run. A failed pod stays until it is deleted, and runs nothing.

@@ -62,6 +62,6 @@ func TestWorkloadsAreNamedBeforeTheOperatorStops(t *testing.T) {
 	require.NoError(t, err)
 	out := &strings.Builder{}
 	require.NoError(t, Run(t.Context(), api, Options{Namespace: "attune-system", Selector: "a=b", Out: out}))
-	assert.Contains(t, out.String(), "may have less than their originals: shop/deployment-web, pay/statefulset-db.\n")
+	assert.Contains(t, out.String(), "may have less than their original resources: shop/deployment-web, pay/statefulset-db.\n")
 	assert.Contains(t, out.String(), "kubectl rollout restart KIND/NAME")
 }

@@ -32,18 +32,18 @@ const (
 )
 
 var sentences = map[Why]string{
-	HeldFrozen:        "it may not be changed now",
-	HeldRestarts:      "its resizePolicy restarts its container",
-	HeldLeast:         "its policy allows no less",
-	Evicted:           "its pod does not fit, and keeps what it holds for as long as it is there",
-	SmallChange:       "the change is too small to be worth a resize of its pod",
-	LoweredLately:     "its pod was lowered a while ago",
-	ResizedLately:     "its pod was resized a while ago, and holds what it always needs",
-	NoRoom:            "others still hold the room that this takes; those who are raised share what there is, base demands first",
-	KeepsRoom:         "together the pods hold what they need: it keeps room that others are owed and do not hold now, or what rounding has left over",
-	NobodyElseNeedsIt: "its policy allows no less, and no other pod needs that room",
-	GivesWay:          "beyond its share a DaemonSet gets what no other pod needs, where that is worth a resize, and is the first to give way",
-	AmountsTooGreat:   "amounts on this node are so great that they do not add up exactly",
+	HeldFrozen:        "the pod cannot be changed now",
+	HeldRestarts:      "its resizePolicy restarts the container",
+	HeldLeast:         "its policy does not allow less",
+	Evicted:           "its pod does not fit the node and keeps its current resources until it is evicted",
+	SmallChange:       "the change is too small for a resize of its pod",
+	LoweredLately:     "its pod was lowered recently",
+	ResizedLately:     "its pod was resized recently and has its base demand of CPU and its memory",
+	NoRoom:            "other pods still hold the room that it needs; the pods to raise divide the free room, base demands first",
+	KeepsRoom:         "the pods together have what they need; it keeps room that other pods do not use yet, or that rounding left over",
+	NobodyElseNeedsIt: "its policy does not allow less, and no other pod needs the room",
+	GivesWay:          "a DaemonSet gets more than its share only from room that no other pod needs, if a resize is worth it; attune lowers it first",
+	AmountsTooGreat:   "amounts on this node are too large for exact sums",
 }
 
 // Difference says why a container is to hold something other than its share of a resource. The zero value means that it
@@ -62,7 +62,7 @@ func (d Difference) Reason() string {
 	case d.Why == LoweredLately:
 		return fmt.Sprintf("%s, and is not lowered again before %s", sentences[d.Why], d.Until.UTC().Format(time.RFC3339))
 	default:
-		return fmt.Sprintf("%s; it follows its share again from %s on", sentences[d.Why], d.Until.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("%s; it follows its share again from %s", sentences[d.Why], d.Until.UTC().Format(time.RFC3339))
 	}
 }
 

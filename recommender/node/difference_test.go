@@ -88,9 +88,9 @@ func TestDifferenceReason(t *testing.T) {
 	result := Share(room, pods)
 	d := Differences(room, pods, result, Settle(room, pods, result, noon), noon)[0]
 	assert.Equal(t, noon.Add(14*time.Minute), d[cpu].Until)
-	assert.Equal(t, "its pod was lowered a while ago, and is not lowered again before 2026-03-04T12:14:00Z", d[cpu].Reason())
+	assert.Equal(t, "its pod was lowered recently, and is not lowered again before 2026-03-04T12:14:00Z", d[cpu].Reason())
 	assert.Empty(t, d[memory].Reason())
-	assert.Equal(t, "its pod was resized a while ago, and holds what it always needs; it follows its share again from 2026-03-04T12:14:00Z on",
+	assert.Equal(t, "its pod was resized recently and has its base demand of CPU and its memory; it follows its share again from 2026-03-04T12:14:00Z",
 		Difference{Why: ResizedLately, Until: noon.Add(14 * time.Minute)}.Reason())
 	for _, why := range []Why{HeldFrozen, HeldRestarts, HeldLeast, Evicted, SmallChange, NoRoom, KeepsRoom, NobodyElseNeedsIt, GivesWay, AmountsTooGreat} {
 		assert.NotEmpty(t, Difference{Why: why}.Reason(), why)

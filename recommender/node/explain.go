@@ -58,16 +58,16 @@ func (x *explanation) add(r recommender.Resource, name string, after recommender
 func (x *explanation) cpu() {
 	const cpu = recommender.CPU
 	base := x.s.demands.of(x.p, x.c, cpu).Base
-	x.add(cpu, StepBase, base, "%s", x.whyEntered(cpu, "its base demand", "it asks for its base demand alone"))
+	x.add(cpu, StepBase, base, "%s", x.whyEntered(cpu, "base demand", "base demand only"))
 	if x.d.paid > 0 && x.spike > 0 {
 		up, _ := x.d.paidRaise().part(x.spike)
-		x.add(cpu, StepInit, base+up, "the scheduler keeps %s for the pod's init container anyway: %s more than its base demands",
+		x.add(cpu, StepInit, base+up, "the scheduler reserves %s for the pod's init container: %s more than the pod's base demand",
 			text(cpu, x.p.InitRequest[cpu]), text(cpu, x.d.paid))
 	}
 	x.share(base)
 	x.overcommitted(cpu)
 	if spare := x.grant.Spare; spare > 0 {
-		x.add(cpu, StepRoom, x.last+spare, "what no other pod needs of the node raises it towards its base demand, %s; it is the first to give way",
+		x.add(cpu, StepRoom, x.last+spare, "room that no other pod needs raises it towards its base demand, %s; attune lowers it first when other pods need the room",
 			text(cpu, x.c.Of[cpu].Base))
 	}
 }
@@ -75,11 +75,11 @@ func (x *explanation) cpu() {
 func (x *explanation) share(base recommender.Amount) {
 	const cpu = recommender.CPU
 	if x.spike == 0 || x.d.spike[cpu] == 0 {
-		x.add(cpu, StepShare, x.last, "nothing to share: its peak is reached")
+		x.add(cpu, StepShare, x.last, "no share needed: it already has its peak demand")
 		return
 	}
 	up, _ := x.s.demands.raise(x.d).part(x.spike)
-	x.add(cpu, StepShare, base+up, "the node reserves %s, the spike of %s, the largest of %d groups, which are taken to spike independently; %s",
+	x.add(cpu, StepShare, base+up, "the node reserves %s for spikes: the spike of %s, the largest of %d independent groups; %s",
 		text(cpu, x.s.demands.reserve), x.largestGroup(), x.groupsThatStay(), x.whyPart())
 }
 
@@ -87,9 +87,9 @@ func (x *explanation) share(base recommender.Amount) {
 func (x *explanation) whyPart() string {
 	const cpu = recommender.CPU
 	if x.d.spike[cpu] == x.spike {
-		return fmt.Sprintf("its own spike is %s of the %s of all", text(cpu, x.spike), text(cpu, x.s.demands.spikes))
+		return fmt.Sprintf("its spike is %s of %s in total", text(cpu, x.spike), text(cpu, x.s.demands.spikes))
 	}
-	return fmt.Sprintf("its pod's spike is %s of the %s of all, and its own %s of its pod's %s",
+	return fmt.Sprintf("its pod's spike is %s of %s in total, and its own spike is %s of the pod's %s",
 		text(cpu, x.d.spike[cpu]), text(cpu, x.s.demands.spikes), text(cpu, x.spike), text(cpu, x.d.ownSpikes))
 }
 
@@ -97,7 +97,7 @@ func (x *explanation) memory() {
 	const memory = recommender.Memory
 	x.last = 0
 	x.add(memory, StepPeak, x.s.demands.of(x.p, x.c, memory).Peak, "%s",
-		x.whyEntered(memory, "its peak: memory is not shared", "memory is not shared, so it asks for its peak"))
+		x.whyEntered(memory, "peak demand: memory is not shared", "peak demand, because memory is not shared"))
 	x.overcommitted(memory)
 	if limit := x.grant.MemoryLimit; limit > 0 {
 		x.last = x.c.CurrentLimit
@@ -107,7 +107,7 @@ func (x *explanation) memory() {
 
 func (x *explanation) overcommitted(r recommender.Resource) {
 	if x.s.result.Overcommitted[r] && x.last > x.grant.Request[r] {
-		x.add(r, StepOvercommitted, x.grant.Request[r], "the pods need %s of the node's %s, and no pod can be evicted now to make them fit: what it holds, and its part of the room that is left, by which base demands come first",
+		x.add(r, StepOvercommitted, x.grant.Request[r], "the pods need %s of the node's %s, and no pod can be evicted now. It keeps what it has of its share and gets a part of the free room, base demands first",
 			recommender.Format(r, x.s.demands.need(r)), recommender.Format(r, x.s.available[r]))
 	}
 }
@@ -118,7 +118,7 @@ func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet strin
 	if !x.p.DaemonSet || x.c.Born[r] <= 0 {
 		return others
 	}
-	return fmt.Sprintf("of a DaemonSet: %s, and pushes no pod out for more than the %s that it was born with", daemonSet, text(r, x.c.Born[r]))
+	return fmt.Sprintf("DaemonSet: %s. No pod is evicted for more than %s, its request at creation", daemonSet, text(r, x.c.Born[r]))
 }
 
 // largestGroup names the group whose spike is the reserve. Of equal groups it returns the first by name.
@@ -148,7 +148,7 @@ func (x *explanation) groupsThatStay() int {
 // Reason returns one sentence that says why the pod is to be evicted. Amounts that do not fit are exact, because a
 // single byte may be missing.
 func (v Eviction) Reason() string {
-	return fmt.Sprintf("%s does not fit: the pods that stay need %s with it, and %s is available; ranking %s, own spike %s",
+	return fmt.Sprintf("%s does not fit: with this pod, the remaining pods need %s, and %s is available; ranking %s, own spike %s",
 		names[v.Resource], recommender.Format(v.Resource, v.Needed), recommender.Format(v.Resource, v.Available), v.Ranking, text(v.Resource, v.Spike))
 }
 

@@ -143,7 +143,7 @@ func TestGoldenMemory(t *testing.T) {
 	assert.Equal(t, []string{"a"}, evicted(got))
 	assert.Equal(t, []recommender.Amount{0, 200 * mi}, requests(got))
 	require.Len(t, got.Evictions, 1)
-	assert.Equal(t, "memory does not fit: the pods that stay need 500Mi with it, and 524287999 is available; ranking Low, own spike 200Mi", got.Evictions[0].Reason())
+	assert.Equal(t, "memory does not fit: with this pod, the remaining pods need 500Mi, and 524287999 is available; ranking Low, own spike 200Mi", got.Evictions[0].Reason())
 
 	a.Ranking, b.Ranking = Never, Never
 	a.Containers[0].Current[memory], b.Containers[0].Current[memory] = 150*mi, 250*mi
@@ -170,7 +170,7 @@ func TestMemoryGoesFirst(t *testing.T) {
 	assert.Equal(t, []string{"fat", "both"}, evicted(got))
 	assert.Equal(t, memory, got.Evictions[0].Resource)
 	assert.Equal(t, cpu, got.Evictions[1].Resource)
-	assert.Equal(t, "CPU does not fit: the pods that stay need 1800m with it, and 1 is available; ranking Low, own spike 400m", got.Evictions[1].Reason())
+	assert.Equal(t, "CPU does not fit: with this pod, the remaining pods need 1800m, and 1 is available; ranking Low, own spike 400m", got.Evictions[1].Reason())
 }
 
 func TestMemoryLimit(t *testing.T) {

@@ -180,9 +180,9 @@ func (c *Container) MemoryLimit(request recommender.Amount) recommender.Amount {
 
 // WhyMemoryLimit explains how MemoryLimit was computed.
 func (c *Container) WhyMemoryLimit() string {
-	why := fmt.Sprintf("2 × the greater of the most in 7 days, %s, and what OOM kills taught, %s; at least the request", text(recommender.Memory, c.Max7d), text(recommender.Memory, c.OOM))
+	why := fmt.Sprintf("2 × the greater of the peak of 7 days, %s, and the minimum learned from OOM kills, %s; at least the request", text(recommender.Memory, c.Max7d), text(recommender.Memory, c.OOM))
 	if c.LimitMost > 0 {
-		why += fmt.Sprintf(", and without another OOM kill at most %s", text(recommender.Memory, c.LimitMost))
+		why += fmt.Sprintf("; at most %s without another OOM kill", text(recommender.Memory, c.LimitMost))
 	}
 	return why
 }

@@ -152,7 +152,7 @@ func TestUILinks(t *testing.T) {
 func TestUISearch(t *testing.T) {
 	address := clusters(t)["small"]
 	b := started(t)
-	for typed, want := range map[string]string{"Daemon": "1 workload has “Daemon” in NAMESPACE/KIND/NAME.", harmRead: "0 workloads have “" + harmRead + "” in NAMESPACE/KIND/NAME."} {
+	for typed, want := range map[string]string{"Daemon": "1 workload contains “Daemon” in NAMESPACE/KIND/NAME.", harmRead: "0 workloads contain “" + harmRead + "” in NAMESPACE/KIND/NAME."} {
 		said, err := b.Type(address+"search", "#q", typed)
 		require.NoError(t, err)
 		assert.Contains(t, said, want)

@@ -280,7 +280,7 @@ func unanswered(t *testing.T, _ *appsv1.Deployment, policy *v1alpha1.AttunePolic
 		if err == nil && !strings.Contains(message, "1 of 2 nodes cannot be scraped") {
 			err = fmt.Errorf("it says %q", message)
 		}
-		return errors.Join(err, logged(ctx, "nodes cannot be scraped", node+": /metrics/"))
+		return errors.Join(err, logged(ctx, "Some nodes cannot be scraped", node+": /metrics/"))
 	})
 	require.NoError(t, change(ctx, "-D"))
 	eventually(t, "the policy says so no more", func() error {

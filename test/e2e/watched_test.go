@@ -132,7 +132,7 @@ func staysWatched(t *testing.T, d *appsv1.Deployment) {
 	})
 	out, err := tryHelm(ctx, "upgrade", release, chart(t), "--reuse-values", "--set", "watchNamespaces={"+staysThere+"}", "--dry-run=server")
 	require.Error(t, err, out)
-	assert.Contains(t, out, "namespace comes-and-goes has a resize that is under way or watched")
+	assert.Contains(t, out, "namespace comes-and-goes has an in-flight resize")
 }
 
 // namespaceGone: the namespace is deleted while resizes are observed there and in another one, and the operator starts again

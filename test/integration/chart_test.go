@@ -97,13 +97,13 @@ func TestOnlyTheOperatorWritesRecommendations(t *testing.T) {
 
 	changed := rec.DeepCopy()
 	changed.Spec.Workload.Name = "bank"
-	assert.ErrorContains(t, tenant.Update(t.Context(), changed), "AttuneRecommendations are written by the operator alone")
+	assert.ErrorContains(t, tenant.Update(t.Context(), changed), "only the operator may write AttuneRecommendations")
 	status := rec.DeepCopy()
 	status.Status.Records = []v1alpha1.ResizeRecord{{
 		PodName: "x", PodUID: "x", Node: "somebody-else's", Phase: v1alpha1.RecordApplied, WrittenAt: metav1.Now(),
 		Prior: []v1alpha1.ContainerResources{{Name: "app"}}, Desired: []v1alpha1.ContainerResources{{Name: "app"}},
 	}}
-	assert.ErrorContains(t, tenant.Status().Update(t.Context(), status), "AttuneRecommendations are written by the operator alone")
+	assert.ErrorContains(t, tenant.Status().Update(t.Context(), status), "only the operator may write AttuneRecommendations")
 
 	controllerutil.AddFinalizer(rec, v1alpha1.RecordsFinalizer)
 	require.NoError(t, operator.Update(t.Context(), rec))

@@ -208,7 +208,7 @@ func TestKindsThatAreAdded(t *testing.T) {
 	assert.Contains(t, out, "CloneSet.apps.example.org/web")
 	out, errOut, code = p.run("explain", "cloneset.apps.example.org/bare")
 	require.Zero(t, code, errOut)
-	assert.Contains(t, out, "CloneSet.apps.example.org/bare in namespace "+w.namespace+", selected by policy all, is left alone: its pod template cannot be read: it has no spec.template\n")
+	assert.Contains(t, out, "CloneSet.apps.example.org/bare in namespace "+w.namespace+", selected by policy all, is not managed: its pod template cannot be read: it has no spec.template\n")
 	_, errOut, code = p.run("explain", "queue.example.com/web")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errOut, "the API server does not have the kind queue.example.com: write KIND.GROUP of an existing kind, e.g. cloneset.apps.kruise.io")

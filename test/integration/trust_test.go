@@ -119,7 +119,7 @@ func TestTheControllerSaysWhomTheWebhooksTrust(t *testing.T) {
 	require.NoError(t, <-ended)
 
 	configurations := controller.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	const refused = "changes the clientConfig.caBundle of its webhooks, and nothing else"
+	const refused = "may change only clientConfig.caBundle of its own webhooks"
 	patchWith := func(options metav1.PatchOptions, clients kubernetes.Interface, kind types.PatchType, body string) error {
 		_, err := clients.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(t.Context(), name, kind, []byte(body), options)
 		return err

@@ -82,14 +82,14 @@ func TestLoopsSayWhyNothingIsRecommended(t *testing.T) {
 			serve:  func(w *world, p *promServer) { p.from = at(w, 45*time.Minute) },
 			reason: says(v1alpha1.ReasonInsufficientData),
 			message: func(w *world, _ string) string {
-				return "app: 10/48 steps measured; enough at " + at(w, -190*time.Minute).Format(minutes) + " if none is missing"
+				return "app: 10/48 samples measured; enough at " + at(w, -190*time.Minute).Format(minutes) + " if none is missing"
 			},
 		},
 		"data that ended hours ago": {
 			serve:  func(w *world, p *promServer) { p.until = at(w, 3*time.Hour) },
 			reason: says(v1alpha1.ReasonStaleData),
 			message: func(w *world, _ string) string {
-				return "app: last measured at " + at(w, 3*time.Hour).Format(minutes) + ", 3h"
+				return "app: last sample at " + at(w, 3*time.Hour).Format(minutes) + ", 3h"
 			},
 		},
 		"values that are no numbers": {
@@ -108,7 +108,7 @@ func TestLoopsSayWhyNothingIsRecommended(t *testing.T) {
 			serve:  func(_ *world, p *promServer) { p.status = http.StatusUnauthorized },
 			reason: says(v1alpha1.ReasonPrometheusUnavailable),
 			message: func(_ *world, address string) string {
-				return address + " refuses the credentials (HTTP 401): check the secret that the source names, and its tenant header; attune applies no targets until the usage source answers"
+				return address + " rejects the credentials (HTTP 401): check the secret of the source and its tenant header; nothing is applied until it answers"
 			},
 		},
 		"a server that is not there": {

@@ -187,8 +187,8 @@ func deflate(symbols []byte) []byte {
 }
 
 var (
-	errVersion = errors.New("it was made by another version")
-	errBroken  = errors.New("it is broken")
+	errVersion = errors.New("unsupported version")
+	errBroken  = errors.New("corrupt data")
 )
 
 // UnpackCheckpoint reads the result of PackCheckpoint. The bytes come from the API server, where a user may have

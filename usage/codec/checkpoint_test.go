@@ -172,7 +172,7 @@ func TestWhatIsBrokenIsRefused(t *testing.T) {
 	}
 	packed[0] = 9
 	_, err := codec.UnpackCheckpoint(packed)
-	assert.ErrorContains(t, err, "made by another version: 9, not 1")
+	assert.ErrorContains(t, err, "unsupported version: 9, not 1")
 }
 
 // TestStoredCheckpointsStayReadable: these bytes are stored in clusters, in fine and coarse precision. Their unpacked

@@ -92,7 +92,7 @@ func reading(name string, told func(part float64), read func(io.Reader) (Report,
 	}
 	unpacked, err := gzip.NewReader(bufio.NewReaderSize(from, 64<<10))
 	if err != nil {
-		return Report{}, fmt.Errorf("%s: the name says gzip, the content does not (%w): rename the file or pack it", name, err)
+		return Report{}, fmt.Errorf("%s: the name ends in .gz, but the content is not gzip (%w): rename or compress the file", name, err)
 	}
 	return read(unpacked)
 }
@@ -127,7 +127,7 @@ func EachFrom(name string, r io.Reader, yield func(backtest.Series) error) (Repo
 		}
 		if row.id != current.ID {
 			if last, before := ended[row.id]; before {
-				return rows.report, rows.wrong(row.line, "series %q goes on after it ended at line %d: put the rows of a series next to each other, e.g. sort by series_id", row.id, last)
+				return rows.report, rows.wrong(row.line, "series %q continues after it ended at line %d: put the rows of a series next to each other, e.g. sort by series_id", row.id, last)
 			}
 			current = backtest.Series{ID: strings.Clone(row.id)}
 		}

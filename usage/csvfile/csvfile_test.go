@@ -110,24 +110,24 @@ func TestBadFiles(t *testing.T) {
 		{"empty", "", "usage.csv: line 1: the file is empty: it must begin with the header series_id,timestamp,cpu_cores,memory_bytes"},
 		{"no header", "a,1,1,1\n", `usage.csv: line 1: the header is "a,1,1,1": it must be "series_id,timestamp,cpu_cores,memory_bytes"`},
 		{"another header", "series_id,time,cpu,mem\n", `usage.csv: line 1: the header is "series_id,time,cpu,mem"`},
-		{"too few fields", header + "a,1,1,1\na,2,1\n", "usage.csv: line 3: 3 fields where 4 are expected (series_id,timestamp,cpu_cores,memory_bytes); web,1700000000,0.25,268435456 would do"},
-		{"too many fields", header + "a,1,1,1,1\n", "usage.csv: line 2: 5 fields where 4 are expected (series_id,timestamp,cpu_cores,memory_bytes); web,1700000000,0.25,268435456 would do"},
-		{"no series", header + ",1,1,1\n", "usage.csv: line 2: series_id is empty; shop/web/app would do"},
-		{"no time", header + "a,,1,1\n", `usage.csv: line 2: timestamp "" is not a time in Unix seconds; 1700000000 would do`},
-		{"a date", header + "a,2024-01-01,1,1\n", `usage.csv: line 2: timestamp "2024-01-01" is not a time in Unix seconds; 1704067200 would do`},
+		{"too few fields", header + "a,1,1,1\na,2,1\n", "usage.csv: line 3: 3 fields instead of 4 (series_id,timestamp,cpu_cores,memory_bytes), e.g. web,1700000000,0.25,268435456"},
+		{"too many fields", header + "a,1,1,1,1\n", "usage.csv: line 2: 5 fields instead of 4 (series_id,timestamp,cpu_cores,memory_bytes), e.g. web,1700000000,0.25,268435456"},
+		{"no series", header + ",1,1,1\n", "usage.csv: line 2: series_id is empty: every row needs one, e.g. shop/web/app"},
+		{"no time", header + "a,,1,1\n", `usage.csv: line 2: timestamp "" is not a time in Unix seconds, e.g. 1700000000`},
+		{"a date", header + "a,2024-01-01,1,1\n", `usage.csv: line 2: timestamp "2024-01-01" is not a time in Unix seconds, e.g. 1704067200`},
 		{"a time that is no number", header + "a,NaN,1,1\n", `usage.csv: line 2: timestamp "NaN" is not a time`},
 		{"before the epoch", header + "a,-1,1,1\n", `usage.csv: line 2: timestamp "-1" is not a time`},
-		{"milliseconds", header + "a,1650377760000,1,1\n", `usage.csv: line 2: timestamp "1650377760000" is too large for Unix seconds: are these milliseconds? then 1650377760 would do`},
-		{"negative CPU", header + "a,1,-0.1,1\n", `usage.csv: line 2: cpu_cores "-0.1" is negative; 0.25 would do, and an empty field where nothing was measured`},
-		{"negative memory", header + "a,1,1,-1\n", `usage.csv: line 2: memory_bytes "-1" is negative; 268435456 would do`},
-		{"infinite", header + "a,1,+Inf,1\n", `usage.csv: line 2: cpu_cores "+Inf" is not a number of cores; 0.25 would do, and an empty field where nothing was measured`},
-		{"too large", header + "a,1,1e999,1\n", `usage.csv: line 2: cpu_cores "1e999" is not a number of cores; 0.25 would do`},
-		{"a quantity", header + "a,1,500m,1\n", `usage.csv: line 2: cpu_cores "500m" is not a number of cores; 0.5 would do`},
-		{"a quantity of memory", header + "a,1,1,256Mi\n", `usage.csv: line 2: memory_bytes "256Mi" is not a number of bytes; 268435456 would do`},
-		{"a time of day", header + "a,2024-01-01T00:00:01Z,1,1\n", `usage.csv: line 2: timestamp "2024-01-01T00:00:01Z" is not a time in Unix seconds; 1704067201 would do`},
-		{"no time of this world", header + "a,1e300,1,1\n", `usage.csv: line 2: timestamp "1e300" is too large for Unix seconds; 1700000000 would do`},
-		{"null", header + "a,1,1,null\n", `usage.csv: line 2: memory_bytes "null" is not a number of bytes; 268435456 would do`},
-		{"a bare quote", header + "a,1,1,1\nb\"c,1,1,1\n", `usage.csv: line 3: bare " in non-quoted-field; a name in quotes, with each quote in it twice, would do`},
+		{"milliseconds", header + "a,1650377760000,1,1\n", `usage.csv: line 2: timestamp "1650377760000" is too large for Unix seconds: if it is in milliseconds, use 1650377760`},
+		{"negative CPU", header + "a,1,-0.1,1\n", `usage.csv: line 2: cpu_cores "-0.1" is negative: use e.g. 0.25, or an empty field if nothing was measured`},
+		{"negative memory", header + "a,1,1,-1\n", `usage.csv: line 2: memory_bytes "-1" is negative: use e.g. 268435456`},
+		{"infinite", header + "a,1,+Inf,1\n", `usage.csv: line 2: cpu_cores "+Inf" is not a number of cores: use e.g. 0.25, or an empty field if nothing was measured`},
+		{"too large", header + "a,1,1e999,1\n", `usage.csv: line 2: cpu_cores "1e999" is not a number of cores: use e.g. 0.25`},
+		{"a quantity", header + "a,1,500m,1\n", `usage.csv: line 2: cpu_cores "500m" is not a number of cores: use e.g. 0.5`},
+		{"a quantity of memory", header + "a,1,1,256Mi\n", `usage.csv: line 2: memory_bytes "256Mi" is not a number of bytes: use e.g. 268435456`},
+		{"a time of day", header + "a,2024-01-01T00:00:01Z,1,1\n", `usage.csv: line 2: timestamp "2024-01-01T00:00:01Z" is not a time in Unix seconds, e.g. 1704067201`},
+		{"no time of this world", header + "a,1e300,1,1\n", `usage.csv: line 2: timestamp "1e300" is too large for Unix seconds, e.g. 1700000000`},
+		{"null", header + "a,1,1,null\n", `usage.csv: line 2: memory_bytes "null" is not a number of bytes: use e.g. 268435456`},
+		{"a bare quote", header + "a,1,1,1\nb\"c,1,1,1\n", `usage.csv: line 3: bare " in non-quoted-field: quote the name, and double each quote in it`},
 		{"after empty lines", header + "\n\na,x,1,1\n", `usage.csv: line 4: timestamp "x"`},
 		{"after a series with a line end", header + "\"a\nb\",1,1,1\na,x,1,1\n", `usage.csv: line 4: timestamp "x"`},
 	} {
@@ -152,7 +152,7 @@ func TestMixedSeries(t *testing.T) {
 	assert.Equal(t, csvfile.Report{Series: 2, Rows: 4}, report)
 
 	_, _, err = each(text)
-	assert.EqualError(t, err, `usage.csv: line 4: series "a" goes on after it ended at line 2: put the rows of a series next to each other, e.g. sort by series_id`)
+	assert.EqualError(t, err, `usage.csv: line 4: series "a" continues after it ended at line 2: put the rows of a series next to each other, e.g. sort by series_id`)
 }
 
 func TestEachStopsWhenAskedTo(t *testing.T) {
@@ -207,7 +207,7 @@ func TestBadPacking(t *testing.T) {
 	renamed := path + ".gz"
 	require.NoError(t, os.Rename(path, renamed))
 	_, _, err = csvfile.All(renamed)
-	require.ErrorContains(t, err, renamed+": the name says gzip, the content does not")
+	require.ErrorContains(t, err, renamed+": the name ends in .gz, but the content is not gzip")
 
 	var rows strings.Builder
 	for i := range 10_000 {

@@ -111,7 +111,7 @@ func Told(dropped [2]Dropped) (told []string) {
 			told = append(told, fmt.Sprintf("%d %s samples were dropped, up to %s", d.Implausible, r, d.Bound(r).Told(r)))
 		}
 		if d.Zero > 0 {
-			told = append(told, fmt.Sprintf("%d memory samples of 0 bytes were dropped: a running container holds memory", d.Zero))
+			told = append(told, fmt.Sprintf("%d memory samples of 0 bytes were dropped: a running container uses memory", d.Zero))
 		}
 	}
 	return told

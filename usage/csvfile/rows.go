@@ -80,7 +80,7 @@ func (r *rows) next() (row, bool, error) {
 	}
 	line, _ := r.csv.FieldPos(0)
 	if len(fields) != len(header) {
-		return row{}, false, r.wrong(line, "%d fields where %d are expected (%s); web,1700000000,0.25,268435456 would do", len(fields), len(header), strings.Join(header, ","))
+		return row{}, false, r.wrong(line, "%d fields instead of %d (%s), e.g. web,1700000000,0.25,268435456", len(fields), len(header), strings.Join(header, ","))
 	}
 	parsed, err := parse(fields)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *rows) wrong(line int, format string, arguments ...any) error {
 func (r *rows) unreadable(err error) error {
 	var syntax *csv.ParseError
 	if errors.As(err, &syntax) {
-		return r.wrong(syntax.Line, "%w; a name in quotes, with each quote in it twice, would do", syntax.Err)
+		return r.wrong(syntax.Line, "%w: quote the name, and double each quote in it", syntax.Err)
 	}
 	return fmt.Errorf("%s: after line %d: %w: the file is cut off or damaged; write it again", r.name, r.report.Rows+1, err)
 }
@@ -120,7 +120,7 @@ func parse(fields []string) (row, error) {
 		return row{}, err
 	}
 	if fields[0] == "" {
-		return row{}, errors.New("series_id is empty; shop/web/app would do: every row names its series")
+		return row{}, errors.New("series_id is empty: every row needs one, e.g. shop/web/app")
 	}
 	return row{id: fields[0], sample: backtest.Sample{At: at, Used: [2]float64{recommender.CPU: cpu, recommender.Memory: memory}}}, nil
 }
@@ -134,11 +134,11 @@ func parseTime(field string) (int64, error) {
 	seconds, err := strconv.ParseFloat(field, 64)
 	switch {
 	case err != nil || math.IsNaN(seconds) || seconds < 0:
-		return 0, fmt.Errorf("timestamp %q is not a time in Unix seconds; %d would do", field, secondsOf(field))
+		return 0, fmt.Errorf("timestamp %q is not a time in Unix seconds, e.g. %d", field, secondsOf(field))
 	case seconds >= maxSeconds && seconds < maxSeconds*1000:
-		return 0, fmt.Errorf("timestamp %q is too large for Unix seconds: are these milliseconds? then %d would do", field, int64(seconds/1000))
+		return 0, fmt.Errorf("timestamp %q is too large for Unix seconds: if it is in milliseconds, use %d", field, int64(seconds/1000))
 	case seconds >= maxSeconds:
-		return 0, fmt.Errorf("timestamp %q is too large for Unix seconds; 1700000000 would do", field)
+		return 0, fmt.Errorf("timestamp %q is too large for Unix seconds, e.g. 1700000000", field)
 	}
 	return int64(math.Round(seconds * 1000)), nil
 }
@@ -169,9 +169,9 @@ func (c column) parse(field string) (float64, error) {
 	amount, err := strconv.ParseFloat(field, 64)
 	switch {
 	case err != nil || math.IsNaN(amount) || math.IsInf(amount, 0):
-		return 0, fmt.Errorf("%s %q is not a number of %s; %s would do, and an empty field where nothing was measured", c.name, field, c.unit, c.meant(field))
+		return 0, fmt.Errorf("%s %q is not a number of %s: use e.g. %s, or an empty field if nothing was measured", c.name, field, c.unit, c.meant(field))
 	case amount < 0:
-		return 0, fmt.Errorf("%s %q is negative; %s would do, and an empty field where nothing was measured", c.name, field, c.would)
+		return 0, fmt.Errorf("%s %q is negative: use e.g. %s, or an empty field if nothing was measured", c.name, field, c.would)
 	}
 	return amount, nil
 }

@@ -80,7 +80,7 @@ func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest
 func dialled(_, to string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(to)
 	if err != nil || !usage.AllowedAddress(at.Addr(), true) {
-		return fmt.Errorf("no kubelet is asked at %s", to)
+		return fmt.Errorf("the address %s is not allowed for a kubelet", to)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, 
 		return complaint(err)
 	}
 	if n > most {
-		return fmt.Errorf("its answer of more than %d MiB was cut off", most>>20)
+		return fmt.Errorf("its answer is larger than %d MiB and was cut off", most>>20)
 	}
 	return nil
 }
@@ -133,13 +133,13 @@ func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, 
 func refusal(response *http.Response) error {
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized:
-		return errors.New("401: it does not accept the token: its authentication.webhook must be enabled, and the token's ServiceAccount be there")
+		return errors.New("401: the kubelet rejects the token: enable its authentication.webhook, and check that the token's ServiceAccount exists")
 	case code == http.StatusForbidden:
-		return errors.New("403: whose token it is shown may not get nodes/metrics")
+		return errors.New("403: the scraper's ServiceAccount may not get nodes/metrics")
 	case code/100 == 3:
-		return fmt.Errorf("%d: it redirects, and kubelets' redirects are not followed", code)
+		return fmt.Errorf("%d: the kubelet redirects, and attune does not follow redirects of kubelets", code)
 	case code != http.StatusOK:
-		return fmt.Errorf("it answers %s", response.Status)
+		return fmt.Errorf("the kubelet answers %s", response.Status)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func complaint(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	if errors.As(err, &unknown) || errors.As(err, &name) {
-		return fmt.Errorf("%w: set kubelet.tls.caFile to what signs kubelets' serving certificates, or kubelet.tls.insecureSkipVerify, as for metrics-server", err)
+		return fmt.Errorf("%w: set kubelet.tls.caConfigMap to the CA of the kubelets' serving certificates, or kubelet.tls.insecureSkipVerify: true, as for metrics-server", err)
 	}
 	return err
 }
@@ -175,7 +175,7 @@ func NodeOf(node *corev1.Node) (Node, error) {
 	}
 	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
 	if port <= 0 || port > 65535 {
-		return out, fmt.Errorf("node %s announces no port of its kubelet", node.Name)
+		return out, fmt.Errorf("node %s reports no kubelet port", node.Name)
 	}
 	for _, of := range node.Status.Addresses {
 		if of.Type != corev1.NodeInternalIP {
@@ -183,7 +183,7 @@ func NodeOf(node *corev1.Node) (Node, error) {
 		}
 		ip, err := netip.ParseAddr(of.Address)
 		if err != nil || !usage.AllowedAddress(ip, true) {
-			return out, fmt.Errorf("node %s has the internal address %q, where no kubelet is asked: it must be an IP, and neither loopback, link-local nor multicast", node.Name, of.Address)
+			return out, fmt.Errorf("node %s has the internal address %q, which is not allowed: it must be an IP that is not loopback, link-local or multicast", node.Name, of.Address)
 		}
 		out.Address = netip.AddrPortFrom(ip, uint16(port))
 		return out, nil

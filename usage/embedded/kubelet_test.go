@@ -184,11 +184,11 @@ func TestKubeletsThatMisbehave(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		{"it redirects", http.RedirectHandler(elsewhere.URL, http.StatusFound).ServeHTTP, "not followed"},
+		{"it redirects", http.RedirectHandler(elsewhere.URL, http.StatusFound).ServeHTTP, "does not follow redirects of kubelets"},
 		{"it knows no token", status(http.StatusUnauthorized), "authentication.webhook"},
 		{"it has no rights", status(http.StatusForbidden), "nodes/metrics"},
 		{"it is broken", status(http.StatusInternalServerError), "500"},
-		{"it sends for ever", endless, "16 MiB was cut off"},
+		{"it sends for ever", endless, "larger than 16 MiB and was cut off"},
 		{"it sends a page", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html><body>hello") }, "not the text format"},
 		{"it hangs up", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
@@ -196,7 +196,7 @@ func TestKubeletsThatMisbehave(t *testing.T) {
 		}, "unexpected EOF"},
 		{"its clock is an hour slow", func(w http.ResponseWriter, _ *http.Request) {
 			writeResource(w, nil, noon.Add(-time.Hour))
-		}, "off our clock"},
+		}, "off the operator's clock"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, nil, noon)
@@ -286,7 +286,7 @@ func TestKubeletsAreVerified(t *testing.T) {
 		want   string
 	}{
 		{"the API server's authority signed it", own, KubeletTLS{}, ""},
-		{"somebody else signed it", foreign(t), KubeletTLS{}, "set kubelet.tls.caFile"},
+		{"somebody else signed it", foreign(t), KubeletTLS{}, "set kubelet.tls.caConfigMap"},
 		{"whom the file names", foreign(t), KubeletTLS{CAFile: file}, ""},
 		{"it is not verified", foreign(t), KubeletTLS{InsecureSkipVerify: true}, ""},
 	} {
@@ -335,7 +335,7 @@ func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
 	f.scraper.targets.follow([]Node{f.node}, []error{errors.New("node secret-node has the internal address 127.0.0.1")}, f.clock.Now())
 	var report usage.Report
 	f.monitor.warn(&report)
-	assert.Equal(t, []string{"1 of 2 nodes cannot be scraped; the operator's log says which ones, and why"}, report.Warnings)
+	assert.Equal(t, []string{"1 of 2 nodes cannot be scraped; the operator's log has their names and the causes"}, report.Warnings)
 	assert.True(t, report.Partial)
 	f.monitor.logFailing()
 	f.monitor.logFailing()
@@ -343,7 +343,7 @@ func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
 	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
 	f.monitor.logFailing()
 	f.monitor.logFailing()
-	assert.Equal(t, 1, strings.Count(f.log.String(), "all nodes can be scraped again"), "%s", f.log)
+	assert.Equal(t, 1, strings.Count(f.log.String(), "All nodes can be scraped again"), "%s", f.log)
 }
 
 func nothing(time.Time) []Measured { return nil }

@@ -118,7 +118,7 @@ func TestLoop(t *testing.T) {
 	}
 	soon("the answer is partial", read)
 	require.Len(t, report.Warnings, 1)
-	assert.Equal(t, "1 of 2 nodes cannot be scraped; the operator's log says which ones, and why", report.Warnings[0])
+	assert.Equal(t, "1 of 2 nodes cannot be scraped; the operator's log has their names and the causes", report.Warnings[0])
 
 	c.set(func(c *cluster) { c.watched = map[Pod]string{{"shop", "web-7d4f8c9b6-aaaaa"}: "good"} })
 	soon("the watched pod's node is asked for more", func() bool { return asked(good, "/metrics/cadvisor") > 1 })
@@ -159,11 +159,11 @@ func TestNodeOf(t *testing.T) {
 		node *corev1.Node
 		want string
 	}{
-		{node(0, "10.0.0.7"), "no port"},
-		{node(99999, "10.0.0.7"), "no port"},
+		{node(0, "10.0.0.7"), "no kubelet port"},
+		{node(99999, "10.0.0.7"), "no kubelet port"},
 		{node(10250), "no internal IP"},
 		{node(10250, "n1.internal"), "must be an IP"},
-		{node(10250, "127.0.0.1"), "neither loopback"},
+		{node(10250, "127.0.0.1"), "not loopback"},
 		{node(10250, "169.254.169.254"), "link-local"},
 		{node(10250, "fe80::1%eth0"), "link-local"},
 	} {

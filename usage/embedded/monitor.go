@@ -62,10 +62,10 @@ func (m *monitor) logShortened(namespaces []string) {
 	}
 	m.loggedShortened = namespaces
 	if len(namespaces) == 0 {
-		m.Log.Info("the samples of an hour are kept of all namespaces again")
+		m.Log.Info("Keeping one hour of samples for all namespaces again")
 		return
 	}
-	m.Log.Warn("namespaces have too many samples to keep those of an hour; guardrails that look further back are not judged there",
+	m.Log.Warn("Some namespaces have too many samples to keep one hour; their guardrails that look further back are not evaluated",
 		"namespaces", len(namespaces), "names", namespaces[:min(len(namespaces), mostNamed)], "most", m.recent.most)
 }
 
@@ -78,7 +78,7 @@ func (m *monitor) load() float64 {
 
 // tooMany is the message for a load above 1. An administrator reads it in the log and in Ready conditions.
 func tooMany(load float64) string {
-	return fmt.Sprintf("there is %.1f times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus", load)
+	return fmt.Sprintf("the scrape load is %.1f times the load that one operator supports: raise usage.interval, or set usage.source: prometheus", load)
 }
 
 // logFailing logs which kubelets do not answer, and why, but only if that has changed.
@@ -89,10 +89,10 @@ func (m *monitor) logFailing() {
 	}
 	m.loggedFailing = failing
 	if len(failing) == 0 {
-		m.Log.Info("all nodes can be scraped again", "nodes", nodes)
+		m.Log.Info("All nodes can be scraped again", "nodes", nodes)
 		return
 	}
-	m.Log.Warn("nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
+	m.Log.Warn("Some nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
 }
 
 // warn adds to a report that there is too much to scrape, and that kubelets do not answer. Failing kubelets make the
@@ -104,7 +104,7 @@ func (m *monitor) warn(report *usage.Report) {
 	failing, nodes := m.targets.failing()
 	report.Partial = report.Partial || len(failing) > 0
 	if len(failing) > 0 {
-		report.Warn(fmt.Sprintf("%d of %d nodes cannot be scraped; the operator's log says which ones, and why", len(failing), nodes))
+		report.Warn(fmt.Sprintf("%d of %d nodes cannot be scraped; the operator's log has their names and the causes", len(failing), nodes))
 	}
 }
 
@@ -133,13 +133,13 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metrics {
 	m := &Metrics{
 		meter:     shared,
-		dropped:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_usage_samples_dropped_total", Help: "Usage samples of a source that were of no use, by reason."}, []string{"source", "reason"}),
+		dropped:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_usage_samples_dropped_total", Help: "Usage samples dropped, by source and reason."}, []string{"source", "reason"}),
 		scrapes:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_kubelet_scrapes_total", Help: "Scrapes of kubelets, by result: success or failed."}, []string{"result"}),
-		seconds:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "attune_kubelet_scrape_seconds", Help: "Time that the scrape of one kubelet took.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
-		lateness:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_kubelet_scrape_late_seconds", Help: "How long after its turn a kubelet was asked last."}),
-		often:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "attune_kubelets_scraped_often", Help: "Kubelets that are scraped more often for the memory of their containers, by reason: near (every 5 s), high (every 15 s)."}, []string{"reason"}),
-		series:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_series", Help: "Series that the embedded source has in memory."}),
-		shortened: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_shortened_namespaces", Help: "Namespaces with too many samples for the embedded source to keep those of an hour in memory."}),
+		seconds:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "attune_kubelet_scrape_seconds", Help: "Duration of the scrape of one kubelet in seconds.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
+		lateness:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_kubelet_scrape_late_seconds", Help: "Delay of the most recent kubelet scrape after its scheduled time, in seconds."}),
+		often:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "attune_kubelets_scraped_often", Help: "Kubelets that are scraped more often because of container memory, by reason: near (every 5 s) or high (every 15 s)."}, []string{"reason"}),
+		series:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_series", Help: "Series that the embedded usage source keeps in memory."}),
+		shortened: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_shortened_namespaces", Help: "Namespaces with too many samples: the embedded usage source keeps less than one hour of them."}),
 	}
 	registry.MustRegister(m.dropped, m.scrapes, m.seconds, m.lateness, m.often, m.series, m.shortened)
 	return m

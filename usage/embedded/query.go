@@ -92,7 +92,7 @@ func onlyValue(answer parser.Value) (float64, error) {
 		}
 		return 0, prometheus.ErrManyValues
 	}
-	return 0, fmt.Errorf("the query answers with a %s, where a number is asked for", parser.DocumentedType(answer.Type()))
+	return 0, fmt.Errorf("the query returns a %s, not a number", parser.DocumentedType(answer.Type()))
 }
 
 // AskNodes evaluates an expression about all nodes at one time, and returns its values by node name.

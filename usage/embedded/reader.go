@@ -102,7 +102,7 @@ func (r *reader) clock(path string) error {
 	if len(r.batch) > 0 || r.off == 0 || r.pods != nil {
 		return nil
 	}
-	return fmt.Errorf("%s: its samples are %s off our clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
+	return fmt.Errorf("%s: its samples are %s off the operator's clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
 }
 
 // known returns the entry of a series' text. A known text costs one lookup and no parsing. A new one is parsed and

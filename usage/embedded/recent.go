@@ -274,7 +274,7 @@ func (r *recent) queryable(whole bool, now time.Time) storage.Queryable {
 // Select returns the series sorted by labels, regardless of its sort argument.
 func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	if q.oldest > hints.Start {
-		return storage.ErrSeriesSet(fmt.Errorf("%w for %s alone, and the query looks further back", errNotKept, keptFor))
+		return storage.ErrSeriesSet(fmt.Errorf("%w for only %s, and the query looks further back", errNotKept, keptFor))
 	}
 	q.recent.mutex.RLock()
 	defer q.recent.mutex.RUnlock()
@@ -282,7 +282,7 @@ func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, m
 	var err error
 	q.recent.each(matchers, func(s *series) {
 		if namespace := s.labels.Get("namespace"); q.oldest > 0 && q.recent.whole[namespace] > hints.Start {
-			err = fmt.Errorf("%w since %s alone in namespace %s, as there are more than %d, and the query looks further back",
+			err = fmt.Errorf("%w only since %s in namespace %s, because there are more than %d, and the query looks further back",
 				errNotKept, time.UnixMilli(q.recent.whole[namespace]).UTC().Format(time.TimeOnly), namespace, q.recent.most)
 		}
 		if part := s.between(q.first, q.last); len(part) > 0 {
@@ -297,7 +297,7 @@ func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, m
 }
 
 // errNotKept is wrapped by the errors of queries that read further back than memory.
-var errNotKept = errors.New("the embedded source keeps samples")
+var errNotKept = errors.New("the embedded usage source keeps samples")
 
 // seriesSet iterates over series in memory. It has no errors and no warnings.
 type seriesSet struct {

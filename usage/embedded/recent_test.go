@@ -186,7 +186,7 @@ func TestGuardrailsAreAnsweredForTheLastHour(t *testing.T) {
 	assert.Positive(t, value)
 	for _, query := range []string{guardrail(76), `sum(container_memory_working_set_bytes offset 2h)`, `1 + sum(rate(container_cpu_usage_seconds_total{namespace="nowhere"}[6h]))`} {
 		_, err := f.Value(t.Context(), query, at)
-		assert.ErrorContains(t, err, "the embedded source keeps samples for 1h15m0s alone, and the query looks further back", query)
+		assert.ErrorContains(t, err, "the embedded usage source keeps samples for only 1h15m0s, and the query looks further back", query)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestTheSamplesOfANamespaceAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, 20*25, value, 0)
 	_, err = f.Value(t.Context(), guardrail(60), at)
-	require.ErrorContains(t, err, "the embedded source keeps samples since 14:50:00 alone in namespace shop, as there are more than 1200, and the query looks further back")
+	require.ErrorContains(t, err, "the embedded usage source keeps samples only since 14:50:00 in namespace shop, because there are more than 1200, and the query looks further back")
 	value, err = f.Value(t.Context(), strings.ReplaceAll(guardrail(60), "shop", "bank"), at)
 	require.NoError(t, err)
 	assert.InDelta(t, 60, value, 0)
@@ -241,6 +241,6 @@ func TestTheSamplesOfANamespaceAreBounded(t *testing.T) {
 	scrape(80)
 	_, err = f.Value(t.Context(), guardrail(60), at)
 	require.NoError(t, err)
-	assert.Contains(t, f.log.String(), "the samples of an hour are kept of all namespaces again")
+	assert.Contains(t, f.log.String(), "Keeping one hour of samples for all namespaces again")
 	assert.Zero(t, testutil.ToFloat64(f.options.Metrics.shortened))
 }

@@ -96,7 +96,7 @@ func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*ex
 	}
 	watched, wrong := s.watched(ctx, now)
 	if err = errors.Join(err, wrong); err != nil && ctx.Err() == nil {
-		s.Log.Error("looking up nodes and watched pods; scraping goes on with those known before", "cause", err.Error())
+		s.Log.Error("Cannot list nodes and watched pods; scraping continues with the known ones", "cause", err.Error())
 	}
 	if wrong != nil {
 		return before
@@ -169,9 +169,9 @@ func (s *scraper) do(ctx context.Context, j *job) {
 	s.Metrics.hastened(s.targets.inHaste)
 	switch {
 	case changed && err != nil:
-		s.Log.Error("a kubelet does not say what its containers use; recommendations lack them", "node", j.node.Name, "cause", err.Error())
+		s.Log.Error("Cannot scrape a kubelet; recommendations lack its usage", "node", j.node.Name, "cause", err.Error())
 	case changed:
-		s.Log.Info("the kubelet answers again", "node", j.node.Name)
+		s.Log.Info("The kubelet answers again", "node", j.node.Name)
 	}
 }
 

@@ -148,11 +148,11 @@ func TestTooMuchIsSaid(t *testing.T) {
 	// The same number of containers, scraped three times too often.
 	f.monitor.Interval = time.Minute * 600 / (3 * Ceiling)
 	_, report = points(t, f.Source, noon)
-	assert.Equal(t, []string{"there is 3.0 times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus"}, report.Warnings)
+	assert.Equal(t, []string{"the scrape load is 3.0 times the load that one operator supports: raise usage.interval, or set usage.source: prometheus"}, report.Warnings)
 	assert.False(t, report.Partial)
 	f.monitor.logOverload()
 	f.monitor.logOverload()
-	assert.Contains(t, f.log.String(), "as one operator carries")
+	assert.Contains(t, f.log.String(), "that one operator supports")
 }
 
 // If the nodes' own pressure is wanted, it is read from every kubelet, with and without observed pods, and separately

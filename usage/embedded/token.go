@@ -100,11 +100,11 @@ func (t *Tokens) asked(now time.Time) (*heldToken, error) {
 	defer cancel()
 	token, err := t.ask(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("no token to show to kubelets, which is asked for again: %w", err)
+		return nil, fmt.Errorf("no token for kubelets, retrying: %w", err)
 	}
 	next := &heldToken{Token: token, since: now, due: now.Add(token.Expiry.Sub(now) * 4 / 5)}
 	if token.AccessToken == "" || !next.lasts(now) {
-		return nil, errors.New("no token to show to kubelets, which is asked for again: the one that was issued has ended already; compare the clocks")
+		return nil, errors.New("no token for kubelets, retrying: the issued token has expired already; compare the clocks of the operator and the API server")
 	}
 	return next, nil
 }

@@ -82,7 +82,7 @@ func TestATokenThatCannotBeGot(t *testing.T) {
 			continue
 		}
 		ended++
-		require.EqualError(t, err, `no token to show to kubelets, which is asked for again: serviceaccounts "attune-scraper" not found`)
+		require.EqualError(t, err, `no token for kubelets, retrying: serviceaccounts "attune-scraper" not found`)
 		require.Nil(t, token)
 	}
 	require.Positive(t, ended)
@@ -217,7 +217,7 @@ func TestKubeletsSeeTheScraperAlone(t *testing.T) {
 			issuer.err = errors.New("the API server is away")
 			issuer.clock.Step(time.Hour)
 			err = scrape()
-			require.EqualError(t, err, "no token to show to kubelets, which is asked for again: the API server is away")
+			require.EqualError(t, err, "no token for kubelets, retrying: the API server is away")
 			assert.Len(t, shown, 1, "nobody was asked")
 
 			issuer.err = nil

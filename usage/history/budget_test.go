@@ -102,7 +102,7 @@ func TestOneNamespaceReadsInAFewWays(t *testing.T) {
 	for way := range 8 {
 		require.NoError(t, s.Want(in("shop", way)))
 	}
-	require.EqualError(t, s.Want(in("shop", 8)), "the policies of namespace shop read usage in 8 different ways already (metricsSource): use the settings of one of them")
+	require.EqualError(t, s.Want(in("shop", 8)), "the policies of namespace shop have 8 different metricsSource settings already: use the settings of one of them")
 	again := in("shop", 3)
 	again.Policy = "policy-8"
 	require.NoError(t, s.Want(again), "like another policy")

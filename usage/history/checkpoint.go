@@ -83,7 +83,7 @@ func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
 	}
 	history.restored = true
 	if err != nil {
-		return fmt.Errorf("the checkpoint of %s's history is of no use: %w", key.Container, err)
+		return fmt.Errorf("the checkpoint of container %s cannot be used: %w", key.Container, err)
 	}
 	return pool.restore(history, past, now)
 }

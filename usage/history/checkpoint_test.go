@@ -116,7 +116,7 @@ func TestCheckpointsOfNoUse(t *testing.T) {
 	s := forgetful(&fake{})
 	s.Want(deployment("web"))
 	long := codec.PackCheckpoint(codec.Checkpoint{Step: time.Hour, CPU: []float64{1}}, history.MaxCheckpoint)
-	assert.ErrorContains(t, s.Restore(key("web"), long, now), "steps of 1h0m0s is of no use for steps of 5m0s")
+	assert.ErrorContains(t, s.Restore(key("web"), long, now), "a checkpoint with queryStep 1h0m0s cannot be used for queryStep 5m0s")
 	assert.NoError(t, s.Restore(key("web"), long, now), "it is said once")
 	assert.NoError(t, s.Restore(key("nobody"), long, now), "nobody wants it")
 	other := key("web")
@@ -127,7 +127,7 @@ func TestCheckpointsOfNoUse(t *testing.T) {
 
 	s = forgetful(&fake{})
 	s.Want(deployment("web"))
-	assert.ErrorContains(t, s.Restore(key("web"), []byte("noise"), now), "the checkpoint of app's history is of no use")
+	assert.ErrorContains(t, s.Restore(key("web"), []byte("noise"), now), "the checkpoint of container app cannot be used")
 	_, ok := s.Profile(key("web"), now)
 	assert.False(t, ok)
 

@@ -173,7 +173,7 @@ func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed ma
 func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
 	step := p.settings.QueryStep
 	if step%past.Step != 0 {
-		return fmt.Errorf("the checkpoint of a history in steps of %s is of no use for steps of %s", past.Step, step)
+		return fmt.Errorf("a checkpoint with queryStep %s cannot be used for queryStep %s", past.Step, step)
 	}
 	first, last := p.span(usage.StepOf(now, step))
 	p.slid = max(p.slid, last)

@@ -62,7 +62,7 @@ func (s *Store) Unanswered(settings usage.SourceSettings, namespace string) erro
 	}
 	for i, track := range n.tracks {
 		if of := n.resolver.wishes[i].workload; track.refusal != nil && track.refusal.why != nil && !pool.covers(track) {
-			return fmt.Errorf("the past of %s %s: %w", of.Kind, of.Name, track.refusal.why)
+			return fmt.Errorf("reading the past usage of %s %s: %w", of.Kind, of.Name, track.refusal.why)
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func (s *Store) Want(interest Interest) error {
 		s.drop(of, before)
 	}
 	if s.ways(interest.Namespace, digest) > mostWays {
-		return fmt.Errorf("the policies of namespace %s read usage in %d different ways already (metricsSource): use the settings of one of them", interest.Namespace, mostWays)
+		return fmt.Errorf("the policies of namespace %s have %d different metricsSource settings already: use the settings of one of them", interest.Namespace, mostWays)
 	}
 	s.interests[of] = digest
 	pool := s.pools[digest]

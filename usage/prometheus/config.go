@@ -110,9 +110,9 @@ func (c Config) base() (*url.URL, error) {
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
 		return nil, errors.New("the address of the usage source must be like http://prometheus.monitoring:9090")
 	case base.User != nil:
-		return nil, errors.New("the address of the usage source holds a user name or password: use basicAuth with a secret")
+		return nil, errors.New("the address of the usage source contains a user name or password: use basicAuth with a secret")
 	case base.Fragment != "":
-		return nil, errors.New("the address of the usage source has a part after #: leave it out")
+		return nil, errors.New("the address of the usage source has a part after #: remove it")
 	}
 	base.Path = strings.TrimSuffix(strings.TrimRight(base.Path, "/"), "/api/v1")
 	return base, nil
@@ -124,13 +124,13 @@ func (c Config) header() (http.Header, error) {
 	header := http.Header{"User-Agent": {"attune"}}
 	for name, value := range c.Headers {
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || reserved.Has(http.CanonicalHeaderKey(name)) {
-			return nil, fmt.Errorf("the header %q of the usage source cannot be sent: use a plain name such as X-Scope-OrgID", name)
+			return nil, fmt.Errorf("the header %q of the usage source is reserved or not valid: use a header such as X-Scope-OrgID", name)
 		}
 		header.Set(name, value)
 	}
 	switch {
 	case c.Username != "" && c.Credentials.BearerToken != "":
-		return nil, errors.New("the usage source has both basicAuth and bearerTokenSecret: leave one of them out")
+		return nil, errors.New("the usage source has both basicAuth and bearerTokenSecret: remove one")
 	case c.Credentials.BearerToken != "":
 		header.Set("Authorization", "Bearer "+strings.TrimSpace(c.Credentials.BearerToken))
 	case c.Username != "":
@@ -138,7 +138,7 @@ func (c Config) header() (http.Header, error) {
 		request.SetBasicAuth(c.Username, strings.TrimRight(c.Credentials.Password, "\r\n"))
 	}
 	if !httpguts.ValidHeaderFieldValue(header.Get("Authorization")) {
-		return nil, errors.New("the bearer token of the usage source has characters that cannot be sent: check the secret")
+		return nil, errors.New("the bearer token of the usage source has characters that an HTTP header cannot contain: check the secret")
 	}
 	return header, nil
 }
@@ -156,7 +156,7 @@ func (c Config) tls() (*tls.Config, error) {
 	if len(c.Credentials.CA) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(c.Credentials.CA) {
-			return nil, errors.New("the CA secret of the usage source holds no certificate in PEM: check its key")
+			return nil, errors.New("the CA secret of the usage source contains no certificate in PEM: check its key")
 		}
 	}
 	return config, nil
@@ -209,5 +209,5 @@ func dialer(policySource bool) *net.Dialer {
 type addressError struct{ address string }
 
 func (e addressError) Error() string {
-	return fmt.Sprintf("the address %s is not allowed: a usage source may not be link-local or multicast, nor loopback where a policy names it", e.address)
+	return fmt.Sprintf("the address %s is not allowed: a usage source must not be link-local or multicast, and the source of a policy must not be loopback", e.address)
 }

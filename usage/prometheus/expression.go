@@ -168,7 +168,7 @@ func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query) {
 	var found string
 	_, err := client.Range(ctx, client.scope.SeveralClusters(query), once(query.End), func(e Element) {
 		if of := e.Labels; found == "" && len(e.Samples) > 0 && asked.Namespace(of.Namespace) {
-			found = fmt.Sprintf("it knows the pod %s/%s in %.0f clusters (label %s), and their usage counts as one pod's: set metricsSource.labels or "+
+			found = fmt.Sprintf("it has the pod %s/%s in %.0f clusters (label %s), and attune counts their usage as one pod: set metricsSource.labels or "+
 				"usage.prometheus.matchers, e.g. {%s: eu-1}", of.Namespace, of.Pod, e.Samples[0].Value, clusterLabel, clusterLabel)
 		}
 	})

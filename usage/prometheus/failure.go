@@ -45,21 +45,21 @@ func (c *Client) transportFailure(err error) *Failure {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &refused):
-		return c.failure(err, "is refused: %s", refused)
+		return c.failure(err, "is not queried: %s", refused)
 	case errors.As(err, &redirect):
-		return c.failure(err, "redirects to %s, which is not followed: set the address to it if that is the server", redirect.to)
+		return c.failure(err, "redirects to %s, and attune follows no redirect to another server: set the address to it if it is the right server", redirect.to)
 	case errors.As(err, &large):
-		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with more than %d MiB: it needs a shorter span or a narrower query", c.maxBytes>>20)
+		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with more than %d MiB: use a shorter span or a narrower query", c.maxBytes>>20)
 	case errors.Is(err, errLongSeries):
-		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with a series that is longer than what was asked for")
+		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with a series that is longer than the queried span")
 	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &lookup):
 		// The server never received the query: a smaller one would not be answered either.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return c.failure(errors.Join(err, usage.ErrTooMuch), "did not answer within %s: it needs a shorter span or a simpler query, or more time", c.timeout)
+		return c.failure(errors.Join(err, usage.ErrTooMuch), "did not answer within %s: use a shorter span or a simpler query, or a longer timeout", c.timeout)
 	case errors.As(err, &certificate):
-		return c.failure(err, "has a certificate that does not verify (%s): set tls.caSecret or tls.serverName", err)
+		return c.failure(err, "has a certificate that cannot be verified (%s): set tls.caSecret or tls.serverName", err)
 	}
-	return c.failure(err, "cannot be reached (%s): it is asked again at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
+	return c.failure(err, "cannot be reached (%s): attune retries at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
 }
 
 // ownAddress is the local end of a connection in an error's text, as in "read tcp 10.0.0.1:41234->10.0.0.2:9090". It
@@ -75,15 +75,15 @@ func (c *Client) statusFailure(status int, body []byte) *Failure {
 	}
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return c.failure(nil, "refuses the credentials (HTTP %d): check the secret that the source names, and its tenant header", status)
+		return c.failure(nil, "rejects the credentials (HTTP %d): check the secret of the source and its tenant header", status)
 	case status == http.StatusTooManyRequests:
-		return c.failure(nil, "is asked too often (HTTP 429%s): it is asked again at the next cycle", said.suffix())
+		return c.failure(nil, "limits the rate of queries (HTTP 429%s): attune retries at the next cycle", said.suffix())
 	case said.wantsLess(status):
-		return c.failure(usage.ErrTooMuch, "found the query too large (HTTP %d%s): it needs a shorter span or a simpler query", status, said.suffix())
+		return c.failure(usage.ErrTooMuch, "rejects the query as too large (HTTP %d%s): use a shorter span or a simpler query", status, said.suffix())
 	case status >= 500:
-		return c.failure(nil, "failed (HTTP %d%s): it is asked again at the next cycle", status, said.suffix())
+		return c.failure(nil, "failed (HTTP %d%s): attune retries at the next cycle", status, said.suffix())
 	case said.Status == "":
-		return c.failure(nil, "does not speak the Prometheus HTTP API (HTTP %d): check the address and its path", status)
+		return c.failure(nil, "does not serve the Prometheus HTTP API (HTTP %d): check the address and its path", status)
 	}
 	return c.failure(nil, "rejects the query (HTTP %d%s): check the query and the source's parameters", status, said.suffix())
 }
@@ -91,7 +91,7 @@ func (c *Client) statusFailure(status int, body []byte) *Failure {
 // envelopeFailure returns the Failure of an answer that reports an error.
 func (c *Client) envelopeFailure(said envelope) *Failure {
 	if said.wantsLess(http.StatusOK) {
-		return c.failure(usage.ErrTooMuch, "found the query too large (%s): it needs a shorter span or a simpler query", said.text())
+		return c.failure(usage.ErrTooMuch, "rejects the query as too large (%s): use a shorter span or a simpler query", said.text())
 	}
 	return c.failure(nil, "answered with an error (%s): check the query and the source's parameters", said.text())
 }
@@ -101,9 +101,9 @@ func (c *Client) decodeFailure(err error) *Failure {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, errNotAnAnswer), errors.As(err, &syntax) && syntax.Offset <= 1:
-		return c.failure(err, "does not speak the Prometheus HTTP API (the answer is not its JSON): check the address and its path")
+		return c.failure(err, "does not serve the Prometheus HTTP API (the answer is not its JSON): check the address and its path")
 	case isDecoding(err):
-		return c.failure(err, "sent an answer that broke off or cannot be read (%s): it is asked again at the next cycle", err)
+		return c.failure(err, "sent an incomplete or unreadable answer (%s): attune retries at the next cycle", err)
 	}
 	return c.transportFailure(err)
 }

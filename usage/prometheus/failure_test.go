@@ -22,16 +22,16 @@ import (
 // Common parts of the sentences of each kind of failure.
 const (
 	unreachable     = "cannot be reached ("
-	addressRefused  = "is refused: the address"
-	badCertificate  = "has a certificate that does not verify ("
-	badCredentials  = "refuses the credentials ("
+	addressRefused  = "is not queried: the address"
+	badCertificate  = "has a certificate that cannot be verified ("
+	badCredentials  = "rejects the credentials ("
 	queryRejected   = "check the query and the source's parameters"
-	serverError     = "it is asked again at the next cycle"
+	serverError     = "attune retries at the next cycle"
 	timedOut        = "did not answer within "
 	tooLarge        = "answered with more than "
-	tooMany         = "found the query too large ("
-	notPrometheus   = "does not speak the Prometheus HTTP API ("
-	brokenAnswer    = "sent an answer that broke off or cannot be read ("
+	tooMany         = "rejects the query as too large ("
+	notPrometheus   = "does not serve the Prometheus HTTP API ("
+	brokenAnswer    = "sent an incomplete or unreadable answer ("
 	redirectRefused = "redirects to "
 )
 
@@ -59,35 +59,35 @@ func TestFailuresByAnswer(t *testing.T) {
 		want   string
 		less   bool
 	}{
-		{"401", sends(401, "text/plain", "no org id"), badCredentials, "refuses the credentials (HTTP 401): check the secret", false},
-		{"403", sends(403, "text/html", page), badCredentials, "refuses the credentials (HTTP 403): check the secret", false},
+		{"401", sends(401, "text/plain", "no org id"), badCredentials, "rejects the credentials (HTTP 401): check the secret", false},
+		{"403", sends(403, "text/html", page), badCredentials, "rejects the credentials (HTTP 403): check the secret", false},
 		{"400 with the server's words", sends(400, jsonType, said("bad_data", "unknown parameter \"x\"")), queryRejected, `rejects the query (HTTP 400: unknown parameter "x")`, false},
 		{"400 of VictoriaMetrics", sends(400, jsonType, said("400", "cannot parse arg")), queryRejected, "rejects the query (HTTP 400: cannot parse arg)", false},
-		{"too many points", sends(400, jsonType, said("bad_data", "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")), tooMany, "found the query too large (HTTP 400: exceeded maximum resolution", true},
-		{"422 of Prometheus", sends(422, jsonType, said("execution", "query processing would load too many samples into memory in query execution")), tooMany, "found the query too large (HTTP 422: query processing would load too many samples", true},
-		{"422 of Mimir", sends(422, jsonType, said("execution", "the query exceeded the maximum number of chunks (err-mimir-max-chunks-per-query)")), tooMany, "found the query too large (HTTP 422: the query exceeded", true},
-		{"422 of VictoriaMetrics", sends(422, jsonType, said("422", "cannot select more than -search.maxSamplesPerQuery=1000000000 samples")), tooMany, "found the query too large (HTTP 422: cannot select", true},
-		{"a timeout of Prometheus", sends(503, jsonType, said("timeout", "query timed out in expression evaluation")), tooMany, "found the query too large (HTTP 503: query timed out", true},
-		{"a timeout of a gateway", sends(504, "text/html", page), tooMany, "found the query too large (HTTP 504)", true},
-		{"429", sends(429, "text/plain", "too many outstanding requests"), serverError, "is asked too often (HTTP 429): it is asked again", false},
-		{"500", sends(500, jsonType, said("internal", "no space left")), serverError, "failed (HTTP 500: no space left): it is asked again at the next cycle", false},
-		{"502 of a gateway", sends(502, "text/html", page), serverError, "failed (HTTP 502): it is asked again at the next cycle", false},
-		{"404 of something else", sends(404, "text/plain", "404 page not found"), notPrometheus, "does not speak the Prometheus HTTP API (HTTP 404): check the address", false},
-		{"a page", sends(200, "text/html; charset=utf-8", page), notPrometheus, "does not speak the Prometheus HTTP API", false},
-		{"a page that is not called one", sends(200, jsonType, page), notPrometheus, "does not speak the Prometheus HTTP API", false},
-		{"other JSON", sends(200, jsonType, `{"hush":[1,2]}`), notPrometheus, "does not speak the Prometheus HTTP API", false},
-		{"a list", sends(200, jsonType, `[1,2]`), notPrometheus, "does not speak the Prometheus HTTP API", false},
-		{"nothing", sends(200, jsonType, ``), brokenAnswer, "broke off", false},
-		{"no content", func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, brokenAnswer, "broke off", false},
+		{"too many points", sends(400, jsonType, said("bad_data", "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")), tooMany, "rejects the query as too large (HTTP 400: exceeded maximum resolution", true},
+		{"422 of Prometheus", sends(422, jsonType, said("execution", "query processing would load too many samples into memory in query execution")), tooMany, "rejects the query as too large (HTTP 422: query processing would load too many samples", true},
+		{"422 of Mimir", sends(422, jsonType, said("execution", "the query exceeded the maximum number of chunks (err-mimir-max-chunks-per-query)")), tooMany, "rejects the query as too large (HTTP 422: the query exceeded", true},
+		{"422 of VictoriaMetrics", sends(422, jsonType, said("422", "cannot select more than -search.maxSamplesPerQuery=1000000000 samples")), tooMany, "rejects the query as too large (HTTP 422: cannot select", true},
+		{"a timeout of Prometheus", sends(503, jsonType, said("timeout", "query timed out in expression evaluation")), tooMany, "rejects the query as too large (HTTP 503: query timed out", true},
+		{"a timeout of a gateway", sends(504, "text/html", page), tooMany, "rejects the query as too large (HTTP 504)", true},
+		{"429", sends(429, "text/plain", "too many outstanding requests"), serverError, "limits the rate of queries (HTTP 429): attune retries", false},
+		{"500", sends(500, jsonType, said("internal", "no space left")), serverError, "failed (HTTP 500: no space left): attune retries at the next cycle", false},
+		{"502 of a gateway", sends(502, "text/html", page), serverError, "failed (HTTP 502): attune retries at the next cycle", false},
+		{"404 of something else", sends(404, "text/plain", "404 page not found"), notPrometheus, "does not serve the Prometheus HTTP API (HTTP 404): check the address", false},
+		{"a page", sends(200, "text/html; charset=utf-8", page), notPrometheus, "does not serve the Prometheus HTTP API", false},
+		{"a page that is not called one", sends(200, jsonType, page), notPrometheus, "does not serve the Prometheus HTTP API", false},
+		{"other JSON", sends(200, jsonType, `{"hush":[1,2]}`), notPrometheus, "does not serve the Prometheus HTTP API", false},
+		{"a list", sends(200, jsonType, `[1,2]`), notPrometheus, "does not serve the Prometheus HTTP API", false},
+		{"nothing", sends(200, jsonType, ``), brokenAnswer, "incomplete", false},
+		{"no content", func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, brokenAnswer, "incomplete", false},
 		{"an error that calls itself success", sends(200, jsonType, said("internal", "no")), queryRejected, "answered with an error (no)", false},
-		{"a timeout that calls itself success", sends(200, jsonType, said("timeout", "slow")), tooMany, "found the query too large (slow)", true},
+		{"a timeout that calls itself success", sends(200, jsonType, said("timeout", "slow")), tooMany, "rejects the query as too large (slow)", true},
 		{"a vector", sends(200, jsonType, `{"status":"success","data":{"resultType":"vector","result":[]}}`), brokenAnswer, "not the answer to a range query", false},
 		{"a scalar", sends(200, jsonType, `{"status":"success","data":{"resultType":"scalar","result":1}}`), brokenAnswer, "not the answer to a range query", false},
 		{"no data", sends(200, jsonType, `{"status":"success"}`), brokenAnswer, "not the answer to a range query", false},
-		{"an answer that breaks off", sends(200, jsonType, recorded(t, "prometheus.json")[:150]), brokenAnswer, "broke off", false},
+		{"an answer that breaks off", sends(200, jsonType, recorded(t, "prometheus.json")[:150]), brokenAnswer, "incomplete", false},
 		{"a sample of three", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2",3]]}]}}`), brokenAnswer, "not a pair of a time and a value", false},
 		{"a value that is no number", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"x"]]}]}}`), brokenAnswer, "not a pair of a time and a value", false},
-		{"a label that is no text", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":1},"values":[]}]}}`), brokenAnswer, "cannot be read", false},
+		{"a label that is no text", sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":1},"values":[]}]}}`), brokenAnswer, "unreadable", false},
 		{"many words", sends(400, jsonType, said("bad_data", strings.Repeat("wörter\n", 1000))), queryRejected, "wörter wörter", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -135,22 +135,22 @@ const mostNamespaces = 1000
 func NewMeter(registry prometheus.Registerer) *Meter {
 	m := &Meter{
 		samples: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "attune_usage_samples_total", Help: "Usage samples taken from a source.",
+			Name: "attune_usage_samples_total", Help: "Usage samples read, by source.",
 		}, []string{"source"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "attune_usage_query_seconds", Help: "Time that a query of a usage source took.", Buckets: prometheus.ExponentialBuckets(.001, 4, 9),
+			Name: "attune_usage_query_seconds", Help: "Duration of usage queries in seconds, by source.", Buckets: prometheus.ExponentialBuckets(.001, 4, 9),
 		}, []string{"source"}),
 		queries: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "attune_prometheus_query_duration_seconds",
-			Help:    "Time that a query of a Prometheus server took, by what was asked: usage, throttling, waiting, memory, oomkills or slo.",
+			Help:    "Duration of queries of Prometheus servers in seconds, by query_type: usage, throttling, waiting, memory, oomkills, slo, load or climbs.",
 			Buckets: prometheus.ExponentialBuckets(.005, 3, 9),
 		}, []string{"query_type"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "attune_prometheus_query_errors_total",
-			Help: "Queries of a Prometheus server that were not answered, by what was asked and the namespace whose policies name the server; empty: it is the operator's own.",
+			Help: "Failed queries of Prometheus servers, by query_type and by the namespace of the policies that name the server. An empty namespace is the operator's own server.",
 		}, []string{"namespace", "query_type"}),
 		newest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "attune_usage_newest_sample_timestamp_seconds", Help: "Time of the newest usage sample of a source, in Unix seconds.",
+			Name: "attune_usage_newest_sample_timestamp_seconds", Help: "Time of the newest usage sample in Unix seconds, by source.",
 		}, []string{"source"}),
 		latest: map[string]int64{},
 	}

@@ -53,7 +53,7 @@ func TestNoPartOfAnAnswerIsHeldWithoutABound(t *testing.T) {
 			var failure *prometheus.Failure
 			require.ErrorAs(t, err, &failure)
 			require.ErrorIs(t, err, usage.ErrTooMuch)
-			assert.Contains(t, err.Error(), "a series that is longer than what was asked for")
+			assert.Contains(t, err.Error(), "a series that is longer than the queried span")
 			assert.Less(t, taken.Load(), int64(8<<20), "and not the 256 MiB of an answer: some of it is on its way")
 		})
 	}

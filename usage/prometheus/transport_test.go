@@ -30,17 +30,17 @@ func TestFailureOfAServerThatIsNotReached(t *testing.T) {
 	}{
 		"no answer to dialling": {
 			func(int) error { return &net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: os.ErrDeadlineExceeded} },
-			"cannot be reached (dial tcp 10.0.0.2:9090: i/o timeout): it is asked again at the next cycle",
+			"cannot be reached (dial tcp 10.0.0.2:9090: i/o timeout): attune retries at the next cycle",
 		},
 		"no answer of the name server": {
 			func(int) error { return &net.DNSError{Err: "i/o timeout", Name: "prometheus", IsTimeout: true} },
-			"cannot be reached (lookup prometheus: i/o timeout): it is asked again at the next cycle",
+			"cannot be reached (lookup prometheus: i/o timeout): attune retries at the next cycle",
 		},
 		"cut off": {
 			func(port int) error {
 				return &net.OpError{Op: "read", Net: "tcp", Source: from(port), Addr: to, Err: syscall.ECONNRESET}
 			},
-			"cannot be reached (read tcp 10.0.0.2:9090: connection reset by peer): it is asked again at the next cycle",
+			"cannot be reached (read tcp 10.0.0.2:9090: connection reset by peer): attune retries at the next cycle",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,6 +78,6 @@ func TestATokenThatIsReplaced(t *testing.T) {
 	require.NoError(t, ask())
 	valid = "second"
 	write(valid)
-	require.ErrorContains(t, ask(), "refuses the credentials")
+	require.ErrorContains(t, ask(), "rejects the credentials")
 	require.NoError(t, ask(), "read again")
 }

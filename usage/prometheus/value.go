@@ -13,9 +13,9 @@ import (
 
 var (
 	// ErrNoValue means that the query matches nothing at that time.
-	ErrNoValue = errors.New("the query answers with nothing")
+	ErrNoValue = errors.New("the query returns no value")
 	// ErrManyValues means that the query does not return a single number.
-	ErrManyValues = errors.New("the query answers with several series: aggregate them to one, e.g. with sum() or max()")
+	ErrManyValues = errors.New("the query returns several series: aggregate them to one, e.g. with sum() or max()")
 )
 
 // maxValueBytes bounds the answer to a query for one number.
@@ -87,5 +87,5 @@ func onePoint(kind string, result json.RawMessage) (json.RawMessage, error) {
 		}
 		return nil, ErrManyValues
 	}
-	return nil, fmt.Errorf("%w: it is a %q, where a number is asked for", errPoint, kind)
+	return nil, fmt.Errorf("%w: it is a %q, not a number", errPoint, kind)
 }

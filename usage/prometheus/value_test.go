@@ -57,13 +57,13 @@ func TestNoValue(t *testing.T) {
 	}{
 		{name: "nothing", status: 200, text: vector(``), is: prometheus.ErrNoValue},
 		{name: "several", status: 200, text: vector(`{"value":[1,"2"]},{"value":[1,"3"]}`), is: prometheus.ErrManyValues},
-		{name: "a matrix", status: 200, text: recorded(t, "prometheus.json"), reason: brokenAnswer, want: `it is a "matrix", where a number is asked for`},
+		{name: "a matrix", status: 200, text: recorded(t, "prometheus.json"), reason: brokenAnswer, want: `it is a "matrix", not a number`},
 		{name: "a text", status: 200, text: `{"status":"success","data":{"resultType":"string","result":[1,"x"]}}`, reason: brokenAnswer, want: `it is a "string"`},
 		{name: "a histogram", status: 200, text: vector(`{"metric":{},"histogram":[1,{"count":"1"}]}`), reason: brokenAnswer, want: "not a pair of a time and a value"},
 		{name: "a mistake in the query", status: 400, text: `{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\": 1:4: parse error: unclosed left parenthesis"}`, reason: queryRejected, want: `rejects the query (HTTP 400: invalid parameter "query": 1:4: parse error: unclosed left parenthesis): check the query`},
 		{name: "an error that calls itself success", status: 200, text: `{"status":"error","errorType":"internal","error":"no"}`, reason: queryRejected, want: "answered with an error (no)"},
-		{name: "a page", status: 200, text: "<html>", reason: notPrometheus, want: "does not speak"},
-		{name: "other JSON", status: 200, text: `{}`, reason: notPrometheus, want: "does not speak"},
+		{name: "a page", status: 200, text: "<html>", reason: notPrometheus, want: "does not serve"},
+		{name: "other JSON", status: 200, text: `{}`, reason: notPrometheus, want: "does not serve"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := newServer(t, sends(test.status, jsonType, test.text))

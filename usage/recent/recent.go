@@ -197,7 +197,7 @@ wait:
 		case err := <-answers:
 			failures = append(failures, err)
 		case <-over.C:
-			failures = append(failures, fmt.Errorf("a source has not answered within %s", s.Patience))
+			failures = append(failures, fmt.Errorf("a usage source did not answer within %s", s.Patience))
 			break wait
 		}
 	}
@@ -216,13 +216,13 @@ func (s *Store) crowded() error {
 	for _, namespace := range slices.Sorted(maps.Keys(s.left)) {
 		s.told[namespace], s.unfollowed[namespace] = true, len(s.left[namespace])
 		if !before[namespace] {
-			failures = append(failures, fmt.Errorf("%d containers of namespace %s are not followed: there is room for %d, and it has its share of them", len(s.left[namespace]), namespace, s.room))
+			failures = append(failures, fmt.Errorf("%d containers of namespace %s are not followed: attune follows at most %d containers, and the namespace has used its share", len(s.left[namespace]), namespace, s.room))
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(s.strangers)) {
 		s.told[namespace] = true
 		if !before[namespace] {
-			failures = append(failures, fmt.Errorf("the usage source of namespace %s tells of %d containers of pods that are not there: they are left out", namespace, s.strangers[namespace]))
+			failures = append(failures, fmt.Errorf("the usage source of namespace %s reports %d containers of pods that do not exist: attune ignores them", namespace, s.strangers[namespace]))
 		}
 	}
 	clear(s.left)

@@ -199,7 +199,7 @@ func TestStrangersTakeNoRoom(t *testing.T) {
 	s := New(func(usage.SourceSettings) (usage.Source, error) { return liar, nil })
 	s.There = func(namespace, pod string) bool { return namespace == "greedy" && pod == "web-7" }
 	s.Want(of("greedy", "greedy"))
-	require.ErrorContains(t, s.Refresh(t.Context(), noon), "the usage source of namespace greedy tells of 499 containers of pods that are not there")
+	require.ErrorContains(t, s.Refresh(t.Context(), noon), "the usage source of namespace greedy reports 499 containers of pods that do not exist")
 	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)), "it is said once")
 	assert.Len(t, s.of, 1)
 }
@@ -245,7 +245,7 @@ func TestASourceThatHangsDelaysNobody(t *testing.T) {
 	s.Patience = 50 * time.Millisecond
 	s.Want(of("slow", "slow"))
 	s.Want(of("shop", "well"))
-	require.ErrorContains(t, s.Refresh(t.Context(), noon), "a source has not answered within 50ms")
+	require.ErrorContains(t, s.Refresh(t.Context(), noon), "a usage source did not answer within 50ms")
 	_, known := s.Base("shop", "web-0", "app", recommender.CPU, noon)
 	assert.True(t, known)
 	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)), "it is not waited for again")
@@ -273,7 +273,7 @@ func TestPlacesAreShared(t *testing.T) {
 	})
 	s.room = 300
 	s.Want(of("greedy", "greedy"))
-	require.ErrorContains(t, s.Refresh(t.Context(), noon), "300 containers of namespace greedy are not followed: there is room for 300")
+	require.ErrorContains(t, s.Refresh(t.Context(), noon), "300 containers of namespace greedy are not followed: attune follows at most 300 containers")
 	assert.Len(t, s.of, 200, "two thirds")
 	s.Want(of("late", "late"))
 	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)), "it is said once")

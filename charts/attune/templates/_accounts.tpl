@@ -1,11 +1,11 @@
-{{/* Who the operator is to the API server, and what runs as it: here alone. */}}
+{{/* User names and Deployments of the operator. Only this file defines them. */}}
 
-{{/* User names that write recommendations, as a list in JSON. */}}
+{{/* User names that may write recommendations, as a JSON list. */}}
 {{- define "attune.writers" -}}
 {{- concat (list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "attune.name" .))) (.Values.rbac.recommendationWriters | default list) | toJson -}}
 {{- end -}}
 
-{{/* Its Deployments, as a list in JSON. */}}
+{{/* Deployments of the operator, as a JSON list. */}}
 {{- define "attune.deployments" -}}
 {{- $names := list -}}
 {{- range include "attune.programs" . | fromJsonArray -}}

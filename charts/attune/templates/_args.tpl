@@ -27,7 +27,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* Flags of who serves the webhooks, where they need any. */}}
+{{/* Flags of the program that serves the webhooks, if it needs any. */}}
 {{- define "attune.args.webhook" -}}
 {{- $args := list -}}
 {{- if eq .Values.certs.provider "cert-manager" -}}

@@ -1,14 +1,14 @@
-{{/* What cannot work is refused here, in one sentence that says what would do. */}}
+{{/* Rejects values that cannot work, with one sentence that has a valid value. */}}
 {{- define "attune.checks" -}}
 {{- if and (eq .Values.usage.source "prometheus") (not .Values.usage.prometheus.address) -}}
-{{- fail "usage.prometheus.address is empty: set it to the base URL of a server that speaks the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
+{{- fail "usage.prometheus.address is empty: set it to the base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
 {{- end -}}
 {{- range $name, $_ := .Values.usage.embedded -}}
-{{- fail (printf "usage.embedded.%s does not exist any more, as the embedded source keeps samples in memory only: remove usage.embedded from your values" $name) -}}
+{{- fail (printf "usage.embedded.%s was removed, because the embedded usage source keeps samples in memory only: remove usage.embedded from your values" $name) -}}
 {{- end -}}
 {{- with .Values.webhook.clientCA -}}
 {{- if and .names (not .configMap.name) -}}
-{{- fail "webhook.clientCA.names needs webhook.clientCA.configMap.name: set it to a ConfigMap with the certificates that callers are verified with" -}}
+{{- fail "webhook.clientCA.names needs webhook.clientCA.configMap.name: set it to a ConfigMap with the CA certificates that verify callers" -}}
 {{- end -}}
 {{- end -}}
 {{- with .Values.kubelet.tls -}}
@@ -18,14 +18,14 @@
 {{- end -}}
 {{- if .Values.watchNamespaces -}}
 {{- if .Values.node.eviction.enabled -}}
-{{- fail "node.eviction.enabled goes with all namespaces alone: whether an evicted pod finds a place is up to pods of other ones too; set it to false, or leave watchNamespaces empty" -}}
+{{- fail "node.eviction.enabled and watchNamespaces exclude each other: to evict, the operator must see all pods; set node.eviction.enabled to false, or leave watchNamespaces empty" -}}
 {{- end -}}
 {{- if .Values.node.loadTaint.enabled -}}
-{{- fail "node.loadTaint.enabled goes with all namespaces alone: a taint is for every namespace's pods; set it to false, or leave watchNamespaces empty" -}}
+{{- fail "node.loadTaint.enabled and watchNamespaces exclude each other: a taint affects pods of all namespaces; set node.loadTaint.enabled to false, or leave watchNamespaces empty" -}}
 {{- end -}}
 {{- range .Values.usage.policySources.namespaces -}}
 {{- if not (has . $.Values.watchNamespaces) -}}
-{{- fail (printf "usage.policySources.namespaces has %s, which watchNamespaces has not: leave it out there, or add it here" .) -}}
+{{- fail (printf "usage.policySources.namespaces has %s, but watchNamespaces does not: remove it from the first list, or add it to the second" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -33,7 +33,7 @@
 {{- range $kind := list "AttuneRecommendation" "AttunePolicy" -}}
 {{- range (lookup "attune.io/v1alpha1" $kind "" "").items -}}
 {{- if and (not (has .metadata.namespace $.Values.watchNamespaces)) (or (has "attune.io/records" (.metadata.finalizers | default list)) (has "attune.io/cleanup" (.metadata.finalizers | default list))) -}}
-{{- fail (printf "namespace %s has a resize that is under way or watched (%s %s), which nobody would finish there: watchNamespaces has it not. Pause it (AttuneNamespaceDefaults, spec.paused: true), wait until kubectl get attunerecommendations --namespace %s shows none that is Resizing, Watching or Reverting, and upgrade again" .metadata.namespace $kind .metadata.name .metadata.namespace) -}}
+{{- fail (printf "namespace %s has an in-flight resize (%s %s), but is not in watchNamespaces: the operator would not finish the resize. Pause the namespace (AttuneNamespaceDefaults, spec.paused: true), wait until kubectl get attunerecommendations --namespace %s shows no phase Resizing, Watching or Reverting, and upgrade again" .metadata.namespace $kind .metadata.name .metadata.namespace) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -41,14 +41,14 @@
 {{- range (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "").items -}}
 {{- if eq .spec.group "attune.io" -}}
 {{- if ne (dig "labels" "attune.io/crds" "" .metadata) "chart" -}}
-{{- fail (printf "the cluster has a CustomResourceDefinition %s that is not from this chart: whoever installed it owns the group attune.io here; uninstall that first (deleting the CustomResourceDefinition deletes its objects)" .metadata.name) -}}
+{{- fail (printf "the CustomResourceDefinition %s is not from this chart: another installation owns the group attune.io; uninstall it first (deleting the CustomResourceDefinition deletes its objects)" .metadata.name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq .Values.certs.provider "cert-manager") (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "cert-manager.io/v1")) -}}
-{{- fail "certs.provider is cert-manager, but the cluster has none: install cert-manager, or set certs.provider=self-signed" -}}
+{{- fail "certs.provider is cert-manager, but the cluster does not have cert-manager: install it, or set certs.provider=self-signed" -}}
 {{- end -}}
 {{- if and (.Values.alerts).enabled (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
-{{- fail "alerts.enabled needs Prometheus Operator's PrometheusRule, which the cluster has not: install it, or have your Prometheus server read charts/attune/alerts" -}}
+{{- fail "alerts.enabled needs Prometheus Operator's PrometheusRule, which the cluster does not have: install Prometheus Operator, or let your Prometheus server read charts/attune/alerts" -}}
 {{- end -}}
 {{- end -}}

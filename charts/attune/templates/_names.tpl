@@ -1,4 +1,4 @@
-{{/* The release's name for everything: attune for a release called so. */}}
+{{/* Name prefix of all objects: attune if the release has this name. */}}
 {{- define "attune.name" -}}
 {{- if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
@@ -13,13 +13,13 @@
 
 {{- define "attune.image" -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
 
-{{/* What the webhooks are served by: pods of their own, or the controller's. */}}
+{{/* The component that serves the webhooks: separate pods, or the controller's pods. */}}
 {{- define "attune.webhookComponent" -}}{{ ternary "webhook" "controller" .Values.webhook.separate }}{{- end -}}
 
-{{/* The ServiceAccount whose tokens kubelets are shown. */}}
+{{/* The ServiceAccount for scrapes of kubelets. */}}
 {{- define "attune.scraper" -}}{{ include "attune.name" . }}-scraper{{- end -}}
 
-{{/* The pods of one component, as (dict "root" $ "component" "webhook"); the chart's test pod is of none. */}}
+{{/* The pods of one component, as (dict "root" $ "component" "webhook"); the chart's test pod has no component. */}}
 {{- define "attune.selector" -}}
 app.kubernetes.io/name: attune
 app.kubernetes.io/instance: {{ .root.Release.Name }}

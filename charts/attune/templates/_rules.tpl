@@ -1,4 +1,4 @@
-{{/* What a program may do in the namespaces that are watched, as (dict "root" $ "program" $program). */}}
+{{/* Rights of a program in the watched namespaces, as (dict "root" $ "program" $program). */}}
 {{- define "attune.rules.namespaced" -}}
 - {apiGroups: [""], resources: [limitranges, resourcequotas], verbs: [list, watch]}
 - {apiGroups: [attune.io], resources: [attunenamespacedefaults], verbs: [list, watch]}

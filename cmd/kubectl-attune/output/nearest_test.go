@@ -24,7 +24,7 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 	web := workload.Workload{Identity: workload.Identity{Kind: "Deployment", Namespace: "shop", Name: "web"}, Labels: map[string]string{"tier": "web", "team": "a"}}
 	is := func(name, target string) v1alpha1.AttunePolicy { return aPolicy(t, name, target) }
 	ready := is("all", "{kind: Deployment}")
-	ready.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "InsufficientData", Message: "12/48 steps measured"}}
+	ready.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "InsufficientData", Message: "12/48 samples measured"}}
 	going := is("going", "{kind: Deployment}")
 	going.DeletionTimestamp = &metav1.Time{}
 	for name, c := range map[string]struct {
