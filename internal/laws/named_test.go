@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shownBy are documents whose sentences name the tests that show them.
-var shownBy = []string{"docs/security-model.md"}
+// shownBy are documents that name tests.
+var shownBy = []string{"docs/security-model.md", "docs/architecture/README.md"}
 
 var (
 	named   = regexp.MustCompile("`(Test[A-Za-z0-9_]+)")
@@ -52,15 +52,21 @@ func testsOf(t *testing.T, dir string) map[string]bool {
 	return tests
 }
 
-// TestTheWayIn names nine files that exist; the index of the documentation has a glossary.
+// sectionOf returns the text of a page below a heading of the second level.
+func sectionOf(t *testing.T, page, heading string) string {
+	t.Helper()
+	body, err := os.ReadFile(filepath.Join("../../docs", page))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(body), "\n## "+heading+"\n")
+	require.True(t, found, heading)
+	section, _, _ := strings.Cut(rest, "\n## ")
+	return section
+}
+
+// TestTheWayIn: the architecture page names nine files that exist; the index of the documentation has a glossary.
 func TestTheWayIn(t *testing.T) {
 	rows := func(page, heading string) (firsts []string) {
-		body, err := os.ReadFile(filepath.Join("../../docs", page))
-		require.NoError(t, err)
-		_, rest, found := strings.Cut(string(body), "\n## "+heading+"\n")
-		require.True(t, found, heading)
-		section, _, _ := strings.Cut(rest, "\n## ")
-		for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(section, -1)[1:] {
+		for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(sectionOf(t, page, heading), -1)[1:] {
 			firsts = append(firsts, strings.Trim(row[1], "`"))
 		}
 		return firsts
@@ -71,6 +77,16 @@ func TestTheWayIn(t *testing.T) {
 	}
 	assert.Len(t, files, 9)
 	assert.NotEmpty(t, rows("README.md", "Glossary"))
+}
+
+// TestWhereToAdd: the files and folders that a change needs exist.
+func TestWhereToAdd(t *testing.T) {
+	paths := regexp.MustCompile("`([A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)+)`").FindAllStringSubmatch(sectionOf(t, "architecture/README.md", "Where to add"), -1)
+	assert.Greater(t, len(paths), 80)
+	for _, path := range paths {
+		_, err := os.Stat(filepath.Join("../..", path[1]))
+		assert.NoError(t, err, "docs/architecture/README.md names a file that does not exist")
+	}
 }
 
 // TestTheIndexHasEachPage: docs/README.md links to every page of docs, and only to files that exist.
@@ -91,16 +107,17 @@ func TestTheIndexHasEachPage(t *testing.T) {
 	}))
 }
 
-// TestTheMap: the page on architecture names every package.
+// TestTheMap: the architecture page has a row for every package, with a file that exists.
 func TestTheMap(t *testing.T) {
-	body, err := os.ReadFile("../../docs/architecture/README.md")
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(body), "\n## Packages\n")
-	require.True(t, found)
-	section, _, _ := strings.Cut(rest, "\n## ")
+	section := sectionOf(t, "architecture/README.md", "Packages")
 	for _, p := range packages(t) {
-		if dir, ours := strings.CutPrefix(p.ImportPath, module); ours && dir != "internal/laws" {
-			assert.Regexp(t, `\b`+regexp.QuoteMeta(filepath.Base(dir))+`\b`, section, "%s is not on the map", dir)
+		if dir, ours := strings.CutPrefix(p.ImportPath, module); ours {
+			assert.Contains(t, section, "`"+dir+"`", "%s is not on the map", dir)
 		}
+	}
+	first := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| `([^`]+)` \\|$").FindAllStringSubmatch(section, -1)
+	assert.Greater(t, len(first), 50)
+	for _, row := range first {
+		assert.FileExists(t, filepath.Join("../..", row[1], row[2]))
 	}
 }
