@@ -222,6 +222,6 @@ func TestBacktestFromABrokenCheckpoint(t *testing.T) {
 	})
 	got := c.run("backtest", "--from", "embedded", "api")
 	assert.Equal(t, exitError, got.code)
-	assert.Contains(t, got.errOut, "Deployment/web in namespace shop: the checkpoint of container app cannot be used: it is broken\n")
+	assert.Contains(t, got.errOut, "Deployment/web in namespace shop: the checkpoint of container app cannot be used: corrupt data\n")
 	assert.Contains(t, got.errOut, "error: usage of the cluster (embedded): all series are too short: the longest is 0s")
 }

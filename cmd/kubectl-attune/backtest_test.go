@@ -179,7 +179,7 @@ func TestBacktestMistakes(t *testing.T) {
 		"a negative start": {day, []string{"--warmup", "-1h"}, "error: --warmup -1h0m0s is negative: use 0s or more, e.g. 24h\n"},
 		"too often":        {day, []string{"--cadence", "1s"}, "error: --cadence 1s is too short: use 1m or more, e.g. 1h\n"},
 		"a bad row":        {"web,1,x,1\n", nil, "error: samples.csv: line 2: cpu_cores"},
-		"mixed series":     {"a,1,1,1\nb,1,1,1\na,2,1,1\n", nil, "error: samples.csv: line 4: series \"a\" goes on after it ended at line 2: put the rows of a series next to each other"},
+		"mixed series":     {"a,1,1,1\nb,1,1,1\na,2,1,1\n", nil, "error: samples.csv: line 4: series \"a\" continues after it ended at line 2: put the rows of a series next to each other"},
 		"no knob":          {day, []string{"--sweep", "size=1"}, "error: invalid argument \"size=1\" for \"--sweep\" flag: \"size=1\" is not a list of risks: write e.g. risk=0.1,1,10"},
 		"no risk":          {day, []string{"--sweep", "risk=1,0"}, "error: invalid argument \"risk=1,0\" for \"--sweep\" flag: risk \"0\" is not a positive number: write e.g. risk=0.1,1,10"},
 		"a sweep of peers": {day, []string{"--sweep", "risk=1", "--peers"}, "error: --sweep cannot be combined with --policy or --peers, except with -o html\n"},

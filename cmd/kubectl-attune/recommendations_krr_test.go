@@ -64,8 +64,8 @@ func TestKRRHasNoValueOfAWorkloadThatIsHeld(t *testing.T) {
 		change func(*appsv1.Deployment, *v1alpha1.AttuneRecommendation)
 		why    string
 	}{
-		"a paused workload":      {annotated(v1alpha1.PausedAnnotation, "true"), "Paused: the workload, its policy or the defaults are paused, or an undo was asked for"},
-		"an undone one":          {annotated(v1alpha1.UndoAnnotation, "2026-03-02T11:00:00Z"), "Paused: the workload, its policy or the defaults are paused, or an undo was asked for"},
+		"a paused workload":      {annotated(v1alpha1.PausedAnnotation, "true"), "Paused: the workload, its policy or the defaults are paused, or an undo was requested"},
+		"an undone one":          {annotated(v1alpha1.UndoAnnotation, "2026-03-02T11:00:00Z"), "Paused: the workload, its policy or the defaults are paused, or an undo was requested"},
 		"one that is left alone": {annotated(v1alpha1.SkipAnnotation, "true"), "Skipped: attune skips Deployment/web"},
 		"paused by the operator": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.NewTime(testNow), Reason: "another writer"}

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func TestJudgeSuccessorLiftsTheStop(t *testing.T) {
 	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, pods, twoCPU, noon.Add(23*time.Hour)), "the history has other rows by now")
 	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, nil, twoCPU, noon), "scaled to zero")
 
-	later := append(pods, sizedAt("web-3", noon.Add(time.Hour)))
+	later := append(slices.Clone(pods), sizedAt("web-3", noon.Add(time.Hour)))
 	assert.Equal(t, []v1alpha1.Try{other}, JudgeSuccessor(stopped, evictedPods(evicted), later, twoCPU, noon.Add(time.Hour)))
 	require.Len(t, stopped, 2, "the argument does not change")
 

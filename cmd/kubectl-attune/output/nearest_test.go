@@ -45,7 +45,7 @@ func TestWhyThereIsNoRecommendation(t *testing.T) {
 		"not usable": {[]v1alpha1.AttunePolicy{is("empty", "{kind: Deployment, selector: {}}")},
 			"no policy selects Deployment/web in namespace shop; the closest match is empty, which has an invalid targetRef: kubectl attune status shows why"},
 		"not yet":       {[]v1alpha1.AttunePolicy{is("all", "{kind: Deployment}")}, "policy all selects Deployment/web in namespace shop, but there is no recommendation yet: the operator has not reconciled the policy yet"},
-		"too few steps": {[]v1alpha1.AttunePolicy{ready}, "policy all selects Deployment/web in namespace shop, but there is no recommendation yet: InsufficientData, 12/48 steps measured"},
+		"too few steps": {[]v1alpha1.AttunePolicy{ready}, "policy all selects Deployment/web in namespace shop, but there is no recommendation yet: InsufficientData, 12/48 samples measured"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, WhyNoRecommendation(web, c.policies)) })
 	}

@@ -19,7 +19,7 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	assert.Nil(t, answer.Workloads[0].Saved)
 	out, err := answer.Human(false)
 	require.NoError(t, err)
-	assert.Contains(t, out, "Freed on nodes now: not known.\nAvailable, not applied yet: -200m of CPU and 1Gi of memory.\nEverything is counted.\n")
+	assert.Contains(t, out, "Saved already: not known.\nAvailable, not applied yet: -200m of CPU and 1Gi of memory.\nEverything is counted.\n")
 	out, err = Savings{SavingsReport: answers.NewSavingsReport(nil, true)}.Human(true)
 	require.NoError(t, err)
 	assert.Empty(t, out)
