@@ -108,7 +108,7 @@ func TestLoopsSayWhyNothingIsRecommended(t *testing.T) {
 			serve:  func(_ *world, p *promServer) { p.status = http.StatusUnauthorized },
 			reason: says(v1alpha1.ReasonPrometheusUnavailable),
 			message: func(_ *world, address string) string {
-				return address + " rejects the credentials (HTTP 401): check the secret of the source and its tenant header; nothing is applied until it answers"
+				return address + " rejects the credentials (HTTP 401): check the secret of the source and its tenant header; attune applies no targets until the usage source answers"
 			},
 		},
 		"a server that is not there": {

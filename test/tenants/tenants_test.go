@@ -330,7 +330,7 @@ func TestFiveTenantsAndASixth(t *testing.T) {
 		most := o.live()
 		if hostile {
 			require.GreaterOrEqual(t, len(o.refused), tenants*10, "settings beyond the ceilings, and more than eight ways")
-			require.Contains(t, fmt.Sprint(o.refused), "in 8 different ways already")
+			require.Contains(t, fmt.Sprint(o.refused), "have 8 different metricsSource settings already")
 			require.Contains(t, fmt.Sprint(o.refused), "usage.limits.steps")
 		}
 		runtime.KeepAlive(o)
