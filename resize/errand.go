@@ -50,8 +50,9 @@ const (
 	boosts
 	// spikes complete a raise, so they wait for no schedule, cooldown or rollout, and need no allowDecrease.
 	spikes
-	// Questions: standing gates depend neither on the change nor on the queue for records (Blocked), begins on other
-	// plans (Fits), stopping on settings (Stopped). reverts predict the API server's answer (WithinReach).
+	// The last four select gates for questions. standing: which gates block whatever the change is (Blocked). begins:
+	// which gates depend on other plans (Fits). stopping: which gates are settings of users (Stopped). reverts: which
+	// gates predict the API server's answer to a revert (WithinReach).
 	standing
 	begins
 	stopping
