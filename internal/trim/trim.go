@@ -430,7 +430,8 @@ func exact[T any](list []T) []T {
 // webhook's own annotation. Longer values could only fill the operator's memory.
 const longestFlag, longestNote = 64, 16 << 10
 
-// kept has the annotations that the operator reads, with the size limit of each in bytes.
+// kept has the annotations of pods and workloads that the operator reads, with the size limit of each in bytes. Namespaces
+// keep none.
 var kept = func() map[string]int {
 	of := map[string]int{v1alpha1.SeededAnnotation: longestNote, corev1.MirrorPodAnnotationKey: longestFlag}
 	for _, name := range []string{
