@@ -149,7 +149,7 @@ func namespaceGone(t *testing.T, moved *appsv1.Deployment) {
 	})
 	restarted(t)
 	eventually(t, "new pods are sized", func() error { return bornWith(ctx, moved, tight) })
-	eventually(t, "the log names it", func() error { return logTells(ctx, t, "Namespaces are left out", comesAndGoes) })
+	eventually(t, "the log names it", func() error { return logTells(ctx, t, "Namespaces are ignored", comesAndGoes) })
 }
 
 // restarted deletes the operator's pods and waits until others are ready.

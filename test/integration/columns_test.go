@@ -66,7 +66,7 @@ func TestColumnsOfPolicies(t *testing.T) {
 	cells, _ = table(t, "/namespaces/"+p.Namespace+"/attunepolicies")
 	for column, want := range map[string]any{
 		"Mode": "Canary", "Workloads": 3.0, "Recs": 2.0, "Resized": 1.0, "Ready": "True", "Reason": "Monitoring",
-		"CPU Saved": "1050m", "Mem Saved": "696Mi",
+		"CPU Savings": "1050m", "Mem Savings": "696Mi",
 	} {
 		assert.EqualValues(t, want, cells[column], column)
 	}
@@ -89,7 +89,7 @@ func TestColumnsOfClusterPolicies(t *testing.T) {
 	assert.Equal(t, []string{"Name", "Mode", "Namespaces", "Workloads", "Recs", "Resized", "Ready", "Age"}, narrow)
 	for column, want := range map[string]any{
 		"Name": p.Name, "Mode": "Recommend", "Namespaces": 5.0, "Workloads": 30.0, "Recs": 20.0, "Resized": 10.0, "Ready": "True",
-		"Reason": "Monitoring", "CPU Saved": "1050m", "Mem Saved": "696Mi",
+		"Reason": "Monitoring", "CPU Savings": "1050m", "Mem Savings": "696Mi",
 	} {
 		assert.EqualValues(t, want, cells[column], column)
 	}

@@ -75,7 +75,7 @@ func TestNames(t *testing.T) {
 		"attunepolicies":          {"AttunePolicy", "attunepolicy", "ap", true, true},
 		"attuneclusterpolicies":   {"AttuneClusterPolicy", "attuneclusterpolicy", "acp", false, true},
 		"attunedefaults":          {"AttuneDefaults", "attunedefaults", "ad", false, false},
-		"attunenamespacedefaults": {"AttuneNamespaceDefaults", "attunenamespacedefaults", "and", true, false},
+		"attunenamespacedefaults": {"AttuneNamespaceDefaults", "attunenamespacedefaults", "andf", true, false},
 		"attunerecommendations":   {"AttuneRecommendation", "attunerecommendation", "ar", true, true},
 	} {
 		r, ok := served[plural]
