@@ -206,9 +206,9 @@ func TestEvictionsStopIfTheSuccessorWasNotSized(t *testing.T) {
 	for name, annotated := range map[string]bool{"not sized": false, "sized": true} {
 		t.Run(name, func(t *testing.T) {
 			w := crowded(t)
-			w.Rec.Status.History = []v1alpha1.HistoryEntry{{Result: lifecycle.ResultEvicted, Timestamp: metav1.NewTime(now.Add(-time.Hour))}}
+			w.Rec.Status.History = []v1alpha1.HistoryEntry{{Result: lifecycle.ResultEvicted, Timestamp: metav1.NewTime(now.Add(-time.Minute))}}
 			successor := w.Pods[1]
-			successor.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+			successor.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
 			w.Pods[0].CreationTimestamp = metav1.NewTime(now.Add(-2 * time.Hour))
 			if annotated {
 				metav1.SetMetaDataAnnotation(&successor.ObjectMeta, v1alpha1.SeededAnnotation, `{"recommendation":"deployment-web"}`)

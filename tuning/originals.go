@@ -167,6 +167,9 @@ func (v *View) seededBy(pod *corev1.Pod) *v1alpha1.Seeded {
 	return nil
 }
 
+// isSeeded reports that admission sized a pod by the recommendation of this view.
+func (v *View) isSeeded(pod *corev1.Pod) bool { return v.seededBy(pod) != nil }
+
 // agrees reports whether a claimed size has everything that the template sets. Values that the template does not set
 // may come from a LimitRange and are not compared.
 func agrees(claimed, template recommender.Size) bool {

@@ -85,7 +85,9 @@ func (d *starter) startWave(plans []resize.Plan) {
 // verified. A plan for another node (Elsewhere) sends nothing; its record leads to an eviction.
 func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
-	d.out.Unknowns.askBefore(&d.view)
+	if !resize.Restores(plan.Wave) {
+		d.out.Unknowns.askBefore(&d.view)
+	}
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
 	if plan.Reason == resize.ReasonClimb {
 		d.climber.begun(pod, plan)

@@ -572,6 +572,7 @@ type ResizeRecord struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
 	Measured []Measurement `json:"measured,omitempty"`
 
 	// TemplateHash of the pod.
@@ -607,8 +608,10 @@ type ContainerBaseline struct {
 // Measurement is the result of a query.
 type Measurement struct {
 	// Name of the query.
+	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// Value is the result, as a decimal number.
+	// +kubebuilder:validation:MaxLength=32
 	Value string `json:"value"`
 }
 

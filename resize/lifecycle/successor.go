@@ -16,6 +16,10 @@ import (
 // unsizedFor is how long evictions of a workload stop after a successor was created without the admission resources.
 const unsizedFor = 24 * time.Hour
 
+// judgedWithin is how long after an eviction a pod counts as its successor. A later one may have been created during a
+// pause, by another template, or before its seed grew.
+const judgedWithin = 10 * time.Minute
+
 // closedWithin is the usual time from an eviction until its record is closed. The successor may exist by then.
 const closedWithin = time.Minute
 
@@ -24,17 +28,19 @@ const closedWithin = time.Minute
 // the webhook does not size its pods, whatever the reason, and each eviction would lead to the next. The row is removed
 // once the newest pod was sized at admission. The arguments are not changed.
 //
-// A pod without the annotation that has the resources of the seed anyway, by its template, is no evidence.
-func JudgeSuccessor(tries []v1alpha1.Try, history []v1alpha1.HistoryEntry, pods []*corev1.Pod, seed *v1alpha1.Seed, now time.Time) []v1alpha1.Try {
+// A pod that was not sized and has the resources of the seed anyway, by its template, is no evidence. Nor is one whose
+// spec was written again. sized reports that admission sized a pod by the recommendation of its workload.
+func JudgeSuccessor(tries []v1alpha1.Try, history []v1alpha1.HistoryEntry, pods []*corev1.Pod, seed *v1alpha1.Seed, sized func(*corev1.Pod) bool, now time.Time) []v1alpha1.Try {
 	known, evicted := unsizedSuccessor(tries, now), evictedAt(history, now)
 	if known == nil && evicted.IsZero() {
 		return tries
 	}
-	switch newest := newestOf(pods); {
+	switch newest := newestOf(pods, sized); {
 	case newest == nil:
-	case sizedAtAdmission(newest):
+	case sized(newest):
 		return withoutSuccessor(tries)
-	case known == nil && newest.DeletionTimestamp == nil && newest.CreationTimestamp.After(evicted.Add(-closedWithin)) && createdWithLess(newest, seed):
+	case known == nil && now.Sub(evicted) < judgedWithin && newest.CreationTimestamp.After(evicted.Add(-closedWithin)) &&
+		newest.DeletionTimestamp == nil && newest.Generation <= 1 && createdWithLess(newest, seed):
 		return resize.AddTry(withoutSuccessor(tries), v1alpha1.Try{
 			What: v1alpha1.TryEviction, Pod: newest.Name, PodUID: newest.UID, Reason: resize.ReasonLastSuccessor, Times: 1,
 			Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(unsizedFor)),
@@ -68,18 +74,15 @@ func evictedAt(history []v1alpha1.HistoryEntry, now time.Time) time.Time {
 
 // newestOf returns the pod that was created last; nil without pods. Of those created in the same second it prefers one
 // that was sized at admission.
-func newestOf(pods []*corev1.Pod) (newest *corev1.Pod) {
+func newestOf(pods []*corev1.Pod, sized func(*corev1.Pod) bool) (newest *corev1.Pod) {
 	for _, pod := range pods {
 		if newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp) ||
-			newest.CreationTimestamp.Equal(&pod.CreationTimestamp) && sizedAtAdmission(pod) {
+			newest.CreationTimestamp.Equal(&pod.CreationTimestamp) && sized(pod) {
 			newest = pod
 		}
 	}
 	return newest
 }
-
-// sizedAtAdmission reports whether a pod has the annotation of the webhook.
-func sizedAtAdmission(pod *corev1.Pod) bool { return pod.Annotations[v1alpha1.SeededAnnotation] != "" }
 
 // createdWithLess reports whether a container requests less of a resource than the seed gives.
 func createdWithLess(pod *corev1.Pod, seed *v1alpha1.Seed) bool {

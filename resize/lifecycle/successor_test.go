@@ -30,6 +30,8 @@ func sizedAt(name string, at time.Time) *corev1.Pod {
 	})
 }
 
+func isSized(pod *corev1.Pod) bool { return pod.Annotations[v1alpha1.SeededAnnotation] != "" }
+
 // twoCPU is a seed that gives container app 2 CPU.
 var twoCPU = &v1alpha1.Seed{Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("2"))}}}
 
@@ -60,14 +62,18 @@ func TestJudgeSuccessorStopsEvictions(t *testing.T) {
 		"it is being deleted": {evictedPods(evicted), []*corev1.Pod{old, with(createdAt("web-2", evicted), func(p *corev1.Pod) {
 			p.DeletionTimestamp = &metav1.Time{Time: noon}
 		})}, twoCPU, false},
-		"its template gives the same":    {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted)}, &v1alpha1.Seed{Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("500m"))}}}, false},
-		"no seed":                        {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted)}, nil, false},
-		"attune evicted no pod":          {evictedPods(evicted)[:1], []*corev1.Pod{createdAt("web-2", evicted)}, twoCPU, false},
-		"attune evicted one yesterday":   {evictedPods(noon.Add(-24 * time.Hour)), []*corev1.Pod{createdAt("web-2", evicted)}, twoCPU, false},
+		"its template gives the same":       {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted)}, &v1alpha1.Seed{Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("500m"))}}}, false},
+		"no seed":                           {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted)}, nil, false},
+		"attune evicted no pod":             {evictedPods(evicted)[:1], []*corev1.Pod{createdAt("web-2", evicted)}, twoCPU, false},
+		"attune evicted one yesterday":      {evictedPods(noon.Add(-24 * time.Hour)), []*corev1.Pod{createdAt("web-2", evicted)}, twoCPU, false},
+		"a pod of a later rollout or pause": {evictedPods(noon.Add(-10 * time.Minute)), []*corev1.Pod{createdAt("web-2", evicted)}, twoCPU, false},
+		"it was lowered since": {evictedPods(evicted), []*corev1.Pod{with(createdAt("web-2", evicted), func(p *corev1.Pod) {
+			p.Generation = 2
+		})}, twoCPU, false},
 		"a pod from before the eviction": {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted.Add(-time.Minute))}, twoCPU, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tries := JudgeSuccessor(nil, c.history, c.pods, c.seed, noon)
+			tries := JudgeSuccessor(nil, c.history, c.pods, c.seed, isSized, noon)
 			if !c.stops {
 				assert.Empty(t, tries)
 				return
@@ -85,14 +91,14 @@ func TestJudgeSuccessorLiftsTheStop(t *testing.T) {
 	evicted := noon.Add(-time.Minute)
 	other := v1alpha1.Try{What: v1alpha1.TryMemoryLimit, Until: metav1.NewTime(noon.Add(time.Hour))}
 	pods := []*corev1.Pod{createdAt("web-2", evicted)}
-	stopped := JudgeSuccessor([]v1alpha1.Try{other}, evictedPods(evicted), pods, twoCPU, noon)
+	stopped := JudgeSuccessor([]v1alpha1.Try{other}, evictedPods(evicted), pods, twoCPU, isSized, noon)
 	require.Len(t, stopped, 2)
-	assert.Equal(t, stopped, JudgeSuccessor(stopped, evictedPods(evicted), pods, twoCPU, noon.Add(time.Hour)), "it does not move")
-	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, pods, twoCPU, noon.Add(23*time.Hour)), "the history has other rows by now")
-	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, nil, twoCPU, noon), "scaled to zero")
+	assert.Equal(t, stopped, JudgeSuccessor(stopped, evictedPods(evicted), pods, twoCPU, isSized, noon.Add(time.Hour)), "it does not move")
+	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, pods, twoCPU, isSized, noon.Add(23*time.Hour)), "the history has other rows by now")
+	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, nil, twoCPU, isSized, noon), "scaled to zero")
 
 	later := append(slices.Clone(pods), sizedAt("web-3", noon.Add(time.Hour)))
-	assert.Equal(t, []v1alpha1.Try{other}, JudgeSuccessor(stopped, evictedPods(evicted), later, twoCPU, noon.Add(time.Hour)))
+	assert.Equal(t, []v1alpha1.Try{other}, JudgeSuccessor(stopped, evictedPods(evicted), later, twoCPU, isSized, noon.Add(time.Hour)))
 	require.Len(t, stopped, 2, "the argument does not change")
 
 	pod := ofDeployment("web-1")
@@ -102,12 +108,12 @@ func TestJudgeSuccessorLiftsTheStop(t *testing.T) {
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonLastSuccessor, refusal.Reason)
 	assert.Equal(t, noon.Add(24*time.Hour), refusal.Until)
-	assert.Equal(t, "pod web-2, created after the last eviction, was not sized at admission; check the webhook with kubectl attune doctor; "+
+	assert.Equal(t, "pod web-2, created after the last eviction, was not sized at admission; check the webhook with kubectl attune doctor, and the quotas and LimitRanges of the namespace; "+
 		"attune evicts again once a new pod of the workload is sized at admission, or after "+noon.Add(24*time.Hour).UTC().Format(time.RFC3339), refusal.Message)
 	assert.NotNil(t, Stays(pod, e), "the node chooses another pod")
 
-	next := evictedPods(noon.Add(25 * time.Hour))
-	again := JudgeSuccessor(stopped, next, []*corev1.Pod{createdAt("web-5", noon.Add(25*time.Hour))}, twoCPU, noon.Add(26*time.Hour))
+	next := evictedPods(noon.Add(26*time.Hour - time.Minute))
+	again := JudgeSuccessor(stopped, next, []*corev1.Pod{createdAt("web-5", noon.Add(26*time.Hour-time.Minute))}, twoCPU, isSized, noon.Add(26*time.Hour))
 	require.Len(t, again, 2, "one row of a workload")
 	assert.Equal(t, "web-5", again[1].Pod)
 }

@@ -63,7 +63,7 @@ contexts: [{name: c, context: {cluster: c, user: c}}], users: [{name: c}], clust
 		environment: append(os.Environ(), "KUBECONFIG="+kubeconfig),
 		arguments: []string{
 			// One process leads at once: a lease would keep each next one waiting for its end, for 15 s.
-			"--leader-elect=false", "--namespace=default", "--cert-dir=" + dir, "--webhook-port=" + strconv.Itoa(freePort(t)),
+			"--leader-elect=false", "--namespace=kube-system", "--cert-dir=" + dir, "--webhook-port=" + strconv.Itoa(freePort(t)),
 			"--metrics-bind-address=0", "--health-probe-bind-address=0", "--log-level=debug",
 			"--eviction", "--usage-source=prometheus", "--prometheus-address=" + usage, "--usage-interval=1s",
 		},
