@@ -106,11 +106,11 @@ func (v *View) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 }
 
 // deriveOriginal returns the original size of one container that has another size now; false: not known. A claim of
-// the annotation (claimed: it has one) counts if it agrees with the template. If it does not agree, or during a
-// rollout, another template may have created the pod. That also holds for a seeded pod younger than cacheLag: the
-// cache may not show its new template yet.
+// the annotation (claimed: it has one) counts if it has everything that the template sets; other values may come from a
+// LimitRange and are not compared. If it does not agree, or during a rollout, another template may have created the pod.
+// That also holds for a seeded pod younger than cacheLag: the cache may not show its new template yet.
 func (v *View) deriveOriginal(pod *corev1.Pod, claim recommender.Size, claimed bool, template, has recommender.Size) (recommender.Size, bool) {
-	if claimed && agrees(claim, template) {
+	if claimed && podview.Fill(template, claim) == claim {
 		return claim, true
 	}
 	if !v.newestTemplate(pod) || claimed && v.Now.Sub(pod.CreationTimestamp.Time) < cacheLag {
@@ -165,10 +165,4 @@ func (v *View) seededBy(pod *corev1.Pod) *v1alpha1.Seeded {
 		return seeded
 	}
 	return nil
-}
-
-// agrees reports whether a claimed size has everything that the template sets. Values that the template does not set
-// may come from a LimitRange and are not compared.
-func agrees(claimed, template recommender.Size) bool {
-	return podview.Fill(template, claimed) == claimed
 }
