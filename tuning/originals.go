@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -135,9 +136,7 @@ func (v *View) newestTemplate(pod *corev1.Pod) bool {
 // server defaults it. A resource that the template does not set has the pod's value, which a LimitRange has set.
 func asBorn(template, has recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
-		if template[r].Request == 0 {
-			template[r].Request = template[r].Limit
-		}
+		template[r].Request = cmp.Or(template[r].Request, template[r].Limit)
 		if template[r] == (recommender.Allocation{}) {
 			template[r] = has[r]
 		}

@@ -86,7 +86,11 @@ func (d *starter) startWave(plans []resize.Plan) {
 // verified. A plan for another node (Elsewhere) sends nothing; its record leads to an eviction.
 func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
-	d.out.Unknowns.askBefore(&d.view)
+	// The results that the record stores are asked for once per reconcile. UrgentPart does not wait for a usage source, so
+	// its records have none.
+	if d.view.Part == WholePass && d.view.Looked.Before == nil {
+		d.out.Unknowns.Before = harm.QuestionsBefore(d.view.Policy.Settings.Resize)
+	}
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
 	if plan.Reason == resize.ReasonClimb {
 		d.climber.begun(pod, plan)

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -294,9 +295,7 @@ func (v *View) orphaned() bool {
 
 // Close blocks new resizes of a reconcile, except restores. The first reason counts.
 func (v *View) Close(why *resize.Refusal) {
-	if v.Begin.Closed == nil {
-		v.Begin.Closed = why
-	}
+	v.Begin.Closed = cmp.Or(v.Begin.Closed, why)
 }
 
 // Live returns the pods that have not terminated and are not being deleted, as a new slice. Terminated pods stay in

@@ -161,10 +161,7 @@ func amountsOf(c answers.ExplainedContainer, r recommender.Resource) [][4]string
 func recordsOf(rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "In-flight resizes", Header: []string{"pod", "node", "phase", "recorded", "from", "to", "deadline", "reason"}}
 	for _, r := range rec.Status.Records {
-		deadline := r.Deadline
-		if deadline == nil {
-			deadline = r.WatchUntil
-		}
+		deadline := cmp.Or(r.Deadline, r.WatchUntil)
 		t.Rows = append(t.Rows, []string{r.PodName, orDash(r.Node), string(r.Phase), utc(r.WrittenAt.Time), sizes(r.Prior), sizes(r.Desired), when(deadline), orDash(r.Reason)})
 	}
 	return t

@@ -79,13 +79,8 @@ func sizedAtAdmission(pod *corev1.Pod) bool { return pod.Annotations[v1alpha1.Se
 
 // createdWithLess reports whether a container requests less of a resource than the seed gives.
 func createdWithLess(pod *corev1.Pod, seed *v1alpha1.Seed) bool {
-	for _, c := range podview.Resizable(pod) {
+	return slices.ContainsFunc(podview.Resizable(pod), func(c *corev1.Container) bool {
 		given, has := podview.SeedRequests(seed, c.Name), podview.ReadSpec(c.Resources)
-		for _, r := range recommender.Resources {
-			if has[r].Request < given[r].Request {
-				return true
-			}
-		}
-	}
-	return false
+		return has[recommender.CPU].Request < given[recommender.CPU].Request || has[recommender.Memory].Request < given[recommender.Memory].Request
+	})
 }

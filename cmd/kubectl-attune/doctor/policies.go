@@ -156,15 +156,19 @@ func labels(ns *corev1.Namespace, selected bool, sizing, excluded string, f *fin
 	}
 }
 
-// admission returns where the webhook sizes new pods, by the arguments of the operator's Deployments.
+// admission returns where the webhook sizes new pods.
 func (s *Seen) admission() workload.Admission {
-	var args []string
+	return workload.AdmissionOf(s.Scope.Operator, s.arguments())
+}
+
+// arguments returns those of the operator's Deployments.
+func (s *Seen) arguments() (args []string) {
 	for d := range s.Installed.Deployments.all() {
 		for _, c := range d.Spec.Template.Spec.Containers {
 			args = append(args, c.Args...)
 		}
 	}
-	return workload.AdmissionOf(s.Scope.Operator, args)
+	return args
 }
 
 // unlabelled checks that the namespaces that a cluster policy selects have the label, unless the webhook excludes
