@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -73,12 +74,7 @@ type Loop struct {
 
 // New returns a loop with the defaults of the options.
 func New(o Options) *Loop {
-	if o.Every == 0 {
-		o.Every = every
-	}
-	if o.MostWrites == 0 {
-		o.MostWrites = mostWrites
-	}
+	o.Every, o.MostWrites = cmp.Or(o.Every, every), cmp.Or(o.MostWrites, mostWrites)
 	return &Loop{Options: o, refused: refusals{}}
 }
 

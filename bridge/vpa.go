@@ -199,12 +199,7 @@ func apiVersion(kind v1alpha1.WorkloadKind) string {
 
 // of returns the prediction for a container of the next pod; nil: it keeps the resources of its template.
 func of(born []pod.Born, container string) *pod.Born {
-	for i := range born {
-		if born[i].Name == container {
-			return &born[i]
-		}
-	}
-	return nil
+	return podview.FirstIn(born, func(b *pod.Born) bool { return b.Name == container })
 }
 
 // recommendation returns the recommendation for a container; false: there is no target.

@@ -103,7 +103,7 @@ func (l *Loop) due(todo []differs, gone, taken []*unstructured.Unstructured, urg
 	of := func(vpa *unstructured.Unstructured) bool { return leaves(vpa) && (!urgent || autoscale.Off(vpa)) }
 	todo = slices.DeleteFunc(todo, func(d differs) bool { return rests(request{d.key, false}) })
 	gone, taken = slices.DeleteFunc(gone, of), slices.DeleteFunc(taken, leaves)
-	l.refused.forget(behind)
+	maps.DeleteFunc(l.refused, func(of request, _ refusal) bool { return !behind[of] }) // what is in sync
 	return todo, gone, taken
 }
 
@@ -311,8 +311,3 @@ func (r refusals) note(of request, err error, now time.Time, every time.Duration
 
 // rests reports whether a write or deletion is in backoff.
 func (r refusals) rests(of request, now time.Time) bool { return now.Before(r[of].until) }
-
-// forget drops the entries of objects that are in sync.
-func (r refusals) forget(behind map[request]bool) {
-	maps.DeleteFunc(r, func(of request, _ refusal) bool { return !behind[of] })
-}

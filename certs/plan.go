@@ -2,6 +2,7 @@ package certs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -253,9 +254,7 @@ func certify(template *x509.Certificate, by *authority) (cert, private []byte, e
 	if err != nil {
 		return nil, nil, err
 	}
-	if by == nil {
-		by = &authority{template, key}
-	}
+	by = cmp.Or(by, &authority{template, key})
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return nil, nil, err
 	}

@@ -140,12 +140,8 @@ func SizesOf(stored []v1alpha1.ContainerResources) map[string]recommender.Size {
 // SeedRequests returns the requests that a seed sets on a container of new pods. Absent amounts are 0; so are all
 // amounts if the seed is nil.
 func SeedRequests(seed *v1alpha1.Seed, container string) recommender.Size {
-	for _, s := range ptr.Deref(seed, v1alpha1.Seed{}).Containers {
-		if s.Name == container {
-			return FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})
-		}
-	}
-	return recommender.Size{}
+	s := First(ptr.Deref(seed, v1alpha1.Seed{}).Containers, func(s v1alpha1.ContainerSeed) bool { return s.Name == container })
+	return FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})
 }
 
 // ReadSpec reads the requests and limits of a spec. Absent or negative amounts are 0.
@@ -297,12 +293,7 @@ func ResizeUnderway(pod *corev1.Pod) bool {
 
 // ContainerOf returns the resizable container with this name, or nil.
 func ContainerOf(pod *corev1.Pod, name string) *corev1.Container {
-	for _, c := range Resizable(pod) {
-		if c.Name == name {
-			return c
-		}
-	}
-	return nil
+	return First(Resizable(pod), func(c *corev1.Container) bool { return c.Name == name })
 }
 
 // Resizable lists the containers that a resize may change.
@@ -364,12 +355,7 @@ func Statuses(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
 
 // Condition returns the pod's condition of this type, or nil.
 func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
+	return FirstIn(pod.Status.Conditions, func(c *corev1.PodCondition) bool { return c.Type == kind })
 }
 
 // Running reports whether a pod runs and is not being deleted.

@@ -76,12 +76,9 @@ func nodeAhead(pod *corev1.Pod) time.Duration {
 
 // KilledSince returns an OOM kill after the baseline of a resize record, or nil.
 func KilledSince(status *corev1.ContainerStatus, baseline v1alpha1.ContainerBaseline) *corev1.ContainerStateTerminated {
-	for _, t := range Terminations(status) {
-		if t.Reason == OOMKilled && EndedSince(status, t, baseline) {
-			return t
-		}
-	}
-	return nil
+	return First(Terminations(status), func(t *corev1.ContainerStateTerminated) bool {
+		return t.Reason == OOMKilled && EndedSince(status, t, baseline)
+	})
 }
 
 // EndedSince reports whether a container terminated after the baseline was recorded. It decides by container id and run

@@ -201,12 +201,7 @@ func stopsAnswer(t v1alpha1.Try, p Plan) *Refusal {
 // Leaks returns the row of a container that was given more memory after mostChained OOM kills in a row, or nil. Such a
 // container leaks memory, or needs a size that a user has to choose.
 func Leaks(tries []v1alpha1.Try) *v1alpha1.Try {
-	for i := range tries {
-		if t := &tries[i]; t.What == v1alpha1.TryOOMChain && t.Times >= mostChained {
-			return t
-		}
-	}
-	return nil
+	return podview.FirstIn(tries, func(t *v1alpha1.Try) bool { return t.What == v1alpha1.TryOOMChain && t.Times >= mostChained })
 }
 
 // Forgiven returns the tries without the rows for answers to OOM kills, so that these are counted from zero again. It

@@ -142,12 +142,8 @@ func kubeletRun(node *corev1.Node) uint64 {
 
 // readySince returns when the node's Ready condition last changed; zero if it has no such condition.
 func readySince(node *corev1.Node) time.Time {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
+	ready := podview.First(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	return ready.LastTransitionTime.Time
 }
 
 // conditionsOf omits the times of conditions, which change with every heartbeat.

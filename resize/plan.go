@@ -291,13 +291,10 @@ func AppendMove(moves []Move, m Move) []Move {
 
 // Raises reports whether the move raises an amount. A new limit does not count as a raise.
 func (m Move) Raises() bool {
-	for _, r := range recommender.Resources {
+	return slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
 		from, to := m.From[r], m.To[r]
-		if to.Request > from.Request || from.Limit > 0 && to.Limit > from.Limit {
-			return true
-		}
-	}
-	return false
+		return to.Request > from.Request || from.Limit > 0 && to.Limit > from.Limit
+	})
 }
 
 // Lowers reports whether the move lowers an amount. A new limit counts as a decrease, since no limit applied before.

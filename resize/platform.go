@@ -152,12 +152,9 @@ func (s situation) restartsFor(container string, name corev1.ResourceName) bool 
 // RestartsContainer reports whether the move changes a resource whose resizePolicy restarts the container. A changed
 // request alone is enough.
 func (m Move) RestartsContainer(c *corev1.Container) bool {
-	for _, r := range recommender.Resources {
-		if m.From[r] != m.To[r] && podview.RestartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
+		return m.From[r] != m.To[r] && podview.RestartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer
+	})
 }
 
 // qosChange refuses a plan that would change the pod's QoS class, which the API server does not allow (KEP-1287).

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 )
@@ -40,10 +41,7 @@ func answered(status v1alpha1.AttuneRecommendationStatus, w View, now time.Time)
 // RecordOf returns the record of a pod; nil: the pod has no record. The pointer is into status.Records and becomes
 // invalid when a record is added or removed.
 func RecordOf(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) *v1alpha1.ResizeRecord {
-	if i := recordAt(status.Records, pod); i >= 0 {
-		return &status.Records[i]
-	}
-	return nil
+	return podview.FirstIn(status.Records, func(r *v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
 }
 
 // recordAt returns the index of the pod's record; -1: the pod has no record. The uid identifies the pod, because a

@@ -89,14 +89,6 @@ func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict r
 		revision, harmful.PodName, verdict.Harm, verdict.Message))
 }
 
-// markSeedOf marks the current seed bad if it would give new pods the size that has just caused a regression. Without
-// this, the revert fixes one pod while each new replica is created with the same size.
-func (d *pass) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	if harm.HarmsNewborn(d.view.Rec.Spec.Seed, record) {
-		d.markBad(d.view.Rec.Spec.Seed.Revision, record, verdict)
-	}
-}
-
 // bornWith returns the creation time of the youngest pod that was created with a revision of the seed; zero: no such
 // pod. The current revision counts as Now, because the next pod gets it. harm.MarkBad uses the time to decide which
 // old revision to drop first.

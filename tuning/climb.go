@@ -23,12 +23,7 @@ import (
 func (v *View) Climbing() bool {
 	d := &climber{pass: &pass{view: *v}}
 	d.out.Status = v.Rec.Status
-	for _, pod := range v.Live() {
-		if d.climbs(pod) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Live(), d.climbs)
 }
 
 // climber decides about containers that may be raised before an OOM kill (package climb).
@@ -371,12 +366,10 @@ func (v *View) Climbable() (pods []*corev1.Pod) {
 	if !v.Policy.Usable || v.Workload == nil || !v.Policy.Settings.Resize.RaisesMemory() {
 		return nil
 	}
+	limited := func(c *corev1.Container) bool { return !c.Resources.Limits.Memory().IsZero() }
 	for _, pod := range v.Live() {
-		for _, c := range podview.Resizable(pod) {
-			if !c.Resources.Limits.Memory().IsZero() {
-				pods = append(pods, pod)
-				break
-			}
+		if slices.ContainsFunc(podview.Resizable(pod), limited) {
+			pods = append(pods, pod)
 		}
 	}
 	return pods

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -106,11 +107,11 @@ func (v *View) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 }
 
 // deriveOriginal returns the original size of one container that has another size now; false: not known. A claim of
-// the annotation (claimed: it has one) counts if it agrees with the template. If it does not agree, or during a
-// rollout, another template may have created the pod. That also holds for a seeded pod younger than cacheLag: the
-// cache may not show its new template yet.
+// the annotation (claimed: it has one) counts if it has everything that the template sets; other values may come from a
+// LimitRange and are not compared. If it does not agree, or during a rollout, another template may have created the pod.
+// That also holds for a seeded pod younger than cacheLag: the cache may not show its new template yet.
 func (v *View) deriveOriginal(pod *corev1.Pod, claim recommender.Size, claimed bool, template, has recommender.Size) (recommender.Size, bool) {
-	if claimed && agrees(claim, template) {
+	if claimed && podview.Fill(template, claim) == claim {
 		return claim, true
 	}
 	if !v.newestTemplate(pod) || claimed && v.Now.Sub(pod.CreationTimestamp.Time) < cacheLag {
@@ -135,9 +136,7 @@ func (v *View) newestTemplate(pod *corev1.Pod) bool {
 // server defaults it. A resource that the template does not set has the pod's value, which a LimitRange has set.
 func asBorn(template, has recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
-		if template[r].Request == 0 {
-			template[r].Request = template[r].Limit
-		}
+		template[r].Request = cmp.Or(template[r].Request, template[r].Limit)
 		if template[r] == (recommender.Allocation{}) {
 			template[r] = has[r]
 		}
@@ -169,9 +168,3 @@ func (v *View) seededBy(pod *corev1.Pod) *v1alpha1.Seeded {
 
 // isSeeded reports that admission sized a pod by the recommendation of this view.
 func (v *View) isSeeded(pod *corev1.Pod) bool { return v.seededBy(pod) != nil }
-
-// agrees reports whether a claimed size has everything that the template sets. Values that the template does not set
-// may come from a LimitRange and are not compared.
-func agrees(claimed, template recommender.Size) bool {
-	return podview.Fill(template, claimed) == claimed
-}

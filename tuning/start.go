@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
@@ -85,8 +86,10 @@ func (d *starter) startWave(plans []resize.Plan) {
 // verified. A plan for another node (Elsewhere) sends nothing; its record leads to an eviction.
 func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
-	if !resize.Restores(plan.Wave) {
-		d.out.Unknowns.askBefore(&d.view)
+	// The results that the record stores are asked for once per reconcile. UrgentPart does not wait for a usage source, nor
+	// does a restore, so their records have none.
+	if d.view.Part == WholePass && d.view.Looked.Before == nil && !resize.Restores(plan.Wave) {
+		d.out.Unknowns.Before = harm.QuestionsBefore(d.view.Policy.Settings.Resize)
 	}
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
 	if plan.Reason == resize.ReasonClimb {
@@ -211,10 +214,7 @@ const youngFor = 30 * time.Second
 // tooYoung returns why a plan waits 30s: a part of it was left out only because a container has just started. If the
 // rest were sent now, that part would have to wait for the observation and the cooldown of this resize.
 func tooYoung(plan resize.Plan) *resize.Refusal {
-	if i := slices.IndexFunc(plan.LeftOut, func(r resize.Refusal) bool { return r.Reason == resize.ReasonStartedJustNow }); i >= 0 {
-		return &plan.LeftOut[i]
-	}
-	return nil
+	return podview.FirstIn(plan.LeftOut, func(r *resize.Refusal) bool { return r.Reason == resize.ReasonStartedJustNow })
 }
 
 // wave returns the plans that start now: by policy (canary, maxConcurrentResizes) or, under strategy Node, by waiting

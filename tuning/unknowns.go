@@ -84,14 +84,6 @@ func (d *pass) askMemory(pod types.UID) {
 	}
 }
 
-// askBefore asks for the results that the record of a new resize stores, once per reconcile. UrgentPart does not wait
-// for a usage source, so its records have none.
-func (q *Unknowns) askBefore(v *View) {
-	if v.Part == WholePass && v.Looked.Before == nil {
-		q.Before = harm.QuestionsBefore(v.Policy.Settings.Resize)
-	}
-}
-
 // askLive asks for a pod from the API server before its record is reverted or given up. A pod whose revert is in
 // progress is read only before a patch (putBackAsFar): otherwise every reconcile would read it.
 func (d *pass) askLive(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action) {

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -184,12 +185,7 @@ type Node struct {
 
 // Pod returns the pod with a uid; nil: it is deleted.
 func (v *View) Pod(uid types.UID) *corev1.Pod {
-	for _, p := range v.Pods {
-		if p.UID == uid {
-			return p
-		}
-	}
-	return nil
+	return podview.First(v.Pods, func(p *corev1.Pod) bool { return p.UID == uid })
 }
 
 // owner returns the workload; zero: it is deleted. Records outlive their workload.
@@ -199,12 +195,7 @@ func (v *View) owner() workload.Workload {
 
 // target returns the stored target of a container; zero: it has no target.
 func (v *View) target(container string) v1alpha1.ContainerTarget {
-	for _, t := range v.Rec.Spec.Containers {
-		if t.Name == container {
-			return t
-		}
-	}
-	return v1alpha1.ContainerTarget{}
+	return podview.First(v.Rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == container })
 }
 
 // dataUntil returns the time of the newest usage sample that confirms the stored targets: the stored time, or the
@@ -304,9 +295,7 @@ func (v *View) orphaned() bool {
 
 // Close blocks new resizes of a reconcile, except restores. The first reason counts.
 func (v *View) Close(why *resize.Refusal) {
-	if v.Begin.Closed == nil {
-		v.Begin.Closed = why
-	}
+	v.Begin.Closed = cmp.Or(v.Begin.Closed, why)
 }
 
 // Live returns the pods that have not terminated and are not being deleted, as a new slice. Terminated pods stay in

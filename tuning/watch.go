@@ -156,7 +156,10 @@ func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, 
 	d.hurt = append(d.hurt, record)
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
 	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
-	d.markSeedOf(record, verdict)
+	// Without this, the revert fixes one pod while each new replica is created with the same size.
+	if seed := d.view.Rec.Spec.Seed; harm.HarmsNewborn(seed, record) {
+		d.markBad(seed.Revision, record, verdict)
+	}
 	if action.Kind != lifecycle.Revert {
 		d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s caused a regression and is not reverted (%s): %s: %s",
 			record.PodName, d.whyKept(record), action.Reason, action.Message))

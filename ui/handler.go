@@ -43,7 +43,8 @@ func missing(sentence string, args ...any) (answer, error) {
 // NewHandler returns a handler for GET and HEAD at Path and below. It calls failed with the error if it cannot
 // render a page.
 func NewHandler(caches Caches, failed func(path string, err error)) http.Handler {
-	h, mux := handler{caches, failed, newAdditions()}, http.NewServeMux()
+	adding := &additions{places: make(chan struct{}, mostAdding), turn: make(chan struct{}, 1)}
+	h, mux := handler{caches, failed, adding}, http.NewServeMux()
 	for path, page := range map[string]func(*http.Request) (answer, error){
 		Path + "{$}":                          h.within(h.fleet),
 		Path + "ns/{namespace}":               h.within(h.namespace),

@@ -136,10 +136,6 @@ type additions struct {
 	made  time.Time
 }
 
-func newAdditions() *additions {
-	return &additions{places: make(chan struct{}, mostAdding), turn: make(chan struct{}, 1)}
-}
-
 // begin waits until no other request computes. It returns false if too many requests wait already, or if ctx ended
 // first.
 func (a *additions) begin(ctx context.Context) bool {

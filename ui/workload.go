@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,19 +79,12 @@ func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage m
 	if w := explained.Workload; w != nil {
 		out.Sentence, out.ModeMeans = w.Sentence(), w.ModeMeans()
 	}
-	for _, thing := range answers.BlockedOfWorkload(rec) {
-		if thing.Container == "" {
-			out.Blocked = append(out.Blocked, thing)
-		}
-	}
+	out.Blocked = slices.DeleteFunc(answers.BlockedOfWorkload(rec), func(thing answers.Blocked) bool { return thing.Container != "" })
 	for i, c := range explained.Containers {
 		out.Containers = append(out.Containers, containerOf(fmt.Sprintf("container-%d", i), drawn{c, rec, usage[c.Name], beside.Trails[c.Name]}))
 	}
-	for _, t := range []table{recordsOf(rec), historyOf(rec), eventsOf(beside.Events), floorsOf(rec), conditionsOf(rec), settingsOf(beside.Settings, rec), originalsOf(rec)} {
-		if len(t.Rows) > 0 {
-			out.Tables = append(out.Tables, t)
-		}
-	}
+	tables := []table{recordsOf(rec), historyOf(rec), eventsOf(beside.Events), floorsOf(rec), conditionsOf(rec), settingsOf(beside.Settings, rec), originalsOf(rec)}
+	out.Tables = slices.DeleteFunc(tables, func(t table) bool { return len(t.Rows) == 0 })
 	return out
 }
 
@@ -167,10 +161,7 @@ func amountsOf(c answers.ExplainedContainer, r recommender.Resource) [][4]string
 func recordsOf(rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "In-flight resizes", Header: []string{"pod", "node", "phase", "recorded", "from", "to", "deadline", "reason"}}
 	for _, r := range rec.Status.Records {
-		deadline := r.Deadline
-		if deadline == nil {
-			deadline = r.WatchUntil
-		}
+		deadline := cmp.Or(r.Deadline, r.WatchUntil)
 		t.Rows = append(t.Rows, []string{r.PodName, orDash(r.Node), string(r.Phase), utc(r.WrittenAt.Time), sizes(r.Prior), sizes(r.Desired), when(deadline), orDash(r.Reason)})
 	}
 	return t

@@ -104,7 +104,8 @@ func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind
 	switch {
 	case apierrors.IsNotFound(err):
 		return kind, "the API server does not serve it", nil
-	case answered(err):
+	case errors.As(err, new(apierrors.APIStatus)):
+		// The answer about one group, for example an unavailable aggregated API, must not affect other kinds.
 		return kind, fmt.Sprintf("the server of its API group does not answer: %.200s", err), nil
 	case err != nil:
 		return kind, "", fmt.Errorf("asking the API server for %s: %w", of, err)
@@ -138,13 +139,6 @@ func (a asked) kindOf(ctx context.Context, of schema.GroupVersionResource) (kind
 		return kind, fmt.Sprintf("its list has the kind %.63s, not %sList", lists, kind.Kind), nil
 	}
 	return kind, "", nil
-}
-
-// answered reports whether err is the API server's answer about one group, for example an unavailable aggregated API.
-// Such an error must not affect other kinds.
-func answered(err error) bool {
-	status := apierrors.APIStatus(nil)
-	return errors.As(err, &status)
 }
 
 // confused returns why a kind conflicts with an earlier one: their recommendations would have the same names, or it

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -355,12 +356,10 @@ func madeFor(secret *corev1.Secret, host string) bool {
 	if err != nil {
 		name = host
 	}
-	for _, said := range []string{secret.Annotations[v1alpha1.UsageSourceAnnotation], secret.Labels[v1alpha1.UsageSourceAnnotation]} {
-		if said != "" && (strings.EqualFold(said, host) || strings.EqualFold(said, strings.Trim(name, "[]"))) {
-			return true
-		}
-	}
-	return false
+	saidBy := []string{secret.Annotations[v1alpha1.UsageSourceAnnotation], secret.Labels[v1alpha1.UsageSourceAnnotation]}
+	return slices.ContainsFunc(saidBy, func(said string) bool {
+		return said != "" && (strings.EqualFold(said, host) || strings.EqualFold(said, strings.Trim(name, "[]")))
+	})
 }
 
 // tokenSeconds is the lifetime of a scraper token: the minimum of the API server. A token stolen from a node can read

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,13 +147,8 @@ func lastSample(series []backtest.Series) time.Time {
 func stepsOf(series backtest.Series, settings recommender.Settings, at time.Time) []recommender.StepUsage {
 	// The window excludes its start and includes its end, as samples do.
 	from, to := at.Add(-settings.HistoryWindow).UnixMilli(), at.UnixMilli()
-	window := backtest.Series{ID: series.ID}
-	for _, sample := range series.Samples {
-		if sample.At > from && sample.At <= to {
-			window.Samples = append(window.Samples, sample)
-		}
-	}
-	return csvfile.Steps(window, settings.QueryStep)
+	window := slices.DeleteFunc(slices.Clone(series.Samples), func(s backtest.Sample) bool { return s.At <= from || s.At > to })
+	return csvfile.Steps(backtest.Series{ID: series.ID, Samples: window}, settings.QueryStep)
 }
 
 // offlineFlags are the flags of explain without a cluster.

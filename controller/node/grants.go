@@ -99,12 +99,7 @@ type victims struct {
 // settle moves victims that have left to gone, and drops those that left an interval ago. No pod stays chosen: each
 // reconcile chooses again, so that a pod that fits by now is not evicted.
 func (v victims) settle(pods []*corev1.Pod, interval time.Duration, now time.Time) victims {
-	var out victims
-	for _, at := range v.gone {
-		if now.Sub(at) < interval {
-			out.gone = append(out.gone, at)
-		}
-	}
+	out := victims{gone: slices.DeleteFunc(slices.Clone(v.gone), func(at time.Time) bool { return now.Sub(at) >= interval })}
 	for _, uid := range v.chosen {
 		if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid && p.DeletionTimestamp == nil }) {
 			out.gone = append(out.gone, now)

@@ -40,7 +40,9 @@ func Options() controller.Options { return controller.Options{MaxConcurrentRecon
 // Watches returns the loop's watches. Tests use the same list to play a manager.
 func (c *Controller) Watches() []loop.Watch {
 	return []loop.Watch{
-		{Object: &corev1.Node{}, When: allocatableChanged()},
+		{Object: &corev1.Node{}, When: loop.Updated(func(before, after *corev1.Node) bool {
+			return !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
+		})},
 		{Object: &corev1.Pod{}, Map: onNode, When: podChanged(), After: loop.Debounce},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.nodesOf, When: demandChanged(), After: loop.Debounce},
 	}
@@ -87,13 +89,6 @@ func (c *Controller) nodesOf(ctx context.Context, o client.Object) []reconcile.R
 		}
 	}
 	return requests
-}
-
-// allocatableChanged passes nodes whose allocatable resources changed, but not their heartbeats.
-func allocatableChanged() predicate.Predicate {
-	return loop.Updated(func(before, after *corev1.Node) bool {
-		return !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
-	})
 }
 
 // podChanged passes pods that were bound, deleted, resized or started, or whose containers restarted (for example

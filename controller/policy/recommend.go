@@ -191,10 +191,8 @@ func (s *sizer) stands(rec *v1alpha1.AttuneRecommendation, facing targets.Decisi
 // date.
 func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w workload.Workload, known, facing targets.Decision) bool {
 	facing.Silent = s.silent(ctx, s.pass, w, known.DataUntil)
-	if !known.Stands(facing, s.now) {
-		return false
-	}
-	if s.checkpointsDue(s.pass, rec) && !targets.SameCheckpoints(rec.Spec.Checkpoints, s.renewed(s.pass, w, rec.Spec.Checkpoints)) {
+	if !known.Stands(facing, s.now) ||
+		s.checkpointsDue(s.pass, rec) && !targets.SameCheckpoints(rec.Spec.Checkpoints, s.renewed(s.pass, w, rec.Spec.Checkpoints)) {
 		return false
 	}
 	if s.loop.Doubt != nil {

@@ -150,10 +150,8 @@ func (r report) autoscaled() (about string, first *v1alpha1.Hold) {
 	for _, reason := range []string{resize.ReasonVPA, resize.ReasonHPA} {
 		for _, rec := range r.recommendations {
 			for _, c := range rec.Spec.Containers {
-				for i := range c.Holds {
-					if c.Holds[i].Reason == reason {
-						return rec.Spec.Workload.Name + "/" + c.Name + ": " + c.Holds[i].Resource, &c.Holds[i]
-					}
+				if hold := podview.FirstIn(c.Holds, func(h *v1alpha1.Hold) bool { return h.Reason == reason }); hold != nil {
+					return rec.Spec.Workload.Name + "/" + c.Name + ": " + hold.Resource, hold
 				}
 			}
 		}

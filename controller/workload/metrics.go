@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -164,12 +165,8 @@ func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus)
 		x.Forget(key)
 		return
 	}
-	of := answers.View{Recommendation: v.Rec, Workload: *v.Workload, Settings: &v.Policy.Settings}
-	for _, pod := range v.Pods {
-		if podview.Running(pod) {
-			of.Pods = append(of.Pods, pod)
-		}
-	}
+	running := slices.DeleteFunc(slices.Clone(v.Pods), func(pod *corev1.Pod) bool { return !podview.Running(pod) })
+	of := answers.View{Recommendation: v.Rec, Workload: *v.Workload, Settings: &v.Policy.Settings, Pods: running}
 	f := figures{saved: of.Saved()}
 	if v.Policy.Usable {
 		f.running, f.blocked = len(of.Pods), blockedBy(decided)

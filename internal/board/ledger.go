@@ -153,11 +153,7 @@ func Wants(rec *v1alpha1.AttuneRecommendation, of []podview.Container) []recomme
 
 // TargetOf returns the target of a container, which new pods of strategy Node get; nil if it has no target.
 func TargetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.ContainerTarget {
-	i := slices.IndexFunc(rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == container })
-	if i < 0 {
-		return nil
-	}
-	return &rec.Spec.Containers[i]
+	return podview.FirstIn(rec.Spec.Containers, func(t *v1alpha1.ContainerTarget) bool { return t.Name == container })
 }
 
 // GroupOf returns the name of the group of pods that are expected to spike together with those of a workload: its own

@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -49,9 +50,7 @@ const listPatience = 10 * time.Second
 
 // NewAutoscalers asks the API server once. An error means that it did not answer.
 func NewAutoscalers(ctx context.Context, o AutoscalerOptions) (*Autoscalers, error) {
-	if o.Every == 0 {
-		o.Every = askedEvery
-	}
+	o.Every = cmp.Or(o.Every, askedEvery)
 	l := &Autoscalers{AutoscalerOptions: o}
 	served, err := l.served()
 	if err != nil {

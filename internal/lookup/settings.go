@@ -70,11 +70,8 @@ func (r Reader) defaults(ctx context.Context, p *v1alpha1.AttunePolicy) (*v1alph
 
 // Invalid returns the reason why settings are invalid; nil for any other error.
 func Invalid(err error) *policy.InvalidConfig {
-	var invalid *policy.InvalidConfig
-	if errors.As(err, &invalid) {
-		return invalid
-	}
-	return nil
+	invalid, _ := errors.AsType[*policy.InvalidConfig](err)
+	return invalid
 }
 
 // Found returns the object with that name, or nil if it does not exist.

@@ -288,11 +288,10 @@ func errorType(err error) string {
 	if reason := apierrors.ReasonForError(err); knownReasons[reason] {
 		return string(reason)
 	}
-	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return string(metav1.StatusReasonTimeout)
-	case errors.As(err, &network):
+	case errors.As(err, new(net.Error)):
 		return "Unreachable"
 	}
 	return "Other"

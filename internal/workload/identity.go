@@ -53,7 +53,8 @@ func RecommendationName(kind v1alpha1.WorkloadKind, name string) string {
 	if len(whole) <= maxObjectName {
 		return whole
 	}
-	tail := "-" + digest(whole)
+	digest := sha256.Sum256([]byte(whole))
+	tail := "-" + hex.EncodeToString(digest[:])[:10]
 	return trimEnd(whole[:maxObjectName-len(tail)]) + tail
 }
 
@@ -78,9 +79,4 @@ func (i Identity) RecommendationLabels() map[string]string {
 // trimEnd removes trailing characters that may not end a name or label value, nor precede a dash.
 func trimEnd(s string) string {
 	return strings.TrimRight(s, "-._")
-}
-
-func digest(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:])[:10]
 }

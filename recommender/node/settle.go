@@ -2,6 +2,7 @@ package node
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"attune.io/attune/recommender"
@@ -141,12 +142,9 @@ func (n *nodePlan) small(p *podPlan) bool {
 			}
 		}
 	}
-	for _, r := range recommender.Resources {
-		if n.totalWithout(p, r) > n.available[r] || n.leavesMissing(p, r, min(n.needed[r], n.available[r])) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
+		return n.totalWithout(p, r) > n.available[r] || n.leavesMissing(p, r, min(n.needed[r], n.available[r]))
+	})
 }
 
 // totalWithout is the total that the scheduler would count if this pod kept its current requests.
@@ -187,12 +185,9 @@ func (p *podPlan) gainsLittle() bool {
 
 // dispensable reports whether the pods still hold as much as before, or as needed, without the pod's raise.
 func (n *nodePlan) dispensable(p *podPlan, before Amounts) bool {
-	for _, r := range recommender.Resources {
-		if n.leavesMissing(p, r, min(before[r], n.needed[r], n.available[r])) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
+		return n.leavesMissing(p, r, min(before[r], n.needed[r], n.available[r]))
+	})
 }
 
 // resourcePlan is the plan of one resource. While the resource is short, its first steps reduce the total to the

@@ -119,13 +119,9 @@ func caseOf(pod *corev1.Pod, record v1alpha1.ResizeRecord) Case {
 
 // Before returns the result of a query from before the resize; false: the record has none.
 func (c Case) Before(q Question) (float64, bool) {
-	for _, m := range c.Record.Measured {
-		if m.Name == q.Name {
-			value, err := strconv.ParseFloat(m.Value, 64)
-			return value, err == nil
-		}
-	}
-	return 0, false
+	measured := podview.First(c.Record.Measured, func(m v1alpha1.Measurement) bool { return m.Name == q.Name })
+	value, err := strconv.ParseFloat(measured.Value, 64)
+	return value, err == nil
 }
 
 // judge applies the triggers of a moment. The verdict also lists the signals that earlier triggers could not judge.

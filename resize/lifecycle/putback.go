@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -66,12 +67,9 @@ func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(t
 
 // putBackRow returns the row about a pod that is being restored, or a row that covers several pods, or nil.
 func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
-	for i := range tries {
-		if t := &tries[i]; t.What == v1alpha1.TryRestore && (t.PodUID == pod || t.PodUID == "") {
-			return t
-		}
-	}
-	return nil
+	return podview.FirstIn(tries, func(t *v1alpha1.Try) bool {
+		return t.What == v1alpha1.TryRestore && (t.PodUID == pod || t.PodUID == "")
+	})
 }
 
 // Obstacle records the obstacle to restoring a pod, and returns the sentence to report. For the same obstacle the

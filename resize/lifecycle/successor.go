@@ -51,11 +51,7 @@ func JudgeSuccessor(tries []v1alpha1.Try, history []v1alpha1.HistoryEntry, pods 
 
 // unsizedSuccessor returns the active row about a successor that was not sized; nil: there is none.
 func unsizedSuccessor(tries []v1alpha1.Try, now time.Time) *v1alpha1.Try {
-	i := slices.IndexFunc(tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryEviction && now.Before(t.Until.Time) })
-	if i < 0 {
-		return nil
-	}
-	return &tries[i]
+	return podview.FirstIn(tries, func(t *v1alpha1.Try) bool { return t.What == v1alpha1.TryEviction && now.Before(t.Until.Time) })
 }
 
 // withoutSuccessor returns the tries without rows about successors.
@@ -65,11 +61,11 @@ func withoutSuccessor(tries []v1alpha1.Try) []v1alpha1.Try {
 
 // evictedAt returns when attune last evicted a pod of a workload; zero if the history has no eviction within unsizedFor.
 func evictedAt(history []v1alpha1.HistoryEntry, now time.Time) time.Time {
-	i := slices.IndexFunc(history, func(row v1alpha1.HistoryEntry) bool { return row.Result == ResultEvicted })
-	if i < 0 || now.Sub(history[i].Timestamp.Time) >= unsizedFor {
+	last := podview.First(history, func(row v1alpha1.HistoryEntry) bool { return row.Result == ResultEvicted }).Timestamp.Time
+	if now.Sub(last) >= unsizedFor {
 		return time.Time{}
 	}
-	return history[i].Timestamp.Time
+	return last
 }
 
 // newestOf returns the pod that was created last; nil without pods. Of those created in the same second it prefers one
@@ -86,13 +82,8 @@ func newestOf(pods []*corev1.Pod, sized func(*corev1.Pod) bool) (newest *corev1.
 
 // createdWithLess reports whether a container requests less of a resource than the seed gives.
 func createdWithLess(pod *corev1.Pod, seed *v1alpha1.Seed) bool {
-	for _, c := range podview.Resizable(pod) {
+	return slices.ContainsFunc(podview.Resizable(pod), func(c *corev1.Container) bool {
 		given, has := podview.SeedRequests(seed, c.Name), podview.ReadSpec(c.Resources)
-		for _, r := range recommender.Resources {
-			if has[r].Request < given[r].Request {
-				return true
-			}
-		}
-	}
-	return false
+		return has[recommender.CPU].Request < given[recommender.CPU].Request || has[recommender.Memory].Request < given[recommender.Memory].Request
+	})
 }

@@ -87,12 +87,8 @@ func (v sharer) limitMost(c *corev1.Container, demand v1alpha1.ContainerDemand) 
 	if ceiling := recommender.MemoryCeiling(v.original(c)[memory], learned, v.Settings.Recommender.Of[memory].MinAllowed); ceiling > 0 {
 		return ceiling
 	}
-	most, given := v.storedDemand(c.Name).LimitMost, recommender.Amount(0)
-	for _, s := range ptr.Deref(v.Stored.Seed, v1alpha1.Seed{}).Containers {
-		if s.Name == c.Name {
-			given = podview.FromPointer(memory, s.MemoryLimit)
-		}
-	}
+	seed := podview.First(ptr.Deref(v.Stored.Seed, v1alpha1.Seed{}).Containers, func(s v1alpha1.ContainerSeed) bool { return s.Name == c.Name })
+	most, given := v.storedDemand(c.Name).LimitMost, podview.FromPointer(memory, seed.MemoryLimit)
 	max7d := podview.FromPointer(memory, demand.MemoryMax7d)
 	switch {
 	case most == 0 && given == 0:

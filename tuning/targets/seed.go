@@ -268,10 +268,8 @@ func (v seeder) cpuBoost() *v1alpha1.CPUBoost {
 
 // verifiedOf returns the verified size of a container; nil: no verified size.
 func verifiedOf(verified []v1alpha1.VerifiedResources, container string) *v1alpha1.Resources {
-	for i := range verified {
-		if verified[i].Name == container {
-			return &verified[i].Size
-		}
+	if v := podview.FirstIn(verified, func(v *v1alpha1.VerifiedResources) bool { return v.Name == container }); v != nil {
+		return &v.Size
 	}
 	return nil
 }

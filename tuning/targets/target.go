@@ -151,20 +151,13 @@ func (v View) original(c *corev1.Container) recommender.Size {
 		return size
 	}
 	newest := v.Status.Originals[len(v.Status.Originals)-1]
-	for _, o := range newest.Containers {
-		if o.Name == c.Name {
-			return podview.FromResources(o.Resources)
-		}
-	}
-	return size
+	return podview.FromResources(podview.First(newest.Containers, func(o v1alpha1.ContainerResources) bool { return o.Name == c.Name }).Resources)
 }
 
 // originalOf returns the original size of a container by its name; zero: attune does not size it.
 func (v View) originalOf(container string) recommender.Size {
-	for _, c := range Sized(v.Workload.Template, v.Settings) {
-		if c.Name == container {
-			return v.original(c)
-		}
+	if c := podview.First(Sized(v.Workload.Template, v.Settings), func(c *corev1.Container) bool { return c.Name == container }); c != nil {
+		return v.original(c)
 	}
 	return recommender.Size{}
 }

@@ -104,8 +104,7 @@ func (r *rows) wrong(line int, format string, arguments ...any) error {
 
 // unreadable returns an error of the CSV syntax, with its line, or of the file.
 func (r *rows) unreadable(err error) error {
-	var syntax *csv.ParseError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*csv.ParseError](err); ok {
 		return r.wrong(syntax.Line, "%w: quote the name, and double each quote in it", syntax.Err)
 	}
 	return fmt.Errorf("%s: after line %d: %w: the file is cut off or damaged; write it again", r.name, r.report.Rows+1, err)

@@ -147,9 +147,7 @@ func refusal(response *http.Response) error {
 // complaint removes the URL from a transport error, and adds advice if the certificate is the cause.
 func complaint(err error) error {
 	err = prometheus.WithoutURL(err)
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	if errors.As(err, &unknown) || errors.As(err, &name) {
+	if errors.As(err, new(x509.UnknownAuthorityError)) || errors.As(err, new(x509.HostnameError)) {
 		return fmt.Errorf("%w: set kubelet.tls.caConfigMap to the CA of the kubelets' serving certificates, or kubelet.tls.insecureSkipVerify: true, as for metrics-server", err)
 	}
 	return err

@@ -125,9 +125,7 @@ func problem(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var samples promql.ErrTooManySamples
-	var late promql.ErrQueryTimeout
-	if errors.As(err, &samples) || errors.As(err, &late) {
+	if errors.As(err, new(promql.ErrTooManySamples)) || errors.As(err, new(promql.ErrQueryTimeout)) {
 		return fmt.Errorf("%w: %w", usage.ErrTooMuch, err)
 	}
 	return err

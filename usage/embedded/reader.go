@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -65,9 +66,7 @@ func (r *reader) take(p point) {
 		r.dropped[drop]++
 		return
 	}
-	if p.at == 0 {
-		p.at = r.now
-	}
+	p.at = cmp.Or(p.at, r.now)
 	if off := p.at - r.now; off > future.Milliseconds() || off < -past.Milliseconds() {
 		r.off = off
 		r.dropped[usage.DropClock]++

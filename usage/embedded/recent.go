@@ -326,12 +326,10 @@ func (r *recent) each(matchers []*labels.Matcher, visit func(*series)) {
 
 // matches checks only the labels that value knows.
 func matches(matchers []*labels.Matcher, value func(label string) (string, bool)) bool {
-	for _, m := range matchers {
-		if v, known := value(m.Name); known && !m.Matches(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
+		v, known := value(m.Name)
+		return known && !m.Matches(v)
+	})
 }
 
 // between returns a copy of the samples from first to last. The engine reads it after the mutex is released.

@@ -174,11 +174,7 @@ func (t *target) forget() {
 	if t.round%forgetAfter != 0 {
 		return
 	}
-	for text, k := range t.known {
-		if t.round-k.round >= forgetAfter {
-			delete(t.known, text)
-		}
-	}
+	maps.DeleteFunc(t.known, func(_ string, k *known) bool { return t.round-k.round >= forgetAfter })
 }
 
 // extras are the cAdvisor metrics wanted of a node's pods.

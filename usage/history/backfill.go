@@ -59,7 +59,9 @@ func (b *backfill) plan(x *index, last, room int64, now time.Time) (*usage.Query
 	}
 	group, all := b.group(x, oldest, now)
 	if len(group) == 0 {
-		if x.newestStart(oldest) <= oldest {
+		newest := oldest
+		x.each(func(_ string, _ workload.KindName, track *track) { newest = max(newest, track.from) })
+		if newest == oldest {
 			b.cut = backfillCut{}
 		}
 		return nil, nil

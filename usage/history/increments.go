@@ -202,9 +202,7 @@ type mending struct {
 // lack records that data is missing from the step first on. If the last repetition covered the step, it did not help,
 // and the next backoff is longer.
 func (m *mending) lack(first int64) {
-	if m.partial == 0 {
-		m.partial = first
-	}
+	m.partial = cmp.Or(m.partial, first)
 	m.helpless = m.helpless || first < m.upTo
 }
 

@@ -114,13 +114,6 @@ func (x *index) repeat(now time.Time) {
 	})
 }
 
-// newestStart is the newest step at which any track begins.
-func (x *index) newestStart(oldest int64) int64 {
-	newest := oldest
-	x.each(func(_ string, _ workload.KindName, track *track) { newest = max(newest, track.from) })
-	return newest
-}
-
 // namespace has the data of one namespace from one source.
 type namespace struct {
 	// interests of the namespace's policies, by policy name.

@@ -177,10 +177,8 @@ func (r *refresh) run(ctx context.Context) bool {
 		}
 		r.commit(func(p *pool) { p.source, p.redialAt = source, r.now.Add(redialAfter) })
 	}
-	if plan.newest != nil && !r.read(ctx, source, plan, *plan.newest, nil) {
-		return false
-	}
-	if plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) {
+	if plan.newest != nil && !r.read(ctx, source, plan, *plan.newest, nil) ||
+		plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) {
 		return false
 	}
 	plan, _, _ = r.begin()

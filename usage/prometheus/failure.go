@@ -36,27 +36,24 @@ func (e errForeignRedirect) Error() string { return "redirect to " + e.to }
 // transportFailure returns the Failure of a request without a complete answer.
 func (c *Client) transportFailure(err error) *Failure {
 	err = WithoutURL(err)
-	var large *http.MaxBytesError
 	var refused addressError
 	var redirect errForeignRedirect
 	var timeout net.Error
 	var dial *net.OpError
-	var lookup *net.DNSError
-	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &refused):
 		return c.failure(err, "is not queried: %s", refused)
 	case errors.As(err, &redirect):
 		return c.failure(err, "redirects to %s, and attune follows no redirect to another server: set the address to it if it is the right server", redirect.to)
-	case errors.As(err, &large):
+	case errors.As(err, new(*http.MaxBytesError)):
 		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with more than %d MiB: use a shorter span or a narrower query", c.maxBytes>>20)
 	case errors.Is(err, errLongSeries):
 		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with a series that is longer than the queried span")
-	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &lookup):
+	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, new(*net.DNSError)):
 		// The server never received the query: a smaller one would not be answered either.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return c.failure(errors.Join(err, usage.ErrTooMuch), "did not answer within %s: use a shorter span or a simpler query, or a longer timeout", c.timeout)
-	case errors.As(err, &certificate):
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return c.failure(err, "has a certificate that cannot be verified (%s): set tls.caSecret or tls.serverName", err)
 	}
 	return c.failure(err, "cannot be reached (%s): attune retries at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
@@ -115,8 +112,7 @@ func (c *Client) failure(cause error, format string, arguments ...any) *Failure 
 
 // WithoutURL removes the URL from an error, because its parameters may be secret.
 func WithoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

@@ -58,8 +58,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse answers a body that is not a review. The API server then applies failurePolicy Ignore.
 func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if errors.As(err, new(*http.MaxBytesError)) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()

@@ -190,10 +190,5 @@ func amountAt(r recommender.Resource, q *resource.Quantity) recommender.Amount {
 
 // of is the seed of a container, or nil.
 func (s *Seed) of(container string) *ContainerSeed {
-	for i := range s.Containers {
-		if s.Containers[i].Name == container {
-			return &s.Containers[i]
-		}
-	}
-	return nil
+	return podview.FirstIn(s.Containers, func(c *ContainerSeed) bool { return c.Name == container })
 }

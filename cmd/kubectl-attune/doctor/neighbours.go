@@ -220,14 +220,7 @@ func deleting(ours []*unstructured.Unstructured, taken int) (command, note strin
 
 // bridges reports whether a Deployment of the operator publishes VerticalPodAutoscalers.
 func (s *Seen) bridges() bool {
-	for d := range s.Installed.Deployments.all() {
-		for _, c := range d.Spec.Template.Spec.Containers {
-			if slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, bridged) }) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.arguments(), func(arg string) bool { return strings.HasPrefix(arg, bridged) })
 }
 
 // besideVPA reports whether VPA's admission controller is registered.

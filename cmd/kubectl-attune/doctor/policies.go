@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // usageReasons are the reasons of policies that are not ready because of their usage. The check usage reports them.
@@ -106,10 +107,8 @@ func usage(seen *Seen, f *findings) {
 // staleHold returns the first hold because of stale usage, or nil.
 func staleHold(rec *v1alpha1.AttuneRecommendation) *v1alpha1.Hold {
 	for _, c := range rec.Spec.Containers {
-		for i := range c.Holds {
-			if c.Holds[i].Reason == v1alpha1.ReasonStaleData {
-				return &c.Holds[i]
-			}
+		if hold := podview.FirstIn(c.Holds, func(h *v1alpha1.Hold) bool { return h.Reason == v1alpha1.ReasonStaleData }); hold != nil {
+			return hold
 		}
 	}
 	return nil
@@ -157,15 +156,19 @@ func labels(ns *corev1.Namespace, selected bool, sizing, excluded string, f *fin
 	}
 }
 
-// admission returns where the webhook sizes new pods, by the arguments of the operator's Deployments.
+// admission returns where the webhook sizes new pods.
 func (s *Seen) admission() workload.Admission {
-	var args []string
+	return workload.AdmissionOf(s.Scope.Operator, s.arguments())
+}
+
+// arguments returns those of the operator's Deployments.
+func (s *Seen) arguments() (args []string) {
 	for d := range s.Installed.Deployments.all() {
 		for _, c := range d.Spec.Template.Spec.Containers {
 			args = append(args, c.Args...)
 		}
 	}
-	return workload.AdmissionOf(s.Scope.Operator, args)
+	return args
 }
 
 // unlabelled checks that the namespaces that a cluster policy selects have the label, unless the webhook excludes

@@ -9,6 +9,7 @@ package wizard
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,11 +94,7 @@ func New(terminal func() Terminal, cluster Cluster) *cobra.Command {
 	f := command.Flags()
 	for i := range questions {
 		q := &questions[i]
-		usage := q.hint
-		if usage == "" {
-			usage = "One of " + q.names()
-		}
-		w.given[q.flag] = f.String(q.flag, "", usage)
+		w.given[q.flag] = f.String(q.flag, "", cmp.Or(q.hint, "One of "+q.names()))
 		// The only error is an unknown flag.
 		_ = command.RegisterFlagCompletionFunc(q.flag, cobra.FixedCompletions(q.optionNames(), cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -120,10 +117,7 @@ func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
 	if err != nil {
 		return err
 	}
-	p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: namespace}, Spec: *spec}
-	if p.Name == "" {
-		p.Name = nameOf(spec.TargetRef)
-	}
+	p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(w.name, nameOf(spec.TargetRef)), Namespace: namespace}, Spec: *spec}
 	found, unread := w.cluster.Selection(ctx, p)
 	if w.name == "" && found.replaced(spec.TargetRef) {
 		return fmt.Errorf("policy %s in namespace %s has another target, %s, and kubectl apply would replace it: specify another name with --name", p.Name, p.Namespace, spelled(*found.Exists))
