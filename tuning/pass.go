@@ -64,7 +64,7 @@ func (d deciders) decide() {
 	d.endPause()
 	d.takeOver()
 	d.pauseForOtherWriter()
-	d.watcher.learn()
+	d.watcher.learnOOMFloors()
 	d.rememberOriginals()
 	d.judgeBirths()
 	d.judgeAdmission()
@@ -76,15 +76,15 @@ func (d deciders) decide() {
 	case d.view.Part == UrgentPart:
 		d.starter.beginUrgent()
 	case d.view.Part == WholePass && d.view.Begin.Wait > 0:
-		d.wake(d.view.Begin.Wait)
+		d.requeueAfter(d.view.Begin.Wait)
 	case d.view.Part == WholePass:
 		d.starter.giveBack(d.watcher.closing.raised)
 		blocked := d.beginOrUndo()
-		d.skip(blocked)
+		d.reportRefusal(blocked)
 		d.condition(blockedCondition(blocked))
-		d.evictor.hold()
+		d.evictor.reportBlockedPods()
 	}
-	d.reverter.remember()
+	d.reverter.storeRevertTries()
 	d.summarise()
 	d.out.ByNode.WaitingSince = d.starter.stillWaiting()
 	d.out.Topics = d.refused.topics
@@ -127,7 +127,7 @@ func (d deciders) beginOrUndo() *resize.Refusal {
 	if undone := d.starter.undo(); undone != nil {
 		return undone
 	}
-	return d.starter.begin()
+	return d.starter.startResizes()
 }
 
 // pass is the state that the deciders of one reconcile share: the view, the decision, and the reasons why pods are
@@ -182,10 +182,10 @@ func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {
 	return recordAt(records, pod) >= 0
 }
 
-// tell adds an event about the workload. A component is the subject of the text, and the fix stands at the end. The
+// recordEvent adds an event about the workload. A component is the subject of the text, and the fix stands at the end. The
 // recorder sends the same text about the same object at most every 10 minutes (internal/event); an amount or a time
 // in the text makes it a different event.
-func (d *pass) tell(e event.Event) { d.out.Events = append(d.out.Events, Event{Event: e}) }
+func (d *pass) recordEvent(e event.Event) { d.out.Events = append(d.out.Events, Event{Event: e}) }
 
 // tellOf adds an event about the pod of a record. The pod may be deleted.
 func (d *pass) tellOf(record v1alpha1.ResizeRecord, e event.Event) {
@@ -219,5 +219,5 @@ func (d *pass) undoing() (string, bool) {
 	return text, text != d.out.Status.UndoneAt
 }
 
-// wake asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
-func (d *pass) wake(after time.Duration) { d.out.Wake(after) }
+// requeueAfter asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
+func (d *pass) requeueAfter(after time.Duration) { d.out.Wake(after) }

@@ -96,9 +96,9 @@ func (c *Controller) recordOutcome(ctx context.Context, d *tuning.Decision, w tu
 	switch {
 	case outcome.Kind == resize.OutcomeAccepted:
 		c.memory.seenGenerations.note(returned, w.Now)
-		c.Rights.taken(sent.Plan.Namespace)
+		c.Rights.recordAccepted(sent.Plan.Namespace)
 	case outcome.Kind == resize.OutcomeRBAC && outcome.Reason != resize.ReasonNoRights:
-		c.Rights.refused(ctx, sent.Plan.Namespace, outcome.Message)
+		c.Rights.recordDenied(ctx, sent.Plan.Namespace, outcome.Message)
 	}
 	switch record := tuning.RecordOf(d.Status, sent.Pod); {
 	case record == nil:
