@@ -65,8 +65,8 @@ func (d *pass) blockLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdi
 		birth.TemplateHash, pod.Name, verdict.Message))
 }
 
-// anyContainerTerminated reports whether any container of the pod has terminated at least once. This cheap check runs before the
-// annotations are decoded.
+// anyContainerTerminated reports whether any container of the pod has terminated at least once. This cheap check runs
+// before the annotations are decoded.
 func anyContainerTerminated(pod *corev1.Pod) bool {
 	ended := func(s corev1.ContainerStatus) bool {
 		return s.State.Terminated != nil || s.LastTerminationState.Terminated != nil

@@ -172,7 +172,7 @@ func (d *climber) withoutRecord(pod *corev1.Pod) resize.GateInput {
 	return in
 }
 
-// beginsAny reports whether this reconcile begins raises of the workload at all (starter.begin, starter.beginUrgent).
+// beginsAny reports whether this reconcile begins raises of the workload at all (startResizes, beginUrgent).
 func (d *climber) beginsAny() bool {
 	waits := d.view.Part != UrgentPart && (d.view.Part != WholePass || d.view.Begin.Wait > 0)
 	return !waits && d.returnsAny() && d.view.Autoscalers.Refusal() == nil && d.out.Status.Paused == nil
@@ -208,9 +208,9 @@ func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (
 	return climbs, spike
 }
 
-// wouldRestoreMemory reports whether this reconcile would restore the old memory if the record were closed, or whether the pod
-// certainly keeps the raise. While a gate refuses for now, the observation goes on and each reconcile tries again.
-// Ending it without the resize would leave the pod raised.
+// wouldRestoreMemory reports whether this reconcile would restore the old memory if the record were closed, or whether
+// the pod certainly keeps the raise. While a gate refuses for now, the observation goes on and each reconcile tries
+// again. Ending it without the resize would leave the pod raised.
 func (d *climber) wouldRestoreMemory(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if !d.returnsAny() {
 		return false

@@ -14,7 +14,7 @@ type closing struct {
 	*pass
 	// reverter stores pods whose revert was given up.
 	reverter *reverter
-	// survivors are records of pods without a regression until the end of the observation. watcher.keep reads them
+	// survivors are records of pods without a regression until the end of the observation. storeVerifiedSizes reads them
 	// after all records are processed, because the same size may have harmed a sibling that comes later.
 	survivors []v1alpha1.ResizeRecord
 	// raised are raises before an OOM kill whose observation has ended, and restores after a spike that were never
@@ -81,7 +81,8 @@ func (d *closing) closeRecord(record v1alpha1.ResizeRecord, action lifecycle.Act
 	}
 }
 
-// collectRestorableRaises collects raises whose memory may be restored: the observation has ended, or the restore was never sent.
+// collectRestorableRaises collects raises whose memory may be restored: the observation has ended, or the restore was
+// never sent.
 func (d *closing) collectRestorableRaises(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	ended := record.Reason == resize.ReasonClimb && action.Result == lifecycle.ResultSuccess
 	if ended || record.Wave == resize.WaveSpike && action.Reason == resize.ReasonNotSent {
@@ -89,8 +90,8 @@ func (d *closing) collectRestorableRaises(record v1alpha1.ResizeRecord, action l
 	}
 }
 
-// reportMissingChecks reports the checks that could not be made at the end of an observation without regression, such as a query
-// that was not answered.
+// reportMissingChecks reports the checks that could not be made at the end of an observation without regression, such
+// as a query that was not answered.
 func (d *closing) reportMissingChecks(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if action.Result == lifecycle.ResultSuccess && action.Message != "" {
 		kind := event.Normal

@@ -206,9 +206,9 @@ func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRe
 	})
 }
 
-// reportBlockedPods reports to the node loop which pods must not be changed now, and which must not be evicted. A reason that does
-// not pass by itself, such as a pause, also makes a pod not evictable: no other pod should wait for the end of a
-// pause.
+// reportBlockedPods reports to the node loop which pods must not be changed now, and which must not be evicted. A
+// reason that does not pass by itself, such as a pause, also makes a pod not evictable: no other pod should wait for
+// the end of a pause.
 func (d *evictor) reportBlockedPods() {
 	if !d.view.ByNode() {
 		return

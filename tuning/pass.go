@@ -50,11 +50,12 @@ func Decide(v View) Decision {
 // decide runs the deciders. The order matters:
 //  1. notAhead comes first: every later step subtracts stored times from Now, and a time in the future would extend
 //     each deadline.
-//  2. learn comes before advance and begin, so that no plan is below a floor that this reconcile has just learned.
+//  2. learnOOMFloors comes before advance and startResizes, so that no plan is below a floor that this reconcile has
+//     just learned.
 //  3. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
 //  4. JudgeSuccessor comes before advance, which evicts pods.
-//  5. advance comes before begin: a closed record makes room for a new one, and a regression extends the backoff
-//     that begin waits for.
+//  5. advance comes before startResizes: a closed record makes room for a new one, and a regression extends the backoff
+//     that startResizes waits for.
 //  6. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
 //     source, and reasons that stop attune do not stop them.
 //  7. summarise comes last, because it reads the records, refusals and tries of all other steps.
@@ -182,8 +183,8 @@ func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {
 	return recordAt(records, pod) >= 0
 }
 
-// recordEvent adds an event about the workload. A component is the subject of the text, and the fix stands at the end. The
-// recorder sends the same text about the same object at most every 10 minutes (internal/event); an amount or a time
+// recordEvent adds an event about the workload. A component is the subject of the text, and the fix stands at the end.
+// The recorder sends the same text about the same object at most every 10 minutes (internal/event); an amount or a time
 // in the text makes it a different event.
 func (d *pass) recordEvent(e event.Event) { d.out.Events = append(d.out.Events, Event{Event: e}) }
 

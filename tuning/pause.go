@@ -36,9 +36,9 @@ func (d *pass) countSupersession(record v1alpha1.ResizeRecord) {
 		"another field manager twice changed the resources of pods that attune had resized. Find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
 
-// pauseAfterSupersessions counts one supersession, and pauses the workload after mostSupersessions. why begins the sentence that
-// the user reads. The count starts again after supersededFor without one. A workload that is already paused keeps its
-// reason.
+// pauseAfterSupersessions counts one supersession, and pauses the workload after mostSupersessions. why begins the
+// sentence that the user reads. The count starts again after supersededFor without one. A workload that is already
+// paused keeps its reason.
 func (d *pass) pauseAfterSupersessions(why string) {
 	if last := d.out.Status.LastSuperseded; last != nil && d.view.Now.Sub(last.Time) > supersededFor {
 		d.out.Status.Supersessions = 0

@@ -125,9 +125,9 @@ func fails(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
 	return false
 }
 
-// backoffBeforeRevert returns the backoff before the next attempt to revert a pod; 0: retry now. It grows with the number of
-// attempts (lifecycle.PutBackEvery). The time of the last attempt is only in memory, so a restart causes one extra
-// attempt.
+// backoffBeforeRevert returns the backoff before the next attempt to revert a pod; 0: retry now. It grows with the
+// number of attempts (lifecycle.PutBackEvery). The time of the last attempt is only in memory, so a restart causes one
+// extra attempt.
 func (d *reverter) backoffBeforeRevert(record v1alpha1.ResizeRecord) time.Duration {
 	if d.view.Operator.NoRightsUrgent != "" {
 		return RightsEvery

@@ -147,9 +147,9 @@ func (d deciders) underWay(pod *corev1.Pod) bool {
 	})
 }
 
-// reportRefusal sends an event about a refusal that may need attention, and repeats it only when the condition ResizeBlocked
-// changes. A transient refusal appears only in the condition. Quotas are an exception, because they pass only when
-// other objects are removed. Their numbers change all the time and do not count as a change.
+// reportRefusal sends an event about a refusal that may need attention, and repeats it only when the condition
+// ResizeBlocked changes. A transient refusal appears only in the condition. Quotas are an exception, because they pass
+// only when other objects are removed. Their numbers change all the time and do not count as a change.
 func (d deciders) reportRefusal(refusal *resize.Refusal) {
 	if refusal == nil || slices.Contains(asked, refusal.Reason) || refusal.Transient && refusal.Reason != resize.ReasonQuota {
 		return

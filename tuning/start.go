@@ -28,8 +28,8 @@ type starter struct {
 	waits map[types.UID]time.Time
 }
 
-// startResizes starts new resizes that the gates and the wave allow. It returns why pods are not resized although they are
-// not at their targets, or nil.
+// startResizes starts new resizes that the gates and the wave allow. It returns why pods are not resized although they
+// are not at their targets, or nil.
 //
 // The order matters. Pods that crash since creation are fixed even while the workload is paused. Boosts end before a
 // wave begins, because both need records, and the number of records is bounded.
@@ -80,8 +80,8 @@ func (d *starter) startWave(plans []resize.Plan) {
 	}
 }
 
-// startResize begins a resize: its record is stored before its patch is sent. If the plan has two parts (resize.Split: a
-// risky decrease of a memory limit gets its own patch), it sends only the first; the second follows when the first is
+// startResize begins a resize: its record is stored before its patch is sent. If the plan has two parts (resize.Split:
+// a risky decrease of a memory limit gets its own patch), it sends only the first; the second follows when the first is
 // verified. A plan for another node (Elsewhere) sends nothing; its record leads to an eviction.
 func (d *starter) startResize(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)

@@ -25,8 +25,8 @@ type watcher struct {
 	climber  *climber
 	evictor  *evictor
 	reverter *reverter
-	// hurt are the records whose pods showed a regression in this reconcile. keep reads them, so that a size that
-	// harmed one pod is not verified because another pod survived it.
+	// hurt are the records whose pods showed a regression in this reconcile. storeVerifiedSizes reads them, so that a size
+	// that harmed one pod is not verified because another pod survived it.
 	hurt []v1alpha1.ResizeRecord
 }
 
@@ -41,9 +41,9 @@ func (d *watcher) advance() {
 	d.storeVerifiedSizes()
 }
 
-// storeVerifiedSizes stores the verified sizes (status.verified), after all records are advanced: a size that harmed a sibling is not
-// stored, whichever of the two records comes first. A success without any regression in the reconcile ends the
-// backoff.
+// storeVerifiedSizes stores the verified sizes (status.verified), after all records are advanced: a size that harmed a
+// sibling is not stored, whichever of the two records comes first. A success without any regression in the reconcile
+// ends the backoff.
 func (d *watcher) storeVerifiedSizes() {
 	for _, record := range d.closing.survivors {
 		if !d.view.ByNode() {
@@ -149,8 +149,8 @@ func (d *watcher) applyAction(pod *corev1.Pod, record v1alpha1.ResizeRecord, act
 	d.out.Status.Records = append(d.out.Status.Records, next)
 }
 
-// learnFromRegression learns from a regression: floors, dropped verified sizes, a bad seed, a longer backoff. It runs once per
-// record, because the record is reverted or closed in the same reconcile. A regression that is not reverted is
+// learnFromRegression learns from a regression: floors, dropped verified sizes, a bad seed, a longer backoff. It runs
+// once per record, because the record is reverted or closed in the same reconcile. A regression that is not reverted is
 // reported with the reason (whyKept).
 func (d *watcher) learnFromRegression(record v1alpha1.ResizeRecord, action lifecycle.Action, verdict resize.Verdict) {
 	d.hurt = append(d.hurt, record)
@@ -196,8 +196,8 @@ func (d *watcher) reportVerified(record v1alpha1.ResizeRecord, state lifecycle.S
 	d.out.Counts = append(d.out.Counts, tookOf(record)...)
 }
 
-// learnOOMFloors learns floors from every OOM kill that the workload's pods show, also of pods that were never resized. So
-// siblings and the next seed are raised too, and a size that was killed does not stay verified.
+// learnOOMFloors learns floors from every OOM kill that the workload's pods show, also of pods that were never resized.
+// So siblings and the next seed are raised too, and a size that was killed does not stay verified.
 func (d *watcher) learnOOMFloors() {
 	for _, pod := range d.view.Pods {
 		if d.tooLarge(pod) || !Killed(pod) {

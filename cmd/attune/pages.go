@@ -297,8 +297,8 @@ func (s *sampler) round(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// recordResources records the containers of one workload: the highest request and limit of its pods, and every OOM kill in their
-// status.
+// recordResources records the containers of one workload: the highest request and limit of its pods, and every OOM kill
+// in their status.
 func (s *sampler) recordResources(ctx context.Context, rec *v1alpha1.AttuneRecommendation, now time.Time) error {
 	pods, err := lookup.Pods(ctx, s.pages.client, workload.IdentityOf(rec))
 	if err != nil {

@@ -49,7 +49,8 @@ type environment struct {
 	said map[string]bool
 }
 
-// printNote writes a line to stderr, once in a run. All output except the answer uses it, so that stdout stays parseable.
+// printNote writes a line to stderr, once in a run. All output except the answer uses it, so that stdout stays
+// parseable.
 func (e *environment) printNote(text string, args ...any) {
 	if line := fmt.Sprintf(text, args...); !e.said[line] {
 		e.said[line] = true

@@ -144,8 +144,8 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 	return reconcile.Result{}, c.guard(ctx, p, false)
 }
 
-// releaseWorkloads stops all work for a policy: its interest in usage and its recommendations. It returns these, so that the
-// caller can find pods that are still observed.
+// releaseWorkloads stops all work for a policy: its interest in usage and its recommendations. It returns these, so
+// that the caller can find pods that are still observed.
 func (c *Controller) releaseWorkloads(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
 	c.decided.Forget(client.ObjectKeyFromObject(p))

@@ -95,7 +95,8 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)
 }
 
-// recordWriteError records why one recommendation was not written. It returns an error only if that affects all of them.
+// recordWriteError records why one recommendation was not written. It returns an error only if that affects all of
+// them.
 func (o *outcome) recordWriteError(err error) error {
 	var refused refusal
 	switch {
@@ -241,9 +242,9 @@ func (r recommendations) of(ctx context.Context, p *v1alpha1.AttunePolicy) (map[
 	return recs, nil
 }
 
-// takeKnownOrNew returns the workload's object, or a new one that is not written yet (without a UID). It removes the object
-// from known: the rest at the end of the pass is no longer the policy's. An object that is not in known may exist: it
-// belongs to the policy that sized the workload before.
+// takeKnownOrNew returns the workload's object, or a new one that is not written yet (without a UID). It removes the
+// object from known: the rest at the end of the pass is no longer the policy's. An object that is not in known may
+// exist: it belongs to the policy that sized the workload before.
 func (r recommendations) takeKnownOrNew(ctx context.Context, known map[string]*v1alpha1.AttuneRecommendation, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
 	name := w.RecommendationName()
 	if rec := known[name]; rec != nil {

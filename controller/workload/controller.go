@@ -5,15 +5,15 @@
 // One pass (Reconcile), in order:
 //  1. observe reads the policy, the workload, its pods and nodes, and the namespace from the cache into a
 //     tuning.View.
-//  2. first decides what cannot wait (open records, OOM kills). If there is anything, the pass ends after it.
+//  2. decideUrgent decides what cannot wait (open records, OOM kills). If there is anything, the pass ends after it.
 //  3. measurer queries a usage source for pods whose observation period has ended.
 //  4. decide calls tuning.Decide, and looker reads what the decision requests, until nothing is unknown.
-//  5. act stores the status, then sends the resizes and evictions, then stores the answers.
+//  5. carryOutDecision stores the status, then sends the resizes and evictions, then stores the answers.
 //  6. rest returns when to reconcile again.
 //
 // The loop has no rules of its own: every rule about pods is in tuning and resize, which are pure. It never sends a
 // resize before its record is stored. All state between passes (memory.go) may be lost: a new leader continues from
-// the stored records. Start reading with Reconcile, then act, then decide (look.go).
+// the stored records. Start reading with Reconcile, then carryOutDecision, then decide (look.go).
 package workload
 
 import (
@@ -107,10 +107,10 @@ type Access struct {
 // Reconcile makes one pass over a workload's pods: it reads, decides, stores, acts and records the answers. The
 // package comment has the steps.
 //
-// The result has the time of the next pass without an event. After an error the queue tries again with a growing
-// delay; a conflict with another writer is not an error but a short wait (again). There are three early returns: the
-// object is deleted; the cache does not show this loop's last write yet, so that a decision would repeat it; the
-// write of a decision can wait (early).
+// The result has the time of the next pass without an event. After an error the queue tries again with a growing delay;
+// a conflict with another writer is not an error but a short wait (retryOnConflict). There are three early returns: the
+// object is deleted; the cache does not show this loop's last write yet, so that a decision would repeat it; the write
+// of a decision can wait (early).
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	if err := c.Client.Get(ctx, req.NamespacedName, rec); err != nil {
@@ -222,8 +222,8 @@ func samePhases(answered, decided []v1alpha1.ResizeRecord) bool {
 	})
 }
 
-// retryOnConflict turns a conflict into a short wait: another writer changed the object, so the pass must read and decide
-// again. Other errors are returned.
+// retryOnConflict turns a conflict into a short wait: another writer changed the object, so the pass must read and
+// decide again. Other errors are returned.
 func (c *Controller) retryOnConflict(name types.NamespacedName, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: c.memory.conflicts.after(name, afterConflict)}, nil
@@ -257,8 +257,8 @@ func reference(of workload.Workload) *metav1.PartialObjectMetadata {
 	return out
 }
 
-// publishDecision sends the events of a decision and adds its increments to the metrics. It runs after the status is stored, so
-// that a pass that is repeated after a conflict does not count twice.
+// publishDecision sends the events of a decision and adds its increments to the metrics. It runs after the status is
+// stored, so that a pass that is repeated after a conflict does not count twice.
 func (c *Controller) publishDecision(rec *v1alpha1.AttuneRecommendation, of *workload.Workload, d tuning.Decision) {
 	for _, e := range d.Events {
 		c.sendEvent(rec, of, e)

@@ -26,7 +26,7 @@ import (
 const mostLooks = 5
 
 // decided is a decision together with the tokens that it took from the rate limit of new resizes. Tokens of writes
-// that are not sent are returned (act).
+// that are not sent are returned (carryOutDecision).
 type decided struct {
 	tuning.Decision
 	// turns is the number of tokens; 0: none were taken.
@@ -265,8 +265,8 @@ func livePod(ctx context.Context, live client.Reader, pod *corev1.Pod) (*corev1.
 	return now, nil
 }
 
-// decideUrgent decides what cannot wait for the rest of a pass; false: there is nothing. The pass ends with that decision,
-// and the next one follows at once.
+// decideUrgent decides what cannot wait for the rest of a pass; false: there is nothing. The pass ends with that
+// decision, and the next one follows at once.
 //
 // A container that is about to be OOM-killed is treated like one that was.
 //

@@ -68,8 +68,8 @@ type series struct {
 
 func (s series) values() []string { return s.labels[:s.many] }
 
-// recordSeries records a series of a recommendation's workload before it is written, and returns the values of its labels:
-// those of the workload, then the others.
+// recordSeries records a series of a recommendation's workload before it is written, and returns the values of its
+// labels: those of the workload, then the others.
 func (x *counted) recordSeries(rec *v1alpha1.AttuneRecommendation, metric *prometheus.MetricVec, others ...string) []string {
 	s := series{metric: metric, labels: [5]string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}}
 	s.many = 3 + copy(s.labels[3:], others)

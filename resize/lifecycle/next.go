@@ -166,7 +166,8 @@ func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now tim
 	return nextOpen(state, record, rules, now)
 }
 
-// closeGoneRecord closes the record of a pod that has finished or no longer exists. If attune evicted it, the result says so.
+// closeGoneRecord closes the record of a pod that has finished or no longer exists. If attune evicted it, the result
+// says so.
 func closeGoneRecord(record v1alpha1.ResizeRecord, reason string, state State) Action {
 	if record.Phase == v1alpha1.RecordEvicting {
 		return Action{Kind: Forget, Reason: record.Reason, Message: state.Message, Result: ResultEvicted}

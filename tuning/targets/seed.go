@@ -190,8 +190,8 @@ func (v View) ceiling(container string) recommender.Amount {
 	return recommender.MemoryCeiling(v.originalOf(container)[recommender.Memory], learned, settings.MinAllowed)
 }
 
-// storedSeed returns the stored seed of a container whose source is silent, without resources that are blocked for other
-// reasons now; false: compute it again. An outage of a source must not change the size of new pods.
+// storedSeed returns the stored seed of a container whose source is silent, without resources that are blocked for
+// other reasons now; false: compute it again. An outage of a source must not change the size of new pods.
 func (v seeder) storedSeed(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
 	stale := resize.HeldFor(t.Holds, recommender.CPU, recommender.StaleData) || resize.HeldFor(t.Holds, recommender.Memory, recommender.StaleData)
 	if v.Stored.Seed == nil || !stale {

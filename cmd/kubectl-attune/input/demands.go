@@ -249,7 +249,8 @@ func (r *reader) container(in *container, path string, j int, names map[string]i
 	return c, measured
 }
 
-// recordNeededResource records the first field that needs a resource, for the message about missing allocatable resources.
+// recordNeededResource records the first field that needs a resource, for the message about missing allocatable
+// resources.
 func (r *reader) recordNeededResource(path string, wanted node.Amounts) {
 	for of := range wanted {
 		if wanted[of] > 0 && r.asked[of] == "" {

@@ -258,8 +258,8 @@ func (w *wizard) write(p *input.Written) error {
 // mostNamed limits the workloads that a sentence names.
 const mostNamed = 5
 
-// printNotes prints notes about the written policy, and how to apply it. unread is the error if the selected workloads are
-// not known.
+// printNotes prints notes about the written policy, and how to apply it. unread is the error if the selected workloads
+// are not known.
 func (w *wizard) printNotes(ctx context.Context, p *v1alpha1.AttunePolicy, found Selection, unread error) {
 	switch {
 	case unread != nil:
