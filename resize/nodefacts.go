@@ -63,8 +63,8 @@ func (f NodeFacts) BlockFor(namespace string) NodeBlock {
 	own := f.Blocks[namespace]
 	var growth, all twoLatest
 	for _, block := range f.Blocks {
-		growth.note(latest(block.Growth, block.All))
-		all.note(block.All)
+		growth.addTime(latest(block.Growth, block.All))
+		all.addTime(block.All)
 	}
 	return NodeBlock{Growth: latest(own.Growth, growth.second), All: latest(own.All, all.second)}
 }
@@ -72,7 +72,7 @@ func (f NodeFacts) BlockFor(namespace string) NodeBlock {
 // twoLatest keeps the two latest times that it was given.
 type twoLatest struct{ first, second time.Time }
 
-func (t *twoLatest) note(at time.Time) {
+func (t *twoLatest) addTime(at time.Time) {
 	if at.After(t.first) {
 		t.first, t.second = at, t.first
 	} else {

@@ -62,7 +62,7 @@ func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan,
 	case OutcomeInfeasible:
 		t.Node = pod.Spec.NodeName
 	}
-	return tried(tries, t, outcome.rest(), in.Now)
+	return addTry(tries, t, outcome.rest(), in.Now)
 }
 
 // aboutSize has the reasons of answers that may differ for a smaller request.
@@ -113,7 +113,7 @@ func (o Outcome) rest() time.Duration {
 // longer and longer.
 func Unheard(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Try {
 	t := v1alpha1.Try{What: v1alpha1.TryResize, Pod: record.PodName, PodUID: record.PodUID, Reason: ReasonNotSent, Message: "the resize never reached the API server"}
-	tries = tried(tries, t, unanswered.rest(), now)
+	tries = addTry(tries, t, unanswered.rest(), now)
 	if last := &tries[len(tries)-1]; last.Times == 1 {
 		last.Until = last.Since
 	}
@@ -158,7 +158,7 @@ func unlessKnown(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now t
 	if known {
 		return tries
 	}
-	return tried(tries, t, rest, now)
+	return addTry(tries, t, rest, now)
 }
 
 // Begun records the beginning of a resize whose number is limited: a CatchUp of the pod's limit, or an answer to an OOM
@@ -167,7 +167,7 @@ func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 	switch {
 	case plan.Reason == ReasonPodLimitBehind:
 		t := v1alpha1.Try{What: v1alpha1.TryCatchUp, Pod: plan.PodName, PodUID: plan.PodUID, Reason: plan.Reason}
-		return tried(tries, t, catchUpRest, now)
+		return addTry(tries, t, catchUpRest, now)
 	case plan.Reason == ReasonClimb: // package climb counts them
 	case plan.Urgent:
 		for _, m := range plan.Moves {
@@ -177,10 +177,10 @@ func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 	return tries
 }
 
-// tried adds a row that is active for the time rest, doubled for each recent failure of the same kind. It first
+// addTry adds a row that is active for the time rest, doubled for each recent failure of the same kind. It first
 // searches a row with exactly the same subject, then a row of the whole workload that includes it; the new row replaces
 // the row that it finds.
-func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Time) []v1alpha1.Try {
+func addTry(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Time) []v1alpha1.Try {
 	t.Since, t.Times, t.Message = metav1.NewTime(now), 1, CutMessage(t.Message)
 	kept := Remembered(tries, now)
 	for _, same := range []func(v1alpha1.Try) bool{
@@ -242,7 +242,7 @@ func doubles(what v1alpha1.TryKind) bool {
 // can be merged, the oldest are dropped. Rows of raises before an OOM kill count the raises of one pod; merged, they
 // would say that every pod leaks. So the oldest of these are added up per container.
 func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
-	tries = together(together(tries, subject), toldAlike)
+	tries = mergeAlikeTries(mergeAlikeTries(tries, subject), toldAlike)
 	for len(tries) > v1alpha1.MaxTries {
 		before := len(tries)
 		tries = togetherMost(tries)
@@ -269,8 +269,8 @@ func toldAlike(t v1alpha1.Try) string {
 	return t.Reason
 }
 
-// together merges each group of mostAlike rows into one row; rows with an empty key are in no group.
-func together(tries []v1alpha1.Try, key func(v1alpha1.Try) string) []v1alpha1.Try {
+// mergeAlikeTries merges each group of mostAlike rows into one row; rows with an empty key are in no group.
+func mergeAlikeTries(tries []v1alpha1.Try, key func(v1alpha1.Try) string) []v1alpha1.Try {
 	counts := map[string]int{}
 	for _, t := range tries {
 		counts[key(t)]++

@@ -91,15 +91,15 @@ func Answer(status *v1alpha1.AttuneRecommendationStatus, of View, w Write, retur
 		*record = lifecycle.GivenUp(*record)
 	case IsNew(*record) && outcome.Refused():
 		status.Tries = resize.Declined(status.Tries, outcome, w.Pod, w.Plan, answered(*status, of, now))
-		return refuse(status, i, of.Rec.Spec.Workload.Name, outcome, now)
+		return closeRefused(status, i, of.Rec.Spec.Workload.Name, outcome, now)
 	}
 	return nil
 }
 
-// refuse closes a record whose resize the API server refused. The pod is unchanged, so no cooldown follows.
+// closeRefused closes a record whose resize the API server refused. The pod is unchanged, so no cooldown follows.
 // resize.Declined derives from the answer when the same resize is tried again. Only refusals that may need attention
 // go into the history and the metrics: terminal, infeasible, refused by an admission policy. An outage does not.
-func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string, outcome resize.Outcome, now time.Time) (counts []Count) {
+func closeRefused(status *v1alpha1.AttuneRecommendationStatus, i int, workload string, outcome resize.Outcome, now time.Time) (counts []Count) {
 	switch outcome.Kind {
 	case resize.OutcomeTerminal, resize.OutcomeInfeasible, resize.OutcomePolicyRefusal:
 		rows := lifecycle.HistoryRows(workload, status.Records[i], lifecycle.ResultFailed, outcome.Reason, now)

@@ -20,7 +20,7 @@ import (
 // It assesses only pods below their original resources: a seed that raised a pod is not blamed for a crash.
 func (d *pass) judgeBirths() {
 	for _, pod := range d.view.Pods {
-		if !suffered(pod) {
+		if !anyContainerTerminated(pod) {
 			continue
 		}
 		seeded := d.view.seededBy(pod)
@@ -61,13 +61,13 @@ func (d *pass) blockLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdi
 		return
 	}
 	d.out.Status.FailedStarts = crashes
-	d.tell(event.Warning(v1alpha1.EventLoweringBlocked, "attune no longer lowers new pods of template %s, because pod %s was created below its template's resources: %s",
+	d.recordEvent(event.Warning(v1alpha1.EventLoweringBlocked, "attune no longer lowers new pods of template %s, because pod %s was created below its template's resources: %s",
 		birth.TemplateHash, pod.Name, verdict.Message))
 }
 
-// suffered reports whether any container of the pod has terminated at least once. This cheap check runs before the
-// annotations are decoded.
-func suffered(pod *corev1.Pod) bool {
+// anyContainerTerminated reports whether any container of the pod has terminated at least once. This cheap check runs
+// before the annotations are decoded.
+func anyContainerTerminated(pod *corev1.Pod) bool {
 	ended := func(s corev1.ContainerStatus) bool {
 		return s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
 	}
@@ -85,7 +85,7 @@ func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict r
 	d.out.Status.BadSeeds = marked
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, harmful, d.view.Now)
 	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, harmful)
-	d.tell(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods no longer get seed %s, which caused a regression of pod %s: %s: %s",
+	d.recordEvent(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods no longer get seed %s, which caused a regression of pod %s: %s: %s",
 		revision, harmful.PodName, verdict.Harm, verdict.Message))
 }
 

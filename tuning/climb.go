@@ -137,10 +137,10 @@ func (d *pass) urgentPlan(pod *corev1.Pod, wishes []podview.Container, reason st
 	return resize.Admit(pod, plan, in)
 }
 
-// begins reports whether a raise of the pod would begin in this reconcile if its record were closed. An observation
+// wouldRaise reports whether a raise of the pod would begin in this reconcile if its record were closed. An observation
 // period must not end for a raise that is refused: the revert would be lost, and the pod would stay at the size that
 // it is outgrowing.
-func (d *climber) begins(pod *corev1.Pod) bool {
+func (d *climber) wouldRaise(pod *corev1.Pod) bool {
 	wishes, _ := d.wishes(pod)
 	if len(wishes) == 0 || !d.beginsAny() || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 		return false
@@ -167,14 +167,14 @@ func (d *climber) withoutRecord(pod *corev1.Pod) resize.GateInput {
 	return in
 }
 
-// beginsAny reports whether this reconcile begins raises of the workload at all (starter.begin, starter.beginUrgent).
+// beginsAny reports whether this reconcile begins raises of the workload at all (startResizes, beginUrgent).
 func (d *climber) beginsAny() bool {
 	waits := d.view.Part != UrgentPart && (d.view.Part != WholePass || d.view.Begin.Wait > 0)
 	return !waits && d.returnsAny() && d.view.Autoscalers.Refusal() == nil && d.out.Status.Paused == nil
 }
 
-// begun counts the raise of a pod and sends an event with the cause.
-func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
+// reportRaise counts the raise of a pod and sends an event with the cause.
+func (d *climber) reportRaise(pod *corev1.Pod, plan resize.Plan) {
 	why := map[string]string{}
 	for _, v := range d.verdicts(pod) {
 		why[v.container.Name] = v.Why
@@ -194,19 +194,19 @@ func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (
 	if pod == nil || record.Phase != v1alpha1.RecordWatching {
 		return "", ""
 	}
-	if d.begins(pod) {
+	if d.wouldRaise(pod) {
 		climbs = d.why(pod)
 	}
-	if d.view.Part == WholePass && d.spiked(pod, record) && d.returns(pod, record) {
+	if d.view.Part == WholePass && d.spiked(pod, record) && d.wouldRestoreMemory(pod, record) {
 		spike = "the growth was a spike and is over"
 	}
 	return climbs, spike
 }
 
-// returns reports whether this reconcile would restore the old memory if the record were closed, or whether the pod
-// certainly keeps the raise. While a gate refuses for now, the observation goes on and each reconcile tries again.
-// Ending it without the resize would leave the pod raised.
-func (d *climber) returns(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+// wouldRestoreMemory reports whether this reconcile would restore the old memory if the record were closed, or whether
+// the pod certainly keeps the raise. While a gate refuses for now, the observation goes on and each reconcile tries
+// again. Ending it without the resize would leave the pod raised.
+func (d *climber) wouldRestoreMemory(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if !d.returnsAny() {
 		return false
 	}
@@ -214,7 +214,7 @@ func (d *climber) returns(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if why != "" {
 		return true
 	}
-	_, refusal := d.back(pod, had, d.ahead, d.withoutRecord(pod))
+	_, refusal := d.planMemoryRestore(pod, had, d.ahead, d.withoutRecord(pod))
 	if refusal == nil || !refusal.Transient || refusal.Reason == resize.ReasonMemoryUnknown { // the memory is read when the resize begins
 		return true
 	}
@@ -228,8 +228,8 @@ func (d *climber) returnsAny() bool {
 	return !undone && d.view.Begin.Closed == nil && d.view.resizesPods()
 }
 
-// back plans the resize that restores the containers' old memory, and passes it through the gates.
-func (d *climber) back(pod *corev1.Pod, had []podview.Container, g *gates, in resize.GateInput) (resize.Plan, *resize.Refusal) {
+// planMemoryRestore plans the resize that restores the containers' old memory, and passes it through the gates.
+func (d *climber) planMemoryRestore(pod *corev1.Pod, had []podview.Container, g *gates, in resize.GateInput) (resize.Plan, *resize.Refusal) {
 	plan, refusal := resize.PlanBack(pod, had, g.capabilities(pod), d.view.Now, resize.WaveSpike, resize.ReasonSpike)
 	if refusal == nil {
 		plan, refusal = resize.Admit(pod, plan, in)
@@ -317,19 +317,19 @@ func (d *starter) giveBack(raised []v1alpha1.ResizeRecord) {
 		had, why := d.climber.had(pod, record)
 		switch {
 		case record.Wave == resize.WaveSpike:
-			d.give(pod, sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]))
+			d.restoreMemory(pod, sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]))
 		case !d.climber.spiked(pod, record):
 		case why != "":
 			d.tellOfPod(pod, raiseKept(pod, why))
 		default:
-			d.give(pod, had)
+			d.restoreMemory(pod, had)
 		}
 	}
 }
 
-// give begins the resize that restores the old memory of a pod's containers.
-func (d *starter) give(pod *corev1.Pod, had []podview.Container) {
-	plan, refusal := d.climber.back(pod, had, d.gates, d.gates.input(pod))
+// restoreMemory begins the resize that restores the old memory of a pod's containers.
+func (d *starter) restoreMemory(pod *corev1.Pod, had []podview.Container) {
+	plan, refusal := d.climber.planMemoryRestore(pod, had, d.gates, d.gates.input(pod))
 	d.askUnknownMemory(pod, plan)
 	if refusal != nil {
 		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
@@ -342,7 +342,7 @@ func (d *starter) give(pod *corev1.Pod, had []podview.Container) {
 			recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit)))
 	}
 	d.tellOfPod(pod, event.Normal(v1alpha1.EventResized, "Restoring the memory limits of pod %s, because the growth was a spike: %s", pod.Name, strings.Join(parts, "; ")))
-	d.start(pod, plan)
+	d.startResize(pod, plan)
 	d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
 }
 

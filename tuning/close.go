@@ -14,7 +14,7 @@ type closing struct {
 	*pass
 	// reverter stores pods whose revert was given up.
 	reverter *reverter
-	// survivors are records of pods without a regression until the end of the observation. watcher.keep reads them
+	// survivors are records of pods without a regression until the end of the observation. storeVerifiedSizes reads them
 	// after all records are processed, because the same size may have harmed a sibling that comes later.
 	survivors []v1alpha1.ResizeRecord
 	// raised are raises before an OOM kill whose observation has ended, and restores after a spike that were never
@@ -46,22 +46,22 @@ func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 	}
 }
 
-// close ends a record with the result of an action. The caller has already removed the record from the status.
+// closeRecord ends a record with the result of an action. The caller has already removed the record from the status.
 //
 // A cooldown begins only if the pod was changed (there are rows), and never after the end of a CPU startup boost,
 // which is part of a normal start. Strategy Node has a cooldown only after a regression (backedOff), because the node
 // loop sets its own pace.
-func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+func (d *closing) closeRecord(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	rows := lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, action.Result, action.Reason, d.view.Now)
 	d.out.Status.History = lifecycle.AddHistory(d.out.Status.History, rows)
-	d.survived(record, action)
+	d.reportMissingChecks(record, action)
 	if result := endOf(record, action); result != "" {
 		d.count(result, record, "")
 	}
 	if action.Reason == v1alpha1.ReasonRevertPending {
 		d.reverter.giveUp(record, action.Message)
 	}
-	d.raise(record, action)
+	d.collectRestorableRaises(record, action)
 	if action.Keep {
 		d.survivors = append(d.survivors, record)
 	}
@@ -72,7 +72,7 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 		d.evicted(record)
 	}
 	if action.Result == lifecycle.ResultSuperseded {
-		d.supersede(record)
+		d.countSupersession(record)
 	}
 	birth := record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
 	backedOff := d.out.Status.Backoff != nil && !action.Keep
@@ -81,17 +81,18 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	}
 }
 
-// raise collects raises whose memory may be restored: the observation has ended, or the restore was never sent.
-func (d *closing) raise(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+// collectRestorableRaises collects raises whose memory may be restored: the observation has ended, or the restore was
+// never sent.
+func (d *closing) collectRestorableRaises(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	ended := record.Reason == resize.ReasonClimb && action.Result == lifecycle.ResultSuccess
 	if ended || record.Wave == resize.WaveSpike && action.Reason == resize.ReasonNotSent {
 		d.raised = append(d.raised, record)
 	}
 }
 
-// survived reports the checks that could not be made at the end of an observation without regression, such as a query
-// that was not answered.
-func (d *closing) survived(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+// reportMissingChecks reports the checks that could not be made at the end of an observation without regression, such
+// as a query that was not answered.
+func (d *closing) reportMissingChecks(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if action.Result == lifecycle.ResultSuccess && action.Message != "" {
 		kind := event.Normal
 		if action.Alert {

@@ -151,7 +151,7 @@ func tookOf(record v1alpha1.ResizeRecord) []Count {
 }
 
 // endOf returns the result under which the end of a record is counted; empty: not counted here. A revert after a
-// regression is counted when it begins (watcher.harmed). The end of an undo is not a failure.
+// regression is counted when it begins (learnFromRegression). The end of an undo is not a failure.
 func endOf(record v1alpha1.ResizeRecord, action lifecycle.Action) string {
 	actuation := record.Reason == resize.ReasonActuation
 	switch {

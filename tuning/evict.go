@@ -106,7 +106,7 @@ func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, act
 	d.evictUnless(stays, pod, record, next, func() {
 		d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s is not evicted from the node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
 		action.Result = lifecycle.ResultWithdrawn
-		d.closing.close(record, action)
+		d.closing.closeRecord(record, action)
 	})
 }
 
@@ -155,7 +155,7 @@ func (d *evictor) evictForRoom() {
 		}
 		d.out.Status.Records = append(d.out.Status.Records, lifecycle.GivenUp(lifecycle.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
 		d.tellOfPod(pod, event.Normal(v1alpha1.EventEvicting, "Evicting pod %s from node %s: %s", pod.Name, pod.Spec.NodeName, why))
-		d.wake(time.Second)
+		d.requeueAfter(time.Second)
 	}
 }
 
@@ -202,14 +202,14 @@ func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRe
 	}
 	d.evictUnless(stays, pod, record, next, func() {
 		action.Result = ""
-		d.closing.close(record, action)
+		d.closing.closeRecord(record, action)
 	})
 }
 
-// hold reports to the node loop which pods must not be changed now, and which must not be evicted. A reason that does
-// not pass by itself, such as a pause, also makes a pod not evictable: no other pod should wait for the end of a
-// pause.
-func (d *evictor) hold() {
+// reportBlockedPods reports to the node loop which pods must not be changed now, and which must not be evicted. A
+// reason that does not pass by itself, such as a pause, also makes a pod not evictable: no other pod should wait for
+// the end of a pause.
+func (d *evictor) reportBlockedPods() {
 	if !d.view.ByNode() {
 		return
 	}

@@ -67,9 +67,9 @@ func (p Pass) Out() *Decision                               { return &p.out }
 func (p Pass) Input(pod *corev1.Pod) resize.GateInput       { return p.starter.gates.input(pod) }
 func (p Pass) Eviction(plan resize.Plan) lifecycle.Eviction { return p.evictor.eviction(plan) }
 func (p Pass) Wishes(pod *corev1.Pod) []podview.Container   { return p.nextSizes(pod) }
-func (p Pass) Learn()                                       { p.watcher.learn() }
+func (p Pass) Learn()                                       { p.watcher.learnOOMFloors() }
 func (p Pass) NotAhead()                                    { p.notAhead() }
-func (p Pass) Skip(refusal *resize.Refusal)                 { p.skip(refusal) }
+func (p Pass) Skip(refusal *resize.Refusal)                 { p.reportRefusal(refusal) }
 func (p Pass) TooLarge(pod *corev1.Pod) bool                { return p.tooLarge(pod) }
 
 // Reserve sets the room that this reconcile has already assigned, and the pod that is resized although its node has

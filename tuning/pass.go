@@ -50,11 +50,12 @@ func Decide(v View) Decision {
 // decide runs the deciders. The order matters:
 //  1. notAhead comes first: every later step subtracts stored times from Now, and a time in the future would extend
 //     each deadline.
-//  2. learn comes before advance and begin, so that no plan is below a floor that this reconcile has just learned.
+//  2. learnOOMFloors comes before advance and startResizes, so that no plan is below a floor that this reconcile has
+//     just learned.
 //  3. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
 //  4. JudgeSuccessor comes before advance, which evicts pods.
-//  5. advance comes before begin: a closed record makes room for a new one, and a regression extends the backoff
-//     that begin waits for.
+//  5. advance comes before startResizes: a closed record makes room for a new one, and a regression extends the backoff
+//     that startResizes waits for.
 //  6. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
 //     source, and reasons that stop attune do not stop them.
 //  7. summarise comes last, because it reads the records, refusals and tries of all other steps.
@@ -64,7 +65,7 @@ func (d deciders) decide() {
 	d.endPause()
 	d.takeOver()
 	d.pauseForOtherWriter()
-	d.watcher.learn()
+	d.watcher.learnOOMFloors()
 	d.rememberOriginals()
 	d.judgeBirths()
 	d.judgeAdmission()
@@ -76,15 +77,15 @@ func (d deciders) decide() {
 	case d.view.Part == UrgentPart:
 		d.starter.beginUrgent()
 	case d.view.Part == WholePass && d.view.Begin.Wait > 0:
-		d.wake(d.view.Begin.Wait)
+		d.requeueAfter(d.view.Begin.Wait)
 	case d.view.Part == WholePass:
 		d.starter.giveBack(d.watcher.closing.raised)
 		blocked := d.beginOrUndo()
-		d.skip(blocked)
+		d.reportRefusal(blocked)
 		d.condition(blockedCondition(blocked))
-		d.evictor.hold()
+		d.evictor.reportBlockedPods()
 	}
-	d.reverter.remember()
+	d.reverter.storeRevertTries()
 	d.summarise()
 	d.out.ByNode.WaitingSince = d.starter.stillWaiting()
 	d.out.Topics = d.refused.topics
@@ -127,7 +128,7 @@ func (d deciders) beginOrUndo() *resize.Refusal {
 	if undone := d.starter.undo(); undone != nil {
 		return undone
 	}
-	return d.starter.begin()
+	return d.starter.startResizes()
 }
 
 // pass is the state that the deciders of one reconcile share: the view, the decision, and the reasons why pods are
@@ -182,10 +183,10 @@ func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {
 	return recordAt(records, pod) >= 0
 }
 
-// tell adds an event about the workload. A component is the subject of the text, and the fix stands at the end. The
-// recorder sends the same text about the same object at most every 10 minutes (internal/event); an amount or a time
+// recordEvent adds an event about the workload. A component is the subject of the text, and the fix stands at the end.
+// The recorder sends the same text about the same object at most every 10 minutes (internal/event); an amount or a time
 // in the text makes it a different event.
-func (d *pass) tell(e event.Event) { d.out.Events = append(d.out.Events, Event{Event: e}) }
+func (d *pass) recordEvent(e event.Event) { d.out.Events = append(d.out.Events, Event{Event: e}) }
 
 // tellOf adds an event about the pod of a record. The pod may be deleted.
 func (d *pass) tellOf(record v1alpha1.ResizeRecord, e event.Event) {
@@ -219,5 +220,5 @@ func (d *pass) undoing() (string, bool) {
 	return text, text != d.out.Status.UndoneAt
 }
 
-// wake asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
-func (d *pass) wake(after time.Duration) { d.out.Wake(after) }
+// requeueAfter asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
+func (d *pass) requeueAfter(after time.Duration) { d.out.Wake(after) }

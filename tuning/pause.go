@@ -29,17 +29,17 @@ const (
 	clocksDiffer = 5 * time.Minute
 )
 
-// supersede counts another field manager's resize that replaced one of attune's.
-func (d *pass) supersede(record v1alpha1.ResizeRecord) {
+// countSupersession counts another field manager's resize that replaced one of attune's.
+func (d *pass) countSupersession(record v1alpha1.ResizeRecord) {
 	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Another field manager resized pod %s; attune dropped its own resize of the pod", record.PodName))
-	d.superseded(fmt.Sprintf(
+	d.pauseAfterSupersessions(fmt.Sprintf(
 		"another field manager twice changed the resources of pods that attune had resized. Find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
 
-// superseded counts one supersession, and pauses the workload after mostSupersessions. why begins the sentence that
-// the user reads. The count starts again after supersededFor without one. A workload that is already paused keeps its
-// reason.
-func (d *pass) superseded(why string) {
+// pauseAfterSupersessions counts one supersession, and pauses the workload after mostSupersessions. why begins the
+// sentence that the user reads. The count starts again after supersededFor without one. A workload that is already
+// paused keeps its reason.
+func (d *pass) pauseAfterSupersessions(why string) {
 	if last := d.out.Status.LastSuperseded; last != nil && d.view.Now.Sub(last.Time) > supersededFor {
 		d.out.Status.Supersessions = 0
 	}
@@ -60,7 +60,7 @@ func (d *pass) pauseBecause(why string) {
 // setPaused pauses the workload from now on, and sends an event with the reason.
 func (d *pass) setPaused(format string, args ...any) {
 	d.out.Status.Paused = &v1alpha1.PausedState{Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(), Reason: fmt.Sprintf(format, args...)}
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
+	d.recordEvent(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
 }
 
 // pauseForOtherWriter pauses a workload if another field manager has just resized its pods, also if attune had not
@@ -123,9 +123,9 @@ func (d *pass) takeOver() {
 	// Not delayed: until this is stored, both operators undo each other's work in every reconcile. The second change
 	// pauses.
 	d.out.Due = true
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s manages this workload now; before, the operator in namespace %s managed it",
+	d.recordEvent(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s manages this workload now; before, the operator in namespace %s managed it",
 		d.view.Operator.Namespace, before))
-	d.superseded(fmt.Sprintf("the operators in namespaces %s and %s both size this workload. Uninstall one of them", before, d.view.Operator.Namespace))
+	d.pauseAfterSupersessions(fmt.Sprintf("the operators in namespaces %s and %s both size this workload. Uninstall one of them", before, d.view.Operator.Namespace))
 }
 
 // endPause ends a pause by attune itself: when kubectl attune resume has changed its annotation since the pause
@@ -140,7 +140,7 @@ func (d *pass) endPause() {
 		left = leak.Until.Sub(d.view.Now)
 	}
 	if left > 0 && d.view.resumed() == d.out.Status.Paused.Resumed {
-		d.wake(left)
+		d.requeueAfter(left)
 		return
 	}
 	d.out.Status.Paused, d.out.Status.Supersessions = nil, 0

@@ -86,7 +86,7 @@ func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why stri
 // giveUp stores and reports a revert that was given up: a user has to restore the pod, or delete it.
 func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
 	d.out.Status.Tries = lifecycle.NotPutBack(d.out.Status.Tries, record, why, d.view.Now)
-	d.tell(event.Warning(v1alpha1.EventRevertPending, "%s", leftAt(record.PodName, why)))
+	d.recordEvent(event.Warning(v1alpha1.EventRevertPending, "%s", leftAt(record.PodName, why)))
 }
 
 // leftAt explains why a pod is no longer restored, and the fix. An empty name stands for an unknown pod: an older try
@@ -96,8 +96,8 @@ func leftAt(pod, why string) string {
 		"or delete the pod: the new pod does not get the resources that caused the regression", cmp.Or(pod, "(name not known)"), why)
 }
 
-// remember keeps exactly one try for each pod in a revert, and drops the tries of deleted pods.
-func (d *reverter) remember() {
+// storeRevertTries keeps exactly one try for each pod in a revert, and drops the tries of deleted pods.
+func (d *reverter) storeRevertTries() {
 	live := func(uid types.UID) bool { return d.view.Pod(uid) != nil }
 	d.out.Status.Tries = lifecycle.PutBacks(d.out.Status.Tries, d.out.Status.Records, live, d.view.Now)
 }
@@ -125,10 +125,10 @@ func fails(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
 	return false
 }
 
-// pause returns the backoff before the next attempt to revert a pod; 0: retry now. It grows with the number of
-// attempts (lifecycle.PutBackEvery). The time of the last attempt is only in memory, so a restart causes one extra
-// attempt.
-func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
+// backoffBeforeRevert returns the backoff before the next attempt to revert a pod; 0: retry now. It grows with the
+// number of attempts (lifecycle.PutBackEvery). The time of the last attempt is only in memory, so a restart causes one
+// extra attempt.
+func (d *reverter) backoffBeforeRevert(record v1alpha1.ResizeRecord) time.Duration {
 	if d.view.Operator.NoRightsUrgent != "" {
 		return RightsEvery
 	}
@@ -164,7 +164,7 @@ func (d *starter) undo() *resize.Refusal {
 			return d.undone(at, d.underway(left))
 		}
 		d.out.Status.UndoneAt = text
-		d.tell(event.Normal(v1alpha1.EventUndone, "The undo requested at %s is complete: running pods have their original resources", at.Format(time.RFC3339)))
+		d.recordEvent(event.Normal(v1alpha1.EventUndone, "The undo requested at %s is complete: running pods have their original resources", at.Format(time.RFC3339)))
 	}
 	return d.undone(at, "running pods have their original resources")
 }
@@ -186,7 +186,7 @@ func (d *starter) putBack() (left []*resize.Refusal) {
 			left = append(left, d.notPutBack(pod, refusal)...)
 			continue
 		}
-		d.start(pod, plan)
+		d.startResize(pod, plan)
 		d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
 	}
 	return left

@@ -42,13 +42,13 @@ func (d deciders) summarise() {
 // wakeFor schedules the reconcile after which a block may be over: the cooldown, a refusal with a time, missing
 // permissions, an API server without pods/resize.
 func (d deciders) wakeFor() {
-	d.wake(resize.CooldownLeft(d.out.Status.CooldownFrom, d.out.Status.Backoff, d.view.Policy.Settings.Resize, d.view.Now))
-	d.wake(d.refused.after(d.view.Now))
+	d.requeueAfter(resize.CooldownLeft(d.out.Status.CooldownFrom, d.out.Status.Backoff, d.view.Policy.Settings.Resize, d.view.Now))
+	d.requeueAfter(d.refused.after(d.view.Now))
 	if d.view.Operator.NoRights != "" || d.view.Operator.NoRightsUrgent != "" {
-		d.wake(RightsEvery)
+		d.requeueAfter(RightsEvery)
 	}
 	if d.view.Operator.NoResize {
-		d.wake(ServedEvery)
+		d.requeueAfter(ServedEvery)
 	}
 }
 
@@ -147,10 +147,10 @@ func (d deciders) underWay(pod *corev1.Pod) bool {
 	})
 }
 
-// skip sends an event about a refusal that may need attention, and repeats it only when the condition ResizeBlocked
-// changes. A transient refusal appears only in the condition. Quotas are an exception, because they pass only when
-// other objects are removed. Their numbers change all the time and do not count as a change.
-func (d deciders) skip(refusal *resize.Refusal) {
+// reportRefusal sends an event about a refusal that may need attention, and repeats it only when the condition
+// ResizeBlocked changes. A transient refusal appears only in the condition. Quotas are an exception, because they pass
+// only when other objects are removed. Their numbers change all the time and do not count as a change.
+func (d deciders) reportRefusal(refusal *resize.Refusal) {
 	if refusal == nil || slices.Contains(asked, refusal.Reason) || refusal.Transient && refusal.Reason != resize.ReasonQuota {
 		return
 	}
@@ -159,7 +159,7 @@ func (d deciders) skip(refusal *resize.Refusal) {
 	if same && (refusal.Transient || known.Message == refusal.Message) {
 		return
 	}
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "%s", refusal.Message))
+	d.recordEvent(event.Warning(v1alpha1.EventResizeSkipped, "%s", refusal.Message))
 }
 
 // asked are reasons of refusals that a user or the operator caused on purpose, and that are reported in other places:

@@ -26,17 +26,17 @@ func (d *starter) restore() {
 		if record != nil && record.Wave == resize.WaveRestore {
 			d.report(pod, "attune requested its original resources at "+record.WrittenAt.UTC().Format(time.RFC3339))
 		}
-		if record != nil || !suffered(pod) || d.tooLarge(pod) {
+		if record != nil || !anyContainerTerminated(pod) || d.tooLarge(pod) {
 			continue
 		}
 		if loss, lost := harm.LossOf(pod, d.originalsOf(pod), d.view.seededBy(pod) != nil, d.view.Now); lost {
-			d.answer(pod, loss)
+			d.restoreOrExplain(pod, loss)
 		}
 	}
 }
 
-// answer restores one pod, or reports why it is not restored and what lifts the block.
-func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
+// restoreOrExplain restores one pod, or reports why it is not restored and what lifts the block.
+func (d *starter) restoreOrExplain(pod *corev1.Pod, loss harm.Loss) {
 	stopped := d.stopped(pod, loss.Container)
 	if autoRevert := d.view.Policy.Settings.Resize.AutoRevert; !autoRevert && (stopped != nil || pod.Generation > 1) { // see urgent
 		d.report(pod, fmt.Sprintf("%s; not restored, because autoRevert is false. Set it to true, or run kubectl attune undo %s", loss.Message, d.view.commandLine()))
@@ -54,7 +54,7 @@ func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 	}
 	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 		d.refused.add(pod, refusal)
-		d.wake(lookAgain) // the end of a crash loop causes no event
+		d.requeueAfter(lookAgain) // the end of a crash loop causes no event
 		d.report(pod, loss.Message+"; not restored yet: "+refusal.Reason+": "+refusal.Message)
 		d.out.Pending = append(d.out.Pending, d.below[len(d.below)-1])
 		return
@@ -62,7 +62,7 @@ func (d *starter) answer(pod *corev1.Pod, loss harm.Loss) {
 	d.report(pod, loss.Message+"; attune requested its original resources")
 	d.tellOfPod(pod, event.Warning(v1alpha1.EventReverted, "Restoring the original resources of pod %s: %s. attune is stopped for the pod: %s. "+
 		"It does not react to further kills at the original resources", pod.Name, loss.Message, stopped.Message))
-	d.start(pod, plan)
+	d.startResize(pod, plan)
 	d.count(countReverted, d.out.Status.Records[len(d.out.Status.Records)-1], string(loss.Harm))
 }
 

@@ -29,12 +29,12 @@ type starter struct {
 	waits map[types.UID]time.Time
 }
 
-// begin starts new resizes that the gates and the wave allow. It returns why pods are not resized although they are
-// not at their targets, or nil.
+// startResizes starts new resizes that the gates and the wave allow. It returns why pods are not resized although they
+// are not at their targets, or nil.
 //
 // The order matters. Pods that crash since creation are fixed even while the workload is paused. Boosts end before a
 // wave begins, because both need records, and the number of records is bounded.
-func (d *starter) begin() *resize.Refusal {
+func (d *starter) startResizes() *resize.Refusal {
 	if refusal := d.view.Autoscalers.Refusal(); refusal != nil && d.view.sizesPods() {
 		return refusal
 	}
@@ -77,14 +77,14 @@ func (d *starter) startWave(plans []resize.Plan) {
 			d.refused.add(pod, refusal)
 			continue
 		}
-		d.start(pod, plan)
+		d.startResize(pod, plan)
 	}
 }
 
-// start begins a resize: its record is stored before its patch is sent. If the plan has two parts (resize.Split: a
-// risky decrease of a memory limit gets its own patch), it sends only the first; the second follows when the first is
+// startResize begins a resize: its record is stored before its patch is sent. If the plan has two parts (resize.Split:
+// a risky decrease of a memory limit gets its own patch), it sends only the first; the second follows when the first is
 // verified. A plan for another node (Elsewhere) sends nothing; its record leads to an eviction.
-func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
+func (d *starter) startResize(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
 	// The results that the record stores are asked for once per reconcile. UrgentPart does not wait for a usage source, nor
 	// does a restore, so their records have none.
@@ -93,7 +93,7 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	}
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
 	if plan.Reason == resize.ReasonClimb {
-		d.climber.begun(pod, plan)
+		d.climber.reportRaise(pod, plan)
 	}
 	d.pauseLeak()
 	parts := resize.Split(plan)
@@ -104,7 +104,7 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	}
 	if plan.Elsewhere {
 		d.out.Status.Records = append(d.out.Status.Records, lifecycle.GivenUp(record))
-		d.wake(time.Second)
+		d.requeueAfter(time.Second)
 		return
 	}
 	d.out.Status.Records = append(d.out.Status.Records, record)
@@ -120,7 +120,7 @@ func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resi
 	for _, e := range told {
 		d.tellOfPod(pod, e)
 	}
-	d.start(pod, plan)
+	d.startResize(pod, plan)
 }
 
 // plans returns the plans of pods without a record. Pods whose data could not be read are refused, not planned.
@@ -177,7 +177,7 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 		return d.evictor.tryElsewhere(pod, plan, refusal)
 	}
 	if young := tooYoung(plan); young != nil && !plan.Urgent {
-		d.wake(youngFor)
+		d.requeueAfter(youngFor)
 		return plan, young
 	}
 	if d.view.batch() && !plan.Urgent {
@@ -237,7 +237,7 @@ func (d *starter) takeBoostsBack() {
 		lasts := ptr.Deref(d.view.Policy.Settings.StartupBoost, policy.Boost{}).Duration
 		left, known := lifecycle.BoostLeft(pod, boosted, lasts, d.view.Now)
 		if known && left > 0 {
-			d.wake(left)
+			d.requeueAfter(left)
 		}
 		if !known || left > 0 {
 			continue

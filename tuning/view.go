@@ -227,7 +227,7 @@ func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	signals.Rollout = v.owner().Rollout.InProgress
 	signals.NodeBooted = v.Nodes[record.Node].Booted
 	signals.NodeNotReady = v.nodeNotReady(record.Node)
-	if pod := v.Pod(record.PodUID); pod != nil && (suffered(pod) || !podview.IsReady(pod)) {
+	if pod := v.Pod(record.PodUID); pod != nil && (anyContainerTerminated(pod) || !podview.IsReady(pod)) {
 		signals.SiblingsUnready = harm.SiblingsUnready(v.Pods, record, v.Rec.Status.Records, v.nodeNotReady)
 	}
 	return signals

@@ -25,8 +25,8 @@ type watcher struct {
 	climber  *climber
 	evictor  *evictor
 	reverter *reverter
-	// hurt are the records whose pods showed a regression in this reconcile. keep reads them, so that a size that
-	// harmed one pod is not verified because another pod survived it.
+	// hurt are the records whose pods showed a regression in this reconcile. storeVerifiedSizes reads them, so that a size
+	// that harmed one pod is not verified because another pod survived it.
 	hurt []v1alpha1.ResizeRecord
 }
 
@@ -38,13 +38,13 @@ func (d *watcher) advance() {
 	for _, record := range records {
 		d.step(record)
 	}
-	d.keep()
+	d.storeVerifiedSizes()
 }
 
-// keep stores the verified sizes (status.verified), after all records are advanced: a size that harmed a sibling is not
-// stored, whichever of the two records comes first. A success without any regression in the reconcile ends the
-// backoff.
-func (d *watcher) keep() {
+// storeVerifiedSizes stores the verified sizes (status.verified), after all records are advanced: a size that harmed a
+// sibling is not stored, whichever of the two records comes first. A success without any regression in the reconcile
+// ends the backoff.
+func (d *watcher) storeVerifiedSizes() {
 	for _, record := range d.closing.survivors {
 		if !d.view.ByNode() {
 			d.out.Status.Verified = harm.AddVerified(d.out.Status.Verified, record, d.out.Status.Floors, d.view.Now)
@@ -75,7 +75,7 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 		state, action = d.assess(pod, record)
 	}
 	if action.Kind == lifecycle.Pause {
-		d.wake(action.RequeueAfter)
+		d.requeueAfter(action.RequeueAfter)
 		d.out.Status.Records = append(d.out.Status.Records, record)
 		return
 	}
@@ -86,7 +86,7 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 	d.learnOfNode(pod, record, action, state)
 	d.reverter.noteTries(record, action, state)
 	d.askLive(pod, record, action)
-	d.perform(pod, record, action, state)
+	d.applyAction(pod, record, action, state)
 }
 
 // assess returns the state of a record's pod (nil pod: deleted), and the next action.
@@ -102,28 +102,28 @@ func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) l
 	_, c.Undo = d.undoing()
 	c.Climbs, c.Spike = d.climber.circumstances(pod, record)
 	if resize.PuttingBack(record) {
-		c.Pause = d.reverter.pause(record)
+		c.Pause = d.reverter.backoffBeforeRevert(record)
 		_, asked := d.view.Past.AskedAt[record.PodUID]
 		c.Untried = !asked && d.reverter.canPutBack(pod, record)
 	}
 	return c
 }
 
-// perform applies an action to the decision. Calls to the API server become writes or evictions. Regressions are
+// applyAction applies an action to the decision. Calls to the API server become writes or evictions. Regressions are
 // learned first, whatever the action is: one that is not reverted also raises floors. Due stays false for steps that
 // every reconcile can derive again from the pod; they are stored with the next write.
-func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
+func (d *watcher) applyAction(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	d.out.Due = d.out.Due || !slices.Contains([]lifecycle.ActionKind{lifecycle.Wait, lifecycle.MarkVerified, lifecycle.Adopt}, action.Kind)
 	next := lifecycle.Advance(record, action, d.view.Now)
 	if state.Kind == lifecycle.Harmed {
-		d.harmed(record, action, state.Verdict)
+		d.learnFromRegression(record, action, state.Verdict)
 	}
 	switch action.Kind {
 	case lifecycle.Forget:
-		d.closing.close(next, action)
+		d.closing.closeRecord(next, action)
 		return
 	case lifecycle.Evict:
-		d.wake(action.RequeueAfter)
+		d.requeueAfter(action.RequeueAfter)
 		if lifecycle.Leaving(record) {
 			d.evictor.finishEviction(pod, record, next, action)
 			return
@@ -140,19 +140,19 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 	case lifecycle.SendRest:
 		d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: lifecycle.RestPlan(pod, next)})
 	case lifecycle.StartWatch:
-		d.succeeded(next, state)
+		d.reportVerified(next, state)
 	case lifecycle.Wait:
 		d.reverter.waitsToBePutBack(record, action, state)
 		d.evictor.denied(pod, record)
 	}
-	d.wake(action.RequeueAfter)
+	d.requeueAfter(action.RequeueAfter)
 	d.out.Status.Records = append(d.out.Status.Records, next)
 }
 
-// harmed learns from a regression: floors, dropped verified sizes, a bad seed, a longer backoff. It runs once per
-// record, because the record is reverted or closed in the same reconcile. A regression that is not reverted is
+// learnFromRegression learns from a regression: floors, dropped verified sizes, a bad seed, a longer backoff. It runs
+// once per record, because the record is reverted or closed in the same reconcile. A regression that is not reverted is
 // reported with the reason (whyKept).
-func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, verdict resize.Verdict) {
+func (d *watcher) learnFromRegression(record v1alpha1.ResizeRecord, action lifecycle.Action, verdict resize.Verdict) {
 	d.hurt = append(d.hurt, record)
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
 	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
@@ -181,9 +181,9 @@ func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 	return "no previous amount would help"
 }
 
-// succeeded reports a verified resize whose observation begins, and any difference from the wanted size
+// reportVerified reports a verified resize whose observation begins, and any difference from the wanted size
 // (State.Drift).
-func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state lifecycle.State) {
+func (d *watcher) reportVerified(record v1alpha1.ResizeRecord, state lifecycle.State) {
 	var parts []string
 	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultSuccess, "", d.view.Now) {
 		parts = append(parts, fmt.Sprintf("%s of container %s %s -> %s", row.Resource, row.Container, row.From, row.To))
@@ -199,9 +199,9 @@ func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state lifecycle.State)
 	d.out.Counts = append(d.out.Counts, tookOf(record)...)
 }
 
-// learn learns floors from every OOM kill that the workload's pods show, also of pods that were never resized. So
-// siblings and the next seed are raised too, and a size that was killed does not stay verified.
-func (d *watcher) learn() {
+// learnOOMFloors learns floors from every OOM kill that the workload's pods show, also of pods that were never resized.
+// So siblings and the next seed are raised too, and a size that was killed does not stay verified.
+func (d *watcher) learnOOMFloors() {
 	for _, pod := range d.view.Pods {
 		if d.tooLarge(pod) || !Killed(pod) {
 			continue

@@ -26,7 +26,7 @@ func (d *pass) judgeAdmission() {
 	for _, e := range found.Events {
 		d.out.Events = append(d.out.Events, Event{Event: e, OnWorkload: true})
 	}
-	d.wake(found.After)
+	d.requeueAfter(found.After)
 	ask := &d.out.Unknowns
 	ask.Nodes = ask.Nodes || found.Nodes
 	ask.Rooms, ask.Stalled = append(ask.Rooms, found.Rooms...), append(ask.Stalled, found.Stalled...)

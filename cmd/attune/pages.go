@@ -289,7 +289,7 @@ func (s *sampler) round(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for i := range all.Recommendations {
-		if err := s.note(ctx, &all.Recommendations[i], now); err != nil {
+		if err := s.recordResources(ctx, &all.Recommendations[i], now); err != nil {
 			return err
 		}
 	}
@@ -297,9 +297,9 @@ func (s *sampler) round(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// note records the containers of one workload: the highest request and limit of its pods, and every OOM kill in their
-// status.
-func (s *sampler) note(ctx context.Context, rec *v1alpha1.AttuneRecommendation, now time.Time) error {
+// recordResources records the containers of one workload: the highest request and limit of its pods, and every OOM kill
+// in their status.
+func (s *sampler) recordResources(ctx context.Context, rec *v1alpha1.AttuneRecommendation, now time.Time) error {
 	pods, err := lookup.Pods(ctx, s.pages.client, workload.IdentityOf(rec))
 	if err != nil {
 		return err

@@ -269,7 +269,7 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 	}
 	ctx, cancel := context.WithTimeout(ctx, askedWithin)
 	defer cancel()
-	status, err := x.ask(ctx, token)
+	status, err := x.reviewToken(ctx, token)
 	if err != nil {
 		log.Error(err, "Cannot check who may read the metrics")
 		if inFavour {
@@ -286,9 +286,9 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 	return status
 }
 
-// ask lets the API server authenticate a token (TokenReview) and check that its user may read /metrics
+// reviewToken lets the API server authenticate a token (TokenReview) and check that its user may read /metrics
 // (SubjectAccessReview).
-func (x *readers) ask(ctx context.Context, token string) (int, error) {
+func (x *readers) reviewToken(ctx context.Context, token string) (int, error) {
 	review, err := x.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("reviewing a token: %w", err)

@@ -78,7 +78,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 			Noise: func(fraction float64) float64 { return climb.Noise(1-fraction, 1) },
 		}
 		return s, mgr.Add(&usageloop.NearLoop{Near: s.near, Clock: clock.RealClock{}, Tell: func(ctx context.Context, pod prometheus.NearPod) {
-			told.tell(ctx, embedded.Pod(pod))
+			told.wakeWorkload(ctx, embedded.Pod(pod))
 		}})
 	}
 	var err error
@@ -97,7 +97,7 @@ func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) 
 	return embedded.New(embedded.Options{
 		Cluster: told.pods, Transport: transport, Interval: c.usage.interval, Clock: clock.RealClock{},
 		Climb: &embedded.Climb{
-			Limits: told.pods.Limits, Near: workload.Near, Tell: func(pod embedded.Pod) { told.tell(context.Background(), pod) },
+			Limits: told.pods.Limits, Near: workload.Near, Tell: func(pod embedded.Pod) { told.wakeWorkload(context.Background(), pod) },
 		},
 		NodePressure: c.loops.nodeLoadTaint,
 		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
@@ -111,8 +111,8 @@ type tellers struct {
 	look news[types.NamespacedName]
 }
 
-// tell wakes the loop for a pod's workload.
-func (t tellers) tell(ctx context.Context, pod embedded.Pod) {
+// wakeWorkload wakes the loop for a pod's workload.
+func (t tellers) wakeWorkload(ctx context.Context, pod embedded.Pod) {
 	if name, known := t.pods.Recommendation(ctx, pod); known {
 		t.look.tellIfRoom(name)
 	}

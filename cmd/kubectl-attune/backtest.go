@@ -147,7 +147,7 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	if err := env.print(newBacktestAnswer(found.tallies)); err != nil {
 		return err
 	}
-	return flags.budgets.judged(env, found.tallies[0].Report())
+	return flags.budgets.printExceededBudgets(env, found.tallies[0].Report())
 }
 
 // usage returns the usage to replay.

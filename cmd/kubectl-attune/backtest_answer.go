@@ -234,11 +234,11 @@ func (b *budgets) broken(r backtest.Report) (sentences []string, err error) {
 	return sentences, nil
 }
 
-// judged prints the exceeded budgets. It returns errFinding if there are any.
-func (b *budgets) judged(env *environment, r backtest.Report) error {
+// printExceededBudgets prints the exceeded budgets. It returns errFinding if there are any.
+func (b *budgets) printExceededBudgets(env *environment, r backtest.Report) error {
 	sentences, err := b.broken(r)
 	for _, sentence := range sentences {
-		env.note("%s", sentence)
+		env.printNote("%s", sentence)
 	}
 	if err == nil && len(sentences) > 0 {
 		err = errFinding

@@ -85,9 +85,9 @@ func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []str
 		case err != nil && (len(names) > 0 || lookup.Invalid(err) == nil):
 			return fmt.Errorf("policy %s in namespace %s: %w", p.Name, p.Namespace, err)
 		case err != nil:
-			l.env.note("policy %s/%s is skipped: %v", p.Namespace, p.Name, err)
+			l.env.printNote("policy %s/%s is skipped: %v", p.Namespace, p.Name, err)
 		case settings.Strategy != v1alpha1.StrategyWorkload:
-			l.env.note("policy %s/%s is skipped: backtest does not support strategy %s, whose recommendations depend on the node", p.Namespace, p.Name, settings.Strategy)
+			l.env.printNote("policy %s/%s is skipped: backtest does not support strategy %s, whose recommendations depend on the node", p.Namespace, p.Name, settings.Strategy)
 		default:
 			l.of[client.ObjectKeyFromObject(p)] = settings
 		}
@@ -208,7 +208,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 		for _, name := range names {
 			of, known := series[name]
 			if !known || len(of.Samples) == 0 {
-				l.env.note("%s: no usage data in the requested period (--last)", connect.SeriesID(id, name))
+				l.env.printNote("%s: no usage data in the requested period (--last)", connect.SeriesID(id, name))
 				continue
 			}
 			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
@@ -230,7 +230,7 @@ func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 	if l.from == fromEmbedded {
 		series, err := connect.Stored(rec, l.span)
 		if err != nil {
-			l.env.note("%s in namespace %s: %v", id, id.Namespace, err)
+			l.env.printNote("%s in namespace %s: %v", id, id.Namespace, err)
 		}
 		return series, nil
 	}
@@ -245,7 +245,7 @@ func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 		return nil, fmt.Errorf("usage of %s in namespace %s: %w", id, id.Namespace, err)
 	}
 	if report.Partial {
-		l.env.note("usage of %s in namespace %s is incomplete: the usage source could not read all of its data", id, id.Namespace)
+		l.env.printNote("usage of %s in namespace %s is incomplete: the usage source could not read all of its data", id, id.Namespace)
 	}
 	return series, nil
 }

@@ -49,7 +49,7 @@ func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage r
 	if err := backtestpage.Write(env.Out, page); err != nil {
 		return err
 	}
-	return f.budgets.judged(env, page.Policy)
+	return f.budgets.printExceededBudgets(env, page.Policy)
 }
 
 // draw fills in the lines of the chosen series, in their order.

@@ -36,7 +36,7 @@ func runDiff(ctx context.Context, env *environment, args []string) error {
 		// Without the template everything would differ, which would be a false finding.
 		if one.Workload.Template == nil {
 			w := one.answer.Workload
-			env.note("%s/%s in namespace %s is skipped: its pod template cannot be read", w.Kind, w.Name, w.Namespace)
+			env.printNote("%s/%s in namespace %s is skipped: its pod template cannot be read", w.Kind, w.Name, w.Namespace)
 			continue
 		}
 		answer.Add(one.answer)

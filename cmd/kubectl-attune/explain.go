@@ -79,7 +79,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers []answers.ExplainedContainer) {
 	kept, err := connect.Stored(rec, connect.Span{From: e.now().Add(-output.SparklineSpan), To: e.now()})
 	if err != nil {
-		e.note("usage is not shown: %v", err)
+		e.printNote("usage is not shown: %v", err)
 	}
 	for i := range containers {
 		for _, r := range recommender.Resources {

@@ -47,7 +47,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	answer := answers.Explanation{Containers: []answers.ExplainedContainer{}}
 	for _, s := range series {
 		if settings.Resize.Excluded[s.ID] {
-			env.note("container %s is skipped: the policy excludes it (excludedContainers)", s.ID)
+			env.printNote("container %s is skipped: the policy excludes it (excludedContainers)", s.ID)
 			continue
 		}
 		dropped := csvfile.DropImplausible(s, flags.node.Bounds())
@@ -121,14 +121,14 @@ func (e *environment) noteOddities(path string, report csvfile.Report) {
 		}
 	}
 	if told != nil {
-		e.note("%s: %d rows, %s", path, report.Rows, strings.Join(told, ", "))
+		e.printNote("%s: %d rows, %s", path, report.Rows, strings.Join(told, ", "))
 	}
 }
 
 // noteDropped notes the implausible samples that were dropped from a series.
 func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
 	for _, told := range csvfile.Told(dropped) {
-		e.note("%s: %s", series, told)
+		e.printNote("%s: %s", series, told)
 	}
 }
 

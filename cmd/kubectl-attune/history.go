@@ -36,7 +36,7 @@ func runHistory(ctx context.Context, env *environment, args []string) error {
 	}
 	answer := newHistoryReport(r.recs, env.now())
 	if len(answer.History) == 0 {
-		env.note("no resizes have finished yet: kubectl attune status shows pending and blocked workloads")
+		env.printNote("no resizes have finished yet: kubectl attune status shows pending and blocked workloads")
 	}
 	return env.print(answer)
 }

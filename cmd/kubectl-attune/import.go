@@ -83,7 +83,7 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 	for i := range vpas {
 		made, notes := vpaimport.Import(&vpas[i], containersOf(ctx, r, &vpas[i]))
 		for _, note := range notes {
-			env.note("%s", note)
+			env.printNote("%s", note)
 		}
 		if made != nil {
 			taken.choose(env, &made.Metadata)
@@ -91,7 +91,7 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 		}
 	}
 	if len(list.Items) == 0 {
-		env.note("no VerticalPodAutoscalers found")
+		env.printNote("no VerticalPodAutoscalers found")
 	} else {
 		list.advise(env)
 	}
@@ -106,7 +106,7 @@ func namesOfPolicies(ctx context.Context, env *environment, r reach) takenNames 
 	var policies v1alpha1.AttunePolicyList
 	// A cluster without attune's kinds has no policies.
 	if err := r.List(ctx, &policies, client.InNamespace(r.namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-		env.note("cannot list AttunePolicies, so kubectl apply may replace an existing policy of the same name: %v", plain(err))
+		env.printNote("cannot list AttunePolicies, so kubectl apply may replace an existing policy of the same name: %v", plain(err))
 	}
 	names := takenNames{}
 	for i := range policies.Items {
@@ -123,7 +123,7 @@ func (n takenNames) choose(env *environment, of *input.Metadata) {
 	}
 	n[*of] = true
 	if of.Name != vpa {
-		env.note("VerticalPodAutoscaler %s/%s: an AttunePolicy named %s already exists, so this one is named %s: delete one of them if both select the same workload",
+		env.printNote("VerticalPodAutoscaler %s/%s: an AttunePolicy named %s already exists, so this one is named %s: delete one of them if both select the same workload",
 			of.Namespace, vpa, vpa, of.Name)
 	}
 }
@@ -131,14 +131,14 @@ func (n takenNames) choose(env *environment, of *input.Metadata) {
 // advise prints what to do with the VPAs. While a policy only recommends, its VPA is the only working autoscaler.
 func (l policyList) advise(env *environment) {
 	if slices.ContainsFunc(l.Items, (*input.Written).Acts) {
-		env.note("attune does not resize a workload that a VerticalPodAutoscaler manages: if the printed policy changes pods, " +
+		env.printNote("attune does not resize a workload that a VerticalPodAutoscaler manages: if the printed policy changes pods, " +
 			"set the VerticalPodAutoscaler's updateMode to Off, or delete it")
 	}
 	if slices.ContainsFunc(l.Items, func(p *input.Written) bool { return !p.Acts() }) {
-		env.note("if the printed policy only recommends, the VerticalPodAutoscaler continues to manage its workload: " +
+		env.printNote("if the printed policy only recommends, the VerticalPodAutoscaler continues to manage its workload: " +
 			"change the policy's updateStrategy.type before you stop the VerticalPodAutoscaler")
 	}
-	env.note("a VerticalPodAutoscaler lowers memory; attune lowers it only with memory.allowDecrease: true")
+	env.printNote("a VerticalPodAutoscaler lowers memory; attune lowers it only with memory.allowDecrease: true")
 }
 
 // selectVPAs returns the named VPAs in the order of the command line, or without names all in the scope by namespace

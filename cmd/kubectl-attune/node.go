@@ -90,7 +90,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 		return found
 	}
 	if err != nil {
-		env.note("grants are not shown: %s", plain(err))
+		env.printNote("grants are not shown: %s", plain(err))
 	}
 	return env.print(output.LiveNode{NodeAnswer: live, Now: env.now()})
 }

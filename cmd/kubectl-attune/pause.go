@@ -65,7 +65,7 @@ func (e *environment) resumption(ctx context.Context, c client.Client, w workloa
 	err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.RecommendationName()}, &rec)
 	switch {
 	case apierrors.IsForbidden(err):
-		e.note("a pause by the operator itself, if any, does not end: %v", err)
+		e.printNote("a pause by the operator itself, if any, does not end: %v", err)
 	case client.IgnoreNotFound(err) != nil:
 		return nil, err
 	case rec.Status.Paused != nil:

@@ -51,7 +51,7 @@ func runRecommendations(ctx context.Context, env *environment, args []string) er
 		answer.add(one)
 	}
 	if len(answer.Recommendations) == 0 {
-		env.note("no recommendations found; kubectl attune status shows the policies")
+		env.printNote("no recommendations found; kubectl attune status shows the policies")
 	}
 	return env.print(answer)
 }

@@ -49,8 +49,9 @@ type environment struct {
 	said map[string]bool
 }
 
-// note writes a line to stderr, once in a run. All output except the answer uses it, so that stdout stays parseable.
-func (e *environment) note(text string, args ...any) {
+// printNote writes a line to stderr, once in a run. All output except the answer uses it, so that stdout stays
+// parseable.
+func (e *environment) printNote(text string, args ...any) {
 	if line := fmt.Sprintf(text, args...); !e.said[line] {
 		e.said[line] = true
 		fmt.Fprintln(e.ErrOut, line)
@@ -90,7 +91,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 	case errors.Is(err, errFinding):
 		return exitFinding
 	default:
-		env.note("error: %s", plain(err))
+		env.printNote("error: %s", plain(err))
 		return exitError
 	}
 }

@@ -50,7 +50,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 		}
 	}
 	if len(entries) == 0 {
-		env.note("no recommendations found; kubectl attune status shows the policies")
+		env.printNote("no recommendations found; kubectl attune status shows the policies")
 	}
 	answer := output.Savings{SavingsReport: answers.NewSavingsReport(entries, pods != nil)}
 	if pods != nil && env.scope.all && env.scope.selector == "" && len(args) == 0 {
@@ -67,7 +67,7 @@ func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures m
 	var list corev1.NodeList
 	err := r.List(ctx, &list)
 	if apierrors.IsForbidden(err) {
-		r.env.note("removable nodes are not shown: %v", err)
+		r.env.printNote("removable nodes are not shown: %v", err)
 		return nil, nil
 	}
 	if err != nil {

@@ -137,7 +137,7 @@ func (r reach) templates(ctx context.Context) (workloads, error) {
 	return r.workloads(ctx, func(kind v1alpha1.WorkloadKind, err error) bool {
 		unread := apierrors.IsForbidden(err) || errors.As(err, new(notServed))
 		if unread {
-			r.env.note("current resources of workloads of kind %s are not shown: %v", kind, err)
+			r.env.printNote("current resources of workloads of kind %s are not shown: %v", kind, err)
 		}
 		return unread
 	})
@@ -193,7 +193,7 @@ func (r reach) pods(ctx context.Context, keep func(*corev1.Pod) bool, unknown st
 	var list corev1.PodList
 	err = r.List(ctx, &list, client.InNamespace(r.namespace))
 	if apierrors.IsForbidden(err) {
-		r.env.note(unknown+": %v", err)
+		r.env.printNote(unknown+": %v", err)
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -222,7 +222,7 @@ func (r reach) jobs(ctx context.Context) (lookup.Listed, error) {
 	}
 	jobs, err := lookup.ListJobs(ctx, r, r.namespace)
 	if apierrors.IsForbidden(err) {
-		r.env.note("Jobs are assigned to CronJobs by their names, so pods of Jobs that a user created from a CronJob are not counted for it: %v", err)
+		r.env.printNote("Jobs are assigned to CronJobs by their names, so pods of Jobs that a user created from a CronJob are not counted for it: %v", err)
 		return nil, nil
 	}
 	return jobs, err
@@ -240,7 +240,7 @@ func (r reach) settings(ctx context.Context, rec *v1alpha1.AttuneRecommendation)
 	// no next resize.
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), lookup.Invalid(err) != nil:
-		r.env.note("next resizes of policy %s are not shown: %v", key.Name, err)
+		r.env.printNote("next resizes of policy %s are not shown: %v", key.Name, err)
 		settings, err = nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the settings of policy %s: %w", key.Name, err)

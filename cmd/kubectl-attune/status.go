@@ -59,12 +59,12 @@ func runStatus(ctx context.Context, env *environment) error {
 	}
 	clusters, err := lookup.PoliciesInScope(ctx, policies(r), r.namespace, r.selector, recs.Items)
 	if err != nil {
-		env.note("cluster policies are not shown: %v", err)
+		env.printNote("cluster policies are not shown: %v", err)
 	}
 	// Print the report before returning the finding, so that a CI job shows it in its log.
 	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
 	if len(report.Policies) == 0 {
-		env.note("no policies found in %s: create one, for example with kubectl attune wizard", output.Where(r.namespace))
+		env.printNote("no policies found in %s: create one, for example with kubectl attune wizard", output.Where(r.namespace))
 	}
 	if err := env.print(report); err != nil {
 		return err

@@ -49,7 +49,7 @@ func TestNotesAreWrittenOnce(t *testing.T) {
 	var errOut bytes.Buffer
 	env := &environment{IOStreams: genericiooptions.IOStreams{ErrOut: &errOut}, said: map[string]bool{}}
 	for _, pod := range []string{"a", "a", "b"} {
-		env.note("pod %s is left out", pod)
+		env.printNote("pod %s is left out", pod)
 	}
 	assert.Equal(t, "pod a is left out\npod b is left out\n", errOut.String())
 }

@@ -103,7 +103,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	known.last = s.look(out)
 	c.known.Put(req.Name, known)
 	// The metrics compare the new grants with those on the board. So they are updated before Publish.
-	c.tell(found, out)
+	c.reportReconcile(found, out)
 	c.tellHolders(found, known.last, out, holders)
 	c.Wake(c.Grants.Publish(req.Name, out.grants))
 	return reconcile.Result{RequeueAfter: known.soon(s.now, c.Interval)}, nil

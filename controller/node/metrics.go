@@ -55,9 +55,9 @@ func loadOf(name string, load float64) {
 // eventOvercommitted is the reason of events on nodes whose pods do not fit.
 const eventOvercommitted = "NodeOvercommitted"
 
-// tell updates the metrics of a reconcile, and sends an event if the pods of a node do not fit. It runs before the
-// grants are published: it counts only grants that differ from those on the board.
-func (c *Controller) tell(on *corev1.Node, out shared) {
+// reportReconcile updates the metrics of a reconcile, and sends an event if the pods of a node do not fit. It runs
+// before the grants are published: it counts only grants that differ from those on the board.
+func (c *Controller) reportReconcile(on *corev1.Node, out shared) {
 	members.WithLabelValues(on.Name).Set(float64(len(out.ledger.members)))
 	victimsOf.WithLabelValues(on.Name).Set(float64(len(out.result.Evictions)))
 	showHeadroom(on.Name, out)

@@ -319,20 +319,20 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	}
 	switch {
 	case of.Selected == 0:
-		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound, "no namespace matches namespaceSelector")
+		return falseCondition(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound, "no namespace matches namespaceSelector")
 	case unready == 0:
 		kind := ptr.Deref(x.policy.Spec.TargetRef, v1alpha1.ClusterTargetRef{}).Kind
-		return no(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound,
+		return falseCondition(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound,
 			fmt.Sprintf("no workloads to size in %d namespaces: no workload matches, or other policies take precedence", of.Selected)+notSized(x.sized, kind))
 	}
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(reasons)), func(a, b string) int { return cmp.Compare(reasons[a], reasons[b]) })
-	return no(v1alpha1.ConditionReady, most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))
+	return falseCondition(v1alpha1.ConditionReady, most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))
 }
 
 // first returns the condition of the first namespace in which it is True, with the namespace's name; otherwise a
 // False one with the given reason.
 func (x summary) first(kind, otherwise string) metav1.Condition {
-	n, first := 0, no(kind, otherwise, "")
+	n, first := 0, falseCondition(kind, otherwise, "")
 	for i, p := range x.parts {
 		c := p.condition(kind)
 		if c.Status != metav1.ConditionTrue {

@@ -275,7 +275,9 @@ func TestSummaries(t *testing.T) {
 	with := func(conditions ...metav1.Condition) part {
 		return part{status: v1alpha1.AttunePolicyStatus{Conditions: conditions}}
 	}
-	notReady := func(reason, message string) metav1.Condition { return no(v1alpha1.ConditionReady, reason, message) }
+	notReady := func(reason, message string) metav1.Condition {
+		return falseCondition(v1alpha1.ConditionReady, reason, message)
+	}
 	fine := with(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring})
 	fine.status.Workloads = &v1alpha1.WorkloadCounts{Discovered: 3}
 	bare := with(notReady(v1alpha1.ReasonNoWorkloadsFound, ""))

@@ -154,7 +154,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		}
 		p = &v1alpha1.AttunePolicy{}
 		p.Namespace, p.Name = req.Namespace, req.Name
-		_, err = c.end(ctx, p)
+		_, err = c.releaseWorkloads(ctx, p)
 		c.parts.Forget(req.NamespacedName)
 		return reconcile.Result{}, errors.Join(err, c.forget(ctx, p.Namespace))
 	}
@@ -167,7 +167,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	}
 	if slices.ContainsFunc(beyond, func(other v1alpha1.AttunePolicy) bool { return other.Name == p.Name }) {
 		// Its interest in usage ends too, because the policy is not used.
-		recs, err := c.end(ctx, p)
+		recs, err := c.releaseWorkloads(ctx, p)
 		return c.unused(ctx, p, recs, err, v1alpha1.ReasonTooManyPolicies, policy.TooMany(p.Namespace))
 	}
 	settings, err := c.Settings.Settings(ctx, p)

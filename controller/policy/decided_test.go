@@ -79,7 +79,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
 	assert.Zero(t, passes(1), "the data is old from now on")
 
-	_, err := f.end(t.Context(), f.policy())
+	_, err := f.releaseWorkloads(t.Context(), f.policy())
 	assert.NoError(t, err)
 	assert.Empty(t, f.decided.All(), "it is forgotten with its policy")
 }

@@ -126,7 +126,7 @@ func (c *Controller) unfinished(p *v1alpha1.AttunePolicy, err error) (reconcile.
 // finish removes the finalizer of a deleted policy once no pod is observed for it, and drops an instance of a cluster
 // policy. Until then it is called again every resync; the workload loop completes the observations meanwhile.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
-	recs, err := c.end(ctx, p)
+	recs, err := c.releaseWorkloads(ctx, p)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -144,9 +144,9 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 	return reconcile.Result{}, c.guard(ctx, p, false)
 }
 
-// end stops all work for a policy: its interest in usage and its recommendations. It returns these, so that the
-// caller can find pods that are still observed.
-func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
+// releaseWorkloads stops all work for a policy: its interest in usage and its recommendations. It returns these, so
+// that the caller can find pods that are still observed.
+func (c *Controller) releaseWorkloads(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
 	c.decided.Forget(client.ObjectKeyFromObject(p))
 	follow(c.Recent, p, policy.Settings{}, matched{}, nil)

@@ -153,7 +153,7 @@ func TestAMessageIsCutBetweenRunes(t *testing.T) {
 	message := strings.Repeat("a", 255) + "é: no"
 	var x parts
 	instance := policy.Instance(&v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}, "shop", true)
-	x.note(instance, v1alpha1.AttunePolicyStatus{Conditions: []metav1.Condition{no(v1alpha1.ConditionReady, "X", message)}})
+	x.note(instance, v1alpha1.AttunePolicyStatus{Conditions: []metav1.Condition{falseCondition(v1alpha1.ConditionReady, "X", message)}})
 	ready := x.Of(client.ObjectKeyFromObject(instance)).condition(v1alpha1.ConditionReady)
 	assert.True(t, utf8.ValidString(ready.Message))
 	assert.Equal(t, message[:255], ready.Message)

@@ -106,7 +106,7 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 	}
 	next.bound(workloads)
 	for _, w := range workloads {
-		next.note(w, next.settled[w.Identity])
+		next.addWorkload(w, next.settled[w.Identity])
 	}
 	return next
 }
@@ -135,8 +135,8 @@ func (m *matching) bound(workloads []workload.Workload) {
 	}
 }
 
-// note adds a workload to the results of its policies.
-func (m *matching) note(w workload.Workload, s match) {
+// addWorkload adds a workload to the results of its policies.
+func (m *matching) addWorkload(w workload.Workload, s match) {
 	if s.winner == "" {
 		return
 	}

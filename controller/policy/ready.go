@@ -23,7 +23,9 @@ type readiness struct{ report }
 // condition is derived from all other facts. The most urgent reason wins, in the order in which users should act: a
 // pause, missing workloads, the source, rejected writes, data.
 func (r readiness) condition() metav1.Condition {
-	no := func(reason, message string) metav1.Condition { return no(v1alpha1.ConditionReady, reason, message) }
+	no := func(reason, message string) metav1.Condition {
+		return falseCondition(v1alpha1.ConditionReady, reason, message)
+	}
 	reason, message := r.unsized()
 	remarks := remarks(r)
 	switch {

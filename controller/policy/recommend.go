@@ -81,7 +81,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(matched.won)), open: watched(recs)}
 	for _, w := range matched.won {
 		rec, err := s.size(ctx, w)
-		if err := out.note(err); err != nil {
+		if err := out.recordWriteError(err); err != nil {
 			return out, err
 		}
 		out.recommendations = append(out.recommendations, *rec)
@@ -95,8 +95,9 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)
 }
 
-// note records why one recommendation was not written. It returns an error only if that affects all of them.
-func (o *outcome) note(err error) error {
+// recordWriteError records why one recommendation was not written. It returns an error only if that affects all of
+// them.
+func (o *outcome) recordWriteError(err error) error {
 	var refused refusal
 	switch {
 	case errors.As(err, &refused):
@@ -126,7 +127,7 @@ type sizer struct {
 //  4. The target is computed without an explanation, and compared. Only a target to be written is explained.
 //  5. A target is stored together with the checkpoint of the history that it was computed from.
 func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
-	rec, err := s.recommendations.take(ctx, s.known, w)
+	rec, err := s.recommendations.takeKnownOrNew(ctx, s.known, w)
 	if err != nil || anothers(s.loop.Operator, rec) {
 		return rec, err
 	}
@@ -239,10 +240,10 @@ func (r recommendations) of(ctx context.Context, p *v1alpha1.AttunePolicy) (map[
 	return recs, nil
 }
 
-// take returns the workload's object, or a new one that is not written yet (without a UID). It removes the object
-// from known: the rest at the end of the pass is no longer the policy's. An object that is not in known may exist: it
-// belongs to the policy that sized the workload before.
-func (r recommendations) take(ctx context.Context, known map[string]*v1alpha1.AttuneRecommendation, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
+// takeKnownOrNew returns the workload's object, or a new one that is not written yet (without a UID). It removes the
+// object from known: the rest at the end of the pass is no longer the policy's. An object that is not in known may
+// exist: it belongs to the policy that sized the workload before.
+func (r recommendations) takeKnownOrNew(ctx context.Context, known map[string]*v1alpha1.AttuneRecommendation, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
 	name := w.RecommendationName()
 	if rec := known[name]; rec != nil {
 		delete(known, name)

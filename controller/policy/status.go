@@ -117,7 +117,7 @@ func wasResized(rec v1alpha1.AttuneRecommendation) bool {
 
 // resizing is the condition Resizing of all workloads together.
 func (r report) resizing() metav1.Condition {
-	c := no(v1alpha1.ConditionResizing, v1alpha1.ReasonIdle, "")
+	c := falseCondition(v1alpha1.ConditionResizing, v1alpha1.ReasonIdle, "")
 	open := 0
 	for _, rec := range r.recommendations {
 		open += len(rec.Status.Records)
@@ -166,11 +166,11 @@ func (r report) first(kind, otherwise string) metav1.Condition {
 			return metav1.Condition{Type: kind, Status: c.Status, Reason: c.Reason, Message: rec.Spec.Workload.Name + ": " + c.Message}
 		}
 	}
-	return no(kind, otherwise, "")
+	return falseCondition(kind, otherwise, "")
 }
 
-// no returns a condition that is False.
-func no(kind, reason, message string) metav1.Condition {
+// falseCondition returns a condition that is False.
+func falseCondition(kind, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
@@ -230,7 +230,7 @@ func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, me
 // notReady returns conditions with Ready=False for a reason.
 func notReady(conditions []metav1.Condition, generation int64, reason, message string) []metav1.Condition {
 	conditions = slices.Clone(conditions)
-	ready := no(v1alpha1.ConditionReady, reason, message)
+	ready := falseCondition(v1alpha1.ConditionReady, reason, message)
 	ready.ObservedGeneration = generation
 	meta.SetStatusCondition(&conditions, ready)
 	return conditions

@@ -5,15 +5,15 @@
 // One pass (Reconcile), in order:
 //  1. observe reads the policy, the workload, its pods and nodes, and the namespace from the cache into a
 //     tuning.View.
-//  2. first decides what cannot wait (open records, OOM kills). If there is anything, the pass ends after it.
+//  2. decideUrgent decides what cannot wait (open records, OOM kills). If there is anything, the pass ends after it.
 //  3. measurer queries a usage source for pods whose observation period has ended.
 //  4. decide calls tuning.Decide, and looker reads what the decision requests, until nothing is unknown.
-//  5. act stores the status, then sends the resizes and evictions, then stores the answers.
+//  5. carryOutDecision stores the status, then sends the resizes and evictions, then stores the answers.
 //  6. rest returns when to reconcile again.
 //
 // The loop has no rules of its own: every rule about pods is in tuning and resize, which are pure. It never sends a
 // resize before its record is stored. All state between passes (memory.go) may be lost: a new leader continues from
-// the stored records. Start reading with Reconcile, then act, then decide (look.go).
+// the stored records. Start reading with Reconcile, then carryOutDecision, then decide (look.go).
 package workload
 
 import (
@@ -107,10 +107,10 @@ type Access struct {
 // Reconcile makes one pass over a workload's pods: it reads, decides, stores, acts and records the answers. The
 // package comment has the steps.
 //
-// The result has the time of the next pass without an event. After an error the queue tries again with a growing
-// delay; a conflict with another writer is not an error but a short wait (again). There are three early returns: the
-// object is deleted; the cache does not show this loop's last write yet, so that a decision would repeat it; the
-// write of a decision can wait (early).
+// The result has the time of the next pass without an event. After an error the queue tries again with a growing delay;
+// a conflict with another writer is not an error but a short wait (retryOnConflict). There are three early returns: the
+// object is deleted; the cache does not show this loop's last write yet, so that a decision would repeat it; the write
+// of a decision can wait (early).
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	if err := c.Client.Get(ctx, req.NamespacedName, rec); err != nil {
@@ -132,21 +132,21 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if d, presses := c.first(ctx, &w); presses {
-		if err := c.act(ctx, rec, w, &d); err != nil {
-			return c.again(req.NamespacedName, err)
+	if d, presses := c.decideUrgent(ctx, &w); presses {
+		if err := c.carryOutDecision(ctx, rec, w, &d); err != nil {
+			return c.retryOnConflict(req.NamespacedName, err)
 		}
 		return reconcile.Result{RequeueAfter: atOnce}, nil
 	}
 	measurer{c.Gauges, c.RecentCPU}.measure(ctx, &w)
 	d := c.decide(ctx, &w)
-	c.memory.meters.fleet.note(w, d.Status)
+	c.memory.meters.fleet.storeFigures(w, d.Status)
 	if left := c.early(w, d.Decision); left > 0 {
 		c.memory.steps.note(req.NamespacedName, d.Status.Records)
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
-	if err := c.act(ctx, rec, w, &d); err != nil {
-		return c.again(req.NamespacedName, err)
+	if err := c.carryOutDecision(ctx, rec, w, &d); err != nil {
+		return c.retryOnConflict(req.NamespacedName, err)
 	}
 	c.memory.conflicts.Forget(req.NamespacedName)
 	// Only a complete pass knows why its pods are blocked and what they wait for.
@@ -183,7 +183,7 @@ func (c *Controller) early(w tuning.View, d tuning.Decision) time.Duration {
 // "only after an event".
 const atOnce = time.Millisecond
 
-// act carries out a decision. The order makes a crash safe:
+// carryOutDecision carries out a decision. The order makes a crash safe:
 //  1. store the status with the records of the resizes to send;
 //  2. learn lessons and send events, which are correct once the status is stored;
 //  3. send the resizes and evictions;
@@ -191,7 +191,7 @@ const atOnce = time.Millisecond
 //
 // A crash after 1 leaves records without a patch, which the next pass recognises on the pod. Sending before storing
 // could leave a resized pod that no process can restore. Unused tokens of the rate limit are returned in any case.
-func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d *decided) error {
+func (c *Controller) carryOutDecision(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d *decided) error {
 	begun := 0
 	defer func() { c.memory.limit.giveBack(d.turns - begun) }()
 	news := !noNews(rec.Status, d.Status)
@@ -202,7 +202,7 @@ func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 		c.memory.pace.wrote(client.ObjectKeyFromObject(rec), d.Status.Phase, w.Now)
 	}
 	c.memory.nodes.learn(d.Lessons, w.Now)
-	c.tell(rec, w.Workload, d.Decision)
+	c.publishDecision(rec, w.Workload, d.Decision)
 	answered, sent := c.send(ctx, rec, w, d.Decision)
 	begun = sent
 	if !samePhases(answered.Records, d.Status.Records) {
@@ -222,9 +222,9 @@ func samePhases(answered, decided []v1alpha1.ResizeRecord) bool {
 	})
 }
 
-// again turns a conflict into a short wait: another writer changed the object, so the pass must read and decide
-// again. Other errors are returned.
-func (c *Controller) again(name types.NamespacedName, err error) (reconcile.Result, error) {
+// retryOnConflict turns a conflict into a short wait: another writer changed the object, so the pass must read and
+// decide again. Other errors are returned.
+func (c *Controller) retryOnConflict(name types.NamespacedName, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: c.memory.conflicts.after(name, afterConflict)}, nil
 	}
@@ -257,9 +257,9 @@ func reference(of workload.Workload) *metav1.PartialObjectMetadata {
 	return out
 }
 
-// tell sends the events of a decision and adds its increments to the metrics. It runs after the status is stored, so
-// that a pass that is repeated after a conflict does not count twice.
-func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, of *workload.Workload, d tuning.Decision) {
+// publishDecision sends the events of a decision and adds its increments to the metrics. It runs after the status is
+// stored, so that a pass that is repeated after a conflict does not count twice.
+func (c *Controller) publishDecision(rec *v1alpha1.AttuneRecommendation, of *workload.Workload, d tuning.Decision) {
 	for _, e := range d.Events {
 		c.sendEvent(rec, of, e)
 	}
@@ -303,7 +303,7 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	log.FromContext(ctx).Info("Deleting the recommendation of a deleted workload", "since", rec.Status.GoneSince)
 	err := c.Client.Delete(ctx, rec, client.Preconditions{UID: &rec.UID, ResourceVersion: &rec.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
-		return c.again(client.ObjectKeyFromObject(rec), fmt.Errorf("deleting AttuneRecommendation %s: %w", rec.Name, err))
+		return c.retryOnConflict(client.ObjectKeyFromObject(rec), fmt.Errorf("deleting AttuneRecommendation %s: %w", rec.Name, err))
 	}
 	return reconcile.Result{}, nil
 }

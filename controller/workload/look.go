@@ -26,7 +26,7 @@ import (
 const mostLooks = 5
 
 // decided is a decision together with the tokens that it took from the rate limit of new resizes. Tokens of writes
-// that are not sent are returned (act).
+// that are not sent are returned (carryOutDecision).
 type decided struct {
 	tuning.Decision
 	// turns is the number of tokens; 0: none were taken.
@@ -265,15 +265,15 @@ func livePod(ctx context.Context, live client.Reader, pod *corev1.Pod) (*corev1.
 	return now, nil
 }
 
-// first decides what cannot wait for the rest of a pass; false: there is nothing. The pass ends with that decision,
-// and the next one follows at once.
+// decideUrgent decides what cannot wait for the rest of a pass; false: there is nothing. The pass ends with that
+// decision, and the next one follows at once.
 //
 // A container that is about to be OOM-killed is treated like one that was.
 //
 // The order: first open records, from the pods alone; then the autoscalers are read (up to 10 seconds); then
 // responses to OOM kills. If the autoscalers cannot be listed, the rest of the pass starts nothing new, but still
 // responds to kills.
-func (c *Controller) first(ctx context.Context, w *tuning.View) (decided, bool) {
+func (c *Controller) decideUrgent(ctx context.Context, w *tuning.View) (decided, bool) {
 	kills := slices.ContainsFunc(w.Pods, tuning.Killed)
 	c.observeClimbs(ctx, w)
 	kills = w.Climbing() || kills

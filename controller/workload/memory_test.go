@@ -105,7 +105,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 		m.pace.wrote(name, v1alpha1.PhaseIdle, now)
 		v := tuning.View{Rec: rec, Workload: &workload.Workload{}}
 		v.Policy.Usable = true
-		m.meters.fleet.note(v, rec.Status)
+		m.meters.fleet.storeFigures(v, rec.Status)
 	}
 	m.forget(named("gone"))
 	for what, known := range map[string][]types.NamespacedName{
@@ -146,7 +146,7 @@ func TestRightsAreAskedFor(t *testing.T) {
 	}}
 	assert.Empty(t, r.lost(t.Context(), "shop"))
 	assert.NoError(t, r.Ready(nil))
-	r.refused(t.Context(), "shop", `cannot patch resource "pods/resize"`)
+	r.recordDenied(t.Context(), "shop", `cannot patch resource "pods/resize"`)
 	for _, namespace := range []string{"shop", "bank"} {
 		assert.Equal(t, `cannot patch resource "pods/resize"`, r.lost(t.Context(), namespace))
 	}
@@ -173,8 +173,8 @@ func TestRightsAreAskedFor(t *testing.T) {
 	assert.ErrorIs(t, r.Ready(nil), errNoRights)
 
 	var none *Rights
-	none.refused(t.Context(), "shop", "?")
-	none.taken("shop")
+	none.recordDenied(t.Context(), "shop", "?")
+	none.recordAccepted("shop")
 	assert.Empty(t, none.lost(t.Context(), "shop"))
 }
 
@@ -196,7 +196,7 @@ func TestOneNamespaceStopsNoOther(t *testing.T) {
 			r := &Rights{Clock: clock, Ask: func(context.Context) (bool, error) { return tc.answer == nil, tc.answer }}
 			var waits []time.Duration
 			for range 9 {
-				r.refused(t.Context(), "managed", managed.Message)
+				r.recordDenied(t.Context(), "managed", managed.Message)
 				assert.Contains(t, r.lost(t.Context(), "managed"), "in namespace managed: ")
 				assert.Empty(t, r.lost(t.Context(), "shop"))
 				assert.NoError(t, r.Ready(nil), "the leader is ready")
@@ -206,11 +206,11 @@ func TestOneNamespaceStopsNoOther(t *testing.T) {
 				waits = append(waits, wait)
 			}
 			assert.Equal(t, tc.waits, waits)
-			r.taken("managed")
-			r.refused(t.Context(), "managed", managed.Message)
+			r.recordAccepted("managed")
+			r.recordDenied(t.Context(), "managed", managed.Message)
 			assert.Equal(t, tc.waits[0], r.denied["managed"].wait, "after one was taken")
 			clock.Step(24 * time.Hour)
-			r.refused(t.Context(), "other", "?")
+			r.recordDenied(t.Context(), "other", "?")
 			assert.NotContains(t, r.denied, "managed", "old ones go")
 		})
 	}

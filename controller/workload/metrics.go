@@ -69,9 +69,9 @@ type series struct {
 
 func (s series) values() []string { return s.labels[:s.many] }
 
-// note records a series of a recommendation's workload before it is written, and returns the values of its labels:
-// those of the workload, then the others.
-func (x *counted) note(rec *v1alpha1.AttuneRecommendation, metric *prometheus.MetricVec, others ...string) []string {
+// recordSeries records a series of a recommendation's workload before it is written, and returns the values of its
+// labels: those of the workload, then the others.
+func (x *counted) recordSeries(rec *v1alpha1.AttuneRecommendation, metric *prometheus.MetricVec, others ...string) []string {
 	s := series{metric: metric, labels: [5]string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}}
 	s.many = 3 + copy(s.labels[3:], others)
 	x.Change(client.ObjectKeyFromObject(rec), func(known []series) []series {
@@ -98,7 +98,7 @@ func (x *counted) pending(rec *v1alpha1.AttuneRecommendation, n int) {
 		pendingReverts.DeleteLabelValues(rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name)
 		return
 	}
-	pendingReverts.WithLabelValues(x.note(rec, pendingReverts.MetricVec)...).Set(float64(n))
+	pendingReverts.WithLabelValues(x.recordSeries(rec, pendingReverts.MetricVec)...).Set(float64(n))
 }
 
 // pendingReverts counts, for each workload, the pods that wait for their previous size.
@@ -109,7 +109,7 @@ var pendingReverts = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 // eviction counts the outcome of an eviction.
 func (x *counted) eviction(rec *v1alpha1.AttuneRecommendation, outcome lifecycle.EvictionOutcome) {
-	evictions.WithLabelValues(x.note(rec, evictions.MetricVec, string(outcome))...).Inc()
+	evictions.WithLabelValues(x.recordSeries(rec, evictions.MetricVec, string(outcome))...).Inc()
 }
 
 func init() {
@@ -120,13 +120,13 @@ func init() {
 func (x *counted) add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
 	switch {
 	case n.Took > 0:
-		durations.WithLabelValues(x.note(rec, durations.MetricVec)...).Observe(n.Took.Seconds())
+		durations.WithLabelValues(x.recordSeries(rec, durations.MetricVec)...).Observe(n.Took.Seconds())
 	case n.Raise != "":
-		raises.WithLabelValues(x.note(rec, raises.MetricVec, n.Raise)...).Inc()
+		raises.WithLabelValues(x.recordSeries(rec, raises.MetricVec, n.Raise)...).Inc()
 	case n.Resource == "":
-		reverts.WithLabelValues(x.note(rec, reverts.MetricVec, n.Reason)...).Inc()
+		reverts.WithLabelValues(x.recordSeries(rec, reverts.MetricVec, n.Reason)...).Inc()
 	default:
-		resizes.WithLabelValues(x.note(rec, resizes.MetricVec, n.Resource, n.Result)...).Inc()
+		resizes.WithLabelValues(x.recordSeries(rec, resizes.MetricVec, n.Resource, n.Result)...).Inc()
 	}
 }
 
@@ -156,10 +156,10 @@ type figures struct {
 	blocked string
 }
 
-// note replaces the figures of a workload with those of a pass that decided on this status. If no usable policy
+// storeFigures replaces the figures of a workload with those of a pass that decided on this status. If no usable policy
 // selects the workload, only its saved amounts count, because its pods keep their sizes. A deleted workload has no
 // figures.
-func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus) {
+func (x *fleet) storeFigures(v tuning.View, decided v1alpha1.AttuneRecommendationStatus) {
 	key := client.ObjectKeyFromObject(v.Rec)
 	if v.Workload == nil {
 		x.Forget(key)

@@ -61,10 +61,10 @@ const urgentDenied = 2 * time.Minute
 // errNoRights is the error of the readiness check.
 var errNoRights = errors.New("the operator's ServiceAccount may not patch pods/resize")
 
-// refused records that a resize was rejected because of missing permissions, and queries the API server. If the
+// recordDenied records that a resize was rejected because of missing permissions, and queries the API server. If the
 // permission is missing, it is lost for all namespaces. Otherwise the rejection is about this namespace only, or
 // about that one request.
-func (r *Rights) refused(ctx context.Context, namespace, why string) {
+func (r *Rights) recordDenied(ctx context.Context, namespace, why string) {
 	if r == nil {
 		return
 	}
@@ -89,8 +89,8 @@ func (r *Rights) refused(ctx context.Context, namespace, why string) {
 	put(&r.denied, namespace, d)
 }
 
-// taken records that a resize was accepted in a namespace, which ends its denial.
-func (r *Rights) taken(namespace string) {
+// recordAccepted records that a resize was accepted in a namespace, which ends its denial.
+func (r *Rights) recordAccepted(namespace string) {
 	if r == nil {
 		return
 	}

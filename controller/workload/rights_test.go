@@ -60,10 +60,10 @@ func TestUrgentAsksLeaveTheBackoffOfANamespaceAlone(t *testing.T) {
 	l := newLab(t, seen(t, small).Rec)
 	r := granted(l)
 	for range 2 { // 10 and 20 minutes
-		r.refused(t.Context(), "shop", "no")
+		r.recordDenied(t.Context(), "shop", "no")
 		l.clock.Step(r.denied["shop"].wait)
 	}
-	r.refused(t.Context(), "shop", "no")
+	r.recordDenied(t.Context(), "shop", "no")
 	until := r.denied["shop"].until
 	require.Equal(t, 30*time.Minute, until.Sub(l.clock.Now()))
 	for l.clock.Now().Add(urgentDenied).Before(until) {
@@ -71,9 +71,9 @@ func TestUrgentAsksLeaveTheBackoffOfANamespaceAlone(t *testing.T) {
 		l.clock.Step(urgentDenied)
 		assert.Empty(t, r.lostUrgent(t.Context(), "shop"))
 		assert.NotEmpty(t, r.lost(t.Context(), "shop"))
-		r.refused(t.Context(), "shop", "no")
+		r.recordDenied(t.Context(), "shop", "no")
 	}
 	assert.Equal(t, until, r.denied["shop"].until)
-	r.taken("shop")
+	r.recordAccepted("shop")
 	assert.Empty(t, r.lost(t.Context(), "shop"), "what is taken of the one opens it for the other")
 }

@@ -19,9 +19,9 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// send sends each resize that was decided and stored, and records the API server's answer. Only act calls it. It
-// returns the status with the answers, which the caller stores, and how many of the sent resizes count against the
-// rate limit. A pod that changed meanwhile (conflict) causes no event: the next pass decides on the newer pod.
+// send sends each resize that was decided and stored, and records the API server's answer. Only carryOutDecision calls
+// it. It returns the status with the answers, which the caller stores, and how many of the sent resizes count against
+// the rate limit. A pod that changed meanwhile (conflict) causes no event: the next pass decides on the newer pod.
 func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d tuning.Decision) (status v1alpha1.AttuneRecommendationStatus, begun int) {
 	status = *rec.Status.DeepCopy()
 	for _, sent := range d.Writes {
@@ -96,9 +96,9 @@ func (c *Controller) recordOutcome(ctx context.Context, d *tuning.Decision, w tu
 	switch {
 	case outcome.Kind == resize.OutcomeAccepted:
 		c.memory.seenGenerations.note(returned, w.Now)
-		c.Rights.taken(sent.Plan.Namespace)
+		c.Rights.recordAccepted(sent.Plan.Namespace)
 	case outcome.Kind == resize.OutcomeRBAC && outcome.Reason != resize.ReasonNoRights:
-		c.Rights.refused(ctx, sent.Plan.Namespace, outcome.Message)
+		c.Rights.recordDenied(ctx, sent.Plan.Namespace, outcome.Message)
 	}
 	switch record := tuning.RecordOf(d.Status, sent.Pod); {
 	case record == nil:

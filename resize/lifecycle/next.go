@@ -146,9 +146,9 @@ func (a Action) PutsBackAgain(record v1alpha1.ResizeRecord) bool {
 func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	switch state.Kind {
 	case Replaced:
-		return gone(record, resize.ReasonReplaced, state)
+		return closeGoneRecord(record, resize.ReasonReplaced, state)
 	case Terminal:
-		return gone(record, resize.ReasonTerminal, state)
+		return closeGoneRecord(record, resize.ReasonTerminal, state)
 	case Superseded:
 		return Action{Kind: Forget, Reason: resize.ReasonSuperseded, Message: state.Message, Result: ResultSuperseded, Alert: true}
 	case Harmed:
@@ -166,8 +166,9 @@ func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now tim
 	return nextOpen(state, record, rules, now)
 }
 
-// gone closes the record of a pod that has finished or no longer exists. If attune evicted it, the result says so.
-func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
+// closeGoneRecord closes the record of a pod that has finished or no longer exists. If attune evicted it, the result
+// says so.
+func closeGoneRecord(record v1alpha1.ResizeRecord, reason string, state State) Action {
 	if record.Phase == v1alpha1.RecordEvicting {
 		return Action{Kind: Forget, Reason: record.Reason, Message: state.Message, Result: ResultEvicted}
 	}

@@ -138,7 +138,7 @@ func (d *judge) step(w *v1alpha1.AdmissionWithdrawn) {
 		d.find(w.Until.Time) // collects existing pods for which the template's resources may be restored
 		d.wake(w.Until.Sub(d.in.Now))
 	default:
-		d.try(w)
+		d.followTrialPod(w)
 	}
 }
 
@@ -158,7 +158,7 @@ func (d *judge) withdraw(why *trouble) {
 	}
 	d.out.Status = w
 	d.out.Due = true
-	d.tell(event.Warning(w.Reason, "New pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message))
+	d.recordEvent(event.Warning(w.Reason, "New pods are created without admission resources until %s: %s", w.Until.UTC().Format(time.RFC3339), w.Message))
 }
 
 // rejectedWithout records that pods are rejected without admission resources as well: these are not the cause.
@@ -167,7 +167,7 @@ func (d *judge) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
 		!r.At.After(d.in.Now.Add(inFlight)) && MayReject(r.Message, SeedEffect{Raises: true, Lowers: true}) {
 		w.RejectedWithout, w.Message = true, Words(r.Message)
 		d.out.Due = true
-		d.tell(event.Normal(v1alpha1.EventAdmissionResumed, "Pods are rejected without admission resources as well, so these are not the cause: %s", w.Message))
+		d.recordEvent(event.Normal(v1alpha1.EventAdmissionResumed, "Pods are rejected without admission resources as well, so these are not the cause: %s", w.Message))
 	}
 }
 
@@ -188,11 +188,11 @@ func (d *judge) resumeAfterRejections(w *v1alpha1.AdmissionWithdrawn) {
 func (d *judge) resume(why string) {
 	d.out.Status = nil
 	d.out.Due = true
-	d.tell(event.Normal(v1alpha1.EventAdmissionResumed, "New pods are created with admission resources again: %s", why))
+	d.recordEvent(event.Normal(v1alpha1.EventAdmissionResumed, "New pods are created with admission resources again: %s", why))
 }
 
-// try follows the one pod that is created with admission resources after the end of the withdrawal.
-func (d *judge) try(w *v1alpha1.AdmissionWithdrawn) {
+// followTrialPod follows the one pod that is created with admission resources after the end of the withdrawal.
+func (d *judge) followTrialPod(w *v1alpha1.AdmissionWithdrawn) {
 	if found := d.find(w.Until.Time); found != nil {
 		d.withdraw(found)
 		return
@@ -398,7 +398,7 @@ func (d *judge) templateHash() string {
 	return strconv.FormatUint(podview.Hash(all.String()), 36)
 }
 
-func (d *judge) tell(e event.Event) { d.out.Events = append(d.out.Events, e) }
+func (d *judge) recordEvent(e event.Event) { d.out.Events = append(d.out.Events, e) }
 
 // wake requests another check after a duration; the shortest one counts, 0 and less are ignored.
 func (d *judge) wake(after time.Duration) {

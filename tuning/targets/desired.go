@@ -62,7 +62,7 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	if v.Explained {
 		recommend = recommender.Recommend
 	}
-	target := v.spare(c, containerTarget(recommend(input)))
+	target := v.blockDecreases(c, containerTarget(recommend(input)))
 	if v.Settings.Strategy == v1alpha1.StrategyNode {
 		return sharer{v}.share(c, input.Floors, target)
 	}

@@ -102,7 +102,7 @@ func (v seeder) validUntil() time.Time {
 // container returns the seed of one container; false: it has no seed. Floors learned from OOM kills are applied last.
 func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
 	verified := verifiedOf(v.Status.Verified, t.Name)
-	s, stands := v.stands(t)
+	s, stands := v.storedSeed(t)
 	if !stands {
 		s = v.fresh(t, verified)
 	}
@@ -190,9 +190,9 @@ func (v View) ceiling(container string) recommender.Amount {
 	return recommender.MemoryCeiling(v.originalOf(container)[recommender.Memory], learned, settings.MinAllowed)
 }
 
-// stands returns the stored seed of a container whose source is silent, without resources that are blocked for other
-// reasons now; false: compute it again. An outage of a source must not change the size of new pods.
-func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
+// storedSeed returns the stored seed of a container whose source is silent, without resources that are blocked for
+// other reasons now; false: compute it again. An outage of a source must not change the size of new pods.
+func (v seeder) storedSeed(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
 	stale := resize.HeldFor(t.Holds, recommender.CPU, recommender.StaleData) || resize.HeldFor(t.Holds, recommender.Memory, recommender.StaleData)
 	if v.Stored.Seed == nil || !stale {
 		return v1alpha1.ContainerSeed{}, false

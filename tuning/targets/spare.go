@@ -21,9 +21,9 @@ func (v View) spared() bool {
 	return v.Workload.Template != nil && v.Settings.Spared.Spares(&v.Workload.Template.Spec)
 }
 
-// spare blocks the resources of a target that would lower the container. Under strategy Node it blocks all resources,
-// because a node's share may be lower at any time.
-func (v View) spare(c *corev1.Container, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
+// blockDecreases blocks the resources of a target that would lower the container. Under strategy Node it blocks all
+// resources, because a node's share may be lower at any time.
+func (v View) blockDecreases(c *corev1.Container, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	if !v.spared() {
 		return t
 	}

@@ -186,7 +186,7 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 		p.Ranking = node.Never
 	}
 	// An init request needs capacity of the node too.
-	r.ask(path+".initRequest", p.InitRequest)
+	r.recordNeededResource(path+".initRequest", p.InitRequest)
 	if len(in.Containers) == 0 {
 		r.mistake("%s.containers is missing: write at least one, e.g. [{name: app, cpu: {base: 250m, peak: 800m}}]", path)
 	}
@@ -245,12 +245,13 @@ func (r *reader) container(in *container, path string, j int, names map[string]i
 			c.Of[of] = node.Unmeasured(c.Current[of])
 		}
 	}
-	r.ask(path, node.Amounts{c.Of[0].Peak, c.Of[1].Peak})
+	r.recordNeededResource(path, node.Amounts{c.Of[0].Peak, c.Of[1].Peak})
 	return c, measured
 }
 
-// ask records the first field that needs a resource, for the message about missing allocatable resources.
-func (r *reader) ask(path string, wanted node.Amounts) {
+// recordNeededResource records the first field that needs a resource, for the message about missing allocatable
+// resources.
+func (r *reader) recordNeededResource(path string, wanted node.Amounts) {
 	for of := range wanted {
 		if wanted[of] > 0 && r.asked[of] == "" {
 			r.asked[of] = path

@@ -173,20 +173,20 @@ var instead = map[string]string{
 // rest notes every set field without a counterpart, once each. That includes fields of later VPA versions.
 func (x *importer) rest(spec map[string]any) {
 	said := map[string]bool{}
-	x.left("", spec, said)
+	x.noteUntranslated("", spec, said)
 	for _, in := range []string{"updatePolicy", "resourcePolicy"} {
 		fields, _ := spec[in].(map[string]any)
-		x.left(in, fields, said)
+		x.noteUntranslated(in, fields, said)
 		policies, _ := fields["containerPolicies"].([]any)
 		for _, p := range policies {
 			of, _ := p.(map[string]any)
-			x.left(in+".containerPolicies", of, said)
+			x.noteUntranslated(in+".containerPolicies", of, said)
 		}
 	}
 }
 
-// left notes the fields of one object.
-func (x *importer) left(in string, fields map[string]any, said map[string]bool) {
+// noteUntranslated notes the fields of one object.
+func (x *importer) noteUntranslated(in string, fields map[string]any, said map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		path := strings.TrimPrefix(in+"."+name, ".")
 		if slices.Contains(translated[in], name) || said[path] {

@@ -77,8 +77,8 @@ const (
 	orRecreate = "OrRecreate"
 )
 
-// take parses an answer and writes it into the spec. An empty answer means the usual one.
-func (q *question) take(spec *v1alpha1.AttunePolicySpec, answer string) error {
+// applyAnswer parses an answer and writes it into the spec. An empty answer means the usual one.
+func (q *question) applyAnswer(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	answer = cmp.Or(strings.TrimSpace(answer), q.usual)
 	if len(q.options) == 0 {
 		return q.set(spec, answer)

@@ -125,7 +125,7 @@ func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
 	if err := w.write(input.WritePolicy(input.Metadata{Name: p.Name, Namespace: p.Namespace}, p.Spec)); err != nil {
 		return err
 	}
-	w.told(ctx, p, found, unread)
+	w.printNotes(ctx, p, found, unread)
 	return ctx.Err()
 }
 
@@ -135,7 +135,7 @@ func (w *wizard) check(given func(string) bool) error {
 		return fmt.Errorf("--name %q is not a valid object name: write e.g. web", w.name)
 	}
 	if _, err := os.Lstat(w.file); w.file != "" && err == nil {
-		return taken(w.file)
+		return fileExistsError(w.file)
 	}
 	var missing []string
 	for i := range questions {
@@ -144,7 +144,7 @@ func (w *wizard) check(given func(string) bool) error {
 			missing = append(missing, "--"+q.flag+" "+q.usual)
 			continue
 		}
-		if err := q.take(&v1alpha1.AttunePolicySpec{}, *w.given[q.flag]); err != nil {
+		if err := q.applyAnswer(&v1alpha1.AttunePolicySpec{}, *w.given[q.flag]); err != nil {
 			return fmt.Errorf("--%s %w", q.flag, err)
 		}
 	}
@@ -154,7 +154,7 @@ func (w *wizard) check(given func(string) bool) error {
 	return nil
 }
 
-func taken(file string) error {
+func fileExistsError(file string) error {
 	return fmt.Errorf("%s already exists: specify another file with -f, or delete it", file)
 }
 
@@ -188,7 +188,7 @@ func (w *wizard) ask(ctx context.Context, namespace string, given func(string) b
 // fit applies an answer that is valid together with the earlier ones. Otherwise spec does not change.
 func (q *question) fit(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	with := spec.DeepCopy()
-	if err := q.take(with, answer); err != nil {
+	if err := q.applyAnswer(with, answer); err != nil {
 		return err
 	}
 	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: *with}); err != nil {
@@ -240,7 +240,7 @@ func (w *wizard) write(p *input.Written) error {
 	}
 	file, err := os.OpenFile(w.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return taken(w.file)
+		return fileExistsError(w.file)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the policy: %w", err)
@@ -252,9 +252,9 @@ func (w *wizard) write(p *input.Written) error {
 // mostNamed limits the workloads that a sentence names.
 const mostNamed = 5
 
-// told prints notes about the written policy, and how to apply it. unread is the error if the selected workloads are
-// not known.
-func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selection, unread error) {
+// printNotes prints notes about the written policy, and how to apply it. unread is the error if the selected workloads
+// are not known.
+func (w *wizard) printNotes(ctx context.Context, p *v1alpha1.AttunePolicy, found Selection, unread error) {
 	switch {
 	case unread != nil:
 		w.say("the selected workloads are not known, so there is no backtest: %v", unread)
@@ -273,7 +273,7 @@ func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selec
 		w.say("policy %s already exists in namespace %s: kubectl apply changes it", p.Name, p.Namespace)
 	}
 	if unread == nil {
-		w.judge(ctx, p)
+		w.printBacktest(ctx, p)
 	}
 	if policy.SizesNewPods(*p.Spec.UpdateStrategy.Type) {
 		w.say("new pods are sized only in namespaces with the label: kubectl label namespace %s attune.io/inject=enabled", p.Namespace)
@@ -285,8 +285,8 @@ func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selec
 	w.say("nothing was applied: run kubectl apply -f %s", quoted(w.file))
 }
 
-// judge prints a backtest of the policy on the usage of its workloads.
-func (w *wizard) judge(ctx context.Context, p *v1alpha1.AttunePolicy) {
+// printBacktest prints a backtest of the policy on the usage of its workloads.
+func (w *wizard) printBacktest(ctx context.Context, p *v1alpha1.AttunePolicy) {
 	judged, err := w.cluster.Backtest(ctx, p, w.address)
 	if err != nil {
 		w.say("no backtest: %v", err)

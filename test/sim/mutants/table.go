@@ -86,7 +86,7 @@ var mutants = []mutant{
 	},
 	{
 		"P1: reverts hang on things they do not need", "a pass ends where autoscalers cannot be listed",
-		[]edit{{"controller/workload/controller.go", "	if d, presses := c.first(ctx, &w); presses {\n", "	if c.observeAutoscalers(ctx, &w) != nil {\n		return reconcile.Result{}, context.DeadlineExceeded\n	}\n	if d, presses := c.first(ctx, &w); presses {\n"}},
+		[]edit{{"controller/workload/controller.go", "	if d, presses := c.decideUrgent(ctx, &w); presses {\n", "	if c.observeAutoscalers(ctx, &w) != nil {\n		return reconcile.Result{}, context.DeadlineExceeded\n	}\n	if d, presses := c.decideUrgent(ctx, &w); presses {\n"}},
 		"TestWorlds/autoscalers_are_not_listed", "rescued",
 	},
 	{
