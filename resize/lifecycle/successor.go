@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -29,12 +30,14 @@ const closedWithin = time.Minute
 // once the newest pod was sized at admission. The arguments are not changed.
 //
 // A pod that was not sized and has the resources of the seed anyway, by its template, is no evidence. Nor is one whose
-// spec was written again. sized reports that admission sized a pod by the recommendation of its workload.
-func JudgeSuccessor(tries []v1alpha1.Try, history []v1alpha1.HistoryEntry, pods []*corev1.Pod, seed *v1alpha1.Seed, sized func(*corev1.Pod) bool, now time.Time) []v1alpha1.Try {
+// spec was written again. seeded reports that a pod has the annotation of the webhook with the recommendation of its
+// workload; one whose resources another webhook has overwritten counts as not sized.
+func JudgeSuccessor(tries []v1alpha1.Try, history []v1alpha1.HistoryEntry, pods []*corev1.Pod, seed *v1alpha1.Seed, seeded func(*corev1.Pod) bool, now time.Time) []v1alpha1.Try {
 	known, evicted := unsizedSuccessor(tries, now), evictedAt(history, now)
 	if known == nil && evicted.IsZero() {
 		return tries
 	}
+	sized := func(pod *corev1.Pod) bool { return seeded(pod) && !overwritten(pod, seed) }
 	switch newest := newestOf(pods, sized); {
 	case newest == nil:
 	case sized(newest):
@@ -78,6 +81,34 @@ func newestOf(pods []*corev1.Pod, sized func(*corev1.Pod) bool) (newest *corev1.
 		}
 	}
 	return newest
+}
+
+// overwritten reports whether a pod has the annotation of the webhook, but nothing of what the seed raises: another
+// webhook has written the original resources again. A pod that was resized since, and a pod of another seed, do not
+// show it.
+func overwritten(pod *corev1.Pod, seed *v1alpha1.Seed) bool {
+	var seeded v1alpha1.Seeded
+	if seed == nil || pod.Generation != 1 || workload.UnmarshalBounded([]byte(pod.Annotations[v1alpha1.SeededAnnotation]), &seeded) != nil || seeded.Revision != seed.Revision {
+		return false
+	}
+	raised := false
+	for _, c := range podview.Resizable(pod) {
+		i := slices.IndexFunc(seeded.Original, func(o v1alpha1.ContainerResources) bool { return o.Name == c.Name })
+		if i < 0 {
+			continue
+		}
+		given, was, has := podview.SeedRequests(seed, c.Name), podview.FromResources(seeded.Original[i].Resources), podview.ReadSpec(c.Resources)
+		for _, r := range recommender.Resources {
+			if given[r].Request <= was[r].Request {
+				continue
+			}
+			if has[r].Request > was[r].Request {
+				return false
+			}
+			raised = true
+		}
+	}
+	return raised
 }
 
 // createdWithLess reports whether a container requests less of a resource than the seed gives.

@@ -117,3 +117,48 @@ func TestJudgeSuccessorLiftsTheStop(t *testing.T) {
 	require.Len(t, again, 2, "one row of a workload")
 	assert.Equal(t, "web-5", again[1].Pod)
 }
+
+// Another webhook may write the template's resources again after attune's webhook has sized the pod. The annotation then
+// stays, but it does not show that the pod was sized.
+func TestJudgeSuccessorReadsTheResourcesOfAnAnnotatedPod(t *testing.T) {
+	evicted := noon.Add(-time.Minute)
+	seed := twoCPU.DeepCopy()
+	seed.Revision = "r1"
+	const was = `{"recommendation":"deployment-web","revision":"r1","original":[{"name":"app","cpuRequest":"500m","memoryRequest":"512Mi"}]}`
+	for name, c := range map[string]struct {
+		note  string
+		edit  func(*corev1.Pod)
+		seed  *v1alpha1.Seed
+		stops bool
+	}{
+		"it has its original resources":        {was, func(*corev1.Pod) {}, seed, true},
+		"it has less than its original":        {was, requests("400m"), seed, true},
+		"it has more, but less than the seed":  {was, requests("1900m"), seed, false},
+		"it has what the seed gives":           {was, requests("2"), seed, false},
+		"it was resized since":                 {was, func(p *corev1.Pod) { p.Generation = 2 }, seed, false},
+		"its generation is not known":          {was, func(p *corev1.Pod) { p.Generation = 0 }, seed, false},
+		"another seed sized it":                {`{"revision":"r0","original":[{"name":"app","cpuRequest":"500m"}]}`, func(*corev1.Pod) {}, seed, false},
+		"no seed":                              {was, func(*corev1.Pod) {}, nil, false},
+		"the annotation cannot be read":        {`{"revision":`, func(*corev1.Pod) {}, seed, false},
+		"the annotation has another container": {`{"revision":"r1","original":[{"name":"sidecar","cpuRequest":"500m"}]}`, func(*corev1.Pod) {}, seed, false},
+		"the seed raised nothing":              {`{"revision":"r1","original":[{"name":"app","cpuRequest":"3"}]}`, func(*corev1.Pod) {}, seed, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := createdAt("web-2", evicted)
+			pod.Annotations, pod.Generation = map[string]string{v1alpha1.SeededAnnotation: c.note}, 1
+			c.edit(pod)
+			tries := JudgeSuccessor(nil, evictedPods(evicted), []*corev1.Pod{pod}, c.seed, isSized, noon)
+			assert.Equal(t, c.stops, len(tries) == 1, "%v", tries)
+			if c.stops {
+				assert.Equal(t, tries, JudgeSuccessor(tries, evictedPods(evicted), []*corev1.Pod{pod}, c.seed, isSized, noon.Add(time.Hour)), "it does not lift the stop either")
+			}
+		})
+	}
+}
+
+// requests sets the CPU request of container app.
+func requests(cpu string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(cpu)
+	}
+}

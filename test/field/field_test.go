@@ -2,7 +2,7 @@
 // happened, what must happen, and which tests show it. docs/field-reports.md is made from them.
 //
 // A report with a case is run here, in memory: usage goes through the filter of samples, the recommender and the seed into
-// the patch of a new pod. For tests on an API server or a cluster, this package checks that they exist; they run in the
+// the patch of a new pod; an eviction case plays hours of reconciles of a Deployment and its admission. For tests on an API server or a cluster, this package checks that they exist; they run in the
 // suites of their packages.
 package field
 
@@ -57,6 +57,8 @@ type report struct {
 	Must      string   `json:"must"`
 	Tests     []shown  `json:"tests"`
 	Case      *example `json:"case,omitempty"`
+	// Eviction is a case of evictions.
+	Eviction *eviction `json:"eviction,omitempty"`
 }
 
 // shown names a test function of a package, by the package's folder.
@@ -135,7 +137,7 @@ func TestReportsAreComplete(t *testing.T) {
 			for _, source := range r.Source {
 				assert.Regexp(t, `^[\w.-]+/[\w.-]+#[0-9]+$`, source)
 			}
-			assert.True(t, r.Case != nil || len(r.Tests) > 0, "a case or a test shows the report")
+			assert.True(t, r.Case != nil || r.Eviction != nil || len(r.Tests) > 0, "a case or a test shows the report")
 			for _, s := range r.Tests {
 				assert.Contains(t, []string{"memory", "apiserver", "cluster"}, s.Level)
 				assert.Contains(t, testsOf(t, s.Package), s.Test, s.Package)
@@ -170,6 +172,9 @@ func TestCases(t *testing.T) {
 	for _, r := range read(t) {
 		if r.Case != nil {
 			t.Run(r.ID, func(t *testing.T) { r.Case.run(t) })
+		}
+		if r.Eviction != nil {
+			t.Run(r.ID, r.Eviction.run)
 		}
 	}
 }
@@ -370,7 +375,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 				repository, number, _ := strings.Cut(source, "#")
 				links = append(links, fmt.Sprintf("[%s](https://github.com/%s/issues/%s)", source, repository, number))
 			}
-			if r.Case != nil {
+			if r.Case != nil || r.Eviction != nil {
 				tests = append(tests, "memory: `TestCases/"+r.ID+"`")
 			}
 			for _, s := range r.Tests {
