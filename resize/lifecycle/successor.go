@@ -21,8 +21,10 @@ const unsizedFor = 24 * time.Hour
 // pause, by another template, or before its seed grew.
 const judgedWithin = 10 * time.Minute
 
-// closedWithin is the usual time from an eviction until its record is closed. The successor may exist by then.
-const closedWithin = time.Minute
+// closedWithin is the usual time from an eviction until its record is closed, when the successor may exist already, and
+// by how much the operator's clock may be ahead of the API server's. An older pod that was not sized stops evictions
+// only until the successor exists.
+const closedWithin = 5 * time.Minute
 
 // JudgeSuccessor checks the newest pod of a workload after an eviction by attune. If the pod was created without its
 // admission resources, the result has a row TryEviction, which stops further evictions of the workload for unsizedFor:

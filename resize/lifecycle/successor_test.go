@@ -70,7 +70,7 @@ func TestJudgeSuccessorStopsEvictions(t *testing.T) {
 		"it was lowered since": {evictedPods(evicted), []*corev1.Pod{with(createdAt("web-2", evicted), func(p *corev1.Pod) {
 			p.Generation = 2
 		})}, twoCPU, false},
-		"a pod from before the eviction": {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted.Add(-time.Minute))}, twoCPU, false},
+		"a pod from before the eviction": {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted.Add(-5*time.Minute))}, twoCPU, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tries := JudgeSuccessor(nil, c.history, c.pods, c.seed, isSized, noon)
