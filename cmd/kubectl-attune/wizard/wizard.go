@@ -94,7 +94,11 @@ func New(terminal func() Terminal, cluster Cluster) *cobra.Command {
 	f := command.Flags()
 	for i := range questions {
 		q := &questions[i]
-		w.given[q.flag] = f.String(q.flag, "", cmp.Or(q.hint, "One of "+q.names()))
+		usage := q.hint
+		if usage == "" {
+			usage = "One of " + q.names()
+		}
+		w.given[q.flag] = f.String(q.flag, "", usage)
 		// The only error is an unknown flag.
 		_ = command.RegisterFlagCompletionFunc(q.flag, cobra.FixedCompletions(q.optionNames(), cobra.ShellCompDirectiveNoFileComp))
 	}
