@@ -201,7 +201,7 @@ func refusedOverForeign(t *testing.T, values string) {
 	t.Cleanup(func() { require.NoError(t, label(context.WithoutCancel(t.Context()), "chart")) })
 	out, err := tryHelm(t.Context(), "install", release, chart(t), "--values", values, "--dry-run=server")
 	require.Error(t, err, out)
-	assert.Contains(t, out, "the cluster has a CustomResourceDefinition attunedefaults.attune.io that is not from this chart")
+	assert.Contains(t, out, "the CustomResourceDefinition attunedefaults.attune.io is not from this chart")
 }
 
 func installedAgain(t *testing.T, values string, seeded, tuned *appsv1.Deployment) {
