@@ -49,29 +49,21 @@ func installForeign(ctx context.Context, c *cluster.Cluster) error {
 // TestClusterPolicy: under one policy of the whole cluster a Deployment and a Rollout are resized in place. Each has a
 // VerticalPodAutoscaler with its target, which goes with its workload and with the policy. A policy that is deleted lets them go.
 func TestClusterPolicy(t *testing.T) {
-	cluster.Need(t)
-	ctx := t.Context()
+	ctx := need(t)
 	namespace(ctx, t, onePolicy, true)
 	out, err := env.cluster.Command(ctx, "kubectl", "label", "namespace", onePolicy, onePolicy+"=selected").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	web := newDeployment(onePolicy, "web", 1, app("app", asked))
-	createFor(t, web)
+	start(t, web)
 	canary := rolledOut(t, newDeployment(onePolicy, "canary", 1, app("app", asked)))
-	var before []corev1.Pod
-	eventually(t, "both have their pod", func() error {
-		if before = slices.Concat(pods(ctx, t, web), pods(ctx, t, canary)); len(before) != 2 {
-			return fmt.Errorf("%d pods", len(before))
-		}
-		return nil
-	})
+	before := slices.Concat(pods(ctx, t, web), pods(ctx, t, canary))
+	require.Len(t, before, 2)
 	policy := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: onePolicy}, Spec: v1alpha1.AttuneClusterPolicySpec{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{onePolicy: "selected"}},
 		PolicySettings:    decidingFast(v1alpha1.UpdateAuto),
 	}}
 	require.NoError(t, env.client.Create(ctx, policy))
 
-	// The bridge writes once a minute, and the resizes are observed for one: while this test waits for its turn.
-	need(t)
 	eventually(t, "both are resized, and watched", func() error {
 		if err := env.client.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
 			return err
@@ -148,6 +140,15 @@ func rolledOut(t *testing.T, like *appsv1.Deployment) *appsv1.Deployment {
 	}
 	set.Spec.Template.Labels = labels
 	require.NoError(t, env.client.Create(ctx, set))
+	within(t, roomComes, "pods of the Rollout ready", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
+			return err
+		}
+		if set.Status.ReadyReplicas != *set.Spec.Replicas {
+			return fmt.Errorf("%d of %d are", set.Status.ReadyReplicas, *set.Spec.Replicas)
+		}
+		return nil
+	})
 	return like
 }
 
