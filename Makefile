@@ -74,8 +74,9 @@ timed-%:
 # The tests on real API servers and kubelets wait for a part of their time. What needs no cluster runs beside them at the lowest
 # priority, one target at a time, and prints when all of it is done. A lane that fails does not stop the other. Without MAKEFLAGS
 # the lanes share no jobs.
-lane-clusters:
-	@MAKEFLAGS= $(MAKE) --no-print-directory timed-test-integration timed-test-e2e
+lane-clusters: programs
+	@MAKEFLAGS= $(MAKE) --no-print-directory -k -j2 timed-test-integration timed-test-cluster && \
+	MAKEFLAGS= $(MAKE) --no-print-directory timed-test-e2e
 
 lane-background:
 	@status=0; MAKEFLAGS= nice -n 19 $(MAKE) --no-print-directory -k timed-test-sim timed-test-browser timed-verify timed-vulncheck > $(RESULTS)/background.log 2>&1 || status=$$?; \
@@ -129,10 +130,13 @@ INOTIFY := /proc/sys/fs/inotify/max_user_instances
 inotify:
 	@[ "$$(cat $(INOTIFY))" -ge 512 ] || echo 512 2> /dev/null > $(INOTIFY) || echo "$(INOTIFY) stays at $$(cat $(INOTIFY))" >&2
 
-test-e2e: programs inotify bin/gotestsum ## Tests on a real kubelet (RUN=name for one); raises the limit of inotify instances to 512
+test-cluster: programs inotify bin/gotestsum ## Tests of the clusters that the other tests start (RUN=name for one)
 	cd test && $(call gotest-v,cluster) -count=1 -timeout 10m -run '$(value RUN)' ./cluster/...
+	$(call some,cluster)
+
+test-e2e: programs inotify bin/gotestsum ## Tests on a real kubelet (RUN=name for one); raises the limit of inotify instances to 512
 	cd test && $(call gotest-v,e2e) -count=1 -p $$([ "$$(cat $(INOTIFY))" -ge 512 ] && echo 2 || echo 1) -timeout 50m -run '$(value RUN)' ./e2e ./quickstart
-	$(call some,cluster e2e)
+	$(call some,e2e)
 
 # Stories that give almost every metric a value.
 RECORDED := TestAutoResizesARunningPodInPlace|TestOOMKillIsRevertedAndNotTriedAgain|TestInitialSeedsNewPodsOnly|TestEviction|TestForbiddenResize|TestNodeStrategy|TestRaiseBeforeKill
@@ -296,4 +300,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
