@@ -47,7 +47,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	// newData.
 	histories := history.New(history.Options{
 		Dial: usages.dial, Changed: b.newData.tellOne, MaxBytes: c.historyBytes,
-		Forgets: usages.embeds,
+		Forgets: usages.forgets,
 	})
 	followed := recent.New(usages.dial)
 	followed.There = scrapedPods{mgr.GetClient(), c.watched.has}.There
@@ -171,7 +171,7 @@ func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.R
 	if !c.loops.nodeLoadTaint {
 		return nil, nil
 	}
-	loads, err := usages.loads(c.usage.interval)
+	loads, err := usages.own.loads(c.usage.interval)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the load taint: %w", err)
 	}

@@ -3,11 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"attune.io/attune/certs"
 	"attune.io/attune/internal/answers"
@@ -28,6 +32,12 @@ const (
 	sourcePrometheus = "prometheus"
 	sourceEmbedded   = "embedded"
 )
+
+// sourceKinds are the usage sources by their value of --usage-source. The chart's schema has the same values. A function
+// returns the operator's own source, and adds the runnables that it needs to the manager.
+var sourceKinds = map[string]func(ctrl.Manager, Config, meters, *sources, tellers) (loopSource, error){
+	sourceEmbedded: newKubeletSource, sourcePrometheus: newServerSource,
+}
 
 // Options are the operator's flags as given. Flags of a program that does not run have the zero value. register fills
 // them, Validate checks them, and nothing changes them afterwards.
@@ -106,7 +116,7 @@ type loopOptions struct {
 
 // usageOptions configure the usage source and how often the operator reads it.
 type usageOptions struct {
-	// source is embedded or prometheus.
+	// source is a key of sourceKinds.
 	source string
 	// interval is the time between two reads of a source, and between two scrapes of a kubelet.
 	interval time.Duration
@@ -289,8 +299,8 @@ const longestInterval = 10 * time.Minute
 // validate checks the selected source.
 func (o *usageOptions) validate() error {
 	switch {
-	case o.source != sourcePrometheus && o.source != sourceEmbedded:
-		return fmt.Errorf("--usage-source %q is unknown: use %s or %s", o.source, sourceEmbedded, sourcePrometheus)
+	case sourceKinds[o.source] == nil:
+		return fmt.Errorf("--usage-source %q is unknown: use %s", o.source, strings.Join(slices.Sorted(maps.Keys(sourceKinds)), " or "))
 	case o.source == sourcePrometheus && o.prometheus.Address == "":
 		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
 	case o.kubelets.CAFile != "" && o.kubelets.InsecureSkipVerify:

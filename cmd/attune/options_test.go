@@ -1,12 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/internal/workload"
 )
@@ -57,6 +61,17 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestChartHasEverySource: the chart's schema accepts exactly the usage sources of --usage-source.
+func TestChartHasEverySource(t *testing.T) {
+	raw, err := os.ReadFile("../../charts/attune/values.schema.json")
+	require.NoError(t, err)
+	_, values, found := strings.Cut(string(raw), `"source": {"enum": `)
+	require.True(t, found)
+	var enum []string
+	require.NoError(t, json.NewDecoder(strings.NewReader(values)).Decode(&enum))
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(sourceKinds)), enum)
 }
 
 // TestFlagsOfTheOtherProgram are rejected: each program accepts the flags that it uses, and both together accept all.

@@ -94,6 +94,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	defer served.Close()
 	registry := prom.NewRegistry()
 	s := &sources{largest: &board.Largest{}, server: prometheusOptions{Config: prometheus.Config{Address: served.URL}}, meter: prometheus.NewMeter(registry), clients: prometheus.NewClients(clock.RealClock{})}
+	s.own = serverSource{servers: s}
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour

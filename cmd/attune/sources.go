@@ -45,8 +45,8 @@ import (
 // sources selects the usage source for settings: the operator's own, or the server that a policy or defaults name. All
 // fields except clients are set once; clients has its own mutex.
 type sources struct {
-	// own is the embedded source; nil if the operator's own source is a Prometheus server.
-	own *embedded.Source
+	// own is the operator's own source.
+	own loopSource
 	// server is the operator's Prometheus server. Without an address there is no server.
 	server prometheusOptions
 	// namespace is the operator's namespace. It has the Secrets of the operator's own source and of the cluster's
@@ -56,53 +56,36 @@ type sources struct {
 	secrets client.Reader
 	// meter counts the requests to servers.
 	meter *prometheus.Meter
-	// near finds containers close to their memory limits through the operator's server; nil with the embedded source,
-	// which finds them itself.
-	near *prometheus.Near
 	// clients caches the connections to servers for requests about observed pods and nodes.
 	clients prometheus.Clients
 	// largest is the largest known node. Samples that exceed it are dropped.
 	largest *board.Largest
 }
 
-// newSources returns the sources. If the flags select the embedded source, the manager runs it on the leader.
-func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error) {
-	s := &sources{
+// newSources returns the sources. The operator's own source is the one that the flags select.
+func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (s *sources, err error) {
+	s = &sources{
 		server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest,
 		clients: prometheus.NewClients(clock.RealClock{}),
 	}
-	told := tellers{scrapedPods{mgr.GetClient(), c.watched.has}, b.look}
-	if c.usage.source != sourceEmbedded {
-		s.near = &prometheus.Near{
-			Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.Labels),
-			Noise: func(fraction float64) float64 { return climb.Noise(1-fraction, 1) },
-		}
-		return s, mgr.Add(&usageloop.NearLoop{Near: s.near, Clock: clock.RealClock{}, Tell: func(ctx context.Context, pod prometheus.NearPod) {
-			told.wakeWorkload(ctx, embedded.Pod(pod))
-		}})
-	}
-	var err error
-	if s.own, err = newEmbedded(mgr, c, m.embedded, told); err != nil {
-		return nil, err
-	}
-	return s, mgr.Add(s.own)
+	s.own, err = sourceKinds[c.usage.source](mgr, c, m, s, tellers{scrapedPods{mgr.GetClient(), c.watched.has}, b.look})
+	return s, err
 }
 
-// newEmbedded returns the source that scrapes the kubelets.
-func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) (*embedded.Source, error) {
-	transport, err := embedded.Kubelets(mgr.GetConfig(), c.usage.kubelets, c.api.scraperTokens(c.process.namespace, c.usage.scraper))
-	if err != nil {
-		return nil, err
-	}
-	return embedded.New(embedded.Options{
-		Cluster: told.pods, Transport: transport, Interval: c.usage.interval, Clock: clock.RealClock{},
-		Climb: &embedded.Climb{
-			Limits: told.pods.Limits, Near: workload.Near, Tell: func(pod embedded.Pod) { told.wakeWorkload(context.Background(), pod) },
-		},
-		NodePressure: c.loops.nodeLoadTaint,
-		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
-		Metrics:      m,
-	}), nil
+// loopSource answers the queries of all loops. A new source implements it: see sourceKinds.
+type loopSource interface {
+	// dial returns the source of usage for a usage.Dialer, and gauge the source of signals of regressions. If a source
+	// supports labels, both select series by the labels of the settings.
+	dial(usage.SourceSettings) (usage.Source, error)
+	gauge(usage.SourceSettings) (workload.Gauge, error)
+	// climbs returns the source of recent memory usage. After an error, no memory is raised before an OOM kill.
+	climbs() (workload.Climbs, error)
+	// recentCPU returns recent CPU usage that is available without a request. known has earlier responses.
+	recentCPU(known recent.Known) workload.RecentCPU
+	// loads returns the load of nodes. Its error ends the process at its start.
+	loads(interval time.Duration) (nodeloop.Loads, error)
+	// forgets reports whether the source cannot return past usage, so that histories need checkpoints.
+	forgets() bool
 }
 
 // tellers wake the workload loop for a pod. They find its workload in the caches.
@@ -118,56 +101,115 @@ func (t tellers) wakeWorkload(ctx context.Context, pod embedded.Pod) {
 	}
 }
 
-// embeds reports whether the embedded source serves these settings. It keeps samples for an hour only, so histories
-// from it need checkpoints.
-func (s *sources) embeds(settings usage.SourceSettings) bool {
-	return settings.Prometheus == nil && s.own != nil
+// kubeletSource is the embedded source.
+type kubeletSource struct {
+	*embedded.Source
+	servers *sources
 }
+
+// newKubeletSource returns the source that scrapes the kubelets. The manager runs it on the leader.
+func newKubeletSource(mgr ctrl.Manager, c Config, m meters, s *sources, told tellers) (loopSource, error) {
+	transport, err := embedded.Kubelets(mgr.GetConfig(), c.usage.kubelets, c.api.scraperTokens(c.process.namespace, c.usage.scraper))
+	if err != nil {
+		return nil, err
+	}
+	own := embedded.New(embedded.Options{
+		Cluster: told.pods, Transport: transport, Interval: c.usage.interval, Clock: clock.RealClock{},
+		Climb: &embedded.Climb{
+			Limits: told.pods.Limits, Near: workload.Near, Tell: func(pod embedded.Pod) { told.wakeWorkload(context.Background(), pod) },
+		},
+		NodePressure: c.loops.nodeLoadTaint,
+		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
+		Metrics:      m.embedded,
+	})
+	return kubeletSource{own, s}, mgr.Add(own)
+}
+
+// dial adds the operator's server, if it has one: the source starts with the first scrape, and the server provides the
+// time before it.
+func (k kubeletSource) dial(usage.SourceSettings) (usage.Source, error) {
+	if k.servers.server.Address == "" {
+		return k.Source, nil
+	}
+	past, err := k.servers.operators(nil)
+	if err != nil {
+		return nil, err
+	}
+	return usage.Backfilled{Source: k.Source, Since: k.Since, Past: prometheus.Metered{Client: past, Meter: k.servers.meter}}, nil
+}
+
+func (k kubeletSource) gauge(usage.SourceSettings) (workload.Gauge, error) { return k.Source, nil }
+func (k kubeletSource) climbs() (workload.Climbs, error)                   { return k.Source, nil }
+func (k kubeletSource) recentCPU(recent.Known) workload.RecentCPU          { return k.Source }
+func (k kubeletSource) forgets() bool                                      { return true }
+func (k kubeletSource) loads(interval time.Duration) (nodeloop.Loads, error) {
+	return prometheus.NewLoads(k.AskNodes, prometheus.ScopeOf(k.servers.server.Labels), interval), nil
+}
+
+// serverSource is a Prometheus server: the operator's own, or one that a policy or defaults name.
+type serverSource struct {
+	// near finds containers close to their memory limits; nil for a server that a policy or defaults name, because the
+	// operator does not know which of its containers are close to their limits.
+	near    *prometheus.Near
+	servers *sources
+}
+
+// newServerSource returns the operator's own server, and adds the loop that queries it for containers close to their
+// limits.
+func newServerSource(mgr ctrl.Manager, _ Config, _ meters, s *sources, told tellers) (loopSource, error) {
+	near := &prometheus.Near{
+		Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.Labels),
+		Noise: func(fraction float64) float64 { return climb.Noise(1-fraction, 1) },
+	}
+	return serverSource{near, s}, mgr.Add(&usageloop.NearLoop{Near: near, Clock: clock.RealClock{}, Tell: func(ctx context.Context, pod prometheus.NearPod) {
+		told.wakeWorkload(ctx, embedded.Pod(pod))
+	}})
+}
+
+func (p serverSource) dial(s usage.SourceSettings) (usage.Source, error)    { return p.servers.metered(s) }
+func (p serverSource) gauge(s usage.SourceSettings) (workload.Gauge, error) { return p.servers.kept(s) }
+func (p serverSource) recentCPU(known recent.Known) workload.RecentCPU      { return known }
+func (p serverSource) forgets() bool                                        { return false }
+func (p serverSource) climbs() (workload.Climbs, error) {
+	if p.near == nil {
+		return nil, errors.New("raising memory before an OOM kill needs the operator's own usage source")
+	}
+	return p.near, nil
+}
+
+func (p serverSource) loads(interval time.Duration) (nodeloop.Loads, error) {
+	_, err := p.servers.operators(nil)
+	return prometheus.NewLoads(p.servers.askNodes, prometheus.ScopeOf(p.servers.server.Labels), interval), err
+}
+
+// of returns the source of these settings.
+func (s *sources) of(settings usage.SourceSettings) loopSource {
+	if settings.Prometheus != nil {
+		return serverSource{servers: s}
+	}
+	return s.own
+}
+
+// forgets reports whether histories with these settings need checkpoints.
+func (s *sources) forgets(settings usage.SourceSettings) bool { return s.of(settings).forgets() }
 
 // dial is a usage.Dialer. It limits samples to the size of the largest known node.
 func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
-	source, err := s.dialled(settings)
+	source, err := s.of(settings).dial(settings)
 	if err != nil {
 		return nil, err
 	}
 	return usage.Bounded{Source: source, Most: func() usage.Most { return usage.MostOn(s.largest.Node()) }}, nil
 }
 
-// dialled returns the source of these settings. With both the embedded source and a server, the server provides the
-// time before the first scrape.
-func (s *sources) dialled(settings usage.SourceSettings) (usage.Source, error) {
-	switch {
-	case !s.embeds(settings):
-		return s.metered(settings)
-	case s.server.Address == "":
-		return s.own, nil
-	}
-	// The embedded source starts with the first scrape. usage.Backfilled adds the earlier time from the server.
-	past, err := s.operators(nil)
-	if err != nil {
-		return nil, err
-	}
-	return usage.Backfilled{Source: s.own, Since: s.own.Since, Past: prometheus.Metered{Client: past, Meter: s.meter}}, nil
-}
-
 // gauge returns the source for observing pods with these settings.
 func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
-	if s.embeds(settings.Source) {
-		return s.own, nil
-	}
-	return s.kept(settings.Source)
+	return s.of(settings.Source).gauge(settings.Source)
 }
 
-// climbs returns the source of recent memory usage for these settings. A server that a policy names is not used,
-// because the operator does not know which of its containers are close to their limits.
+// climbs returns the source of recent memory usage for these settings.
 func (s *sources) climbs(settings policy.Settings) (workload.Climbs, error) {
-	switch {
-	case s.embeds(settings.Source):
-		return s.own, nil
-	case settings.Source.Prometheus == nil && s.near != nil:
-		return s.near, nil
-	}
-	return nil, errors.New("raising memory before an OOM kill needs the operator's own usage source")
+	return s.of(settings.Source).climbs()
 }
 
 // askRange sends a range query to the operator's own server.
@@ -183,24 +225,10 @@ func (s *sources) askRange(ctx context.Context, expression string, query usage.Q
 // server. nodes is nil if the load of nodes is not read. It must be compared with nil here: a nil *LoadLoop in the
 // interface NodeUsage would not be nil.
 func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.RecentCPU {
-	switch {
-	case s.own != nil:
-		return s.own
-	case nodes == nil:
-		return recent.Known{Pods: pods}
+	if nodes == nil {
+		return s.own.recentCPU(recent.Known{Pods: pods})
 	}
-	return recent.Known{Pods: pods, Nodes: nodes}
-}
-
-// loads returns the load of nodes from the operator's own source. It returns an error if its server is not usable.
-func (s *sources) loads(interval time.Duration) (loads prometheus.Loads, err error) {
-	ask := s.askNodes
-	if s.own != nil {
-		ask = s.own.AskNodes
-	} else if _, err := s.operators(nil); err != nil {
-		return loads, err
-	}
-	return prometheus.NewLoads(ask, prometheus.ScopeOf(s.server.Labels), interval), nil
+	return s.own.recentCPU(recent.Known{Pods: pods, Nodes: nodes})
 }
 
 // askNodes queries the operator's own server about all nodes. It looks up the client at each call, because a client

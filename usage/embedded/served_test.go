@@ -17,11 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/usagetest"
 )
 
 // TestPrometheusConforms queries Prometheus's own engine through the HTTP API.
 func TestPrometheusConforms(t *testing.T) {
-	conform(t, func(t *testing.T, past Past) Subject {
+	usagetest.TestEvaluator(t, func(t *testing.T, past usagetest.Past) *prometheus.Client {
 		all := memory{}
 		for at := past.From; !at.After(past.To); at = at.Add(past.Every) {
 			all.scrape(at, past.World(at))

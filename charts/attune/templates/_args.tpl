@@ -44,34 +44,45 @@
 {{- with $args -}}{{- toYaml . -}}{{- end -}}
 {{- end -}}
 
+{{/* The usage sources whose values become flags and volumes: the selected one, and prometheus, from which embedded reads past usage. */}}
+{{- define "attune.sources" -}}
+{{- uniq (list "prometheus" .Values.usage.source) | toJson -}}
+{{- end -}}
+
 {{/* Flags of the controller. */}}
 {{- define "attune.args.controller" -}}
 - --usage-source={{ .Values.usage.source }}
 - --usage-interval={{ .Values.usage.interval }}
-{{- with .Values.usage.prometheus.address }}
-- --prometheus-address={{ . }}
+{{- range $source := include "attune.sources" . | fromJsonArray }}
+{{- with get $.Values.usage $source }}
+{{- range $name, $value := omit . "headers" "queryParameters" "matchers" "bearerTokenSecret" "tls" }}
+{{- with $value }}
+- --{{ $source }}-{{ kebabcase $name }}={{ . }}
 {{- end }}
-{{- range $name, $value := .Values.usage.prometheus.headers }}
-- {{ printf "--prometheus-header=%s=%s" $name $value | quote }}
 {{- end }}
-{{- range $name, $value := .Values.usage.prometheus.queryParameters }}
-- {{ printf "--prometheus-query-parameter=%s=%s" $name $value | quote }}
+{{- range $name, $value := .headers }}
+- {{ printf "--%s-header=%s=%s" $source $name $value | quote }}
 {{- end }}
-{{- range $name, $value := .Values.usage.prometheus.matchers }}
-- {{ printf "--prometheus-matcher=%s=%s" $name $value | quote }}
+{{- range $name, $value := .queryParameters }}
+- {{ printf "--%s-query-parameter=%s=%s" $source $name $value | quote }}
 {{- end }}
-{{- with .Values.usage.prometheus.bearerTokenSecret }}
+{{- range $name, $value := .matchers }}
+- {{ printf "--%s-matcher=%s=%s" $source $name $value | quote }}
+{{- end }}
+{{- with .bearerTokenSecret }}
 {{- if .name }}
-- --prometheus-bearer-token-file=/etc/attune/prometheus-token/{{ .key }}
+- --{{ $source }}-bearer-token-file=/etc/attune/{{ $source }}-token/{{ .key }}
 {{- end }}
 {{- end }}
-{{- with .Values.usage.prometheus.tls.caConfigMap }}
+{{- with (.tls).caConfigMap }}
 {{- if .name }}
-- --prometheus-ca-file=/etc/attune/prometheus-ca/{{ .key }}
+- --{{ $source }}-ca-file=/etc/attune/{{ $source }}-ca/{{ .key }}
 {{- end }}
 {{- end }}
-{{- if .Values.usage.prometheus.tls.insecureSkipVerify }}
-- --prometheus-insecure-skip-verify
+{{- if (.tls).insecureSkipVerify }}
+- --{{ $source }}-insecure-skip-verify
+{{- end }}
+{{- end }}
 {{- end }}
 {{- if .Values.node.eviction.enabled }}
 - --eviction
