@@ -1,8 +1,6 @@
 package resize
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/podview"
@@ -44,9 +42,9 @@ func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
 }
 
 // CannotStart reports whether containers cannot start because of a resize by attune: they ended between the patch and
-// the kubelet's work, and their CPU limit is above the limit of the pod's cgroup. With cgroup v1 the runtime cannot start
-// such a container ("cpu.cfs_quota_us: invalid argument"), and its kubelet never raises the pod's limit. It is false if
-// another field manager resized the pod last.
+// the kubelet's work, and their CPU limit is above the limit of the pod's cgroup. With cgroup v1 the runtime cannot
+// start such a container ("cpu.cfs_quota_us: invalid argument"), and its kubelet never raises the pod's limit. It is
+// false if another field manager resized the pod last.
 func CannotStart(pod *corev1.Pod) bool {
 	at := podview.ResizedByAttune(pod)
 	_, other := podview.ResizedBy(pod)
@@ -59,24 +57,29 @@ func CannotStart(pod *corev1.Pod) bool {
 // StartPlan plans to start the containers of a pod that cannot start (CannotStart): it lowers their CPU limits to the
 // pod's. Its second patch restores their size while they run (Split), and the pod's limits follow. If the pod's memory
 // limit lags too, the plan also lowers memory by catchUpBy: only a change of memory makes the kubelet set that limit.
-func StartPlan(pod *corev1.Pod, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	plan, refusal := PlanBack(pod, startable(pod, 0), caps, now, WaveTemplate, ReasonNotRunning)
-	if refusal != nil && refusal.Reason == ReasonQOSClass {
-		// A request that becomes equal to its limit can change the class.
-		return PlanBack(pod, startable(pod, 1), caps, now, WaveTemplate, ReasonNotRunning)
+// The rules of PlanFor do not apply, since a container that cannot start loses nothing.
+func StartPlan(pod *corev1.Pod) Plan {
+	plan := PlanOf(pod)
+	plan.Wave, plan.Reason = WaveTemplate, ReasonNotRunning
+	for room := range recommender.Amount(2) {
+		// A request that becomes equal to its limit can change the pod's QoS class.
+		if plan.Moves = startable(pod, room); podview.QOSClass(plan.Apply(pod)) == podview.ClassOf(pod) {
+			break
+		}
 	}
-	return plan, refusal
+	return plan
 }
 
-// startable returns the containers that cannot start, with the CPU limit of their pod. Requests below their limits stay
-// below the new limits by at least room millicores.
-func startable(pod *corev1.Pod, room recommender.Amount) (wishes []podview.Container) {
+// startable returns moves of the containers that cannot start to the CPU limit of their pod. Requests below their limits
+// stay below the new limits by at least room millicores.
+func startable(pod *corev1.Pod, room recommender.Amount) (moves []Move) {
 	if pod.Status.Resources == nil {
 		return nil
 	}
 	limit, statuses := podview.WholeLimit(recommender.CPU, pod.Status.Resources.Limits), podview.Statuses(pod)
 	for _, c := range podview.Read(pod) {
-		cpu, memory := &c.Size[recommender.CPU], &c.Size[recommender.Memory]
+		m := Move{Container: c.Name, Sidecar: c.Sidecar, From: c.Size, To: c.Size}
+		cpu, memory := &m.To[recommender.CPU], &m.To[recommender.Memory]
 		if limit == 0 || cpu.Limit <= limit || !podview.FailsToStart(statuses[c.Name]) {
 			continue
 		}
@@ -88,7 +91,7 @@ func startable(pod *corev1.Pod, room recommender.Amount) (wishes []podview.Conta
 			memory.Limit -= catchUpBy
 			memory.Request = min(memory.Request, memory.Limit)
 		}
-		wishes = append(wishes, c)
+		moves = append(moves, m)
 	}
-	return wishes
+	return moves
 }

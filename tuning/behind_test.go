@@ -62,7 +62,7 @@ func TestAContainerThatCannotStartIsStarted(t *testing.T) {
 	w := heading(seen(t, was, crashing(was, 2, low)), sizeOf(30, 60, 65, 130))
 	w.Policy.Settings.Resize.Paused = []string{"cluster"}
 	d := tuning.Decide(w)
-	require.Len(t, d.Writes, 1, "%v", told(d))
+	require.Len(t, d.Writes, 1, "%v", d.Status.Conditions)
 	assert.Equal(t, startable, d.Writes[0].Plan.Moves[0].To)
 	require.Len(t, told(d), 1)
 	assert.Contains(t, told(d)[0], "Warning Reverted Lowering the CPU limit of pod web-1 until its containers run")

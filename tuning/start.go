@@ -271,8 +271,7 @@ func (d *starter) startStuck() {
 			d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		plan, refusal := resize.StartPlan(pod, d.gates.capabilities(pod), d.view.Now)
-		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
+		d.startAdmitted(pod, resize.StartPlan(pod), nil, event.Warning(v1alpha1.EventReverted,
 			"Lowering the CPU limit of pod %s until its containers run: the kubelet raised their limits but not the limit of the pod's cgroup, and they cannot start above it", pod.Name))
 	}
 }
