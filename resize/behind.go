@@ -48,10 +48,8 @@ func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
 func CannotStart(pod *corev1.Pod) bool {
 	at := podview.ResizedByAttune(pod)
 	_, other := podview.ResizedBy(pod)
-	if at.IsZero() || other.After(at) || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || pod.Spec.Resources != nil {
-		return false
-	}
-	return !podview.ResizeUnderway(pod) && len(startable(pod, 0)) > 0
+	ours := !at.IsZero() && !other.After(at)
+	return ours && pod.Spec.Resources == nil && !podview.ResizeUnderway(pod) && len(startable(pod, 0)) > 0
 }
 
 // StartPlan plans to start the containers of a pod that cannot start (CannotStart): it lowers their CPU limits to the

@@ -152,7 +152,6 @@ func TestStartPlan(t *testing.T) {
 			p.ManagedFields = append(p.ManagedFields, podview.ResizedEntry("kubectl", noon))
 		}), nil},
 		{"attune did not resize it", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) { p.ManagedFields = nil }), nil},
-		{"it is being deleted", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) { p.DeletionTimestamp = ago(0) }), nil},
 		{"a resize is under way", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) { p.Generation = 2 }), nil},
 		{"the pod's own limit is meant to be lower", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Limits: list("600m", "1Gi")}

@@ -56,8 +56,8 @@ func Decide(v View) Decision {
 //  4. JudgeSuccessor comes before advance, which evicts pods.
 //  5. advance comes before startResizes: a closed record makes room for a new one, and a regression extends the backoff
 //     that startResizes waits for.
-//  6. startStuck, restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a
-//     usage source, and reasons that stop attune do not stop them.
+//  6. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
+//     source, and reasons that stop attune do not stop them.
 //  7. summarise comes last, because it reads the records, refusals and tries of all other steps.
 func (d deciders) decide() {
 	d.notAhead()
@@ -71,7 +71,6 @@ func (d deciders) decide() {
 	d.judgeAdmission()
 	d.out.Status.Tries = lifecycle.JudgeSuccessor(d.out.Status.Tries, d.out.Status.History, d.view.Pods, d.view.Rec.Spec.Seed, d.view.isSeeded, d.view.Now)
 	d.watcher.advance()
-	d.starter.startStuck()
 	d.starter.restore()
 	d.starter.restoreUnscheduled()
 	switch {

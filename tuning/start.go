@@ -262,20 +262,6 @@ func (d *starter) restoreBirths() {
 	}
 }
 
-// startStuck lets containers start that end between a raise of their CPU limit and the kubelet's work
-// (resize.CannotStart). No pause or mode blocks it: a resize of attune is the cause, and only another resize or the
-// pod's deletion ends it. In the end the pod has the same size as before.
-func (d *starter) startStuck() {
-	for _, pod := range d.view.Pods {
-		if !anyContainerTerminated(pod) || hasRecord(d.out.Status.Records, pod) || d.tooLarge(pod) || !resize.CannotStart(pod) ||
-			d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
-			continue
-		}
-		d.startAdmitted(pod, resize.StartPlan(pod), nil, event.Warning(v1alpha1.EventReverted,
-			"Lowering the CPU limit of pod %s until its containers run: the kubelet raised their limits but not the limit of the pod's cgroup, and they cannot start above it", pod.Name))
-	}
-}
-
 // restoreUnscheduled restores the template's resources of pods that fit no node with their admission resources, so
 // that the scheduler finds a node. No pause or mode blocks it: such a pod would run if attune had not sized it.
 func (d *starter) restoreUnscheduled() {
