@@ -121,6 +121,20 @@ func Terminations(status *corev1.ContainerStatus) []*corev1.ContainerStateTermin
 	return list
 }
 
+// FailsToStart reports whether the runtime could not start the container the last time that the kubelet tried.
+func FailsToStart(status *corev1.ContainerStatus) bool {
+	if status == nil || status.State.Running != nil {
+		return false
+	}
+	ends := Terminations(status)
+	return status.State.Waiting != nil && status.State.Waiting.Reason == "RunContainerError" || len(ends) > 0 && !Ran(ends[0])
+}
+
+// Ran reports whether a container ran before it terminated. With these reasons the runtime could not start it.
+func Ran(t *corev1.ContainerStateTerminated) bool {
+	return t != nil && t.Reason != "StartError" && t.Reason != "ContainerCannotRun"
+}
+
 // Evidence identifies one termination of a container: its id and the time at which it finished.
 func Evidence(t *corev1.ContainerStateTerminated) string {
 	return t.ContainerID + "@" + t.FinishedAt.UTC().Format(time.RFC3339)

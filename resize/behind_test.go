@@ -112,3 +112,63 @@ func TestTheLowerLimitKills(t *testing.T) {
 	assert.Equal(t, 1024*mi, podview.OOMKills(pod)[0].Limit)
 	assert.Equal(t, recommender.OOMFloor(1024*mi), podview.AmountOf(recommender.Memory, harm.LearnKills(nil, pod, nil, nil, noon)[0].Amount))
 }
+
+// cannotStart returns a pod that attune resized, whose container does not start and whose cgroup has these limits.
+func cannotStart(cpu, mib string, sizes ...recommender.Size) *corev1.Pod {
+	return with(running(sizes...), func(p *corev1.Pod) {
+		stoppedNow(p)
+		p.Status.ContainerStatuses[0].RestartCount = 3
+		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "StartError", ExitCode: 128}
+		p.Status.Resources = &corev1.ResourceRequirements{Limits: list(cpu, mib)}
+		p.ManagedFields = append(p.ManagedFields, podview.ResizedEntry(podview.FieldManager, noon.Add(-time.Minute)))
+	})
+}
+
+func TestStartPlan(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		pod  *corev1.Pod
+		want []podview.Container
+	}{
+		{"its pod's CPU limit, and a change of memory for the second patch", cannotStart("600m", "512Mi", prior), wish(size(500, 600, 512, 1023))},
+		{"memory has followed", cannotStart("600m", "1Gi", prior), wish(size(500, 600, 512, 1024))},
+		{"the request is cut to the limit", cannotStart("400m", "1Gi", prior), wish(size(400, 400, 512, 1024))},
+		{"the class stays Burstable", cannotStart("400m", "512Mi", size(500, 1000, 512, 512)), wish(size(399, 400, 512, 512))},
+		{"the class stays Guaranteed", cannotStart("400m", "256Mi", size(500, 500, 512, 512)), wish(size(400, 400, 511, 511))},
+		{"the other container runs", cannotStart("600m", "1Gi", prior, size(100, 200, 0, 0)), wish(size(500, 600, 512, 1024))},
+		{"the kubelet says it at once", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].LastTerminationState.Terminated = nil
+			p.Status.ContainerStatuses[0].State.Waiting.Reason = "RunContainerError"
+		}), wish(size(500, 600, 512, 1024))},
+		{"the pod has as much", cannotStart("1", "512Mi", prior), nil},
+		{"the kubelet does not say what the pod has (up to 1.35)", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) { p.Status.Resources = nil }), nil},
+		{"it has started, and crashed", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Reason = "Error"
+		}), nil},
+		{"it runs", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		}), nil},
+		{"another manager resized it last", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) {
+			p.ManagedFields = append(p.ManagedFields, podview.ResizedEntry("kubectl", noon))
+		}), nil},
+		{"attune did not resize it", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) { p.ManagedFields = nil }), nil},
+		{"a resize is under way", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) { p.Generation = 2 }), nil},
+		{"the pod's own limit is meant to be lower", with(cannotStart("600m", "1Gi", prior), func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Limits: list("600m", "1Gi")}
+		}), nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want != nil, CannotStart(tc.pod))
+			if tc.want == nil {
+				return
+			}
+			plan := StartPlan(tc.pod)
+			require.Len(t, plan.Moves, 1)
+			assert.Equal(t, tc.want[0].Size, plan.Moves[0].To)
+			parts := Split(plan)
+			require.Len(t, parts, 2)
+			assert.Equal(t, plan, parts[0])
+			assert.Equal(t, []Move{{Container: "app", From: plan.Moves[0].To, To: plan.Moves[0].From}}, parts[1].Moves)
+		})
+	}
+}

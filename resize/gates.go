@@ -68,7 +68,7 @@ var lastGates = []row[gate]{
 	{limitRange, all | reverts, reasons{ReasonLimitRange, ReasonQOSClass}},
 	{quota, all&^(boosts|spikes) | reverts | begins, reasons{ReasonQuota}},
 	{nodeRoom, steps | answers | begins, reasons{ReasonNoRoom}},
-	{triedLately, all, reasons{ReasonRefused, ReasonInfeasible, ReasonNodeBlocked, ReasonTooManyOOMs, ReasonPodLimitBehind}},
+	{triedLately, all, reasons{ReasonRefused, ReasonInfeasible, ReasonNodeBlocked, ReasonTooManyOOMs, ReasonPodLimitBehind, ReasonNotRunning}},
 }
 
 // Admit checks a plan against all gates and narrowings of its kind. The returned plan may be narrower than the

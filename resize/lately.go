@@ -43,10 +43,10 @@ func concerns(t v1alpha1.Try, pod *corev1.Pod) bool {
 // stops returns the refusal that an active row causes for a plan, or nil. For a plan that restores original or template
 // resources, only the API server's own answers count.
 func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
-	asked := t.What == v1alpha1.TryResize && t.Reason != ReasonInfeasible
+	asked := t.What == v1alpha1.TryResize && t.Reason != ReasonInfeasible || t.What == v1alpha1.TryCatchUp
 	if p.Wave == WaveRestore {
 		// A restore is planned again after each kill, so these rows block it as well.
-		asked = t.What == v1alpha1.TryResize || t.What == v1alpha1.TryCatchUp
+		asked = asked || t.What == v1alpha1.TryResize
 	}
 	if Restores(p.Wave) && !asked {
 		return nil
@@ -62,8 +62,13 @@ func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	case v1alpha1.TryOOMAnswer:
 		return stopsAnswer(t, p)
 	case v1alpha1.TryCatchUp:
-		if p.Reason == ReasonPodLimitBehind {
-			return RefuseForNow(p.Reason, "the memory limit of the pod's cgroup is below the limits of its containers, and a further raise did not fix that. "+
+		switch {
+		case p.Reason != t.Reason:
+		case p.Reason == ReasonNotRunning:
+			return RefuseForNow(ReasonNotRunning, "a container cannot start because its CPU limit is above the limit of the pod's cgroup. attune tries again after %s to start it with less; "+
+				"or delete the pod", clock(t.Until))
+		default:
+			return RefuseForNow(ReasonPodLimitBehind, "the memory limit of the pod's cgroup is below the limits of its containers, and a further raise did not fix that. "+
 				"Delete the pod")
 		}
 	}

@@ -166,8 +166,11 @@ func withOwnAmounts(containers []corev1.Container) []corev1.Container {
 //
 // The order follows from the needs of each part. A rest that raises an amount comes last, so that it never waits for
 // room that the other part frees. Otherwise the rest comes first, since it is the safer part. A plan that restarts a
-// container is not split: two patches would restart it twice.
+// container is not split: two patches would restart it twice. A StartPlan is followed by its reverse.
 func Split(plan Plan) []Plan {
+	if plan.Reason == ReasonNotRunning {
+		return []Plan{plan, plan.reverse()}
+	}
 	rest := plan.reducedTo(func(m Move) recommender.Size {
 		if riskyMemoryLimit(m) {
 			return WithoutMemory(m)
@@ -196,6 +199,15 @@ func (p Plan) reducedTo(size func(Move) recommender.Size) Plan {
 	for _, m := range moves {
 		m.To = size(m)
 		p.Moves = AppendMove(p.Moves, m)
+	}
+	return p
+}
+
+// reverse returns the plan from the target sizes to the current ones.
+func (p Plan) reverse() Plan {
+	p.Moves = slices.Clone(p.Moves)
+	for i, m := range p.Moves {
+		p.Moves[i].From, p.Moves[i].To = m.To, m.From
 	}
 	return p
 }

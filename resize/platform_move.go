@@ -72,8 +72,8 @@ func staticMemory(s situation, m Move) *Refusal {
 
 // notRunning refuses to raise the CPU limit of a container that does not run. Kubelets raise the quota of a pod's own
 // cgroup only together with the quota of a running container. A waiting container would start with a quota above its
-// pod's, which the kernel refuses with cgroup v1 ("cpu.cfs_quota_us: invalid argument"): it could not start until the
-// pod is deleted.
+// pod's, which the kernel refuses with cgroup v1 ("cpu.cfs_quota_us: invalid argument"): it could not start until its
+// limit is lowered (StartPlan) or the pod is deleted.
 func notRunning(s situation, m Move) *Refusal {
 	status, from, to := s.statuses[m.Container], m.From[recommender.CPU].Limit, m.To[recommender.CPU].Limit
 	if status == nil || status.State.Running != nil || from == 0 || to <= from {

@@ -35,6 +35,8 @@ const (
 	failedLimitRest = 24 * time.Hour
 	// catchUpRest is how long a pod whose limit did not follow the limits of its containers is not tried again.
 	catchUpRest = time.Hour
+	// startRest is how long a pod whose containers could not start (StartPlan) is not tried again.
+	startRest = time.Minute
 )
 
 // UnobservedFor is how long a kubelet may take to observe a resize.
@@ -161,13 +163,17 @@ func unlessKnown(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now t
 	return addTry(tries, t, rest, now)
 }
 
-// Begun records the beginning of a resize whose number is limited: a CatchUp of the pod's limit, or an answer to an OOM
-// kill.
+// Begun records the beginning of a resize whose number is limited: a CatchUp of the pod's limit, a StartPlan, or an
+// answer to an OOM kill.
 func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 	switch {
-	case plan.Reason == ReasonPodLimitBehind:
+	case plan.Reason == ReasonPodLimitBehind, plan.Reason == ReasonNotRunning:
 		t := v1alpha1.Try{What: v1alpha1.TryCatchUp, Pod: plan.PodName, PodUID: plan.PodUID, Reason: plan.Reason}
-		return addTry(tries, t, catchUpRest, now)
+		rest := catchUpRest
+		if plan.Reason == ReasonNotRunning {
+			rest = startRest
+		}
+		return addTry(tries, t, rest, now)
 	case plan.Reason == ReasonClimb: // package climb counts them
 	case plan.Urgent:
 		for _, m := range plan.Moves {

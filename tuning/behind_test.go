@@ -2,6 +2,7 @@ package tuning_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -9,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -42,4 +45,57 @@ func TestAPodThatIsBehindIsMadeToFollow(t *testing.T) {
 	assert.Empty(t, d.Writes)
 	assert.Equal(t, resize.ReasonPodLimitBehind, condition(t, d).Reason)
 	assert.Contains(t, condition(t, d).Message, "600Mi")
+}
+
+// A container ended between attune's patch and the kubelet's work. Its CPU limit is now above its pod's, and it cannot
+// start. It gets the pod's limit, and its own size again while it runs.
+func TestAContainerThatCannotStartIsStarted(t *testing.T) {
+	was, startable := sizeOf(60, 120, 160, 320), sizeOf(60, 60, 160, 319)
+	crashing := func(size recommender.Size, generation int64, limits corev1.ResourceList) *corev1.Pod {
+		pod := ourSize(endedBefore(running("web-1", size), "StartError", 4, 0))
+		pod.Generation, pod.Status.ObservedGeneration = generation, generation
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+		pod.Status.Resources = &corev1.ResourceRequirements{Limits: limits}
+		return pod
+	}
+	low := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("60m"), corev1.ResourceMemory: resource.MustParse("130Mi")}
+	w := heading(seen(t, was, crashing(was, 2, low)), sizeOf(30, 60, 65, 130))
+	w.Policy.Settings.Resize.Paused = []string{"cluster"}
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "%v", d.Status.Conditions)
+	assert.Equal(t, startable, d.Writes[0].Plan.Moves[0].To)
+	require.Len(t, told(d), 1)
+	assert.Contains(t, told(d)[0], "Warning Reverted Lowering the CPU limit of pod web-1 until its containers run")
+	require.Len(t, d.Status.Records, 1)
+	assert.Equal(t, []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(was)}}, d.Status.Records[0].Then)
+
+	lowered := crashing(startable, 3, low)
+	record := lifecycle.RecordReturned(d.Status.Records[0], lowered)
+	record.VerifiedOnce = &metav1.Time{Time: now.Add(-time.Minute)}
+	w.Pods, w.Rec.Status = []*corev1.Pod{lowered}, d.Status
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	d = tuning.Decide(w)
+	assert.Empty(t, d.Writes, "a second patch now would keep it from starting again")
+	assert.Equal(t, []v1alpha1.ResizeRecord{record}, d.Status.Records)
+
+	lowered.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now)}}
+	w.Looked.Live[lowered.UID] = true
+	d = tuning.Decide(w)
+	require.Len(t, d.Writes, 1)
+	assert.Equal(t, was, d.Writes[0].Plan.Moves[0].To)
+
+	again := crashing(was, 4, low)
+	record = lifecycle.RecordReturned(d.Status.Records[0], again)
+	assert.Equal(t, startable, podview.FromResources(record.Prior[0].Resources))
+	record.VerifiedOnce = &metav1.Time{Time: now.Add(-time.Minute)}
+	w.Pods, w.Rec.Status = []*corev1.Pod{again}, d.Status
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	d = tuning.Decide(w)
+	require.NotEmpty(t, d.Status.History)
+	assert.Equal(t, lifecycle.ResultUndone, d.Status.History[0].Result)
+	assert.Equal(t, resize.ReasonNotRunning, d.Status.History[0].Reason)
+	assert.Empty(t, d.Writes, "it ended too early once more: not at once again")
+	assert.Empty(t, d.Status.Records)
+	w.Rec.Status, w.Now = d.Status, now.Add(time.Minute)
+	require.Len(t, tuning.Decide(w).Writes, 1)
 }

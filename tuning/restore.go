@@ -19,7 +19,8 @@ import (
 // not stopped, reverts and growth after OOM kills answer them.
 //
 // It begins the restores that are due, once for each pod and kill. Only the gates of its wave and autoRevert: false
-// block one.
+// block one. Pods whose containers cannot start because of a resize (resize.CannotStart) come first, whether attune is
+// stopped or not: only another resize or their deletion ends that.
 func (d *starter) restore() {
 	for _, pod := range d.view.Live() {
 		record := RecordOf(d.out.Status, pod)
@@ -27,6 +28,11 @@ func (d *starter) restore() {
 			d.report(pod, "attune requested its original resources at "+record.WrittenAt.UTC().Format(time.RFC3339))
 		}
 		if record != nil || !anyContainerTerminated(pod) || d.tooLarge(pod) {
+			continue
+		}
+		if resize.CannotStart(pod) && d.view.Looked.Unread.of(pod) == nil && !d.view.Looked.outOfDate(pod) {
+			d.startAdmitted(pod, resize.StartPlan(pod), nil, event.Warning(v1alpha1.EventReverted,
+				"Lowering the CPU limit of pod %s until its containers run: the kubelet raised their limits but not the limit of the pod's cgroup, and they cannot start above it", pod.Name))
 			continue
 		}
 		if loss, lost := harm.LossOf(pod, d.originalsOf(pod), d.view.seededBy(pod) != nil, d.view.Now); lost {

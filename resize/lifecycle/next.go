@@ -209,9 +209,15 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now
 	return Action{Kind: Wait, RequeueAfter: pollEvery, Message: state.Message}
 }
 
+// waitForRun waits until a container runs whose CPU limit the second patch raises (waitsForRun).
+var waitForRun = Action{Kind: Wait, RequeueAfter: pollEvery, Message: "the container gets a higher CPU limit when it runs"}
+
 // nextUnsent handles a patch that never arrived. If it was the first patch, nothing was changed: the record is closed
 // and the resize is decided again. A second patch is sent again, since the pod has half of the planned resize.
 func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	if state.waitsForRun {
+		return waitForRun
+	}
 	if InSecondPatch(record) {
 		if record.Attempts >= mostSeconds {
 			return until(record.WrittenAt.Add(SyncPeriod), now, state, secondUnsent(record, state))
@@ -265,6 +271,9 @@ func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action
 func nextApplied(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	if record.VerifiedOnce == nil {
 		return Action{Kind: MarkVerified, RequeueAfter: SyncPeriod, Message: state.Message}
+	}
+	if state.waitsForRun {
+		return waitForRun
 	}
 	if len(record.Then) > 0 {
 		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})

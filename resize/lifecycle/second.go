@@ -44,6 +44,9 @@ func onTheWire(record v1alpha1.ResizeRecord) bool {
 // secondPatch returns the record just before its second patch is sent, for the first time or again. Begun keeps the
 // time at which the resize was decided, since WrittenAt is renewed here.
 func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
+	if record.Reason == resize.ReasonNotRunning && len(record.Then) > 0 {
+		record.Prior = record.Desired // the second patch is the reverse of the first
+	}
 	record = whole(record)
 	record.Begun = &metav1.Time{Time: begun(record)}
 	record.VerifiedOnce, record.WatchUntil = nil, nil
@@ -64,6 +67,19 @@ func whole(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	}
 	record.Then = nil
 	return record
+}
+
+// waitsForRun reports whether the second patch raises the CPU limit of a container that does not run. It could then not
+// start (resize.StartPlan).
+func waitsForRun(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+	if len(record.Then) == 0 && !InSecondPatch(record) {
+		return false
+	}
+	specs, statuses := podview.Specs(pod), podview.Statuses(pod)
+	return slices.ContainsFunc(resize.Changes(whole(record)), func(c resize.Change) bool {
+		status, limit := statuses[c.Container], specs[c.Container][recommender.CPU].Limit
+		return limit > 0 && c.Desired[recommender.CPU].Limit > limit && (status == nil || status.State.Running == nil)
+	})
 }
 
 // OnItsWay reports whether the pod, as attune last read it, does not yet have all amounts of its record in its spec.

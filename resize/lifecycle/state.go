@@ -66,6 +66,8 @@ type State struct {
 	// asFarAsItGoes is true if the node defers a memory limit that the API server does not lower. It cannot be
 	// reverted, and waiting for it would never end.
 	asFarAsItGoes bool
+	// waitsForRun is true if the second patch waits until its container runs.
+	waitsForRun bool
 	// calm is the kind without the regression; set for Harmed only.
 	calm StateKind
 	// idle has the regressions (shortage) after which a revert would change nothing.
@@ -81,7 +83,7 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilit
 	}
 	changes := resize.Changes(record)
 	state := assess(pod, record, changes, caps, now)
-	state.Restored = restored(pod, changes)
+	state.Restored, state.waitsForRun = restored(pod, changes), waitsForRun(pod, record)
 	if state.allocated() {
 		state.idle = idleReverts(pod, record, caps)
 	}

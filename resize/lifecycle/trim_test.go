@@ -96,6 +96,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["ResizedEntries"] = len(podview.ResizedEntries(pod, func(manager string) string { return manager }))
 	catchUp, refusal := CatchUp(pod)
 	out["CatchUp"] = []any{catchUp, refusal}
+	out["CannotStart"], out["StartPlan"] = CannotStart(pod), StartPlan(pod)
 	out["Blocked"], out["InitRequests"], out["Overhead"] = Blocked(pod, world), podview.InitRequests(pod), podview.Overhead(pod)
 	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), podview.Counted(pod), NeverRaised(pod)
 	for _, c := range podview.Read(pod) {

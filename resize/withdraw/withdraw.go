@@ -125,15 +125,10 @@ func Words(text string) string {
 // Started reports whether a container of the pod runs or has run.
 func Started(pod *corev1.Pod) bool {
 	some := func(s corev1.ContainerStatus) bool {
-		return s.State.Running != nil || ran(s.State.Terminated) || ran(s.LastTerminationState.Terminated)
+		return s.State.Running != nil || podview.Ran(s.State.Terminated) || podview.Ran(s.LastTerminationState.Terminated)
 	}
 	return slices.ContainsFunc(pod.Status.InitContainerStatuses, some) || slices.ContainsFunc(pod.Status.ContainerStatuses, some) ||
 		pod.Status.Phase != corev1.PodPending && pod.Status.Phase != ""
-}
-
-// ran reports whether a container ran before it terminated. With these reasons the runtime could not start it.
-func ran(t *corev1.ContainerStateTerminated) bool {
-	return t != nil && t.Reason != "StartError" && t.Reason != "ContainerCannotRun"
 }
 
 // LowersMemoryLimit returns the first container whose memory limit is below its original; false: there is no such
