@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/recommender"
@@ -26,6 +27,9 @@ func (x ended) Profile(key history.Key, now time.Time) (recommender.Profile, boo
 	}
 	return x.past.Profile(key, now)
 }
+
+// News changes with the newest sample.
+func (x ended) News(history.Key) uint64 { return uint64(x.at.Unix()) }
 
 // The loop finds in the cached pods whether any of them ran.
 func TestTheLoopTellsSilenceFromRest(t *testing.T) {
@@ -52,6 +56,28 @@ func TestTheLoopTellsSilenceFromRest(t *testing.T) {
 	assert.True(t, before[1].Spec.Seed.ValidUntil.Equal(&silence.Spec.Seed.ValidUntil), "it is not renewed")
 	writes := f.memory.written()
 	assert.LessOrEqual(t, writes, 8, "in six days")
+}
+
+// A pod that starts 25 minutes after the last sample is not resized by it, because its usage may differ. Its own first
+// sample ends that: the reconcile that the sample triggers drops the last decision and writes targets without holds.
+func TestStartedWorkloadIsResizedWithItsFirstSample(t *testing.T) {
+	f := newFleet(t, 1)
+	look := func(at, sample time.Time) []string {
+		f.History = ended{newPast(), sample}
+		f.clock.SetTime(at)
+		f.pass(t)
+		return reasons(f.memory.recommendations("shop")[0].Spec.Containers[0])
+	}
+	started := today.Add(25 * time.Minute)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "app-000000-5d4f8c7b9-x2x4z", Labels: map[string]string{"pod-template-hash": "5d4f8c7b9"}}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app-000000-5d4f8c7b9", Controller: ptr.To(true)}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}}}}
+	f.memory.put(client.Object(pod))
+	waits := []string{"cpu NotRunning", "memory NotRunning"}
+	assert.Equal(t, waits, look(started.Add(10*time.Second), today))
+	assert.Equal(t, waits, look(started.Add(4*time.Minute), today), "the same inputs again")
+	assert.Empty(t, look(started.Add(5*time.Minute+time.Second), started.Add(5*time.Minute)))
+	assert.Equal(t, []string{"cpu StaleData", "memory StaleData"}, look(started.Add(26*time.Minute), started.Add(5*time.Minute)), "no sample for 21 minutes in which it ran")
 }
 
 // A usage outage affects a workload whose pods each end after two minutes: they ran all the time, so the source is

@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
 )
 
 // TestHPA: three workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
@@ -48,7 +50,8 @@ func TestHPA(t *testing.T) {
 	}
 	for d, hpa := range scalers {
 		eventually(t, "the HPA of "+d.Name+" knows its metric", func() error { return scales(ctx, hpa) })
-		fit(t, d)
+		eventually(t, "the history of "+d.Name+" continues", func() error { return continues(ctx, &pods(ctx, t, d)[0]) })
+		fit(t, d, func(s *v1alpha1.AttunePolicySpec) { s.MetricsSource.QueryStep = duration(scaledStep) })
 	}
 	for d, want := range map[*appsv1.Deployment]size{kept: fittingCPU, moved: fitting, killed: fittingCPU} {
 		eventually(t, d.Name+": resized and accepted", func() error { return told(ctx, d, "Success", "") })
@@ -82,6 +85,18 @@ func TestHPA(t *testing.T) {
 	require.NoError(t, env.client.Delete(ctx, scalers[kept]))
 	eventually(t, "without the HPA the memory is lowered too", func() error { return carriedOut(t, kept, fitting) })
 	assert.Zero(t, pods(ctx, t, kept)[0].Status.ContainerStatuses[0].RestartCount)
+}
+
+// scaledStep is the queryStep of the policies. The past in Prometheus ends before the tests start. When it is too old to act
+// on (recommender.NotRunning), a resize of a running pod waits for the pod's own sample: 5 minutes with the default step.
+const scaledStep = time.Minute
+
+// continues: Prometheus has the CPU usage of a pod at the end of the newest step, so that the history has a sample of both
+// resources, and both are resized together.
+func continues(ctx context.Context, pod *corev1.Pod) error {
+	_, err := env.cluster.Query(ctx, fmt.Sprintf(`max(rate(container_cpu_usage_seconds_total{namespace=%q,pod=%q,container="app"}[1m] @ %d))`,
+		pod.Namespace, pod.Name, time.Now().Truncate(scaledStep).Unix()))
+	return err
 }
 
 // scaledBy is an HPA of one to four replicas, by the memory that they use.
