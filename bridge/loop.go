@@ -102,7 +102,7 @@ func (l *Loop) Pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refused, err := l.besideVPA(ctx)
+	refused, err := l.vpaInstalled(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,9 +129,9 @@ func (l *Loop) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	return metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
 }
 
-// besideVPA reports whether VPA's admission controller is installed, which would act on the published objects. VPA's
+// vpaInstalled reports whether VPA's admission controller is installed, which would act on the published objects. VPA's
 // updater acts on neither of our modes, and does nothing without the admission controller.
-func (l *Loop) besideVPA(ctx context.Context) (bool, error) {
+func (l *Loop) vpaInstalled(ctx context.Context) (bool, error) {
 	err := l.Live.Get(ctx, client.ObjectKey{Name: autoscale.VPAWebhook}, &admissionv1.MutatingWebhookConfiguration{})
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("looking for VPA's admission controller: %w", err)

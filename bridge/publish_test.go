@@ -190,7 +190,7 @@ func counted(t *testing.T) map[string]int {
 
 // If VPA's admission controller is installed, the loop deletes the published objects at once, first those that it
 // would act on.
-func TestBesideVPATheObjectsGoSoon(t *testing.T) {
+func TestObjectsAreDeletedIfVPAIsInstalled(t *testing.T) {
 	r := newRoom(t, 2)
 	for i := range 30 {
 		r.publish(fmt.Sprintf("off%d", i), "Off")
@@ -215,7 +215,7 @@ func TestBesideVPATheObjectsGoSoon(t *testing.T) {
 }
 
 // Deletions get the part of the budget that writes do not need, but at least half.
-func TestDeletionsHaveWhatWritesDoNotNeed(t *testing.T) {
+func TestDeletionsUseTheUnusedWriteBudget(t *testing.T) {
 	r := newRoom(t, 4)
 	for i := range 6 {
 		r.publish(fmt.Sprintf("gone%d", i), "Off")
@@ -232,7 +232,7 @@ func TestDeletionsHaveWhatWritesDoNotNeed(t *testing.T) {
 }
 
 // A rejected write backs off and does not delay others. It is tried soon after it may succeed.
-func TestWhatIsRefusedIsAskedLessOften(t *testing.T) {
+func TestRejectedWritesBackOff(t *testing.T) {
 	for name, refused := range map[string]func(r *room){
 		"made":    func(r *room) { r.recommend("refused") },
 		"deleted": func(r *room) { r.publish("refused", "Off") },
@@ -270,7 +270,7 @@ func TestWhatIsRefusedIsAskedLessOften(t *testing.T) {
 }
 
 // A VPA that could not be written is deleted at once when it is obsolete: writes and deletions back off separately.
-func TestWhatCannotBeWrittenIsDeletedAtOnce(t *testing.T) {
+func TestObsoleteObjectIsDeletedDespiteWriteBackoff(t *testing.T) {
 	r := newRoom(t, 0)
 	r.publish("web", "Off")
 	r.recommend("web")
@@ -288,7 +288,7 @@ func TestWhatCannotBeWrittenIsDeletedAtOnce(t *testing.T) {
 
 // While VPA's admission controller is installed, it sizes pods by the objects that it acts on: their deletion is
 // tried in every pass.
-func TestBesideVPAWhatItActsOnDoesNotRest(t *testing.T) {
+func TestNoBackoffForObjectsThatVPAActsOn(t *testing.T) {
 	r := newRoom(t, 0)
 	r.publish("initial", "Initial")
 	r.publish("off", "Off")
@@ -306,7 +306,7 @@ func TestBesideVPAWhatItActsOnDoesNotRest(t *testing.T) {
 }
 
 // The metric counts as published only objects in the cluster with the wanted content.
-func TestCountedIsWhatIsThere(t *testing.T) {
+func TestMetricCountsExistingObjects(t *testing.T) {
 	r := newRoom(t, 2)
 	r.recommend("a", "b", "c")
 	r.pass()
@@ -321,7 +321,7 @@ func TestCountedIsWhatIsThere(t *testing.T) {
 }
 
 // An object whose content was changed is written again, and no other object.
-func TestWhatWasLostIsMended(t *testing.T) {
+func TestChangedContentIsRestored(t *testing.T) {
 	for name, spoil := range map[string]func(*unstructured.Unstructured) []string{
 		"the status":         func(*unstructured.Unstructured) []string { return []string{"status"} },
 		"the recommendation": func(*unstructured.Unstructured) []string { return []string{"status", "recommendation"} },
@@ -361,7 +361,7 @@ func TestWhatWasLostIsMended(t *testing.T) {
 
 // A user who takes over one of our VPAs keeps it: neither the garbage collector nor the doctor's command deletes it
 // with the bridge. The bridge writes it once, to remove its marks, and only if it was ours.
-func TestWhatIsTakenOverIsLetGo(t *testing.T) {
+func TestTakenOverObjectsAreReleased(t *testing.T) {
 	r := newRoom(t, 0)
 	for _, name := range []string{"taken", "another", "shared", "none"} {
 		r.publish(name, "Recreate")
@@ -389,7 +389,7 @@ func TestWhatIsTakenOverIsLetGo(t *testing.T) {
 }
 
 // An object that another writer changes at the same moment is not written.
-func TestWhatChangesMeanwhileIsNotLetGo(t *testing.T) {
+func TestConcurrentlyChangedObjectIsNotReleased(t *testing.T) {
 	r := newRoom(t, 0)
 	r.publish("taken", "Recreate")
 	r.meanwhile = func() {

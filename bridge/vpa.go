@@ -133,7 +133,7 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 		return nil, false
 	}
 	id := workload.IdentityOf(rec)
-	born := next(rec, v)
+	predicted := next(rec, v)
 	out := &VPA{
 		TypeMeta: metav1.TypeMeta{APIVersion: autoscale.VPAKind.GroupVersion().String(), Kind: autoscale.VPAKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
@@ -150,7 +150,7 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 	var policies []ContainerPolicy
 	for i := range rec.Spec.Containers {
 		t := &rec.Spec.Containers[i]
-		b := of(born, t.Name)
+		b := of(predicted, t.Name)
 		if said, ok := recommendation(t, b); ok {
 			out.Status.Recommendation.ContainerRecommendations = append(out.Status.Recommendation.ContainerRecommendations, said)
 			policies = append(policies, policy(t.Name, b))
@@ -173,7 +173,7 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 
 // next predicts the containers of the next pod; nil: the webhook will not size it, or readers cannot look up its
 // workload. Karpenter may read only workloads of the group apps, and waits forever for others.
-func next(rec *v1alpha1.AttuneRecommendation, v View) []pod.Born {
+func next(rec *v1alpha1.AttuneRecommendation, v View) []pod.Predicted {
 	if v.Template == nil || !v.Seeded || workload.GroupKindOf(rec.Spec.Workload.Kind).Group != appsv1.GroupName {
 		return nil
 	}
@@ -184,8 +184,8 @@ func next(rec *v1alpha1.AttuneRecommendation, v View) []pod.Born {
 		metav1.SetMetaDataLabel(&template.ObjectMeta, "pod-template-hash", rec.Status.Originals[n-1].TemplateHash)
 	}
 	// The webhook does not change a pod whose template cannot be read.
-	born, _ := pod.Foretell(template, pod.Read(rec), v.Limits, v.Now)
-	return born
+	predicted, _ := pod.PredictSeed(template, pod.Read(rec), v.Limits, v.Now)
+	return predicted
 }
 
 // apiVersion returns the group and the version by which a reader finds a workload.
@@ -198,12 +198,12 @@ func apiVersion(kind v1alpha1.WorkloadKind) string {
 }
 
 // of returns the prediction for a container of the next pod; nil: it keeps the resources of its template.
-func of(born []pod.Born, container string) *pod.Born {
-	return podview.FirstIn(born, func(b *pod.Born) bool { return b.Name == container })
+func of(predicted []pod.Predicted, container string) *pod.Predicted {
+	return podview.FirstIn(predicted, func(b *pod.Predicted) bool { return b.Name == container })
 }
 
 // recommendation returns the recommendation for a container; false: there is no target.
-func recommendation(t *v1alpha1.ContainerTarget, b *pod.Born) (ContainerRecommendation, bool) {
+func recommendation(t *v1alpha1.ContainerTarget, b *pod.Predicted) (ContainerRecommendation, bool) {
 	out := ContainerRecommendation{
 		ContainerName: t.Name, Target: corev1.ResourceList{}, LowerBound: corev1.ResourceList{}, UpperBound: corev1.ResourceList{}, UncappedTarget: corev1.ResourceList{},
 	}
@@ -230,12 +230,12 @@ func recommendation(t *v1alpha1.ContainerTarget, b *pod.Born) (ContainerRecommen
 
 // given reports whether the webhook sets the request of a resource. A pod that gets no request, to keep its QoS
 // class, keeps its template.
-func given(b *pod.Born, r recommender.Resource) bool {
+func given(b *pod.Predicted, r recommender.Resource) bool {
 	return b != nil && b.Seeded[r] && b.Requests[r] > 0
 }
 
 // policy lists the resources of a container that the webhook sets in new pods.
-func policy(container string, b *pod.Born) ContainerPolicy {
+func policy(container string, b *pod.Predicted) ContainerPolicy {
 	out := ContainerPolicy{ContainerName: container}
 	if b != nil {
 		for _, r := range recommender.Resources {

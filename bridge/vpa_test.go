@@ -87,7 +87,7 @@ func TestGolden(t *testing.T) {
 
 // The VPA shows the resources that the webhook will set. If attune only recommends, the VPA must not say that attune
 // acts.
-func TestWhatIsForetold(t *testing.T) {
+func TestPredictedRequests(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*v1alpha1.AttuneRecommendation, *bridge.View)
@@ -184,7 +184,7 @@ func TestWithoutATargetThereIsNone(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestOfWhatIsGoneThereIsNone(t *testing.T) {
+func TestNoObjectForDeletedWorkload(t *testing.T) {
 	for name, goes := range map[string]func(*v1alpha1.AttuneRecommendation){
 		"the workload":       func(r *v1alpha1.AttuneRecommendation) { r.Status.GoneSince = ptr.To(metav1.NewTime(now)) },
 		"the recommendation": func(r *v1alpha1.AttuneRecommendation) { r.DeletionTimestamp = ptr.To(metav1.NewTime(now)) },
@@ -196,7 +196,7 @@ func TestOfWhatIsGoneThereIsNone(t *testing.T) {
 	}
 }
 
-func TestTheDigestTellsOfEveryChange(t *testing.T) {
+func TestDigestChangesWithEveryField(t *testing.T) {
 	digest := func(change func(*v1alpha1.AttuneRecommendation, *bridge.View)) string {
 		rec, v := web(), view()
 		change(rec, &v)
@@ -224,7 +224,7 @@ func TestTheDigestTellsOfEveryChange(t *testing.T) {
 
 // autoscale.Ours recognises every VPA that the bridge writes, whatever the name of the workload, and no object that
 // lacks one of the marks.
-func TestOursAreKnown(t *testing.T) {
+func TestOwnObjectsAreRecognised(t *testing.T) {
 	for _, kind := range workload.Kinds {
 		for _, name := range []string{"web", "a.b-c", strings.Repeat("x", 253)} {
 			rec := web()

@@ -70,7 +70,7 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 			c.foreign++
 			l.Events.Send(rec, nil, event.Warning("VPANotPublished",
 				"the recommendation is not published, because another VerticalPodAutoscaler has the name %s. Delete or rename it", vpa.Name))
-		case there != nil && says(there, vpa):
+		case there != nil && upToDate(there, vpa):
 			c.published++
 		default:
 			todo = append(todo, differs{key, there, vpa})
@@ -84,7 +84,7 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 	if w.refused {
 		b.left *= hurry
 	}
-	l.leaveAll(ctx, gone, taken, b.left-min(len(todo), b.left/2), &b)
+	l.removeObsolete(ctx, gone, taken, b.left-min(len(todo), b.left/2), &b)
 	l.writeAll(ctx, todo, &b)
 	return errors.Join(append(unread, b.failures...)...)
 }
@@ -93,23 +93,23 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 // is installed, objects that it would use never back off.
 func (l *Loop) due(todo []differs, gone, taken []*unstructured.Unstructured, urgent bool) ([]differs, []*unstructured.Unstructured, []*unstructured.Unstructured) {
 	behind, now := map[request]bool{}, l.Clock.Now()
-	rests := func(of request) bool {
+	inBackoff := func(of request) bool {
 		behind[of] = true
-		return l.refused.rests(of, now)
+		return l.refused.inBackoff(of, now)
 	}
 	leaves := func(vpa *unstructured.Unstructured) bool {
-		return rests(request{client.ObjectKeyFromObject(vpa), true})
+		return inBackoff(request{client.ObjectKeyFromObject(vpa), true})
 	}
 	of := func(vpa *unstructured.Unstructured) bool { return leaves(vpa) && (!urgent || autoscale.Off(vpa)) }
-	todo = slices.DeleteFunc(todo, func(d differs) bool { return rests(request{d.key, false}) })
+	todo = slices.DeleteFunc(todo, func(d differs) bool { return inBackoff(request{d.key, false}) })
 	gone, taken = slices.DeleteFunc(gone, of), slices.DeleteFunc(taken, leaves)
 	maps.DeleteFunc(l.refused, func(of request, _ refusal) bool { return !behind[of] }) // what is in sync
 	return todo, gone, taken
 }
 
-// says reports whether our VPA already has the wanted content. The digest covers our last write; mode, apiVersion and
+// upToDate reports whether our VPA already has the wanted content. The digest covers our last write; mode, apiVersion and
 // recommender reveal later edits by others. The cache holds no other fields.
-func says(there *unstructured.Unstructured, vpa *VPA) bool {
+func upToDate(there *unstructured.Unstructured, vpa *VPA) bool {
 	mode, _, _ := unstructured.NestedString(there.Object, "spec", "updatePolicy", "updateMode")
 	version, _, _ := unstructured.NestedString(there.Object, "spec", "targetRef", "apiVersion")
 	return there.GetAnnotations()[v1alpha1.PublishedAnnotation] == vpa.Annotations[v1alpha1.PublishedAnnotation] &&
@@ -157,27 +157,27 @@ func (l *Loop) spend(b *budget, of request, err error) {
 	b.ended = b.left <= 0 || stop
 	changed := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 	if !stop && !changed {
-		l.refused.note(of, err, l.Clock.Now(), l.Every)
+		l.refused.record(of, err, l.Clock.Now(), l.Every)
 	}
 	if err != nil && !changed && len(b.failures) < mostFailures {
 		b.failures = append(b.failures, err)
 	}
 }
 
-// leaveAll deletes obsolete VPAs and releases VPAs that users took over, at most so many in total: the part of the
+// removeObsolete deletes obsolete VPAs and releases VPAs that users took over, at most so many in total: the part of the
 // budget that the writes do not need, but at least half.
-func (l *Loop) leaveAll(ctx context.Context, gone, taken []*unstructured.Unstructured, most int, b *budget) {
+func (l *Loop) removeObsolete(ctx context.Context, gone, taken []*unstructured.Unstructured, most int, b *budget) {
 	for i := 0; i < min(len(gone), most) && !b.ended; i++ {
 		l.spend(b, request{client.ObjectKeyFromObject(gone[i]), true}, l.remove(ctx, gone[i]))
 	}
 	for i := 0; i < min(len(taken), most-len(gone)) && !b.ended; i++ {
-		l.spend(b, request{client.ObjectKeyFromObject(taken[i]), true}, l.letGo(ctx, taken[i]))
+		l.spend(b, request{client.ObjectKeyFromObject(taken[i]), true}, l.release(ctx, taken[i]))
 	}
 }
 
-// letGo removes our marks from a VPA that a user took over, so that it is not garbage-collected with the bridge.
+// release removes our marks from a VPA that a user took over, so that it is not garbage-collected with the bridge.
 // Without the marks it is a foreign object, and the bridge no longer writes it.
-func (l *Loop) letGo(ctx context.Context, vpa *unstructured.Unstructured) error {
+func (l *Loop) release(ctx context.Context, vpa *unstructured.Unstructured) error {
 	key := client.ObjectKeyFromObject(vpa)
 	metadata := map[string]any{"ownerReferences": nil, "annotations": map[string]any{v1alpha1.PublishedAnnotation: nil}}
 	if vpa.GetLabels()[autoscale.ManagedByLabel] == autoscale.ManagedBy {
@@ -298,8 +298,8 @@ type request struct {
 // it, such as because of a quota.
 type refusals map[request]refusal
 
-// note records the result of a write or deletion; nil: it succeeded.
-func (r refusals) note(of request, err error, now time.Time, every time.Duration) {
+// record stores the result of a write or deletion; nil: it succeeded.
+func (r refusals) record(of request, err error, now time.Time, every time.Duration) {
 	if err == nil {
 		delete(r, of)
 		return
@@ -309,5 +309,5 @@ func (r refusals) note(of request, err error, now time.Time, every time.Duration
 	r[of] = refusal{times, now.Add(rest - every/2)} // the pass that is due then may start a little early
 }
 
-// rests reports whether a write or deletion is in backoff.
-func (r refusals) rests(of request, now time.Time) bool { return now.Before(r[of].until) }
+// inBackoff reports whether a write or deletion is in backoff.
+func (r refusals) inBackoff(of request, now time.Time) bool { return now.Before(r[of].until) }

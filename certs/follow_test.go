@@ -18,8 +18,8 @@ func follower(client kubernetes.Interface, clock *clocktesting.FakeClock) *SelfS
 	return s
 }
 
-// TestWhoFollowsWritesNothing: the webhook serves the certificate that the controller issued, with read rights only.
-func TestWhoFollowsWritesNothing(t *testing.T) {
+// TestFollowerWritesNothing: the webhook serves the certificate that the controller issued, with read rights only.
+func TestFollowerWritesNothing(t *testing.T) {
 	client, clock := fake.NewClientset(configurations()...), clocktesting.NewFakeClock(start)
 	issuer, webhook := replica(client, clock), follower(client, clock)
 	wait, err := webhook.sync(t.Context())
@@ -52,9 +52,9 @@ func TestWhoFollowsWritesNothing(t *testing.T) {
 	assert.NoError(t, webhook.Ready(nil))
 }
 
-// TestWhoFollowsServesWhatIsTrusted: a new certificate is served only after the configurations trust it and the API
+// TestFollowerServesTrustedCertificate: a new certificate is served only after the configurations trust it and the API
 // servers had time to see that.
-func TestWhoFollowsServesWhatIsTrusted(t *testing.T) {
+func TestFollowerServesTrustedCertificate(t *testing.T) {
 	client, clock := fake.NewClientset(configurations()...), clocktesting.NewFakeClock(start)
 	issuer, webhook := replica(client, clock), follower(client, clock)
 	sync(t, issuer)

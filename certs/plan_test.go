@@ -142,7 +142,7 @@ func TestACertificateEndsWithItsAuthority(t *testing.T) {
 	assert.Equal(t, start.Add(3650*day), leafOf(t, data).NotAfter.UTC())
 }
 
-func TestWhatIsIssuedIsNarrow(t *testing.T) {
+func TestIssuedCertificateIsNarrow(t *testing.T) {
 	data := issue(t, start, Replace, nil)
 	leaf, authority := leafOf(t, data), trusted(start, data)[0]
 	assert.False(t, leaf.IsCA)

@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/podview"
 )
 
-func TestWhoResizedAPod(t *testing.T) {
+func TestWriterOfAResize(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	entry := func(manager, subresource, fields string, ago time.Duration) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &metav1.Time{Time: at.Add(-ago)}, FieldsV1: metav1.NewFieldsV1(fields)}

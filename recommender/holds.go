@@ -25,7 +25,7 @@ func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.M
 
 // appendHolds adds the reasons why the resource has no target, or why its target is blocked.
 func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
-	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.braked(), c.heldBy(in)} {
+	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.braked(), c.callerHold(in)} {
 		if hold != nil {
 			holds = append(holds, *hold)
 		}
@@ -33,8 +33,8 @@ func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
 	return holds
 }
 
-// heldBy returns the caller's hold of the resource, or nil.
-func (c *chain) heldBy(in *Input) *Hold {
+// callerHold returns the caller's hold of the resource, or nil.
+func (c *chain) callerHold(in *Input) *Hold {
 	held := in.Held[c.resource]
 	if held == nil {
 		return nil

@@ -177,9 +177,9 @@ func TestHolds(t *testing.T) {
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.target, r.Target[CPU].Request > 0, "target %v", r.Target[CPU])
 			if len(c.want) > 0 {
-				assert.Zero(t, unheld(r)[CPU], "a held resource is not applied")
+				assert.Zero(t, applicable(r)[CPU], "a held resource is not applied")
 			} else {
-				assert.Equal(t, r.Target[CPU], unheld(r)[CPU])
+				assert.Equal(t, r.Target[CPU], applicable(r)[CPU])
 			}
 		})
 	}
@@ -257,8 +257,8 @@ func TestLimitFloorDecides(t *testing.T) {
 	assert.Equal(t, Allocation{Request: 1050 * mi, Limit: 1060 * mi}, Recommend(in).Target[Memory], "a limit that is left alone has no floor")
 }
 
-// unheld is the target without held resources: the part that may be applied.
-func unheld(r Recommendation) Size {
+// applicable is the target without held resources: the part that may be applied.
+func applicable(r Recommendation) Size {
 	target := r.Target
 	for _, hold := range r.Holds {
 		target[hold.Resource] = Allocation{}

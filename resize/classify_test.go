@@ -87,7 +87,7 @@ func TestClassify(t *testing.T) {
 }
 
 // A size that no node of that kind could hold does not block the node.
-func TestWhatAnAnswerSaysOfTheNode(t *testing.T) {
+func TestAnswersThatConcernTheNode(t *testing.T) {
 	for _, tc := range []struct {
 		outcome Outcome
 		of      bool

@@ -38,9 +38,9 @@ const (
 	answers
 	// undos: users request them in spite of a pause. No pause, mode, schedule or cooldown blocks them.
 	undos
-	// births revert a decrease by admission, so no pause, schedule, rollout or cooldown blocks them. Restarts and
+	// templates revert a decrease by admission, so no pause, schedule, rollout or cooldown blocks them. Restarts and
 	// disruption budgets do not matter, because the container crashes anyway.
-	births
+	templates
 	// restores: no setting that stops attune blocks them: neither a pause nor attune.io/skip, an excluded container or a
 	// VPA. They are sent once per kill, and only while no other writer has resized the pod, so they conflict with none.
 	restores
@@ -60,11 +60,11 @@ const (
 
 	// steps are resize steps towards a target.
 	steps = step | standing
-	all   = steps | answers | undos | births | restores | boosts | spikes
+	all   = steps | answers | undos | templates | restores | boosts | spikes
 )
 
 // errands are the kinds of errands, by wave.
-var errands = map[string]kinds{WaveUndo: undos, WaveTemplate: births, WaveRestore: restores, WaveBoost: boosts, WaveSpike: spikes}
+var errands = map[string]kinds{WaveUndo: undos, WaveTemplate: templates, WaveRestore: restores, WaveBoost: boosts, WaveSpike: spikes}
 
 func kindOf(p Plan) kinds {
 	if kind, errand := errands[p.Wave]; errand {

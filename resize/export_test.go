@@ -38,7 +38,7 @@ func rowsOf[F any](rows []row[F]) (all []Gate) {
 		name := runtime.FuncForPC(reflect.ValueOf(r.check).Pointer()).Name()
 		g := Gate{Name: name[strings.LastIndex(name, ".")+1:], Reasons: r.reasons}
 		_, g.Narrows = any(r.check).(narrowing)
-		for i, kind := range []kinds{step, answers, undos, births, restores, boosts, spikes, standing, begins, stopping, reverts} {
+		for i, kind := range []kinds{step, answers, undos, templates, restores, boosts, spikes, standing, begins, stopping, reverts} {
 			if r.kinds&kind != 0 {
 				g.Kinds = append(g.Kinds, Kinds[i])
 			}

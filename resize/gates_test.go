@@ -187,7 +187,7 @@ func TestRestartsAreKeptFromTheLastReplica(t *testing.T) {
 	check(t, "", refusal)
 }
 
-func TestHeldAndExcludedAreLeftOut(t *testing.T) {
+func TestBlockedAndExcludedResourcesAreLeftOut(t *testing.T) {
 	pod := running(size(500, 1000, 512, 1024), size(500, 1000, 512, 1024))
 	wished := []podview.Container{{Name: "app", Size: size(250, 500, 600, 1200)}, {Name: "side-1", Size: size(250, 500, 600, 1200)}}
 	onCPU := Held{By: "web", Of: [2]bool{recommender.CPU: true}}
@@ -227,7 +227,7 @@ func leftOut(p Plan) []string {
 	return left
 }
 
-func TestAMemoryLimitThatCouldNotBeLoweredIsLeftAloneForADay(t *testing.T) {
+func TestMemoryLimitThatCouldNotBeLoweredStaysForADay(t *testing.T) {
 	// Case 34: no retry before usage has dropped, which may take a day.
 	plan := mustPlan(t, web(), wish(size(250, 500, 256, 512)))
 	failed := lifecycle.NewRecord(plan, web(), noon, auto())
@@ -245,7 +245,7 @@ func TestAMemoryLimitThatCouldNotBeLoweredIsLeftAloneForADay(t *testing.T) {
 	assert.Equal(t, size(500, 1000, 600, 2048), specOf(got.Apply(web()))["app"], "raises go on")
 }
 
-func TestEverythingHeldIsARefusal(t *testing.T) {
+func TestPlanWithOnlyBlockedResourcesIsRefused(t *testing.T) {
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(250, 500, 0, 0))), world(func(w *GateInput) {
 		w.Workload.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}}
 	}))
@@ -253,7 +253,7 @@ func TestEverythingHeldIsARefusal(t *testing.T) {
 	assert.False(t, refusal.Transient)
 }
 
-func TestAnOOMFloorIsNeverHeldByAnHPA(t *testing.T) {
+func TestHPANeverBlocksAnOOMFloor(t *testing.T) {
 	plan := mustPlan(t, web(), wish(size(1000, 2000, 1024, 2048))).AsUrgent()
 	plan, refusal := Admit(web(), plan, world(func(w *GateInput) { w.Workload.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, true}}} }))
 	require.Nil(t, refusal)
@@ -269,7 +269,7 @@ func TestAnUrgentPlanThatLowersIsCutToItsGrowth(t *testing.T) {
 	assert.Equal(t, size(500, 1000, 1024, 2048), specOf(plan.Apply(web()))["app"])
 }
 
-func TestHoldingAResourceMayNotChangeTheClass(t *testing.T) {
+func TestBlockedResourceMustNotChangeTheQOSClass(t *testing.T) {
 	// 500m/500m is blocked and stays; with memory alone the pod would become Guaranteed.
 	pod := running(size(500, 500, 256, 512))
 	plan := mustPlan(t, pod, wish(size(250, 300, 512, 512)))
@@ -278,7 +278,7 @@ func TestHoldingAResourceMayNotChangeTheClass(t *testing.T) {
 	assert.NotContains(t, refusal.Message, "LimitRange")
 }
 
-func TestWhatIsLeftOutRestartsNothing(t *testing.T) {
+func TestExcludedContainersRestartNothing(t *testing.T) {
 	// Case 39: the policy excludes the container that would restart, so the only replica may be resized.
 	pod := restarting(running(prior, prior), corev1.ResourceCPU)
 	plan := mustPlan(t, pod, []podview.Container{{Name: "app", Size: desired}, {Name: "side-1", Size: desired}})
@@ -344,7 +344,7 @@ func TestNodeRoom(t *testing.T) {
 }
 
 // A message names a waiting pod only in that pod's own namespace.
-func TestWhoWaitsIsNamedToItsNeighboursAlone(t *testing.T) {
+func TestWaitingPodIsNamedOnlyInItsNamespace(t *testing.T) {
 	for _, tc := range []struct {
 		who  *corev1.Pod
 		said string

@@ -28,7 +28,7 @@ func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 			continue
 		}
 		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-			held := heldBy(in.Workload.HPA, m.Container, r)
+			held := hpaOf(in.Workload.HPA, m.Container, r)
 			if held == "" {
 				return m.To, nil
 			}
@@ -55,9 +55,9 @@ func withoutFailedLimits(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	})
 }
 
-// heldBy returns the HorizontalPodAutoscaler that blocks the resource, or "". The entry with the name "" applies to
+// hpaOf returns the HorizontalPodAutoscaler that blocks the resource, or "". The entry with the name "" applies to
 // every container.
-func heldBy(holds map[string]Held, container string, r recommender.Resource) string {
+func hpaOf(holds map[string]Held, container string, r recommender.Resource) string {
 	for _, name := range []string{container, ""} {
 		if held := holds[name]; held.Of[r] {
 			return "HorizontalPodAutoscaler " + held.By

@@ -42,7 +42,7 @@ func TestPlanForSaysWhenNothingChanges(t *testing.T) {
 	}
 }
 
-func TestOneContainersRefusalDoesNotHoldTheOthers(t *testing.T) {
+func TestRefusedContainerDoesNotBlockOthers(t *testing.T) {
 	pod := running(size(500, 1000, 512, 1024), size(500, 1000, 512, 1024))
 	pod.Status.ContainerStatuses[0].RestartCount = 3
 	pod.Status.ContainerStatuses[0].State.Running.StartedAt.Time = noon

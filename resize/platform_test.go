@@ -231,7 +231,7 @@ var passing = map[string]bool{
 	ReasonNotReady: true, ReasonNotRunning: true, ReasonRestartedLately: true, ReasonStartedJustNow: true, ReasonMemoryInUse: true, ReasonNotScheduled: true,
 }
 
-func TestOtherVolumesDoNotHoldTheMemoryLimit(t *testing.T) {
+func TestOtherVolumesDoNotBlockTheMemoryLimit(t *testing.T) {
 	// Case 91: only a memory-backed volume that the container itself mounts counts.
 	limit := quantity("512Mi")
 	memory := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}

@@ -17,7 +17,7 @@ const reachSteps = 64
 // refusal is the reason for the missing part; nil: nothing is missing. The CPU of a container that does not run waits
 // until it runs.
 func WithinReach(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
-	plan, waits := whatRuns(pod, plan)
+	plan, waits := onlyRunning(pod, plan)
 	refusal := outOfReach(pod, plan, in)
 	if refusal == nil {
 		return plan, waits
@@ -37,8 +37,8 @@ func WithinReach(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	return partOf(bounded, part), refusal
 }
 
-// whatRuns removes changes that need a running container, and returns the reason.
-func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
+// onlyRunning removes changes that need a running container, and returns the reason.
+func onlyRunning(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
 	s, known := situation{pod: pod, statuses: podview.Statuses(pod)}, len(plan.LeftOut)
 	plan = narrowed(plan, func(m Move) (recommender.Size, *Refusal) {
 		if refusal := notRunning(s, m); refusal != nil {

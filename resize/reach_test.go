@@ -13,7 +13,7 @@ import (
 )
 
 // Case 70: the API server now refuses the full revert. attune reverts the accepted part, and reports the obstacle.
-func TestARevertGoesAsFarAsItMay(t *testing.T) {
+func TestRevertIsPartialWithinLimits(t *testing.T) {
 	low, prior := size(200, 400, 256, 512), size(500, 1000, 1024, 2048)
 	back := func(pod *corev1.Pod) Plan {
 		plan := PlanOf(pod)

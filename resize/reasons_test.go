@@ -66,7 +66,7 @@ func meanings(t *testing.T) (reasons, means map[string]string) {
 }
 
 // A new reason fails here until it has a sentence, and a row in Reasons with the objects that lift it.
-func TestEveryReasonSaysWhatItMeansAndWhatLiftsIt(t *testing.T) {
+func TestEveryReasonHasAMeaningAndALifter(t *testing.T) {
 	reasons, means := meanings(t)
 	assert.Greater(t, len(reasons), 90)
 	assert.Len(t, means, len(reasons), "two constants with one value")

@@ -42,7 +42,7 @@ type waiting struct {
 func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, now time.Time) *Room {
 	room := &Room{takes: make(map[types.UID][2]recommender.Amount, len(pods)), unmetBy: map[types.UID][2]recommender.Amount{}}
 	for _, pod := range pods {
-		room.noteWaiting(pod, now)
+		room.addWaiting(pod, now)
 		if Finished(pod) {
 			continue
 		}
@@ -52,7 +52,7 @@ func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, no
 			room.sum[r] += takes[r]
 		}
 		room.takes[pod.UID] = takes
-		room.noteUnmet(pod, takes)
+		room.addUnmet(pod, takes)
 	}
 	slices.SortFunc(room.waiting, func(a, b waiting) int {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
@@ -60,8 +60,8 @@ func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, no
 	return room
 }
 
-// noteWaiting adds a pod that was refused, or whose resize is deferred, within the last blockFor.
-func (r *Room) noteWaiting(pod *corev1.Pod, now time.Time) {
+// addWaiting adds a pod that was refused, or whose resize is deferred, within the last blockFor.
+func (r *Room) addWaiting(pod *corev1.Pod, now time.Time) {
 	w := waiting{uid: pod.UID, namespace: pod.Namespace, name: pod.Name}
 	switch {
 	case turnedAway(pod, now):
@@ -72,9 +72,9 @@ func (r *Room) noteWaiting(pod *corev1.Pod, now time.Time) {
 	r.waiting = append(r.waiting, w)
 }
 
-// noteUnmet adds the amounts that a deferred resize requests beyond the pod's own. The scheduler reserves that room; a
+// addUnmet adds the amounts that a deferred resize requests beyond the pod's own. The scheduler reserves that room; a
 // kubelet that judges another resize does not.
-func (r *Room) noteUnmet(pod *corev1.Pod, takes [2]recommender.Amount) {
+func (r *Room) addUnmet(pod *corev1.Pod, takes [2]recommender.Amount) {
 	if !helpers.IsPodResizeDeferred(pod) {
 		return
 	}
@@ -95,8 +95,8 @@ func Footprint(pod *corev1.Pod) [2]recommender.Amount {
 	return podview.Reserved(pod)
 }
 
-// beside returns the sum of the footprints of all other pods of the node.
-func (r *Room) beside(uid types.UID) [2]recommender.Amount {
+// ofOtherPods returns the sum of the footprints of all other pods of the node.
+func (r *Room) ofOtherPods(uid types.UID) [2]recommender.Amount {
 	sum := r.sum
 	for i, own := range r.takes[uid] {
 		sum[i] -= own
@@ -106,9 +106,9 @@ func (r *Room) beside(uid types.UID) [2]recommender.Amount {
 
 // Left returns allocatable minus the footprints of all other pods; it may be negative.
 func (r *Room) Left(uid types.UID, allocatable [2]recommender.Amount) [2]recommender.Amount {
-	beside := r.beside(uid)
+	ofOtherPods := r.ofOtherPods(uid)
 	for i := range allocatable {
-		allocatable[i] -= beside[i]
+		allocatable[i] -= ofOtherPods[i]
 	}
 	return allocatable
 }
@@ -116,7 +116,7 @@ func (r *Room) Left(uid types.UID, allocatable [2]recommender.Amount) [2]recomme
 // granted returns the amounts that a kubelet counts for the other pods of its node when it judges a resize: without the
 // unmet part of their deferred resizes.
 func (r *Room) granted(uid types.UID) [2]recommender.Amount {
-	sum, own := r.beside(uid), r.unmetBy[uid]
+	sum, own := r.ofOtherPods(uid), r.unmetBy[uid]
 	for i := range sum {
 		sum[i] -= r.unmet[i] - own[i]
 	}
@@ -148,7 +148,7 @@ func nodeRoom(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 		return nil
 	}
 	needs, effect := p.Needs(pod), p.Effect(pod)
-	taken := in.Node.Room.beside(pod.UID)
+	taken := in.Node.Room.ofOtherPods(pod.UID)
 	if p.Urgent {
 		taken = in.Node.Room.granted(pod.UID)
 	}

@@ -65,8 +65,8 @@ const raiseAhead = time.Hour
 func Together(plans []Plan, since map[types.UID]time.Time, open, most int) []Plan {
 	urgent, rest := partition(plans, func(p Plan) bool { return p.Urgent })
 	room := most - open
-	going := takePlans(urgent, &room, most, WaveNext)
-	return append(going, takePlans(gentle(inTurn(rest, since), open+len(going)), &room, most, WaveNext)...)
+	going := firstPlans(urgent, &room, most, WaveNext)
+	return append(going, firstPlans(gentle(inTurn(rest, since), open+len(going)), &room, most, WaveNext)...)
 }
 
 // inTurn returns the plans in the order in which they begin. Ties are ordered by hashed name, so that the order is the

@@ -28,7 +28,7 @@ func namesOf(plans []Plan) (names []string) {
 	return names
 }
 
-func TestWhoseTurnItIs(t *testing.T) {
+func TestOrderOfPlans(t *testing.T) {
 	at := func(ago time.Duration) time.Time { return noon.Add(-ago) }
 	urgent, restarts := sharePlan("urgent", 1, 2), sharePlan("restarts", 1, 2)
 	urgent.Urgent, urgent.Restarts, restarts.Restarts = true, true, true
@@ -82,7 +82,7 @@ func TestEveryPodOfALargeWorkloadHasItsTurn(t *testing.T) {
 }
 
 // A full queue for records does not block a pod: its grant from the node is still computed.
-func TestAFullQueueHoldsNobody(t *testing.T) {
+func TestFullQueueBlocksNoPod(t *testing.T) {
 	full := world(func(w *GateInput) {
 		for i := range 50 {
 			w.Status.Records = append(w.Status.Records, v1alpha1.ResizeRecord{PodUID: types.UID(fmt.Sprint(i)), Phase: v1alpha1.RecordWatching})

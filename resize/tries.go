@@ -248,7 +248,7 @@ func doubles(what v1alpha1.TryKind) bool {
 // can be merged, the oldest are dropped. Rows of raises before an OOM kill count the raises of one pod; merged, they
 // would say that every pod leaks. So the oldest of these are added up per container.
 func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
-	tries = mergeAlikeTries(mergeAlikeTries(tries, subject), toldAlike)
+	tries = mergeAlikeTries(mergeAlikeTries(tries, subject), mergeKey)
 	for len(tries) > v1alpha1.MaxTries {
 		before := len(tries)
 		tries = togetherMost(tries)
@@ -266,9 +266,9 @@ func AddTry(tries []v1alpha1.Try, t v1alpha1.Try) []v1alpha1.Try {
 	return bounded(append(slices.Clone(tries), t))
 }
 
-// toldAlike returns the key by which answers for different pods are merged; empty if the answer depends on the pod's
+// mergeKey returns the key by which answers for different pods are merged; empty if the answer depends on the pod's
 // node.
-func toldAlike(t v1alpha1.Try) string {
+func mergeKey(t v1alpha1.Try) string {
 	if t.What != v1alpha1.TryResize || t.Pod == "" || t.Node != "" {
 		return ""
 	}

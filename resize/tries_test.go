@@ -29,7 +29,7 @@ var (
 	nodeRefuses   = Outcome{Kind: OutcomeInfeasible, Reason: "NodeCapacity", Message: "too big", RetryAfter: 10 * time.Minute}
 )
 
-func TestWhatWasDeclinedIsAskedAgainWhenThatMayHaveChanged(t *testing.T) {
+func TestDeclinedResizeIsRetriedWhenItsCauseMayHaveChanged(t *testing.T) {
 	// Cases 17, 26, 54, 56, 60.
 	up, down := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024)
 	another := func(p *corev1.Pod) { p.UID = "other" }
@@ -132,7 +132,7 @@ func TestAQuotaThatChangesAllTheTimeIsAskedLessOften(t *testing.T) {
 	assert.Equal(t, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 80 * s, 80 * s}, waits)
 }
 
-func TestWhatFailsAgainIsTriedLessOften(t *testing.T) {
+func TestRepeatedFailuresBackOff(t *testing.T) {
 	plan, w := mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), open()
 	var known []v1alpha1.Try
 	var waits []time.Duration
@@ -289,7 +289,7 @@ func TestOldObjectsHaveNoTries(t *testing.T) {
 
 // Answers for single pods of a workload block an answer to an OOM kill of another pod, and an undo, for a minute, and
 // other sizes for ten.
-func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
+func TestAnswersToOtherPodsBlockBriefly(t *testing.T) {
 	w := GateInput{Now: noon}
 	for name, outcome := range map[string]Outcome{
 		"never valid": {Kind: OutcomeTerminal, Reason: "Invalid", Message: "memory limits cannot be decreased"},
@@ -328,7 +328,7 @@ func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
 
 // A quota's or node's refusal of a size does not cover less memory, which an answer to an OOM kill may request: each
 // smaller size is requested once while the row is active, and the wait for the refused size stays the same.
-func TestLessAfterAnOOMKillIsAskedForOnce(t *testing.T) {
+func TestSmallerSizeAfterAnOOMKillIsRequestedOnce(t *testing.T) {
 	for name, outcome := range map[string]Outcome{"quota": overQuota, "node": nodeRefuses, "policy": policySays} {
 		t.Run(name, func(t *testing.T) {
 			w := open()

@@ -36,16 +36,16 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.Verifie
 	urgent, rest := partition(ordered, func(p Plan) bool { return p.Urgent })
 	trials, followers := partition(rest, func(p Plan) bool { return Untried(p, kept) })
 	room := v1alpha1.MaxRecords - len(records)
-	going := takePlans(urgent, &room, v1alpha1.MaxRecords, WaveNext)
+	going := firstPlans(urgent, &room, v1alpha1.MaxRecords, WaveNext)
 	open := openSteps(records, unreachable) + len(going)
 	// A user has to promote the size of a canary before other pods are lowered to it.
 	if rules.Mode == v1alpha1.UpdateCanary && !rules.AutoPromote {
 		followers, _ = partition(followers, func(p Plan) bool { return !p.Lowers() })
 	}
 	if len(followers) > 0 {
-		return append(going, takePlans(gentle(followers, open), &room, Concurrent(rules, pods)-open, WaveNext)...)
+		return append(going, firstPlans(gentle(followers, open), &room, Concurrent(rules, pods)-open, WaveNext)...)
 	}
-	return append(going, takePlans(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
+	return append(going, firstPlans(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
 }
 
 // Untried reports whether the plan lowers an amount below every verified size of the pod's template generation.
@@ -99,8 +99,8 @@ func gentle(plans []Plan, open int) []Plan {
 	return rest
 }
 
-// takePlans returns the first plans, up to room and most, with their wave set, and reduces room by their number.
-func takePlans(plans []Plan, room *int, most int, wave string) []Plan {
+// firstPlans returns the first plans, up to room and most, with their wave set, and reduces room by their number.
+func firstPlans(plans []Plan, room *int, most int, wave string) []Plan {
 	n := max(0, min(len(plans), *room, most))
 	*room -= n
 	going := slices.Clone(plans[:n])

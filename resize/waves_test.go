@@ -137,7 +137,7 @@ func TestWaveLeavesItsArgumentAlone(t *testing.T) {
 }
 
 // A restore that no kubelet can carry out takes no part in waves; an observed resize on such a node still does.
-func TestADeadNodeHoldsNoWave(t *testing.T) {
+func TestDeadNodeBlocksNoWave(t *testing.T) {
 	down := map[string]bool{"node-1": true}
 	for phase, waits := range map[v1alpha1.RecordPhase]int{
 		v1alpha1.RecordReverting: 0, v1alpha1.RecordWithdrawing: 0, v1alpha1.RecordWatching: 1, v1alpha1.RecordApplied: 1,

@@ -111,7 +111,7 @@ func TestSearch(t *testing.T) {
 }
 
 // The pages of a workload have the same sentences about blocked resources as its status.
-func TestTheSentencesOfHolds(t *testing.T) {
+func TestSentencesOfBlockedResources(t *testing.T) {
 	caches := Small()
 	for i := range caches.Recommendations {
 		rec := &caches.Recommendations[i]

@@ -122,7 +122,7 @@ func Small() Caches {
 		policy("legacy", "all", v1alpha1.UpdateAuto, ready("False", v1alpha1.ReasonInvalidConfig, `spec.updateStrategy.cooldown of level policy: "soon" is no duration; 10m would do`)),
 	}
 	web, db := workload("shop", v1alpha1.KindDeployment, "web", "app", "proxy"), workload("shop", v1alpha1.KindStatefulSet, "db", "postgres")
-	lively(&web)
+	withActivity(&web)
 	db.Status.Phase, db.Status.Paused = v1alpha1.PhasePaused, &v1alpha1.PausedState{Since: at(-2 * time.Hour), Reason: "another writer resized db-0 twice"}
 	young := workload("shop", v1alpha1.KindDaemonSet, "agent", "agent")
 	young.Spec.Containers[0] = v1alpha1.ContainerTarget{Name: "agent", Confidence: "0.1", DataPoints: 12, Holds: []v1alpha1.Hold{
@@ -201,7 +201,7 @@ func Great(workloads int) Caches {
 		}
 		rec := workload(namespace, v1alpha1.KindDeployment, fmt.Sprintf("service-%04d", i), "app", "proxy")
 		if i%10 == 0 {
-			lively(&rec)
+			withActivity(&rec)
 		}
 		c.Recommendations = append(c.Recommendations, rec)
 	}
@@ -251,8 +251,8 @@ func workload(namespace string, kind v1alpha1.WorkloadKind, name string, contain
 	return rec
 }
 
-// lively adds in-flight resizes, a history, floors, conditions and originals to a recommendation.
-func lively(rec *v1alpha1.AttuneRecommendation) {
+// withActivity adds in-flight resizes, a history, floors, conditions and originals to a recommendation.
+func withActivity(rec *v1alpha1.AttuneRecommendation) {
 	prior := podview.ToResources(sizeOf(500, 1000, 1<<30, 2<<30))
 	s := &rec.Status
 	s.Phase = v1alpha1.PhaseWatching

@@ -55,7 +55,7 @@ func words(t testing.TB, body string) string {
 }
 
 // Every page is complete, loads nothing and has no script, whatever names other writers chose.
-func TestPagesHoldNothingForeign(t *testing.T) {
+func TestPagesLoadNothingAndHaveNoScript(t *testing.T) {
 	for name, caches := range map[string]ui.Caches{"small": Small(), "sourceless": Sourceless(), "empty": Empty(), "hostile": Hostile(), "great": Great(500), "long": Long()} {
 		for _, path := range []string{"/ui/", "/ui/nodes", "/ui/nodes/worker-1", "/ui/nodes/worker-2", "/ui/nodes/" + url.PathEscape(Harm), "/ui/savings", "/ui/savings/shop", "/ui/savings/team-000?page=2",
 			"/ui/search", "/ui/search?q=" + url.QueryEscape(Harm), "/ui/search?q=service-0&page=2", "/ui/ns/shop", "/ui/ns/shop/Deployment/web", "/ui/ns/legacy", "/ui/ns/team-000?page=2", "/ui/ns/" + "%3Cscript%3E", "/ui/else"} {
@@ -116,7 +116,7 @@ func TestMethods(t *testing.T) {
 }
 
 // A page says if an object does not exist. It does not show read errors to the viewer.
-func TestWhatIsMissing(t *testing.T) {
+func TestMissingObjects(t *testing.T) {
 	for path, want := range map[string]string{
 		"/ui/ns/none":                   "Namespace none has no AttunePolicy and no AttuneRecommendation.",
 		"/ui/ns/shop/Deployment/none":   "Deployment/none in namespace shop has no AttuneRecommendation.",

@@ -196,14 +196,14 @@ func linesOf(points []event.TrailPoint, history []v1alpha1.HistoryEntry, c answe
 	out := lines{began: points[0].At}
 	earlier := requestsBefore(history, c.Name, r, points[0])
 	out.before = len(earlier) > 0 && earlier[0].At < points[0].At
-	out.request = stepped(append(earlier, kept(points, r, func(v event.TrailValues) recommender.Amount { return v.Request })...), from, to)
-	out.limit = stepped(kept(points, r, func(v event.TrailValues) recommender.Amount { return v.Limit }), from, to)
-	out.target = stepped(kept(points, r, func(v event.TrailValues) recommender.Amount { return v.Target }), from, to)
+	out.request = stepped(append(earlier, recordedPoints(points, r, func(v event.TrailValues) recommender.Amount { return v.Request })...), from, to)
+	out.limit = stepped(recordedPoints(points, r, func(v event.TrailValues) recommender.Amount { return v.Limit }), from, to)
+	out.target = stepped(recordedPoints(points, r, func(v event.TrailValues) recommender.Amount { return v.Target }), from, to)
 	return out
 }
 
-// kept returns one value of each recorded point.
-func kept(points []event.TrailPoint, r recommender.Resource, value func(event.TrailValues) recommender.Amount) []chart.Point {
+// recordedPoints returns one value of each recorded point.
+func recordedPoints(points []event.TrailPoint, r recommender.Resource, value func(event.TrailValues) recommender.Amount) []chart.Point {
 	out := make([]chart.Point, len(points))
 	for i, p := range points {
 		out[i] = chart.Point{At: p.At, Value: inUnits(r, value(p.TrailValues))}

@@ -60,7 +60,7 @@ func TestUndoOfAllWorkloads(t *testing.T) {
 }
 
 // resume ends the pause, the undo, and the operator's own pause if there is one.
-func TestResumeTakesEverythingBack(t *testing.T) {
+func TestResumeEndsPauseAndUndo(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	cli.run("pause", "deploy/web")
 	cli.run("undo", "deploy/web")

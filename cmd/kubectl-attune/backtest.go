@@ -243,21 +243,21 @@ func (f *backtestFlags) contenders(promises *backtest.Reliability) (all []conten
 	}
 	settings, err := policy.Defaults(v1alpha1.StrategyAdaptive)
 	for _, risk := range f.sweep {
-		all = append(all, unchanging(backtest.Promising(backtest.Adaptive(risk, f.alone(settings.Recommender)), promises)))
+		all = append(all, unchanging(backtest.Promising(backtest.Adaptive(risk, f.perContainer(settings.Recommender)), promises)))
 	}
 	return all, err
 }
 
 // judgedPolicy returns the strategy with the settings of a container's policy.
 func (f *backtestFlags) judgedPolicy(of container) backtest.Strategy {
-	return backtest.Shipped(policyName, f.alone(of.settings))
+	return backtest.Shipped(policyName, f.perContainer(of.settings))
 }
 
-// alone returns settings for judging each container by itself. Sizes change no more often than the replay decides.
-func (f *backtestFlags) alone(settings recommender.Settings) recommender.Settings {
-	alone := backtest.Alone(settings)
-	alone.Adaptive.Cadence = max(alone.Adaptive.Cadence, f.rules.Cadence)
-	return alone
+// perContainer returns settings for judging each container by itself. Sizes change no more often than the replay decides.
+func (f *backtestFlags) perContainer(settings recommender.Settings) recommender.Settings {
+	perContainer := backtest.Alone(settings)
+	perContainer.Adaptive.Cadence = max(perContainer.Adaptive.Cadence, f.rules.Cadence)
+	return perContainer
 }
 
 // container is one series to replay, with the settings for it.
@@ -297,13 +297,13 @@ func (t traceFile) each(_ context.Context, want func(string) bool, yield func(co
 		if !want(of.ID) {
 			return nil
 		}
-		t.env.noteDropped(of.ID, csvfile.DropImplausible(of, t.bounds))
+		t.env.printDropped(of.ID, csvfile.DropImplausible(of, t.bounds))
 		return yield(container{Series: of, settings: t.settings, part: part})
 	})
 	if err != nil {
 		return err
 	}
-	t.env.noteOddities(t.path, report)
+	t.env.printOddities(t.path, report)
 	return nil
 }
 

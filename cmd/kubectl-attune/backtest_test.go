@@ -137,7 +137,7 @@ func TestBacktestPage(t *testing.T) {
 }
 
 // The series with the most harm come first, and the typical one has the median slack.
-func TestWhatIsDrawn(t *testing.T) {
+func TestDrawnSeries(t *testing.T) {
 	p := &played{tallies: []*backtest.Tally{backtest.NewTally("attune")}}
 	for i, of := range []struct {
 		oom     int

@@ -56,7 +56,7 @@ func TestCompletionWithoutRights(t *testing.T) {
 }
 
 // If the policies may not be read, the error names both possible causes.
-func TestNoRecommendationAndNoRightToKnowWhy(t *testing.T) {
+func TestNoRecommendationAndNoRightToReadPolicies(t *testing.T) {
 	got := newCLITest(t, noRight(&v1alpha1.AttunePolicyList{}, "attunepolicies")).run("explain", "sts/cache")
 	assert.Equal(t, answer{code: exitError, errOut: "error: no recommendation for StatefulSet/cache in namespace shop: " +
 		"no policy selects it, or the operator has not reconciled it yet; kubectl attune status shows the policies\n"}, got)

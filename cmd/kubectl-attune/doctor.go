@@ -59,7 +59,7 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if err != nil {
 		return fmt.Errorf("reading the version of the API server: %w", err)
 	}
-	answer := doctor.Examine(lookAt(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
+	answer := doctor.Examine(readCluster(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
 	if err := env.print(answer); err != nil {
 		return err
 	}
@@ -80,9 +80,9 @@ func listed[T any](ctx context.Context, c client.Client, into client.ObjectList,
 	return read
 }
 
-// lookAt reads everything that the doctor checks. It uses the user's own rights and continues without a missing right:
+// readCluster reads everything that the doctor checks. It uses the user's own rights and continues without a missing right:
 // a value that was not read has its error. version is the version of the API server.
-func lookAt(ctx context.Context, c client.Client, scope doctor.Scope, version string) *doctor.Seen {
+func readCluster(ctx context.Context, c client.Client, scope doctor.Scope, version string) *doctor.Seen {
 	in, operator := client.InNamespace(scope.Namespace), client.InNamespace(scope.Operator)
 	return &doctor.Seen{
 		Scope: scope, Version: version,

@@ -51,7 +51,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			continue
 		}
 		dropped := csvfile.DropImplausible(s, flags.node.Bounds())
-		env.noteDropped(s.ID, dropped)
+		env.printDropped(s.ID, dropped)
 		steps := stepsOf(s, settings.Recommender, at)
 		input := recommender.Input{
 			Container: s.ID,
@@ -99,13 +99,13 @@ func (e *environment) readUsage(path string) ([]backtest.Series, error) {
 	if len(series) == 0 {
 		return nil, fmt.Errorf("%s: the file has no samples: add one row per sample below the header", path)
 	}
-	e.noteOddities(path, report)
+	e.printOddities(path, report)
 	return series, nil
 }
 
-// noteOddities notes gaps, rows out of order and rows with the same time. They do not change the result, but each may
+// printOddities notes gaps, rows out of order and rows with the same time. They do not change the result, but each may
 // be a mistake.
-func (e *environment) noteOddities(path string, report csvfile.Report) {
+func (e *environment) printOddities(path string, report csvfile.Report) {
 	var told []string
 	for _, odd := range []struct {
 		rows int
@@ -125,8 +125,8 @@ func (e *environment) noteOddities(path string, report csvfile.Report) {
 	}
 }
 
-// noteDropped notes the implausible samples that were dropped from a series.
-func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
+// printDropped notes the implausible samples that were dropped from a series.
+func (e *environment) printDropped(series string, dropped [2]csvfile.Dropped) {
 	for _, told := range csvfile.Told(dropped) {
 		e.printNote("%s: %s", series, told)
 	}

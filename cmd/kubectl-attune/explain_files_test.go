@@ -279,7 +279,7 @@ func TestExplainFilesThatAreNotThere(t *testing.T) {
 }
 
 // Messages of the sample reader and of the policy resolver are printed with the file name, in one line.
-func TestExplainFilesTellsWhatTheirReadersSay(t *testing.T) {
+func TestExplainFilesPrintsMessagesOfReaders(t *testing.T) {
 	const good = "app,1700000000,0.2,1000\n"
 	for name, c := range map[string]struct{ rows, spec, want string }{
 		"bad row":               {good + "app,1700000300,fast,1000\n", "{targetRef: {kind: Deployment}}", `samples.csv: line 3: cpu_cores "fast"`},

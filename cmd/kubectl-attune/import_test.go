@@ -60,7 +60,7 @@ func TestImportStopsNoVPAThatNothingReplaces(t *testing.T) {
 }
 
 // An existing policy of the same name must not be changed by kubectl apply.
-func TestImportLeavesPoliciesAlone(t *testing.T) {
+func TestImportDoesNotChangeExistingPolicies(t *testing.T) {
 	there := func(cli cliTest, namespace, name string) {
 		require.NoError(t, cli.client.Create(t.Context(), &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 	}

@@ -98,7 +98,7 @@ func TestNodeAsDecided(t *testing.T) {
 }
 
 // If the leader cannot be asked, the answer comes from pods and recommendations, with a note about the reason.
-func TestNodeWhereTheLeaderCannotBeAsked(t *testing.T) {
+func TestNodeWithoutReachableLeader(t *testing.T) {
 	says := func(code int, body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, code) })
 	}
@@ -132,7 +132,7 @@ func TestNodeWhereTheLeaderCannotBeAsked(t *testing.T) {
 }
 
 // A node without sharing pods has no decision. Its pods' resources are shown, and nothing is missing.
-func TestNodeWhereNobodyShares(t *testing.T) {
+func TestNodeWithoutSharingPods(t *testing.T) {
 	cli := nodeTest(t, interceptor.Funcs{})
 	ledBy(t, cli, "attune-system", "attune-7c9-xyz_1")
 	cli.pods = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -81,7 +81,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 		return err
 	}
 	// Ask the leader first: only the leader knows the grants and their reasons.
-	answer, err := askLeader(ctx, env, c, operator, name)
+	answer, err := queryLeader(ctx, env, c, operator, name)
 	if err == nil && len(answer.Pods) > 0 {
 		return env.print(output.LiveNode{NodeAnswer: answer, Now: env.now()})
 	}
@@ -116,9 +116,9 @@ func storedNode(ctx context.Context, c client.Client, name string) (answers.Node
 	return output.StoredNode(node, pods.Items, recommendations.Items), nil
 }
 
-// askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is the
+// queryLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is the
 // operator's namespace. The error is one sentence; the caller then reads from the API server.
-func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (answers.NodeAnswer, error) {
+func queryLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (answers.NodeAnswer, error) {
 	// The lease names the pod, so one request is enough.
 	pod, err := leader(ctx, c, operator)
 	if err != nil {

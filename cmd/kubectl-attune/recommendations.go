@@ -189,7 +189,7 @@ func (r reach) printKRR(ctx context.Context, all []explained) error {
 	var containers []output.KRRContainer
 	for _, from := range all {
 		rec, template := from.Recommendation, podview.TemplateSizes(from.Workload.Template)
-		id, whole := workload.IdentityOf(rec), output.KRRHolds(rec, from.Workload, from.Settings)
+		id, whole := workload.IdentityOf(rec), output.KRRBlocked(rec, from.Workload, from.Settings)
 		if from.Workload.Template == nil && read[id.Kind] {
 			continue
 		}

@@ -54,7 +54,7 @@ func (c cliTest) krrOfWeb() (cpu, memory krrValue) {
 }
 
 // A reason that blocks a workload blocks all its resources: a script that applies values gets the reason instead.
-func TestKRRHasNoValueOfAWorkloadThatIsHeld(t *testing.T) {
+func TestKRRHasNoValuesOfBlockedWorkload(t *testing.T) {
 	annotated := func(key, value string) func(*appsv1.Deployment, *v1alpha1.AttuneRecommendation) {
 		return func(d *appsv1.Deployment, _ *v1alpha1.AttuneRecommendation) {
 			d.Annotations = map[string]string{key: value}

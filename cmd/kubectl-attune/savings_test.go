@@ -76,7 +76,7 @@ func TestSavingsCountRemovableNodes(t *testing.T) {
 }
 
 // A kind that the API server no longer serves is omitted with a note, and the others are shown.
-func TestSavingsBesideAKindThatIsGone(t *testing.T) {
+func TestSavingsOmitKindsThatAreNotServed(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	gone := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset.apps.kruise.io-api"}}
 	gone.Spec.Workload = v1alpha1.WorkloadRef{Kind: "CloneSet.apps.kruise.io", Name: "api"}

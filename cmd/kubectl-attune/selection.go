@@ -67,12 +67,12 @@ func (r *reach) readNamed(ctx context.Context, arguments []string) error {
 	}
 	r.recs = make([]v1alpha1.AttuneRecommendation, len(named))
 	for i, id := range named {
-		// If the kind is not served, withoutRecommendation reports it.
+		// If the kind is not served, whyNoRecommendation reports it.
 		id.Kind, _, _ = kindOf(r, id.Kind)
 		err := r.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, &r.recs[i])
 		switch {
 		case apierrors.IsNotFound(err):
-			return withoutRecommendation(ctx, r, id)
+			return whyNoRecommendation(ctx, r, id)
 		case err != nil:
 			return fmt.Errorf("reading the recommendation for %s: %w", id, err)
 		}
@@ -80,9 +80,9 @@ func (r *reach) readNamed(ctx context.Context, arguments []string) error {
 	return nil
 }
 
-// withoutRecommendation returns an error with the reason why a workload has no recommendation, if the user may read
+// whyNoRecommendation returns an error with the reason why a workload has no recommendation, if the user may read
 // the workload and the policies.
-func withoutRecommendation(ctx context.Context, c client.Client, id workload.Identity) error {
+func whyNoRecommendation(ctx context.Context, c client.Client, id workload.Identity) error {
 	w, _, err := getWorkload(ctx, c, id)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return err

@@ -48,7 +48,7 @@ func TestExplainUsesTheDefaultsOfBothLevels(t *testing.T) {
 }
 
 // Each setting is shown with the object that sets it. Settings that no object sets are shown with -o wide.
-func TestExplainSaysWhoSetASetting(t *testing.T) {
+func TestExplainShowsOriginOfSettings(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	cluster := &v1alpha1.AttuneDefaults{}
 	cluster.Name = v1alpha1.DefaultsName

@@ -24,7 +24,7 @@ func condition(kind string, status metav1.ConditionStatus, reason string) metav1
 	return metav1.Condition{Type: kind, Status: status, Reason: reason}
 }
 
-func TestStatusFindsWhatNeedsAPerson(t *testing.T) {
+func TestStatusFindsWhatNeedsAttention(t *testing.T) {
 	ready := func(status metav1.ConditionStatus, reason string) metav1.Condition {
 		return condition(v1alpha1.ConditionReady, status, reason)
 	}
@@ -68,7 +68,7 @@ func TestStatusExitsWithTheFinding(t *testing.T) {
 	assert.Contains(t, got.out, "InvalidConfig")
 }
 
-func TestStatusHoldsOfAPausedWorkload(t *testing.T) {
+func TestStatusOfAPausedWorkload(t *testing.T) {
 	rec := v1alpha1.AttuneRecommendation{
 		Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindStatefulSet, Name: "db"}},
 		Status: v1alpha1.AttuneRecommendationStatus{
@@ -87,7 +87,7 @@ func TestStatusHoldsOfAPausedWorkload(t *testing.T) {
 	}, answers.BlockedOfWorkload(&rec))
 }
 
-func TestStatusTellsPoliciesOfOneNameApart(t *testing.T) {
+func TestStatusDistinguishesPoliciesOfOneName(t *testing.T) {
 	policies := []v1alpha1.AttunePolicy{policyWith(0), policyWith(0)}
 	policies[0].Namespace, policies[1].Namespace = "shop", "pay"
 	rec := v1alpha1.AttuneRecommendation{

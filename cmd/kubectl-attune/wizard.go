@@ -46,9 +46,9 @@ func (w wizardCluster) Namespace() (string, error) {
 // selected returns the workloads that a policy selects, ignoring other policies.
 func selected(ctx context.Context, c client.Client, p *v1alpha1.AttunePolicy) (workloads, error) {
 	found, err := listWorkloads(ctx, c, p.Spec.TargetRef.Kind, p.Namespace, nil)
-	alone := policy.NewMatcher([]v1alpha1.AttunePolicy{*p})
+	perContainer := policy.NewMatcher([]v1alpha1.AttunePolicy{*p})
 	maps.DeleteFunc(found, func(_ workload.Identity, w workload.Workload) bool {
-		winner, _ := alone.Match(w)
+		winner, _ := perContainer.Match(w)
 		return winner == nil
 	})
 	return found, plain(err)

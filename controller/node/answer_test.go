@@ -216,7 +216,7 @@ func TestAnswerHolders(t *testing.T) {
 }
 
 // For a node without members, only the sums are stored.
-func TestAnswerWhereNobodyShares(t *testing.T) {
+func TestAnswerWithoutSharingPods(t *testing.T) {
 	s := sceneOf("8", 1000, member("a", size(1000, 64, 128)))
 	delete(s.recommendations, "a")
 	look := s.look(s.share(always))

@@ -113,7 +113,7 @@ func (x *closed) look() {
 // While demands stay the same, no pod is evicted and no node is overcommitted, whichever pods are observed or
 // blocked, and even if the scheduler gives away every free millicore. Within an hour after the last block, nothing
 // changes any more.
-func TestTheLoopIsAtRestAndMovesNobody(t *testing.T) {
+func TestConstantDemandsEvictNoPod(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		x := newClosed(t, random)

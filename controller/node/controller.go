@@ -104,7 +104,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	c.known.Put(req.Name, known)
 	// The metrics compare the new grants with those on the board. So they are updated before Publish.
 	c.reportReconcile(found, out)
-	c.tellHolders(found, known.last, out, holders)
+	c.reportHolders(found, known.last, out, holders)
 	c.Wake(c.Grants.Publish(req.Name, out.grants))
 	return reconcile.Result{RequeueAfter: known.soon(s.now, c.Interval)}, nil
 }

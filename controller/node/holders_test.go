@@ -26,7 +26,7 @@ func (s *sentences) Eventf(_, _ runtime.Object, _, _, _, note string, args ...an
 }
 
 // A pod that keeps others below their bases is reported after 15 minutes, and then once an hour.
-func TestHoldersAreToldSeldom(t *testing.T) {
+func TestHoldersAreReportedRarely(t *testing.T) {
 	var h holding
 	holders := []node.Holder{{Name: "shop/a", Resource: cpu, Above: 500}, {Name: "shop/b", Resource: cpu, Above: 100}}
 	var told []time.Duration
@@ -55,7 +55,7 @@ func TestHoldersAreNamed(t *testing.T) {
 		var said sentences
 		c := &Controller{Events: event.NewRecorder(&said, clocktesting.NewFakePassiveClock(noon))}
 		_, tell := (holding{cpu: {since: noon.Add(-heldFor)}}).settle(out.holders, noon)
-		c.tellHolders(s.node, s.look(out), out, tell)
+		c.reportHolders(s.node, s.look(out), out, tell)
 		return strings.Join(said, "; ")
 	}
 	assert.Empty(t, look(func(*scene) {}), "it is lowered")

@@ -130,7 +130,7 @@ func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.C
 		c.Current[r] = live.Size[r].Request
 		c.Of[r] = node.Unmeasured(c.Current[r])
 	}
-	c.Born = born(pod, s.recommendations[pod.UID], live.Name, c.Current)
+	c.AtCreation = createdWith(pod, s.recommendations[pod.UID], live.Name, c.Current)
 	if t != nil && t.Demand != nil {
 		*known = s.measured(pod, live, t.Demand, &c)
 	}
@@ -174,10 +174,10 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	return known
 }
 
-// born returns the resources that a container was created with: those of its template's pods before attune changed
+// createdWith returns the resources that a container was created with: those of its template's pods before attune changed
 // them (status.originals), or the present ones if none are recorded. A DaemonSet's container takes part with no more
 // than that, because no pod should be evicted for a DaemonSet.
-func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
+func createdWith(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
 	hash := podview.TemplateHash(pod)
 	for _, o := range slices.Backward(rec.Status.Originals) { // an older entry may name a container that a newer one does not
 		if o.TemplateHash != hash {

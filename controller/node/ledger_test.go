@@ -114,7 +114,7 @@ func TestNoPolicyStopsANode(t *testing.T) {
 	assert.GreaterOrEqual(t, out.grants["p001"].Sizes["app"][cpu].Request, recommender.Amount(110), "others get what they need")
 }
 
-func TestWhoShares(t *testing.T) {
+func TestSharingPods(t *testing.T) {
 	record := func(phase v1alpha1.RecordPhase, reason string) func(*scene, *corev1.Pod) {
 		return func(s *scene, p *corev1.Pod) {
 			s.recommendations[p.UID].Status.Records = []v1alpha1.ResizeRecord{{PodUID: p.UID, Phase: phase, Reason: reason}}
@@ -189,7 +189,7 @@ func TestWhoShares(t *testing.T) {
 
 // The golden node of 5 CPUs at its golden sizes: whichever pods are observed, paused or rolling out, no pod is
 // evicted, and no size changes.
-func TestAFrozenPodMovesNobody(t *testing.T) {
+func TestFrozenPodEvictsNoOther(t *testing.T) {
 	golden := func() *scene {
 		s := sceneOf("5", 1000, member("a", size(2000, 64, 128)), member("b", size(1500, 64, 128)), member("c", size(1500, 64, 128)))
 		s.recommendations["a"] = recommended("a", 3000, 64)
@@ -323,7 +323,7 @@ func TestDemands(t *testing.T) {
 
 // If a container waited a fifth of the time (PSI), it would have used a fifth more: it demands that, and other pods
 // get less of the reserve.
-func TestWhoWaitedForCPUIsGrantedMore(t *testing.T) {
+func TestContainersThatWaitedForCPUGetMore(t *testing.T) {
 	a, b := member("a", size(600, 64, 128)), member("b", size(600, 64, 128))
 	grants := func(waited recommender.Usage) (recommender.Amount, recommender.Amount) {
 		recent := node.NewRecent()
@@ -349,7 +349,7 @@ func TestWhoWaitedForCPUIsGrantedMore(t *testing.T) {
 	assert.InDelta(t, 500+1500*1500/2900, int64(neighbour), 1)
 }
 
-func TestWhoMayNotBeEvictedRanksAsNever(t *testing.T) {
+func TestPodsThatMayNotBeEvictedRankAsNever(t *testing.T) {
 	a, b := member("a", size(2000, 64, 128)), member("b", size(2000, 64, 128))
 	s := sceneOf("2", 1500, a, b)
 	out := s.share(always)
@@ -377,7 +377,7 @@ func TestWhoMayNotBeEvictedRanksAsNever(t *testing.T) {
 }
 
 // The sharing treats an amount that a container keeps for another reason than its demand as such.
-func TestWhatAContainerKeeps(t *testing.T) {
+func TestKeptAmountsOfAContainer(t *testing.T) {
 	look := func(edit func(*corev1.Pod, *v1alpha1.AttuneRecommendation)) node.Container {
 		pod := member("a", size(1500, 100, 300))
 		s := sceneOf("8", 1000, pod)
@@ -389,7 +389,7 @@ func TestWhatAContainerKeeps(t *testing.T) {
 	})
 	assert.Equal(t, node.Amounts{700, 32 * mi}, c.Least, "what its policy allows at least")
 	assert.Equal(t, [2]bool{}, c.Restarts)
-	assert.Equal(t, node.Amounts{1500, 100 * mi}, c.Born, "nothing else is noted")
+	assert.Equal(t, node.Amounts{1500, 100 * mi}, c.AtCreation, "nothing else is noted")
 
 	c = look(func(_ *corev1.Pod, rec *v1alpha1.AttuneRecommendation) {
 		rec.Spec.Containers[0].Demand.AllowMemoryDecrease = false
@@ -409,7 +409,7 @@ func TestWhatAContainerKeeps(t *testing.T) {
 		hash := podview.TemplateHash(pod)
 		rec.Status.Originals = []v1alpha1.Originals{of(hash, size(1, 1, 0)), of(hash, size(300, 0, 0)), of("other", size(9000, 64, 0))}
 	})
-	assert.Equal(t, node.Amounts{300, 100 * mi}, c.Born, "what is noted of its template last, and what it has beside")
+	assert.Equal(t, node.Amounts{300, 100 * mi}, c.AtCreation, "what is noted of its template last, and what it has beside")
 
 	kill := v1alpha1.Floor{Container: "app", Resource: "memory", Amount: resource.MustParse("200Mi"), Reason: "oomkill", LearnedAt: metav1.NewTime(noon)}
 	other := v1alpha1.Floor{Container: "app", Resource: "memory", Amount: resource.MustParse("400Mi"), Reason: "notready", LearnedAt: metav1.NewTime(noon)}
@@ -420,7 +420,7 @@ func TestWhatAContainerKeeps(t *testing.T) {
 }
 
 // A policy with a minimum of 6 CPUs for a pod that uses almost nothing evicts no other pod.
-func TestAnUnmeasuredClaimMovesNobody(t *testing.T) {
+func TestUnmeasuredMinimumEvictsNoPod(t *testing.T) {
 	for _, ranking := range []v1alpha1.EvictionRanking{v1alpha1.RankingNever, v1alpha1.RankingLow} {
 		a, b, c := member("a", size(100, 64, 128)), member("b", size(1500, 64, 128)), member("c", size(1500, 64, 128))
 		s := sceneOf("8", 1500, a, b, c)
@@ -437,7 +437,7 @@ func TestAnUnmeasuredClaimMovesNobody(t *testing.T) {
 
 // Memory that grows by half a percent must not restart containers whose resizePolicy requires it: the node grants
 // none of it.
-func TestWhatRestartsIsSizedAtBirthAlone(t *testing.T) {
+func TestContainersThatWouldRestartAreSizedOnlyAtAdmission(t *testing.T) {
 	pod := member("a", size(1500, 200, 400))
 	pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
 	for used := recommender.Amount(200); used < 220; used++ {
@@ -456,7 +456,7 @@ func TestWhatRestartsIsSizedAtBirthAlone(t *testing.T) {
 func unheld(types.NamespacedName, types.UID) string { return "" }
 
 // Pods without a template hash label share one hash: a newer entry may lack some of their containers.
-func TestBornIsTheNewestEntryThatNamesTheContainer(t *testing.T) {
+func TestCreatedWithUsesTheNewestEntryOfTheContainer(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}, {Name: "log"}}}}
 	was := func(name, cpu string) v1alpha1.ContainerResources {
 		return v1alpha1.ContainerResources{Name: name, Resources: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse(cpu))}}
@@ -466,7 +466,7 @@ func TestBornIsTheNewestEntryThatNamesTheContainer(t *testing.T) {
 		{TemplateHash: hash, Containers: []v1alpha1.ContainerResources{was("app", "200m"), was("log", "100m")}},
 		{TemplateHash: hash, Containers: []v1alpha1.ContainerResources{was("app", "300m")}},
 	}}}
-	assert.EqualValues(t, 300, born(pod, rec, "app", node.Amounts{cpu: 500})[cpu])
-	assert.EqualValues(t, 100, born(pod, rec, "log", node.Amounts{cpu: 500})[cpu])
-	assert.EqualValues(t, 500, born(pod, rec, "new", node.Amounts{cpu: 500})[cpu])
+	assert.EqualValues(t, 300, createdWith(pod, rec, "app", node.Amounts{cpu: 500})[cpu])
+	assert.EqualValues(t, 100, createdWith(pod, rec, "log", node.Amounts{cpu: 500})[cpu])
+	assert.EqualValues(t, 500, createdWith(pod, rec, "new", node.Amounts{cpu: 500})[cpu])
 }

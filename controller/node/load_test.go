@@ -218,7 +218,7 @@ func TestPressureWithoutUsage(t *testing.T) {
 }
 
 // An old measurement taints no node, even if other nodes have recovered.
-func TestAnOldMeasurementTaintsNobody(t *testing.T) {
+func TestOldMeasurementTaintsNoNode(t *testing.T) {
 	l := loadLoop(t, nil, "old-1", "old-2", "old-3")
 	l.says.load1 = map[string]float64{"old-1": 9, "old-2": 4}
 	l.run(3 * time.Minute)
@@ -308,7 +308,7 @@ func TestALoadTaintThatWasFoundGoes(t *testing.T) {
 
 // The loop queries only what it needs to judge all nodes: usage if it completes pressure or no better signal exists;
 // load averages only without pressure. Each query is about all nodes at once.
-func TestWhatIsAskedForOfNodes(t *testing.T) {
+func TestQueriesAboutNodes(t *testing.T) {
 	of := func(value float64) map[string]float64 { return map[string]float64{"n": value} }
 	for name, c := range map[string]struct {
 		says  measured
@@ -363,7 +363,7 @@ func TestLoadWithoutAnAnswer(t *testing.T) {
 }
 
 // Busy has a measurement as long as it is new enough, and needs no further query.
-func TestWhatIsKnownOfNodesThatAreBusy(t *testing.T) {
+func TestSignalsOfBusyNodes(t *testing.T) {
 	l := loadLoop(t, nil, "loaded", "used", "waiting", "pressed", "gone")
 	l.says.load1 = map[string]float64{"loaded": 1.9}
 	l.says.usage = map[string]float64{"used": 1.5, "pressed": 0.2, "gone": 1}

@@ -53,9 +53,9 @@ func TestResizesBeforeARestart(t *testing.T) {
 	assert.Equal(t, ago(5*time.Minute, time.Minute), changesBefore(rec, pod), "the newest that is no raise, and the newest")
 	rec.Status.History = []v1alpha1.HistoryEntry{row("2, 64Mi", "3, 32Mi", time.Minute)}
 	assert.Equal(t, ago(time.Minute, time.Minute), changesBefore(rec, pod), "in doubt it was lowered")
-	born := pod.DeepCopy()
-	born.CreationTimestamp = metav1.NewTime(noon)
-	assert.Zero(t, changesBefore(rec, born), "a namesake was lowered")
+	createdWith := pod.DeepCopy()
+	createdWith.CreationTimestamp = metav1.NewTime(noon)
+	assert.Zero(t, changesBefore(rec, createdWith), "a namesake was lowered")
 	rec.Status.History = nil
 	for i := range v1alpha1.MaxHistory {
 		other := row("1", "2", time.Duration(i+1)*time.Minute)

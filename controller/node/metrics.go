@@ -151,8 +151,8 @@ func (h holding) settle(holders []node.Holder, now time.Time) (holding, []node.H
 	return h, tell
 }
 
-// tellHolders sends an event for each reported holder, with the number of the others.
-func (c *Controller) tellHolders(on *corev1.Node, l *look, out shared, tell []node.Holder) {
+// reportHolders sends an event for each reported holder, with the number of the others.
+func (c *Controller) reportHolders(on *corev1.Node, l *look, out shared, tell []node.Holder) {
 	for _, holder := range tell {
 		others := -1
 		for _, x := range out.holders {

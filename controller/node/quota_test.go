@@ -40,7 +40,7 @@ func claiming(quotas ...corev1.ResourceQuota) *scene {
 }
 
 // A demand counts against other pods only up to the amount that the quotas of its namespace permit.
-func TestADemandThatAQuotaRefusesMovesNobody(t *testing.T) {
+func TestDemandBeyondAQuotaEvictsNoPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		quotas []corev1.ResourceQuota
 		// most that the pod can have; 0: no limit.

@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-func TestAPolicySaysWhatAutoscalersHold(t *testing.T) {
+func TestPolicyReportsAutoscalerBlocks(t *testing.T) {
 	rec := func(name string, holds ...v1alpha1.Hold) v1alpha1.AttuneRecommendation {
 		return v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{
 			Workload: v1alpha1.WorkloadRef{Name: name}, Containers: []v1alpha1.ContainerTarget{{Name: "app", Holds: holds}},

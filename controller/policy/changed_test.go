@@ -18,7 +18,7 @@ import (
 )
 
 // The recommendations of a cluster often start together. They are renewed once an hour, and never many at once.
-func TestWhatTimeAloneChangesIsStoredHourly(t *testing.T) {
+func TestUnchangedTargetsAreStoredHourly(t *testing.T) {
 	const workloads, hours = 120, 2
 	f := newFleet(t, workloads)
 	f.pass(t)
@@ -67,7 +67,7 @@ func TestStoredTargetsAreConfirmed(t *testing.T) {
 
 // A new leader knows only the stored data times, which may be too old to act on although the data is not. Once it has
 // read the history, it wakes the recommendations whose targets are valid, and writes nothing for that.
-func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
+func TestNewLeaderWakesWorkloadsWithValidTargets(t *testing.T) {
 	const workloads = 20
 	f := newFleet(t, workloads)
 	f.pass(t)
@@ -94,7 +94,7 @@ func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
 }
 
 // A history that is being read again, or is not settled, confirms nothing new: earlier confirmations stay.
-func TestWhatWasConfirmedStaysSo(t *testing.T) {
+func TestConfirmedTargetsStayConfirmed(t *testing.T) {
 	f := newFleet(t, 3)
 	f.Confirmed = &board.Confirmed{}
 	f.pass(t)

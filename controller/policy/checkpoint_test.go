@@ -181,7 +181,7 @@ func TestACheckpointOutlivesItsSource(t *testing.T) {
 	assert.Empty(t, f.memory.recommendations("shop")[0].Spec.Checkpoints)
 }
 
-func TestAPartialAnswerIsSaid(t *testing.T) {
+func TestPartialAnswerIsReported(t *testing.T) {
 	r := report{policy: &v1alpha1.AttunePolicy{}, matched: matched{won: make([]workload.Workload, 2)}}
 	assert.Equal(t, "watching 2 workloads", readiness{r}.condition().Message)
 	r.usage.State.Last = usage.Report{Partial: true, Warnings: []string{"1 of 2 nodes cannot be scraped", "another"}}
@@ -223,9 +223,9 @@ func (m *meanwhile) Profile(key history.Key, now time.Time) (recommender.Profile
 	return p, known
 }
 
-// TestWhatComesWhileItIsDecided: data that arrives during a decision is news for the next reconcile. A history that
+// TestDataDuringADecisionIsNews: data that arrives during a decision is news for the next reconcile. A history that
 // was not read yet does not count as empty, and a decision without it is not reused.
-func TestWhatComesWhileItIsDecided(t *testing.T) {
+func TestDataDuringADecisionIsNews(t *testing.T) {
 	f, _ := newLed(t, 1)
 	before := f.memory.recommendations("shop")[0].Spec
 	histories := lead(f, today.Add(-1000*time.Hour), 1)

@@ -92,7 +92,7 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	if invalid == nil {
 		return c.unfinished(p, cause)
 	}
-	recs, err := c.letGo(ctx, p)
+	recs, err := c.releaseAll(ctx, p)
 	return c.unused(ctx, p, recs, err, v1alpha1.ReasonInvalidConfig, invalid.Error())
 }
 
@@ -150,12 +150,12 @@ func (c *Controller) releaseWorkloads(ctx context.Context, p *v1alpha1.AttunePol
 	c.History.Forget(p.Namespace, p.Name)
 	c.decided.Forget(client.ObjectKeyFromObject(p))
 	follow(c.Recent, p, policy.Settings{}, matched{}, nil)
-	return c.letGo(ctx, p)
+	return c.releaseAll(ctx, p)
 }
 
-// letGo releases all that a policy sizes: its metrics are removed, and its recommendations lose their seeds and
+// releaseAll releases all that a policy sizes: its metrics are removed, and its recommendations lose their seeds and
 // targets. It returns the recommendations as they were before.
-func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
+func (c *Controller) releaseAll(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.published.forget(client.ObjectKeyFromObject(p))
 	c.refused.Forget(client.ObjectKeyFromObject(p))
 	store := recommendations{c.Client}

@@ -131,7 +131,7 @@ func TestNamespacesThatCannotBeReadKeepTheirNumbers(t *testing.T) {
 
 // Invalid settings in one namespace, and a policy beyond the limit, are reported even if their workloads cannot be
 // released.
-func TestWhatCannotBeLetGoFreezesNoStatus(t *testing.T) {
+func TestFailedReleaseFreezesNoStatus(t *testing.T) {
 	r := newRealm(t, "shop", "zoo")
 	r.all()
 	r.Client = denying{r.memory, "zoo", forbidden("deployment-web", "no")}

@@ -22,7 +22,7 @@ func (e *eventLines) Eventf(about, _ runtime.Object, kind, reason, _, note strin
 }
 
 // Settings that contradict each other are reported on the policy, once for each cause.
-func TestInvalidSettingsAreToldOnThePolicy(t *testing.T) {
+func TestInvalidSettingsAreReportedOnThePolicy(t *testing.T) {
 	f := newFleet(t, 1)
 	sink := &eventLines{}
 	f.Controller.Events = event.NewRecorder(sink, f.Controller.Clock)

@@ -231,7 +231,7 @@ func (s lockedStatus) Patch(ctx context.Context, o client.Object, patch client.P
 }
 
 // A workload that is too large is reported on every policy that may select it, because its labels may not be known.
-func TestWorkloadsThatAreTooLargeAreTold(t *testing.T) {
+func TestTooLargeWorkloadsAreReported(t *testing.T) {
 	large := deployment("great")
 	large.ResourceVersion, large.Annotations = "1", map[string]string{workload.TooLargeAnnotation: "true"}
 	policies := []v1alpha1.AttunePolicy{

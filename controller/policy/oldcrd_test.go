@@ -38,7 +38,7 @@ func (p *pruning) Patch(ctx context.Context, o client.Object, patch client.Patch
 
 // If only a part of the chart's CRDs was applied, recommendations do not store the kind of their policy. That is
 // reported, and they are not written in every pass.
-func TestAnOldCRDOfRecommendationsIsTold(t *testing.T) {
+func TestOldCRDOfRecommendationsIsReported(t *testing.T) {
 	r := newRealm(t, "shop")
 	server := &pruning{memory: r.memory}
 	r.Client, r.Settings.Client = server, server

@@ -82,7 +82,7 @@ func TestSavingsAreThoseOfEachWorkloadsReplicas(t *testing.T) {
 }
 
 // The cache stores no steps. Recommendations are written with them, and other writes do not remove them.
-func TestTracesAreWrittenAndNotTakenAway(t *testing.T) {
+func TestTracesAreWrittenAndNotRemoved(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
 	stored := f.memory.recommendations("shop")[0]

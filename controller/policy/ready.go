@@ -40,11 +40,11 @@ func (r readiness) condition() metav1.Condition {
 	case r.usage.Err != nil:
 		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.usage.Err)+"; attune applies no targets until the usage source answers")
 	case len(r.refused) > 0:
-		return no(v1alpha1.ReasonRecommendationRefused, r.notTaken())
+		return no(v1alpha1.ReasonRecommendationRefused, r.rejectedWorkloads())
 	case reason != "":
 		return no(reason, message)
 	}
-	if hold := r.unanimousHold(); hold != nil {
+	if hold := r.commonDataHold(); hold != nil {
 		return no(hold.Reason, hold.Message+remarks.tooLarge()+remarks.leftOut()+remarks.tooMuch()+remarks.crowded()+remarks.implausible()+remarks.complaint())
 	}
 	return metav1.Condition{
@@ -72,9 +72,9 @@ func (r readiness) unsized() (reason, message string) {
 		r.policy.Namespace, m.most, policy.OnAverage*m.most, m.younger.workloads, all, m.younger) + message
 }
 
-// notTaken names the first workloads whose recommendation the API server rejected, at most maxRefused, and counts the
+// rejectedWorkloads names the first workloads whose recommendation the API server rejected, at most maxRefused, and counts the
 // rest.
-func (r readiness) notTaken() string {
+func (r readiness) rejectedWorkloads() string {
 	var shown []string
 	for _, refused := range r.refused[:min(len(r.refused), maxRefused)] {
 		shown = append(shown, refused.Error())
@@ -100,9 +100,9 @@ func sentence(err error) string { return clip.Text(err.Error(), mostOfSentence) 
 
 const mostOfSentence = 512
 
-// unanimousHold returns a data hold if every resource of every container has one; nil: at least one target could be
+// commonDataHold returns a data hold if every resource of every container has one; nil: at least one target could be
 // applied. Missing data takes precedence over stale data, because it explains more.
-func (r readiness) unanimousHold() *v1alpha1.Hold {
+func (r readiness) commonDataHold() *v1alpha1.Hold {
 	var first *v1alpha1.Hold
 	for _, rec := range r.recommendations {
 		for _, c := range rec.Spec.Containers {

@@ -159,7 +159,7 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 		if !complete { // a target that was carried over confirms nothing
 			return rec, nil
 		}
-		s.stands(rec, facing, v, wanted.DataUntil, timeless)
+		s.confirmUpToDate(rec, facing, v, wanted.DataUntil, timeless)
 		return rec, nil
 	}
 	v.Explained = true
@@ -175,9 +175,9 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	return written, nil
 }
 
-// stands records that the stored recommendation is up to date, and confirms it with the time of the newest data. Both
+// confirmUpToDate records that the stored recommendation is up to date, and confirms it with the time of the newest data. Both
 // are in memory only.
-func (s *sizer) stands(rec *v1alpha1.AttuneRecommendation, facing targets.Decision, v targets.View, until *metav1.Time, timeless bool) {
+func (s *sizer) confirmUpToDate(rec *v1alpha1.AttuneRecommendation, facing targets.Decision, v targets.View, until *metav1.Time, timeless bool) {
 	if until != nil {
 		facing.DataUntil = until.Time
 	}

@@ -140,7 +140,7 @@ func TestAnAPIServerThatIsAwayEndsThePass(t *testing.T) {
 }
 
 // Workloads that cannot be listed are reported; their counts stay.
-func TestADiscoveryThatFailsIsSaid(t *testing.T) {
+func TestFailedDiscoveryIsReported(t *testing.T) {
 	f, server := refusingFleet(t, 2, nil)
 	f.pass(t)
 	before := f.policy().Status.DeepCopy()
@@ -170,7 +170,7 @@ func (u *unlistedAutoscalers) Of(context.Context, workload.Workload) (autoscale.
 
 // While it is not known which resources autoscalers control, nothing is recommended. The policy reports that, and can
 // still be released.
-func TestAutoscalersThatCannotBeListedAreTold(t *testing.T) {
+func TestFailedListOfAutoscalersIsReported(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
 	recommended := f.memory.recommendations("shop")
@@ -232,7 +232,7 @@ func TestAPolicyIsKeptOnlyWhileAPodIsWatched(t *testing.T) {
 }
 
 // A policy that was deleted without a finalizer while attune was not running: its workloads are released.
-func TestADeletedPolicysWorkloadsAreLetGo(t *testing.T) {
+func TestDeletedPolicyReleasesItsWorkloads(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0]

@@ -36,7 +36,7 @@ func (f *fleet) deployment(name string, change func(*appsv1.Deployment)) {
 
 // Two reconciles of the same state write once: no status, spec or finalizer changes with each reconcile, or in five
 // minutes without measurements.
-func TestASecondLookWritesNothing(t *testing.T) {
+func TestSecondReconcileWritesNothing(t *testing.T) {
 	worlds := map[string]func(*fleet){
 		"Auto":      func(*fleet) {},
 		"Observe":   func(f *fleet) { f.change(mode(v1alpha1.UpdateObserve)) },
@@ -141,14 +141,14 @@ func TestOnlyWhatMayBeAppliedCounts(t *testing.T) {
 	assert.Negative(t, f.policy().Status.Savings.CPURequestReduction.Cmp(all.Savings.CPURequestReduction))
 }
 
-func TestACoarseStepIsSaid(t *testing.T) {
+func TestCoarseStepIsReported(t *testing.T) {
 	r := report{settings: initialSettings(t)}
 	assert.Empty(t, remarks{r}.coarse())
 	r.settings.Recommender.QueryStep = time.Hour
 	assert.Equal(t, "; confidence cannot exceed 0.38 with metricsSource.queryStep 1h0m0s. Set a shorter queryStep for a smaller margin", remarks{r}.coarse())
 }
 
-func TestAPastShorterThanAWeekIsSaid(t *testing.T) {
+func TestHistoryShorterThanAWeekIsReported(t *testing.T) {
 	r := report{settings: initialSettings(t)}
 	r.settings.Source.HistoryWindow = 24 * time.Hour
 	assert.Empty(t, remarks{r}.shortPast())
@@ -159,7 +159,7 @@ func TestAPastShorterThanAWeekIsSaid(t *testing.T) {
 }
 
 // Policies of the strategy Node report containers beyond the limit of followed containers.
-func TestContainersThatAreNotFollowedAreSaid(t *testing.T) {
+func TestUnfollowedContainersAreReported(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
 	r := report{settings: initialSettings(t), policy: f.policy(), matched: matched{won: make([]workload.Workload, 1)}}
@@ -170,7 +170,7 @@ func TestContainersThatAreNotFollowedAreSaid(t *testing.T) {
 }
 
 // A namespace reports gaps in its own history only.
-func TestAFullShareIsSaid(t *testing.T) {
+func TestFullHistoryIsReported(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
 	r := report{settings: initialSettings(t), policy: f.policy(), usage: usageState{State: history.State{Last: usage.Report{Dropped: map[usage.Drop]int{usage.DropFull: 7}}}}}

@@ -16,7 +16,7 @@ import (
 )
 
 // The status and the plugin exclude the same: Jobs between their runs, pods sized by their nodes, paused workloads.
-func TestTheStatusSavesWhatThePluginSays(t *testing.T) {
+func TestStatusAndPluginHaveTheSameSavings(t *testing.T) {
 	cases := map[string]struct {
 		change func(*workload.Workload, *v1alpha1.AttuneRecommendation, *policy.Settings)
 		want   recommender.Amount

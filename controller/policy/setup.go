@@ -98,7 +98,7 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
 		used, beyond := policy.Used(byNamespace[namespace])
 		for i := range beyond {
-			if !knowsItIsLeftOut(&beyond[i]) {
+			if !alreadyLeftOut(&beyond[i]) {
 				used = append(used, beyond[i])
 			}
 		}

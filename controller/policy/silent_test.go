@@ -32,7 +32,7 @@ func (x ended) Profile(key history.Key, now time.Time) (recommender.Profile, boo
 func (x ended) News(history.Key) uint64 { return uint64(x.at.Unix()) }
 
 // The loop finds in the cached pods whether any of them ran.
-func TestTheLoopTellsSilenceFromRest(t *testing.T) {
+func TestLoopDistinguishesMissingDataFromStoppedPods(t *testing.T) {
 	f := newFleet(t, 2)
 	f.History = ended{newPast(), today}
 	running := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "app-000001-5d4f8c7b9-x2x4z"}}

@@ -216,9 +216,9 @@ func (r report) summaries() []v1alpha1.RecommendationSummary {
 	return out
 }
 
-// knowsItIsLeftOut reports that the status of a policy beyond the limit already reports that for its newest
+// alreadyLeftOut reports that the status of a policy beyond the limit already reports that for its newest
 // generation, so that the policy need not be reconciled.
-func knowsItIsLeftOut(p *v1alpha1.AttunePolicy) bool {
+func alreadyLeftOut(p *v1alpha1.AttunePolicy) bool {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Reason == v1alpha1.ReasonTooManyPolicies && p.Status.ObservedGeneration == p.Generation
 }

@@ -40,8 +40,8 @@ func TestKindsThatAreNotSized(t *testing.T) {
 	}
 }
 
-// TestAKindThatIsTakenOutAgain: its workloads are released, and their policy reports why.
-func TestAKindThatIsTakenOutAgain(t *testing.T) {
+// TestRemovedKind: its workloads are released, and their policy reports why.
+func TestRemovedKind(t *testing.T) {
 	f := newFleet(t, 0)
 	p := f.policy()
 	p.Spec.TargetRef.Kind = "CloneSet.apps.kruise.io"

@@ -84,7 +84,7 @@ func TestManyContainersCostNothing(t *testing.T) {
 
 // A sized workload that grows beyond the limit is released like one that no policy selects any more: it gets no seed
 // from then on, and its open records are completed, for which its policy is kept.
-func TestAWorkloadThatGrowsTooLargeIsLetGo(t *testing.T) {
+func TestWorkloadThatGrowsTooLargeIsReleased(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0].DeepCopy()
@@ -177,7 +177,7 @@ func TestContainersOfANamespaceAreBounded(t *testing.T) {
 
 // Which workloads are left out does not depend on the order in which a cache lists them, or on policies. Workloads
 // that no policy selects or that are too large take no place.
-func TestWhoIsLeftOutIsSettledByAgeAndName(t *testing.T) {
+func TestLeftOutWorkloadsDependOnAgeAndName(t *testing.T) {
 	policies := []v1alpha1.AttunePolicy{
 		claiming("blue", 0, func(s *v1alpha1.AttunePolicySpec) {
 			s.TargetRef.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}

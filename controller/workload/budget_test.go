@@ -41,7 +41,7 @@ func TestARestartWaitsForTheDisruptionBudget(t *testing.T) {
 }
 
 // A budget's counts change with every pod; only its selector and whether it allows a disruption wake the loop.
-func TestWhatOfABudgetIsNews(t *testing.T) {
+func TestRelevantChangesOfABudget(t *testing.T) {
 	before := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	for name, tc := range map[string]struct {
 		edit func(*policyv1.PodDisruptionBudget)

@@ -77,16 +77,16 @@ func TestPassesThatWriteKeepADistance(t *testing.T) {
 	at, waits := now, []time.Duration{}
 	for range 9 {
 		x.wrote(named("web"), v1alpha1.PhaseIdle, at)
-		left := x.left(named("web"), 0, at)
+		left := x.waitBeforeWrite(named("web"), 0, at)
 		waits, at = append(waits, left), at.Add(left)
-		assert.Zero(t, x.left(named("web"), 0, at))
+		assert.Zero(t, x.waitBeforeWrite(named("web"), 0, at))
 	}
 	assert.Equal(t, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9, 32e9, 60e9, 60e9, 60e9}, waits)
 	x.wrote(named("web"), v1alpha1.PhaseResizing, at)
-	assert.Equal(t, time.Second, x.left(named("web"), 0, at), "another phase")
-	assert.Zero(t, x.left(named("db"), 0, at), "another workload")
+	assert.Equal(t, time.Second, x.waitBeforeWrite(named("web"), 0, at), "another phase")
+	assert.Zero(t, x.waitBeforeWrite(named("db"), 0, at), "another workload")
 	x.wrote(named("web"), v1alpha1.PhaseResizing, at.Add(2*paceLast))
-	assert.Equal(t, time.Second, x.left(named("web"), 0, at.Add(2*paceLast)), "it was calm for a while")
+	assert.Equal(t, time.Second, x.waitBeforeWrite(named("web"), 0, at.Add(2*paceLast)), "it was calm for a while")
 
 	l := hurt(t)
 	l.c.memory.pace.wrote(l.key, v1alpha1.PhaseReverting, l.clock.Now())

@@ -142,7 +142,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	d := c.decide(ctx, &w)
 	c.memory.meters.fleet.storeFigures(w, d.Status)
 	if left := c.early(w, d.Decision); left > 0 {
-		c.memory.steps.note(req.NamespacedName, d.Status.Records)
+		c.memory.steps.record(req.NamespacedName, d.Status.Records)
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
 	if err := c.carryOutDecision(ctx, rec, w, &d); err != nil {
@@ -151,7 +151,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	c.memory.conflicts.Forget(req.NamespacedName)
 	// Only a complete pass knows why its pods are blocked and what they wait for.
 	if w.Begin.Closed == nil && w.Begin.Wait == 0 {
-		c.tellNodes(w, d.Decision)
+		c.publishBlocked(w, d.Decision)
 		c.memory.queue.Put(req.NamespacedName, d.ByNode.WaitingSince)
 		if c.memory.waiting.wait(req.NamespacedName, d.Topics, since) {
 			d.Wake(time.Second)
@@ -176,7 +176,7 @@ func (c *Controller) early(w tuning.View, d tuning.Decision) time.Duration {
 	if w.ByNode() {
 		free = freeOfPace
 	}
-	return c.memory.pace.left(client.ObjectKeyFromObject(w.Rec), free, w.Now)
+	return c.memory.pace.waitBeforeWrite(client.ObjectKeyFromObject(w.Rec), free, w.Now)
 }
 
 // atOnce is the time until the next pass after one that did only what could not wait. It is not 0, because 0 means
@@ -193,7 +193,7 @@ const atOnce = time.Millisecond
 // could leave a resized pod that no process can restore. Unused tokens of the rate limit are returned in any case.
 func (c *Controller) carryOutDecision(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d *decided) error {
 	begun := 0
-	defer func() { c.memory.limit.giveBack(d.turns - begun) }()
+	defer func() { c.memory.limit.returnTokens(d.turns - begun) }()
 	news := !noNews(rec.Status, d.Status)
 	if err := c.storer().store(ctx, rec, d.Status); err != nil {
 		return err

@@ -104,7 +104,7 @@ func TestPodsOfAnUnusablePolicyStillSave(t *testing.T) {
 // Each reason of attune's own is a value of the label, and no other text is.
 func TestReasonsOfBlockedResizes(t *testing.T) {
 	require.Greater(t, len(resize.Reasons), 90)
-	for reason := range resize.Reasons { // which has all constants: resize's TestEveryReasonSaysWhatItMeansAndWhatLiftsIt
+	for reason := range resize.Reasons { // which has all constants: resize's TestEveryReasonHasAMeaningAndALifter
 		assert.Equal(t, reason, blockedReason(reason))
 	}
 	assert.Equal(t, "NoRoom", blockedReason("NoRoom"))

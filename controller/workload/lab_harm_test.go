@@ -15,7 +15,7 @@ import (
 )
 
 // An API server of 1.33 allows no lower memory limit, not even one that was raised and never allocated.
-func TestGrowthThatIsPutOffIsTakenBackOn133(t *testing.T) {
+func TestDeferredRaiseIsWithdrawnOn133(t *testing.T) {
 	for name, from := range map[string]recommender.Size{"Burstable": sizeOf(500, 0, 512, 1024), "Guaranteed": sizeOf(500, 500, 1024, 1024)} {
 		t.Run(name, func(t *testing.T) {
 			to := from

@@ -80,9 +80,9 @@ func TestOnlyWhatIsSentCountsAgainstTheLimit(t *testing.T) {
 func TestTheLimitIsNeverMoreThanFull(t *testing.T) {
 	var x limit
 	require.Zero(t, x.take(5, now))
-	x.giveBack(5)
+	x.returnTokens(5)
 	require.Zero(t, x.take(1, now.Add(time.Hour)))
-	x.giveBack(5)
+	x.returnTokens(5)
 	assert.InDelta(t, mostAtOnce, x.leftNow(), 0)
 }
 

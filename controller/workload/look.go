@@ -115,10 +115,10 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 			w.Looked.Unread.Cluster = notKnown(ctx, "nodes", err)
 		}
 	}
-	c.askMemory(ctx, w, asks.Memory)
-	c.askKubelets(ctx, w, asks.Stalled)
+	c.queryMemory(ctx, w, asks.Memory)
+	c.readStartEvents(ctx, w, asks.Stalled)
 	if len(asks.Before) > 0 {
-		w.Looked.Before = c.askBefore(ctx, w, asks.Before)
+		w.Looked.Before = c.queryBefore(ctx, w, asks.Before)
 	}
 	return !asks.None()
 }
@@ -163,7 +163,7 @@ func (c looker) readLive(ctx context.Context, w *tuning.View, uid types.UID) err
 	}
 	w.Looked.Live[uid] = true
 	if now != nil {
-		c.seen.note(now, w.Now)
+		c.seen.record(now, w.Now)
 	}
 	w.Pods = slices.Clone(w.Pods)
 	if now == nil {
@@ -174,9 +174,9 @@ func (c looker) readLive(ctx context.Context, w *tuning.View, uid types.UID) err
 	return nil
 }
 
-// askMemory queries the memory of all given pods' containers, in one request. It reuses answers that are younger than
+// queryMemory queries the memory of all given pods' containers, in one request. It reuses answers that are younger than
 // memoryLasts. A pod without data gets an empty answer: its limit is not lowered.
-func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID) {
+func (c looker) queryMemory(ctx context.Context, w *tuning.View, pods []types.UID) {
 	if len(pods) == 0 {
 		return
 	}
@@ -193,16 +193,16 @@ func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
-	held, soon := c.askGauge(ctx, w, unknown)
+	held, soon := c.queryGauge(ctx, w, unknown)
 	for _, uid := range unknown {
 		answer := heldNow{held[uid], soon && len(held[uid]) == 0}
 		w.SetMemory(uid, answer.of, answer.soon)
-		c.answers.memoryHeld.note(uid, answer, memoryLasts, w.Now) // empty answers too, or each pass would query again
+		c.answers.memoryHeld.record(uid, answer, memoryLasts, w.Now) // empty answers too, or each pass would query again
 	}
 }
 
-// askBefore sends queries before a resize. Without a source it returns no results, and the resize begins without them.
-func (c looker) askBefore(ctx context.Context, w *tuning.View, asked []harm.Question) map[harm.Question]harm.Answer {
+// queryBefore sends queries before a resize. Without a source it returns no results, and the resize begins without them.
+func (c looker) queryBefore(ctx context.Context, w *tuning.View, asked []harm.Question) map[harm.Question]harm.Answer {
 	if c.gauges == nil {
 		return map[harm.Question]harm.Answer{}
 	}
@@ -212,9 +212,9 @@ func (c looker) askBefore(ctx context.Context, w *tuning.View, asked []harm.Ques
 	return answersOf(ctx, gauge, err, asked, w.Now)
 }
 
-// askGauge queries the policy's usage source for the memory of pods, in bytes. nil: the source did not answer. soon:
+// queryGauge queries the policy's usage source for the memory of pods, in bytes. nil: the source did not answer. soon:
 // it will have more within seconds (usage.ErrSoon).
-func (c looker) askGauge(ctx context.Context, w *tuning.View, pods []types.UID) (held map[types.UID]map[string]recommender.Amount, soon bool) {
+func (c looker) queryGauge(ctx context.Context, w *tuning.View, pods []types.UID) (held map[types.UID]map[string]recommender.Amount, soon bool) {
 	if c.gauges == nil {
 		return nil, false
 	}

@@ -188,7 +188,7 @@ func TestRoomIsNotPromisedTwice(t *testing.T) {
 }
 
 // The cache lags: steps that cannot be undone are decided by the live pod.
-func TestWhatCannotBeTakenBackIsDecidedByTheLivePod(t *testing.T) {
+func TestIrreversibleStepsUseTheLivePod(t *testing.T) {
 	// Cases 18, 24.
 	long := now.Add(-2 * resize.UnobservedFor)
 	landed := func(pod *corev1.Pod) *corev1.Pod {

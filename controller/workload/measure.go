@@ -74,7 +74,7 @@ func (c measurer) measure(ctx context.Context, w *tuning.View) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
-	all := c.askSource(ctx, w, ended)
+	all := c.querySource(ctx, w, ended)
 	for record, pod := range ended {
 		signals := all.of(pod.Name, *record)
 		c.addRecent(ctx, &signals, pod, *record, w.Now)
@@ -93,10 +93,10 @@ type heard struct {
 	unanswered string
 }
 
-// askSource sends the source all queries, and continues after an error, because one answer is better than none. The
+// querySource sends the source all queries, and continues after an error, because one answer is better than none. The
 // window of OOM kills is that of each record, from its write until now; throttling and waiting are measured over the
 // policy's rate window.
-func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
+func (c measurer) querySource(ctx context.Context, w *tuning.View, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
 	if c.gauges == nil {
 		return heard{}
 	}
@@ -231,7 +231,7 @@ func (c *Controller) observeClimbs(ctx context.Context, w *tuning.View) {
 		if traces, err = source.Lately(bounded, w.Rec.Namespace, names, w.Now); err != nil {
 			log.FromContext(ctx).V(1).Info("Cannot read the memory usage of pods; raising no memory before an OOM kill", "cause", err.Error())
 		}
-		c.memory.traced.note(key, traces, climbsLast, w.Now)
+		c.memory.traced.record(key, traces, climbsLast, w.Now)
 	}
 	for _, pod := range pods {
 		for container, trace := range traces[pod.Name] {

@@ -114,7 +114,7 @@ func (k *known) Busy(_ context.Context, node string, since, _ time.Time) (float6
 
 // Known CPU measurements are used without a query, if they were made while the pod had its new size, and no further
 // back than samples are stored.
-func TestWhatIsKnownIsRecalled(t *testing.T) {
+func TestKnownMeasurementsAreReused(t *testing.T) {
 	tests := map[string]struct {
 		verified, measured time.Duration
 		since              time.Duration
@@ -138,7 +138,7 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 }
 
 // An unavailable source does not hide the known measurements.
-func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
+func TestKnownMeasurementsOutliveTheirSource(t *testing.T) {
 	w := watched(now, v1alpha1.RecordWatching)
 	w.Policy.Settings.Resize.Guardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
 	w.Rec.Status.Records[0].Node, w.Rec.Status.Records[0].VerifiedOnce = "node1", &metav1.Time{Time: now.Add(-time.Minute)}

@@ -66,7 +66,7 @@ func (m *memory) forget(name types.NamespacedName) {
 	m.retries.Forget(name)
 	m.conflicts.Forget(name)
 	m.stored.Forget(name)
-	m.steps.note(name, nil)
+	m.steps.record(name, nil)
 	m.pace.Forget(name)
 	m.meters.fleet.Forget(name)
 }
@@ -98,8 +98,8 @@ func (x *fresh[K, V]) read(key K, lasts time.Duration, now time.Time) (V, bool) 
 	return last.value, known && now.Sub(last.at).Abs() < lasts
 }
 
-// note records a value and removes expired ones.
-func (x *fresh[K, V]) note(key K, value V, lasts time.Duration, now time.Time) {
+// record stores a value and removes expired ones.
+func (x *fresh[K, V]) record(key K, value V, lasts time.Duration, now time.Time) {
 	x.sweep(lasts, now)
 	x.Put(key, noted[V]{value, now})
 }

@@ -89,7 +89,7 @@ func TestNodesAreRemembered(t *testing.T) {
 }
 
 // State by the name of a recommendation is dropped with it, and state of others stays.
-func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
+func TestDeletedRecommendationIsDroppedFromMemory(t *testing.T) {
 	var m memory
 	for _, name := range []types.NamespacedName{named("gone"), named("stays")} {
 		rec := &v1alpha1.AttuneRecommendation{}
@@ -101,7 +101,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 		m.retries.after(name, often{first: time.Second})
 		m.conflicts.after(name, often{first: time.Second})
 		m.stored.reached(rec, time.Minute, now)
-		m.steps.note(name, []v1alpha1.ResizeRecord{{PodUID: "pod"}})
+		m.steps.record(name, []v1alpha1.ResizeRecord{{PodUID: "pod"}})
 		m.pace.wrote(name, v1alpha1.PhaseIdle, now)
 		v := tuning.View{Rec: rec, Workload: &workload.Workload{}}
 		v.Policy.Usable = true
@@ -227,7 +227,7 @@ func TestOneNamespaceStopsNoOther(t *testing.T) {
 	assert.Contains(t, blocked.Message, "in namespace shop")
 }
 
-func TestMemoryIsNotAskedForTwiceInAScrape(t *testing.T) {
+func TestMemoryIsQueriedOncePerScrape(t *testing.T) {
 	from := sizeOf(500, 0, 512, 1024)
 	gauge := &source{held: map[string]float64{"app": 300 * mi}}
 	c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return gauge, nil }}
@@ -235,11 +235,11 @@ func TestMemoryIsNotAskedForTwiceInAScrape(t *testing.T) {
 	for _, after := range []time.Duration{0, memoryLasts - time.Second, memoryLasts} {
 		w := eager(seen(t, from, pods...))
 		w.Now = now.Add(after)
-		c.looker().askMemory(t.Context(), &w, []types.UID{"a", "b"})
+		c.looker().queryMemory(t.Context(), &w, []types.UID{"a", "b"})
 		assert.Equal(t, map[string]recommender.Amount{"app": 300 * mi}, w.Usage.Memory["b"])
 	}
 	assert.Equal(t, []int{2, 2}, gauge.weighed, "one question for all pods, and none before the next scrape")
-	c.memory.memoryHeld.note("c", heldNow{}, memoryLasts, now.Add(3*memoryLasts))
+	c.memory.memoryHeld.record("c", heldNow{}, memoryLasts, now.Add(3*memoryLasts))
 	assert.Len(t, c.memory.memoryHeld.All(), 1, "old ones go")
 }
 
@@ -250,12 +250,12 @@ func TestAPodIsNotResizedByAnOldPictureOfIt(t *testing.T) {
 	assert.False(t, x.behind(pod), "nothing newer was shown")
 	newer := pod.DeepCopy()
 	newer.Generation = 3
-	x.note(newer, now)
-	x.note(pod, now)
+	x.record(newer, now)
+	x.record(pod, now)
 	assert.True(t, x.behind(pod))
 	assert.False(t, x.behind(newer))
 	other := running("web-2", sizeOf(500, 0, 512, 0))
-	x.note(other, now.Add(generationsLast+1))
+	x.record(other, now.Add(generationsLast+1))
 	assert.False(t, x.behind(pod), "nobody remembers")
 
 	w := eager(heading(seen(t, small, pod, other), big))
@@ -269,7 +269,7 @@ func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "shop", Name: name}
 }
 
-func TestWhatWaitsIsWokenByWhatItWaitsFor(t *testing.T) {
+func TestWaitingWorkloadsAreWokenByTheirCause(t *testing.T) {
 	var x waiting
 	assert.Empty(t, x.wake(tuning.AboutNode("node-1")), "nobody waits")
 	assert.False(t, x.wait(named("a"), []tuning.Topic{tuning.AboutNode("node-1"), tuning.AboutQuotas("shop")}, x.now()))

@@ -58,7 +58,7 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 }
 
 // The series of a workload are found by the recorded list, not by a search through the series of all workloads.
-func TestSeriesAreNotedBeforeTheyAreWritten(t *testing.T) {
+func TestSeriesAreRecordedBeforeTheyAreWritten(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	rec.Namespace, rec.Name = "noted", "deployment-web"
 	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
@@ -131,7 +131,7 @@ func TestEveryEndOfAResizeIsCounted(t *testing.T) {
 }
 
 // A resize with a regression counts as reverted when the revert starts; if the policy forbids the revert, as failed.
-func TestHarmIsCounted(t *testing.T) {
+func TestRegressionIsCounted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		autoRevert bool
 		want       map[string]float64

@@ -189,9 +189,9 @@ func (c *Controller) observeGrants(w *tuning.View) {
 	}
 }
 
-// tellNodes publishes which pods are blocked, and wakes the node loop if that changed. It runs only after a complete
+// publishBlocked publishes which pods are blocked, and wakes the node loop if that changed. It runs only after a complete
 // pass: a pass that could not read the namespace does not know why its pods are blocked.
-func (c *Controller) tellNodes(w tuning.View, d tuning.Decision) {
+func (c *Controller) publishBlocked(w tuning.View, d tuning.Decision) {
 	key, news := client.ObjectKeyFromObject(w.Rec), false
 	if w.ByNode() {
 		news = c.Grants.Hold(key, d.ByNode.Held, d.ByNode.NotEvictable)

@@ -37,9 +37,9 @@ type stride struct {
 // much earlier.
 const freeOfPace = 30
 
-// left returns how long a pass must wait before it writes; 0: it may write. The first free consecutive writes do not
+// waitBeforeWrite returns how long a pass must wait before it writes; 0: it may write. The first free consecutive writes do not
 // wait. A last write in the future, from a clock that was ahead, counts as now.
-func (x *pace) left(workload types.NamespacedName, free int, now time.Time) time.Duration {
+func (x *pace) waitBeforeWrite(workload types.NamespacedName, free int, now time.Time) time.Duration {
 	last, ok := x.Find(workload)
 	if !ok || last.row < free {
 		return 0
@@ -140,8 +140,8 @@ func (x *limit) take(n int, now time.Time) time.Duration {
 	return max(leastWait, wait)
 }
 
-// giveBack returns tokens that were taken for resizes that were not sent.
-func (x *limit) giveBack(n int) {
+// returnTokens returns tokens that were taken for resizes that were not sent.
+func (x *limit) returnTokens(n int) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	x.left = min(mostAtOnce, x.left+float64(n))

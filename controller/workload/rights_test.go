@@ -17,7 +17,7 @@ import (
 
 // Responses to regressions are sent within two minutes after a namespace permits resizes again, however long it
 // denied them. Until then they are not tried more often than that.
-func TestADeniedNamespaceHoldsNothingUrgentForLong(t *testing.T) {
+func TestDeniedNamespaceBlocksUrgentResizesBriefly(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T) *lab{
 		"a revert": func(t *testing.T) *lab {
 			w := judged(t)

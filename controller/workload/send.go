@@ -95,7 +95,7 @@ func (c *Controller) patch(ctx context.Context, of *corev1.Pod, plan resize.Plan
 func (c *Controller) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.View, sent tuning.Write, returned *corev1.Pod, outcome resize.Outcome) {
 	switch {
 	case outcome.Kind == resize.OutcomeAccepted:
-		c.memory.seenGenerations.note(returned, w.Now)
+		c.memory.seenGenerations.record(returned, w.Now)
 		c.Rights.recordAccepted(sent.Plan.Namespace)
 	case outcome.Kind == resize.OutcomeRBAC && outcome.Reason != resize.ReasonNoRights:
 		c.Rights.recordDenied(ctx, sent.Plan.Namespace, outcome.Message)
@@ -103,7 +103,7 @@ func (c *Controller) recordOutcome(ctx context.Context, d *tuning.Decision, w tu
 	switch record := tuning.RecordOf(d.Status, sent.Pod); {
 	case record == nil:
 	case resize.PuttingBack(*record):
-		c.memory.lastAsked.note(sent.Plan.PodUID, w.Now, askedLasts, w.Now)
+		c.memory.lastAsked.record(sent.Plan.PodUID, w.Now, askedLasts, w.Now)
 	case tuning.IsNew(*record) && outcome.OfNode() && record.Node == sent.Pod.Spec.NodeName:
 		c.memory.nodes.learn([]tuning.Lesson{{Namespace: w.Rec.Namespace, Record: *record, Reason: resize.ReasonInfeasible, Message: outcome.Message}}, w.Now)
 	}

@@ -72,7 +72,7 @@ func TestADecisionSettlesWithoutARival(t *testing.T) {
 }
 
 // If some pods' limits cannot be lowered, others are resized in their place.
-func TestOthersGoInThePlaceOfThoseWhoseMemoryIsInUse(t *testing.T) {
+func TestOtherPodsReplaceThoseWhoseMemoryIsInUse(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 512), sizeOf(500, 0, 256, 256)
 	pods := podsAt(60, from)
 	w := eager(heading(seen(t, from, pods...), to))
@@ -89,7 +89,7 @@ func TestOthersGoInThePlaceOfThoseWhoseMemoryIsInUse(t *testing.T) {
 }
 
 // Other workloads that take the room again and again keep a pass from starting anything; open records continue.
-func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
+func TestForeignWriterDoesNotStopOpenRecords(t *testing.T) {
 	pods := podsAt(2, small)
 	endedBefore(pods[0], "OOMKilled", 1, 20*time.Minute)
 	l := newLab(t, heading(seen(t, small), big).Rec, objects(deploymentOf(small, 2), pods)...)
@@ -211,7 +211,7 @@ func TestRevertsNeedNothingThatOnlyNewResizesNeed(t *testing.T) {
 
 // A failed read is a reason to start nothing new. The reason is stored, and the read is tried again with a growing
 // backoff.
-func TestWhatCannotBeReadIsAReason(t *testing.T) {
+func TestFailedReadIsAReason(t *testing.T) {
 	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.c.Autoscalers = deaf{errors.New("Timeout: failed waiting for Informer to sync")}
 	var waits []time.Duration

@@ -52,7 +52,7 @@ func quotaUsed() *corev1.ResourceQuota {
 }
 
 // A block that only a user can lift is reported once, and again only if the block changes.
-func TestWhatIsSkippedIsToldOnce(t *testing.T) {
+func TestSkippedWorkloadIsReportedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lab  func(t *testing.T) *lab
 		says string

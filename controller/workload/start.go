@@ -30,7 +30,7 @@ type rejections struct {
 	board.Table[types.NamespacedName, withdraw.Rejection]
 }
 
-func (x *rejections) note(name types.NamespacedName, r withdraw.Rejection) {
+func (x *rejections) record(name types.NamespacedName, r withdraw.Rejection) {
 	x.Change(name, func(last withdraw.Rejection) withdraw.Rejection {
 		if r.At.After(last.At) {
 			return r
@@ -56,7 +56,7 @@ func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Reque
 		if now := c.clock.Now(); at.After(now) { // users who may write events choose their times
 			at = now
 		}
-		c.rejections.note(name, withdraw.Rejection{At: at, Message: withdraw.Words(e.Message)})
+		c.rejections.record(name, withdraw.Rejection{At: at, Message: withdraw.Words(e.Message)})
 		return []reconcile.Request{{NamespacedName: name}}
 	}
 	return nil
@@ -119,14 +119,14 @@ const (
 // startReasons are the reasons of kubelet events that a memory limit can explain.
 var startReasons = map[string]bool{"FailedMount": true, "FailedCreatePodSandBox": true, "Failed": true}
 
-// askKubelets reads the events of pods that do not start. A failed read counts as no event, and a later pass reads
+// readStartEvents reads the events of pods that do not start. A failed read counts as no event, and a later pass reads
 // again.
-func (c looker) askKubelets(ctx context.Context, w *tuning.View, pods []types.UID) {
+func (c looker) readStartEvents(ctx context.Context, w *tuning.View, pods []types.UID) {
 	for _, uid := range pods {
 		words, known := c.answers.stalled.read(uid, reportLasts, w.Now)
 		if !known {
 			words = c.readStalled(ctx, w, uid)
-			c.answers.stalled.note(uid, words, reportLasts, w.Now)
+			c.answers.stalled.record(uid, words, reportLasts, w.Now)
 		}
 		put(&w.Looked.Stalled, uid, words)
 	}

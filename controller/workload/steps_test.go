@@ -25,7 +25,7 @@ func carriedOut(l *lab, name string) {
 
 // A resize is stored before it is sent, and when its observation starts. The progress in between is known without a
 // write, is learned again after a restart, and is not mixed up with the writes of another replica.
-func TestStepsThatPodsTellAgainAreNotStored(t *testing.T) {
+func TestProgressThatPodsShowIsNotStored(t *testing.T) {
 	for name, restarted := range map[string]bool{"no restart": false, "restarted before the second read": true} {
 		t.Run(name, func(t *testing.T) {
 			from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
@@ -57,7 +57,7 @@ func TestStepsThatPodsTellAgainAreNotStored(t *testing.T) {
 	}
 }
 
-func TestAnotherReplicasRecordIsTakenAsItIs(t *testing.T) {
+func TestRecordOfAnotherReplicaIsNotChanged(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
 	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 	l.pass()

@@ -106,10 +106,10 @@ const generationsLast = 10 * time.Minute
 // older one; a decision on that pod would repeat its last resize. If they are lost, a stale cache is used once.
 type seenGenerations struct{ fresh[types.UID, int64] }
 
-// note records a pod from the API server. A generation lower than the known one is ignored.
-func (x *seenGenerations) note(pod *corev1.Pod, now time.Time) {
+// record stores a pod from the API server. A generation lower than the known one is ignored.
+func (x *seenGenerations) record(pod *corev1.Pod, now time.Time) {
 	if !x.behind(pod) {
-		x.fresh.note(pod.UID, pod.Generation, generationsLast, now)
+		x.fresh.record(pod.UID, pod.Generation, generationsLast, now)
 	}
 }
 
@@ -124,8 +124,8 @@ type steps struct {
 	board.Table[types.NamespacedName, []v1alpha1.ResizeRecord]
 }
 
-// note stores the records of a recommendation; without records, it drops the recommendation.
-func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord) {
+// record stores the records of a recommendation; without records, it drops the recommendation.
+func (x *steps) record(name types.NamespacedName, records []v1alpha1.ResizeRecord) {
 	if len(records) == 0 {
 		x.Forget(name)
 		return
@@ -138,7 +138,7 @@ func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord)
 func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
 	for _, known := range x.Of(client.ObjectKeyFromObject(rec)) {
 		for i, stored := range rec.Status.Records {
-			if stored.PodUID == known.PodUID && lifecycle.Retold(stored, known) {
+			if stored.PodUID == known.PodUID && lifecycle.EqualApartFromProgress(stored, known) {
 				rec.Status.Records[i] = *known.DeepCopy()
 			}
 		}
@@ -147,7 +147,7 @@ func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
 
 // noNews reports that no change between two statuses must be stored.
 func noNews(before, after v1alpha1.AttuneRecommendationStatus) bool {
-	if !slices.EqualFunc(before.Records, after.Records, lifecycle.Retold) {
+	if !slices.EqualFunc(before.Records, after.Records, lifecycle.EqualApartFromProgress) {
 		return false
 	}
 	before.Records, after.Records = nil, nil
@@ -180,7 +180,7 @@ func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, s
 	name := client.ObjectKeyFromObject(rec)
 	if noNews(rec.Status, status) {
 		rec.Status = status
-		c.steps.note(name, status.Records)
+		c.steps.record(name, status.Records)
 		return nil
 	}
 	c.stored.write(rec, status)
@@ -190,7 +190,7 @@ func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, s
 		return fmt.Errorf("storing the status of AttuneRecommendation %s: %w", rec.Name, err)
 	}
 	c.stored.reached(rec, echoFor, c.clock.Now())
-	c.steps.note(name, rec.Status.Records)
+	c.steps.record(name, rec.Status.Records)
 	return nil
 }
 

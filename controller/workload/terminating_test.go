@@ -20,9 +20,9 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// TestNoFinalizerHoldsUpANamespace: if attune has Roles in namespaces, the permission to remove a finalizer is
+// TestNoFinalizerBlocksNamespaceDeletion: if attune has Roles in namespaces, the permission to remove a finalizer is
 // deleted with the namespace, and so are the pods under observation.
-func TestNoFinalizerHoldsUpANamespace(t *testing.T) {
+func TestNoFinalizerBlocksNamespaceDeletion(t *testing.T) {
 	for name, terminating := range map[string]bool{"stays": false, "goes": true} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

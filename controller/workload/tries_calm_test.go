@@ -87,7 +87,7 @@ func TestARevertOutOfReachIsCalm(t *testing.T) {
 }
 
 // As soon as the quota has room, the pod is restored.
-func TestARevertOutOfReachIsWokenByWhatIsInTheWay(t *testing.T) {
+func TestBlockedRevertIsWokenByItsCause(t *testing.T) {
 	l := outOfReach["the quota is used up"](t)
 	l.wakeUps(5)
 	require.Zero(t, l.patches)
@@ -145,7 +145,7 @@ func TestARevertInVainEnds(t *testing.T) {
 }
 
 // If attune was away for longer than a revert is tried, it tries once when nothing blocks the revert any more.
-func TestARevertIsAskedForOnceBeforeItIsGivenUp(t *testing.T) {
+func TestRevertIsTriedOnceBeforeGivingUp(t *testing.T) {
 	l := outOfReach["the quota is used up"](t)
 	l.pass()
 	require.Len(t, l.rec().Status.Records, 1)
@@ -186,7 +186,7 @@ var patchAnswers = map[string]error{
 
 // Whatever the API server answers, the same request is not sent again before its time, however many pods a workload
 // has.
-func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
+func TestRefusedResizesAreNotRetriedAtOnce(t *testing.T) {
 	for name, answer := range patchAnswers {
 		for _, n := range []int{2, 60} {
 			t.Run(fmt.Sprintf("%s, %d pods", name, n), func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
 
 // A revert is sent as often as needed: at once, then at most every 15 seconds, after an hour every minute; and the
 // status is not written each time.
-func TestARevertThatIsRefusedIsAskedForCalmly(t *testing.T) {
+func TestRefusedRevertIsRetriedWithBackoff(t *testing.T) {
 	for name, answer := range patchAnswers {
 		t.Run(name, func(t *testing.T) {
 			w := judged(t)

@@ -34,7 +34,7 @@ func (l *lab) meanwhile(name string, edit func(*corev1.Pod)) {
 }
 
 // A value that a user raises while a pass decides to lower it stays; a status update of the kubelet does not matter.
-func TestWhatLowersNamesThePodsVersion(t *testing.T) {
+func TestDecreasesNameThePodsVersion(t *testing.T) {
 	rescue := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("4Gi")
 		p.Generation++

@@ -11,7 +11,7 @@ import (
 )
 
 // Waiting workloads are woken in the same order each time, so that the same history has the same result.
-func TestWhoWaitsIsWokenByName(t *testing.T) {
+func TestWaitingWorkloadsAreWokenInOrderOfNames(t *testing.T) {
 	var x waiting
 	var want []reconcile.Request
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {

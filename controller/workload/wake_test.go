@@ -19,7 +19,7 @@ import (
 )
 
 // A resize whose answer is lost, and which never arrived, is decided again although no event follows.
-func TestALostAnswerIsLookedAfter(t *testing.T) {
+func TestLostAnswerIsReconciledWithoutEvent(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
 	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 	l.resize = func(client.Object) error { return errors.New("EOF") }
@@ -62,7 +62,7 @@ func TestPodsOfKindsThatAreNotSizedAnyMore(t *testing.T) {
 }
 
 // A pod to be evicted, because its node can never hold the size, does not wait for an event.
-func TestAPodThatIsToGoIsLookedAfter(t *testing.T) {
+func TestPodToEvictIsReconciledWithoutEvent(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(1000, 0, 512, 0)
 	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 2), running("web-1", from), running("web-2", from))
 	change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) {

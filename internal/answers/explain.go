@@ -140,7 +140,7 @@ type ChangedField struct {
 // target.
 func (c ExplainedContainer) Differences() (different []ChangedField) {
 	for _, r := range recommender.Resources {
-		if isHeld(c.Holds, r) {
+		if isBlocked(c.Holds, r) {
 			continue
 		}
 		request, limit := c.Values(r)
@@ -153,8 +153,8 @@ func (c ExplainedContainer) Differences() (different []ChangedField) {
 	return different
 }
 
-// isHeld reports whether a hold applies to the resource.
-func isHeld(holds []Hold, r recommender.Resource) bool {
+// isBlocked reports whether a hold applies to the resource.
+func isBlocked(holds []Hold, r recommender.Resource) bool {
 	return slices.ContainsFunc(holds, func(hold Hold) bool { return hold.Resource == r.String() })
 }
 
@@ -170,7 +170,7 @@ func ExplainOffline(in recommender.Input) ExplainedContainer {
 	// NextStep does not change a resource whose target is 0, so a hold sets it to 0.
 	target := rec.Target
 	for _, r := range recommender.Resources {
-		if isHeld(to.holds, r) {
+		if isBlocked(to.holds, r) {
 			target[r] = recommender.Allocation{}
 		}
 	}

@@ -113,7 +113,7 @@ func TestLiveKeepsTheRatioOfTheOriginals(t *testing.T) {
 	assert.Equal(t, "1", deref(container.Next.CPULimit))
 }
 
-func TestLiveLeavesAloneWhatTheOperatorHolds(t *testing.T) {
+func TestLiveKeepsBlockedResources(t *testing.T) {
 	rec := stored()
 	rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA", Message: "web scales on CPU"}}
 	container := only(t, live(rec, pod("web-1", size(500, 1000, 1<<30, 2<<30))))
@@ -122,7 +122,7 @@ func TestLiveLeavesAloneWhatTheOperatorHolds(t *testing.T) {
 	assert.Contains(t, container.Holds, answers.Hold{Resource: "cpu", Reason: "HPA", Message: "web scales on CPU"})
 }
 
-func TestLiveKnowsNothingOfWhatWasNeverMeasured(t *testing.T) {
+func TestLiveHasNoValuesOfUnmeasuredResources(t *testing.T) {
 	rec := stored()
 	rec.Spec.Containers[0].Target.MemoryRequest, rec.Spec.Containers[0].Target.MemoryLimit = nil, nil
 	rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "memory", Reason: "NoData"}}

@@ -88,7 +88,7 @@ func TestOfflineStepsAreInTheOrderOfTheChain(t *testing.T) {
 	}, names)
 }
 
-func TestOfflineNextStaysWhereTheRecommendationIsHeld(t *testing.T) {
+func TestOfflineNextKeepsBlockedResources(t *testing.T) {
 	cases := map[string]struct {
 		now           time.Time
 		steps         int

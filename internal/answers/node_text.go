@@ -65,7 +65,7 @@ func (a NodeAnswer) Containers() Table {
 	t.OnlyWide = []string{"CPU BASE", "MEMORY SHARE", "WHY"} // with them, wider than most terminals
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
-			reason, why := asItIs(p, c)
+			reason, why := whyUnchanged(p, c)
 			t.Add(append(append([]string{p.Name, c.Name}, a.cells(c)...), reason, why)...)
 		}
 	}
@@ -94,9 +94,9 @@ func (a NodeAnswer) cells(c NodeContainer) []string {
 	}, gets...)
 }
 
-// asItIs returns why a pod does not share or is frozen, or else why a container does not get its share. Both results
+// whyUnchanged returns why a pod does not share or is frozen, or else why a container does not get its share. Both results
 // are empty if the container gets its share.
-func asItIs(p NodePod, c NodeContainer) (reason, why string) {
+func whyUnchanged(p NodePod, c NodeContainer) (reason, why string) {
 	if p.Reason != "" {
 		return p.Reason, p.Message
 	}

@@ -71,7 +71,7 @@ func TestPodsThatWaitHaveANode(t *testing.T) {
 }
 
 // The small pod on b can move to a, unless a constraint prevents it.
-func TestWhatKeepsAPodKeepsItsNode(t *testing.T) {
+func TestConstraintsOfPodsKeepNodes(t *testing.T) {
 	antiAffinity := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, TopologyKey: corev1.LabelHostname,
 	}}}}

@@ -79,7 +79,7 @@ func TestSavedAndAvailableAddUp(t *testing.T) {
 	}
 }
 
-func TestWhatPodsOfAnotherTemplateHadBefore(t *testing.T) {
+func TestOriginalsOfOtherTemplates(t *testing.T) {
 	v := view(t, 2, size(500, 1<<30), size(200, 1<<30))
 	v.Recommendation.Status.Originals = []v1alpha1.Originals{
 		{TemplateHash: "old", Containers: []v1alpha1.ContainerResources{{Name: "c0", Resources: podview.ToResources(size(900, 1<<30))}}},
@@ -95,7 +95,7 @@ func TestWhatPodsOfAnotherTemplateHadBefore(t *testing.T) {
 
 // A pod that attune never resized has saved nothing: its template may have changed later, for example in a ReplicaSet,
 // which keeps its pods.
-func TestWhatNobodySizedHasSavedNothing(t *testing.T) {
+func TestPodsThatAttuneNeverSizedSaveNothing(t *testing.T) {
 	v := view(t, 1, size(500, 2<<30), size(200, 1<<30))
 	v.running("1", size(300, 1<<30))
 	pod := v.Pods[0]
@@ -108,7 +108,7 @@ func TestWhatNobodySizedHasSavedNothing(t *testing.T) {
 	assert.Equal(t, SavedAmounts{200, 1 << 30}, v.Compute().Saved, "it was resized")
 }
 
-func TestWhatIsNotCounted(t *testing.T) {
+func TestNotCountedResources(t *testing.T) {
 	hold := func(resource, reason string) func(*View) {
 		return func(v *View) {
 			v.Recommendation.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: resource, Reason: reason, Message: "why"}}
@@ -250,7 +250,7 @@ func TestPodsAreNotReadForEachContainer(t *testing.T) {
 }
 
 // NotCounted is sorted by container, regardless of the pod in which it appears first.
-func TestWhatIsNotCountedIsInTheOrderOfContainers(t *testing.T) {
+func TestNotCountedIsInOrderOfContainers(t *testing.T) {
 	v := wide(t, 2, 2)
 	v.Pods[0].Spec.Containers[1].Resources, v.Pods[1].Spec.Containers[0].Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}
 	var told []string

@@ -61,7 +61,7 @@ type NotCounted struct {
 // target.
 func (v View) Compute() SavingsFigures {
 	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
-	if why := v.leftOut(); why != nil {
+	if why := v.workloadNotCounted(); why != nil {
 		return SavingsFigures{NotCounted: []NotCounted{*why}}
 	}
 	x.pods()
@@ -72,7 +72,7 @@ func (v View) Compute() SavingsFigures {
 // Saved returns Compute().Saved for less work: the metrics need it for every reconcile of a workload.
 func (v View) Saved() SavedAmounts {
 	x := &counter{View: v, template: podview.TemplateSizes(v.Workload.Template)}
-	if v.leftOut() == nil {
+	if v.workloadNotCounted() == nil {
 		x.pods()
 	}
 	return x.out.Saved
@@ -84,8 +84,8 @@ func (v View) OfPod(pod *corev1.Pod) SavingsFigures {
 	return v.Compute()
 }
 
-// leftOut returns why the whole workload is not counted; nil if it is counted.
-func (v View) leftOut() *NotCounted {
+// workloadNotCounted returns why the whole workload is not counted; nil if it is counted.
+func (v View) workloadNotCounted() *NotCounted {
 	switch where, skipped := v.Workload.Skipped(); {
 	case v.Workload.Template == nil:
 		return &NotCounted{Reason: ReasonUnknown, Message: "the workload does not exist, or cannot be read"}
@@ -103,8 +103,8 @@ type counter struct {
 	out      SavingsFigures
 }
 
-// leaveOut records what is not counted, without duplicates.
-func (x *counter) leaveOut(what NotCounted) {
+// recordNotCounted records what is not counted, without duplicates.
+func (x *counter) recordNotCounted(what NotCounted) {
 	same := func(n NotCounted) bool {
 		return n.Container == what.Container && n.Resource == what.Resource && n.Reason == what.Reason
 	}
@@ -117,7 +117,7 @@ func (x *counter) leaveOut(what NotCounted) {
 func (x *counter) pods() {
 	for _, pod := range x.Pods {
 		if skips(pod) {
-			x.leaveOut(NotCounted{Reason: ReasonSkipped, Message: "pod " + pod.Name + " and possibly other pods are skipped"})
+			x.recordNotCounted(NotCounted{Reason: ReasonSkipped, Message: "pod " + pod.Name + " and possibly other pods are skipped"})
 			continue
 		}
 		if untouched(pod) {
@@ -165,7 +165,7 @@ func (x *counter) original(pod *corev1.Pod) map[string]recommender.Size {
 // replicas counts the available savings, unless the whole workload is blocked.
 func (x *counter) replicas() {
 	if why := WorkloadNotCounted(x.Recommendation, x.Workload, x.Settings); why != nil {
-		x.leaveOut(*why)
+		x.recordNotCounted(*why)
 		return
 	}
 	containers := x.Recommendation.Spec.Containers
@@ -228,9 +228,9 @@ func (x *counter) available(t *v1alpha1.ContainerTarget, has recommender.Size, r
 		from, to := has[r].Request, target[r].Request
 		switch reason, message := blockedBy(t.Holds, &x.Settings.Recommender, r, from, to); {
 		case reason != "":
-			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: reason, Message: message})
+			x.recordNotCounted(NotCounted{Container: t.Name, Resource: r.String(), Reason: reason, Message: message})
 		case from == 0 && to > 0:
-			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: ReasonUnknown, Message: "the container has no request to compare with"})
+			x.recordNotCounted(NotCounted{Container: t.Name, Resource: r.String(), Reason: ReasonUnknown, Message: "the container has no request to compare with"})
 		}
 	}
 }

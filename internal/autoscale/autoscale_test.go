@@ -19,7 +19,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func TestAVPAHoldsEverythingInAnyModeButOff(t *testing.T) {
+func TestVPABlocksAllResourcesUnlessOff(t *testing.T) {
 	for mode, holds := range map[string]bool{
 		"Off": false, "": true, "Auto": true, "Initial": true, "Recreate": true, "InPlaceOrRecreate": true, "InPlace": true, "later": true,
 	} {
@@ -35,7 +35,7 @@ func TestAVPAHoldsEverythingInAnyModeButOff(t *testing.T) {
 	}
 }
 
-func TestVPAsOfOthersAndBrokenOnesHoldNothing(t *testing.T) {
+func TestForeignAndInvalidVPAsBlockNothing(t *testing.T) {
 	other := vpa("sizer", "Auto")
 	require.NoError(t, unstructured.SetNestedField(other.Object, "web-2", "spec", "targetRef", "name"))
 	broken := vpa("sizer", "Auto")
@@ -51,7 +51,7 @@ func TestVPAsOfOthersAndBrokenOnesHoldNothing(t *testing.T) {
 	assert.Equal(t, "sizer", autoscale.Autoscalers{VPAs: []unstructured.Unstructured{odd}}.Of(web()).VPA(), "a mode that cannot be read is not Off")
 }
 
-func TestHoldsOfSeveralAutoscalers(t *testing.T) {
+func TestBlocksOfSeveralAutoscalers(t *testing.T) {
 	all := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{
 		hpa("z", ofPods("cpu", utilization(70))),
 		hpa("a", ofContainer("app", "cpu", utilization(60)), ofContainer("app", "memory", utilization(50))),
@@ -72,7 +72,7 @@ func TestHoldsOfSeveralAutoscalers(t *testing.T) {
 	assert.Equal(t, recommender.Reason("VPA"), all.Of(web()).On("app", recommender.CPU).Reason, "a VPA holds more than an HPA")
 }
 
-func TestNoAutoscalersHoldNothing(t *testing.T) {
+func TestNoAutoscalersBlockNothing(t *testing.T) {
 	none := autoscale.Autoscalers{}.Of(web())
 	assert.Nil(t, none.On("app", recommender.CPU))
 	assert.Equal(t, map[string]resize.Held{"app": {}}, none.Gate([]v1alpha1.ContainerTarget{{Name: "app"}}, nil, now))

@@ -12,7 +12,7 @@ import (
 
 // The keys find every autoscaler that can hold a workload: those that target it, and those that target the custom
 // object that owns it, with any group or version.
-func TestTargetKeysFindEveryAutoscalerThatHolds(t *testing.T) {
+func TestTargetKeysFindEveryBlockingAutoscaler(t *testing.T) {
 	owned := web()
 	owned.OwnedBy = workload.Owner{GroupKind: schema.GroupKind{Group: "example.org", Kind: "Shop"}, Name: "corner"}
 	for _, version := range []string{"apps/v1", "extensions/v1beta1", ""} {

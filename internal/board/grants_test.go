@@ -16,7 +16,7 @@ func cpu(amount recommender.Amount) map[string]recommender.Size {
 }
 
 // Publish returns only the pods whose grants are new, changed or removed.
-func TestPublishTellsOfChanges(t *testing.T) {
+func TestPublishReturnsChanges(t *testing.T) {
 	table := &Grants{}
 	first := map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2)}}
 	assert.Equal(t, []types.NamespacedName{web, db}, table.Publish("node-1", first), "by name")
@@ -29,7 +29,7 @@ func TestPublishTellsOfChanges(t *testing.T) {
 	assert.Equal(t, []types.NamespacedName{db}, table.Publish("node-1", nil))
 }
 
-func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
+func TestHoldReplacesReasonsOfWorkload(t *testing.T) {
 	table := &Grants{}
 	assert.True(t, table.Hold(web, map[types.UID]string{"a": "Paused"}, map[types.UID]string{"b": "LastReplica"}))
 	assert.False(t, table.Hold(web, map[types.UID]string{"a": "Paused"}, map[types.UID]string{"b": "LastReplica"}))
@@ -45,7 +45,7 @@ func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
 }
 
 // After a start the holds of a workload's pods are not known, which differs from no holds.
-func TestWhoWasNotLookedAtIsLeftAsItIs(t *testing.T) {
+func TestUnreconciledWorkloadIsNotLookedAt(t *testing.T) {
 	table := &Grants{}
 	assert.Equal(t, NotLookedAt, table.Held(web, "a"))
 	assert.Equal(t, NotLookedAt, table.Stays(web, "a"))

@@ -159,16 +159,16 @@ func QuotaLeftOf(q *corev1.ResourceQuota) (left QuotaLeft) {
 	left.of = every(math.MaxInt64) // above MaxAmount, which the sum over the containers of a pod may exceed
 	for name := range q.Spec.Hard {
 		if c, counted := CountedBy(name); counted {
-			*c.in(&left.of) = min(*c.in(&left.of), c.leftForNew(q, name))
+			*c.in(&left.of) = min(*c.in(&left.of), c.restOfNewQuota(q, name))
 		}
 	}
 	left.ByClass = slices.ContainsFunc(scopesOf(q), byClass)
 	return left
 }
 
-// leftForNew is the rest for one name of a quota. It is 0 until the quota controller has written the hard amount and
+// restOfNewQuota is the rest for one name of a quota. It is 0 until the quota controller has written the hard amount and
 // the use into the status: a new quota allows no growth until then.
-func (c Counted) leftForNew(q *corev1.ResourceQuota, name corev1.ResourceName) recommender.Amount {
+func (c Counted) restOfNewQuota(q *corev1.ResourceQuota, name corev1.ResourceName) recommender.Amount {
 	enforced, known := q.Status.Hard[name]
 	_, used, counted := c.State(q, name)
 	if !known || !counted {

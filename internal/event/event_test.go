@@ -19,7 +19,7 @@ func (c *counted) Eventf(runtime.Object, runtime.Object, string, string, string,
 
 // The Recorder sweeps once per minute, not for each event: with tens of thousands of entries a sweep would dominate the
 // cost of an event. While events are sent, no entry stays longer than 11 minutes.
-func TestWhatWasSentIsForgottenOnceAMinute(t *testing.T) {
+func TestRecorderSweepsOncePerMinute(t *testing.T) {
 	var sent counted
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(start)

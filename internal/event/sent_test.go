@@ -26,7 +26,7 @@ func rec(name string) *v1alpha1.AttuneRecommendation {
 }
 
 // The store keeps events about a workload or its pods, newest first, and no other events.
-func TestKept(t *testing.T) {
+func TestSentStoreKeepsEventsOfWorkload(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))
 	store, next := NewSentStore(1<<20, clock), &sent{}
 	recorder := NewRecorder(store.Keep(next), clock)

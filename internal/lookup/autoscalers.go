@@ -178,13 +178,13 @@ func (l *Autoscalers) watch(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("watching VerticalPodAutoscalers: %w", err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: l.tell,
+		AddFunc: l.notify,
 		UpdateFunc: func(before, after any) {
 			if !equality.Semantic.DeepEqual(specOf(before), specOf(after)) && !(isOurs(before) && isOurs(after)) {
-				l.tellAny(after)
+				l.notifyTombstone(after)
 			}
 		},
-		DeleteFunc: l.tell,
+		DeleteFunc: l.notify,
 	})
 	return err == nil, err
 }
@@ -201,15 +201,15 @@ func isOurs(object any) bool {
 	return ok && autoscale.Ours(u)
 }
 
-// tell calls Changed for a created or deleted VPA, unless attune wrote it.
-func (l *Autoscalers) tell(object any) {
+// notify calls Changed for a created or deleted VPA, unless attune wrote it.
+func (l *Autoscalers) notify(object any) {
 	if !isOurs(object) {
-		l.tellAny(object)
+		l.notifyTombstone(object)
 	}
 }
 
-// tellAny calls Changed for a VPA, or for the tombstone of a VPA whose deletion event was missed.
-func (l *Autoscalers) tellAny(object any) {
+// notifyTombstone calls Changed for a VPA, or for the tombstone of a VPA whose deletion event was missed.
+func (l *Autoscalers) notifyTombstone(object any) {
 	if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 		namespace, _, _ := toolscache.SplitMetaNamespaceKey(key)
 		l.Changed(namespace)

@@ -102,7 +102,7 @@ func TestAClusterWithoutVPAsIsNoError(t *testing.T) {
 	assert.ErrorIs(t, err, down, "whether there are VPAs has to be known before anything is changed")
 }
 
-func TestWhatCannotBeListedIsAnErrorNotAnEmptyAnswer(t *testing.T) {
+func TestFailedListIsAnError(t *testing.T) {
 	for _, what := range []string{"list HPAs", "list VPAs"} {
 		l, _ := started(t, &answers{kinds: []string{"VerticalPodAutoscaler"}}, &shelf{err: map[string]error{what: down}})
 		_, err := l.Of(t.Context(), web)

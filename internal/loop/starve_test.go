@@ -110,7 +110,7 @@ func (c *crew) hanging(namespaces, each int) (busy []reconcile.Request) {
 
 // Regardless of other requests and their urgency, a request that is not urgent starts before each namespace that waited
 // with it has finished two requests.
-func TestUrgentRequestsStarveNobody(t *testing.T) {
+func TestUrgentRequestsStarveNoNamespace(t *testing.T) {
 	for _, namespaces := range []int{8, 12, 40} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrew(t, 8, 4)
@@ -237,7 +237,7 @@ func TestTheLastWorkerGoesToANamespaceThatHasNone(t *testing.T) {
 
 // Two namespaces with requests that hang and are added again as urgent must not block a delayed request of a third
 // namespace. This reproduces an attack.
-func TestTwoFlappingNamespacesStarveNobody(t *testing.T) {
+func TestTwoFlappingNamespacesStarveNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := fairQueue(t, 8, 4).(priorityqueue.PriorityQueue[reconcile.Request])
 		const pass = 20 * time.Millisecond

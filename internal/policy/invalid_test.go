@@ -168,7 +168,7 @@ func TestHoldsTogether(t *testing.T) {
 }
 
 // The message has every problem, and the other settings still apply: in-flight resizes continue with them.
-func TestEveryProblemIsTold(t *testing.T) {
+func TestEveryProblemIsReported(t *testing.T) {
 	s, err := policy.Resolve(nil, nil, aPolicy(t, `
 targetRef: {kind: Deployment, selector: {}}
 cpu: {percentile: 1}

@@ -200,7 +200,7 @@ func TestNoSelectorMatchesAWorkloadWhoseLabelsAreNotKnown(t *testing.T) {
 
 // A policy with dropped fields is invalid and says so: it neither selects by a part of a selector nor queries a server
 // with a part of the headers.
-func TestAPolicyThatIsTooLargeSaysSo(t *testing.T) {
+func TestTooLargePolicyIsReported(t *testing.T) {
 	whole := aPolicy(t, `targetRef: {kind: Deployment, selector: {matchLabels: {tier: api}}}`)
 	for i := range 300 {
 		whole.Spec.TargetRef.Selector.MatchLabels[fmt.Sprint("label-", i)] = strings.Repeat("v", 60)

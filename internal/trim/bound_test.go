@@ -104,7 +104,7 @@ func manyInMemory(spec *corev1.PodSpec) {
 
 // The kept part of any object is bounded for all field values. For kinds that only an administrator writes, this covers
 // the metadata.
-func TestWhatIsKeptOfEveryKindIsBounded(t *testing.T) {
+func TestKeptPartOfEveryKindIsBounded(t *testing.T) {
 	pod := filled(&corev1.Pod{})
 	manyInMemory(&pod.Spec)
 	text := runningPod(1)
@@ -300,7 +300,7 @@ func TestAWorkloadThatIsTooLargeIsSkipped(t *testing.T) {
 }
 
 // An unnecessary hold is harmless: the kept part of a large autoscaler or budget blocks more than the original.
-func TestWhatIsTooLargeHoldsMore(t *testing.T) {
+func TestTooLargeObjectsBlockMore(t *testing.T) {
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 	for i := range 100 {
 		hpa.Spec.Metrics = append(hpa.Spec.Metrics, autoscalingv2.MetricSpec{Type: autoscalingv2.ContainerResourceMetricSourceType, ContainerResource: &autoscalingv2.ContainerResourceMetricSource{

@@ -33,7 +33,7 @@ func trimmed[T any](t testing.TB, transform cache.TransformFunc, o T) T {
 	return out.(T)
 }
 
-func TestWhatIsLeftOfAPod(t *testing.T) {
+func TestTrimmedPod(t *testing.T) {
 	pod := runningPod(7)
 	pod.Spec.Affinity = &corev1.Affinity{
 		PodAntiAffinity: &corev1.PodAntiAffinity{},
@@ -66,7 +66,7 @@ func TestWhatIsLeftOfAPod(t *testing.T) {
 }
 
 // Lists of amounts are shared, but a change of a copy does not affect other objects.
-func TestWhatIsSharedIsNotChangedThroughACopy(t *testing.T) {
+func TestChangedCopyDoesNotAffectSharedAmounts(t *testing.T) {
 	a, b := trimmed(t, trim.Object, runningPod(1)), trimmed(t, trim.Object, runningPod(2))
 	copied := a.DeepCopy()
 	copied.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("7")
@@ -87,7 +87,7 @@ func TestDifferentAnnotationsAreNeverShared(t *testing.T) {
 }
 
 // With any strings in an object, its kept part is small and still distinguishes different commands.
-func TestWhatIsKeptOfAnObjectIsBounded(t *testing.T) {
+func TestKeptPartOfAnyObjectIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	fill := func(o *metav1.ObjectMeta, spec *corev1.PodSpec, arg string) {
 		o.Annotations = map[string]string{
@@ -129,7 +129,7 @@ func jsonBytes(t *testing.T, o any) int {
 	return len(text)
 }
 
-func TestWhatIsLeftOfWorkloads(t *testing.T) {
+func TestTrimmedWorkloads(t *testing.T) {
 	template := corev1.PodTemplateSpec{Spec: *runningPod(1).Spec.DeepCopy()}
 	template.Spec.Volumes = []corev1.Volume{{Name: "config"}, {Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}}
 	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "config"}, {Name: "shm"}}
@@ -179,7 +179,7 @@ func TestWhatIsLeftOfWorkloads(t *testing.T) {
 }
 
 // Messages about pods that cannot be created or started are kept, shortened.
-func TestWhatIsKeptOfPodsThatDoNotStart(t *testing.T) {
+func TestMessagesOfPodsThatDoNotStartAreKept(t *testing.T) {
 	d := &appsv1.Deployment{}
 	d.Status.Conditions = []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Message: "x"},
@@ -214,7 +214,7 @@ func TestWhatIsKeptOfPodsThatDoNotStart(t *testing.T) {
 	assert.Empty(t, statuses[1].State.Waiting.Message)
 }
 
-func TestWhatIsLeftOfARecommendation(t *testing.T) {
+func TestTrimmedRecommendation(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Name: "deployment-web", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
 	widened := v1alpha1.Step{Resource: "memory", Name: "burst", Before: "100", After: "110", Reason: "peak 400 is 4 × p95 100"}
 	rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Confidence: "1.00", DataPoints: 2016, Steps: []v1alpha1.Step{
@@ -227,7 +227,7 @@ func TestWhatIsLeftOfARecommendation(t *testing.T) {
 	assert.Equal(t, want, trimmed(t, trim.Object, rec))
 }
 
-func TestAPartIsNothingButItsOwners(t *testing.T) {
+func TestPartKeepsOnlyItsOwners(t *testing.T) {
 	owned := func(kind, version string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: "web-1", Namespace: "shop", Labels: map[string]string{"app": "web"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "web", Controller: ptr.To(true)}}}
@@ -244,7 +244,7 @@ func TestAPartIsNothingButItsOwners(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOfANode(t *testing.T) {
+func TestTrimmedNode(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"zone": "a"}, Annotations: map[string]string{"a": "b"}}}
 	node.Spec.Taints = []corev1.Taint{{Key: "k"}}
 	node.Status = corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("4")}, Images: []corev1.ContainerImage{{}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}}
@@ -253,7 +253,7 @@ func TestWhatIsLeftOfANode(t *testing.T) {
 	assert.Equal(t, want, trimmed(t, trim.Object, node))
 }
 
-func TestWhatIsLeftOfABudget(t *testing.T) {
+func TestTrimmedBudget(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{
 		Name: "b", Generation: 2, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{}}, OwnerReferences: []metav1.OwnerReference{{}},

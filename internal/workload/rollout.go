@@ -31,11 +31,11 @@ func ofStatefulSet(s *appsv1.StatefulSet) Rollout {
 	if s.Status.UpdateRevision == s.Status.CurrentRevision {
 		return unseen
 	}
-	return cmp.Or(unseen, outdated(s.Status.UpdatedReplicas, s.Status.Replicas, heldBack(s)))
+	return cmp.Or(unseen, outdated(s.Status.UpdatedReplicas, s.Status.Replicas, waitsForUser(s)))
 }
 
-// heldBack is why a StatefulSet's rollout waits for a user; empty if it does not.
-func heldBack(s *appsv1.StatefulSet) string {
+// waitsForUser is why a StatefulSet's rollout waits for a user; empty if it does not.
+func waitsForUser(s *appsv1.StatefulSet) string {
 	strategy := s.Spec.UpdateStrategy
 	if strategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 		return "updateStrategy OnDelete waits for the old pods to be deleted"

@@ -23,7 +23,7 @@ func fullNode(seed uint64, short recommender.Amount) (Amounts, []Pod) {
 			for r := range c.Of {
 				base := recommender.Amount(50 + rng.Int64N(500))
 				c.Of[r] = Demand{Base: base, Peak: base + recommender.Amount(rng.Int64N(1000))}
-				c.Current[r], c.Born[r] = c.Of[r].Peak, c.Of[r].Peak
+				c.Current[r], c.AtCreation[r] = c.Of[r].Peak, c.Of[r].Peak
 			}
 			pods[i].Containers = append(pods[i].Containers, c)
 		}

@@ -124,7 +124,7 @@ func randomPod(rng *rand.Rand, name string, amount func() recommender.Amount) Po
 		for _, r := range recommender.Resources {
 			c.Of[r] = Demand{Base: amount(), Peak: amount()}
 			if rng.IntN(3) > 0 {
-				c.Current[r], c.Born[r] = amount(), amount()
+				c.Current[r], c.AtCreation[r] = amount(), amount()
 			}
 		}
 		p.Containers = append(p.Containers, c)

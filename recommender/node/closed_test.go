@@ -28,7 +28,7 @@ type loop struct {
 	nodes []loopNode
 	// last is when a pod was last created, deleted or unblocked, changed when a pod was last resized.
 	last, changed time.Time
-	born          int
+	createdWith   int
 	grown         bool
 	resizes       int
 	evictions     int
@@ -93,8 +93,8 @@ func (l *loop) demand(p *loopPod, factor float64) {
 // admit gives a pod its day's peak and the first place with room.
 func (l *loop) admit(evicts bool) {
 	rng := l.rng
-	l.born++
-	p := Pod{Name: fmt.Sprintf("shop/pod-%04d", l.born), Ranking: Never, DaemonSet: rng.IntN(10) == 0}
+	l.createdWith++
+	p := Pod{Name: fmt.Sprintf("shop/pod-%04d", l.createdWith), Ranking: Never, DaemonSet: rng.IntN(10) == 0}
 	if evicts {
 		p.Ranking = Ranking(rng.IntN(4))
 	}
@@ -119,7 +119,7 @@ func (l *loop) admit(evicts bool) {
 		}
 		c.Max7d = c.Of[memory].Peak
 		seed := SeedOf(&c)
-		c.Current, c.Born, c.CurrentLimit = seed.Request, seed.Request, seed.MemoryLimit
+		c.Current, c.AtCreation, c.CurrentLimit = seed.Request, seed.Request, seed.MemoryLimit
 		p.Containers = append(p.Containers, c)
 	}
 	for n := range l.nodes {
@@ -259,7 +259,7 @@ func (l *loop) resize(p *loopPod, next []Grant, frozen bool) (raised [2]bool) {
 }
 
 // At constant demand, the changeable pods stop changing an hour after the last pod was deleted or unblocked.
-func TestAtConstantDemandTheyComeToRest(t *testing.T) {
+func TestConstantDemandsSettle(t *testing.T) {
 	rest, overcommitted, evictions, resizes, pods := 0, 0, 0, 0, 0
 	for seed := range uint64(100) {
 		l := newLoop(t, seed)
@@ -285,7 +285,7 @@ func TestAtConstantDemandTheyComeToRest(t *testing.T) {
 }
 
 // For any demands, no pod is evicted from a node where all pods would have fitted, and no raise is made without room.
-func TestWithChangingDemandsNobodyGoesNeedlessly(t *testing.T) {
+func TestChangingDemandsEvictNoPodNeedlessly(t *testing.T) {
 	evictions, overcommitted := 0, 0
 	for seed := range uint64(60) {
 		l := newLoop(t, 1000+seed)

@@ -96,11 +96,11 @@ func (p *Pod) Asks(c *Container, r recommender.Resource) Demand {
 func (p *Pod) demand(c *Container, r recommender.Resource, greatest recommender.Amount) Demand {
 	base := bounded(c.Of[r].Base, greatest)
 	peak := max(base, bounded(c.Of[r].Peak, greatest))
-	born := bounded(c.Born[r], greatest)
-	if !p.DaemonSet || born == 0 {
+	createdWith := bounded(c.AtCreation[r], greatest)
+	if !p.DaemonSet || createdWith == 0 {
 		return Demand{base, peak}
 	}
-	base, peak = min(base, born), min(peak, born)
+	base, peak = min(base, createdWith), min(peak, createdWith)
 	if r == recommender.CPU {
 		peak = base
 	}

@@ -249,7 +249,7 @@ func TestDayPeak(t *testing.T) {
 	}
 }
 
-func TestANewcomerIsGivenTheDaysPeak(t *testing.T) {
+func TestNewPodGetsTheDaysPeak(t *testing.T) {
 	c := Container{Of: [2]Demand{{Base: 100, Peak: 300}, {Base: 50 * mi, Peak: 200 * mi}}, Day: Amounts{700, 250 * mi}, Max7d: 260 * mi}
 	assert.Equal(t, Seed{Request: Amounts{700, 250 * mi}, MemoryLimit: 520 * mi}, SeedOf(&c), "not the coming hour's")
 	c.Of[cpu].Base = 900

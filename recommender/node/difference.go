@@ -152,7 +152,7 @@ func (x comparison) whyMore(to recommender.Amount) Why {
 	switch current := c.Current[x.r]; {
 	case to > current && to <= c.Least[x.r]:
 		return NobodyElseNeedsIt
-	case to <= c.leastHeld(x.r):
+	case to <= c.protectedRequest(x.r):
 		return HeldLeast
 	case to == current && !x.pod.farAboveGrant():
 		return SmallChange

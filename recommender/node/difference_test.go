@@ -59,7 +59,7 @@ func TestDifferences(t *testing.T) {
 		{"who is to go", 1000,
 			[]Pod{pod("a", 500, 700, holding(700)), pod("b", 400, 500, holding(500), ranked(High))}, []Why{Evicted, ""}},
 		{"a DaemonSet that was lent nothing", 1000,
-			[]Pod{pod("a", 500, 500, holding(500), daemonSet, born(300)), pod("b", 700, 700, holding(400))}, []Why{"", ""}},
+			[]Pod{pod("a", 500, 500, holding(500), daemonSet, createdWith(300)), pod("b", 700, 700, holding(400))}, []Why{"", ""}},
 		{"an amount that does not add up", 1000, []Pod{pod("a", 500, 500, holding(math.MaxInt64))}, []Why{AmountsTooGreat}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, differences(tc.available, tc.pods...)) })

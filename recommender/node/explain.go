@@ -115,10 +115,10 @@ func (x *explanation) overcommitted(r recommender.Resource) {
 // whyEntered explains the demand with which a container is counted. A DaemonSet's demand is bounded by the requests it
 // was created with.
 func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet string) string {
-	if !x.p.DaemonSet || x.c.Born[r] <= 0 {
+	if !x.p.DaemonSet || x.c.AtCreation[r] <= 0 {
 		return others
 	}
-	return fmt.Sprintf("DaemonSet: %s. No pod is evicted for more than %s, its request at creation", daemonSet, text(r, x.c.Born[r]))
+	return fmt.Sprintf("DaemonSet: %s. No pod is evicted for more than %s, its request at creation", daemonSet, text(r, x.c.AtCreation[r]))
 }
 
 // largestGroup names the group whose spike is the reserve. Of equal groups it returns the first by name.

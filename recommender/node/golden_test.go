@@ -72,11 +72,11 @@ func TestGolden(t *testing.T) {
 			want: amounts{"a": {2000, 600}}},
 		{name: "and no less does", available: 2599, pods: []Pod{sidecar}, want: amounts{"a": nil}, evictions: []string{"a"}},
 
-		{name: "a DaemonSet asks for its base alone", available: 1500, pods: []Pod{pod("ds", 500, 3000, daemonSet, born(800)), pod("a", 500, 1000)},
+		{name: "a DaemonSet asks for its base alone", available: 1500, pods: []Pod{pod("ds", 500, 3000, daemonSet, createdWith(800)), pod("a", 500, 1000)},
 			want: amounts{"ds": {500}, "a": {1000}}},
-		{name: "and is raised to it by what nobody needs", available: 1500, pods: []Pod{pod("ds", 500, 3000, daemonSet, born(300)), pod("a", 500, 1000)},
+		{name: "and is raised to it by what nobody needs", available: 1500, pods: []Pod{pod("ds", 500, 3000, daemonSet, createdWith(300)), pod("a", 500, 1000)},
 			want: amounts{"ds": {500}, "a": {1000}}},
-		{name: "nobody goes for its base", available: 1300, pods: []Pod{pod("ds", 500, 3000, daemonSet, born(300)), pod("a", 500, 1000)},
+		{name: "nobody goes for its base", available: 1300, pods: []Pod{pod("ds", 500, 3000, daemonSet, createdWith(300)), pod("a", 500, 1000)},
 			want: amounts{"ds": {300}, "a": {1000}}},
 		{name: "one whose birth is not known asks like others", available: 2000, pods: []Pod{pod("ds", 500, 1500, daemonSet), pod("a", 500, 1000)},
 			want: amounts{"ds": {1166}, "a": {833}}},
@@ -154,7 +154,7 @@ func TestGoldenMemory(t *testing.T) {
 	got = share(500*mi, pod("a", 0, 0, remembering(100*mi, 300*mi), func(p *Pod) { p.InitRequest[memory] = 400 * mi }), b)
 	assert.Equal(t, []string{"a"}, evicted(got), "the scheduler keeps the init request")
 
-	ds := pod("ds", 0, 0, remembering(100*mi, 300*mi), daemonSet, func(p *Pod) { p.Containers[0].Born[memory] = 250 * mi })
+	ds := pod("ds", 0, 0, remembering(100*mi, 300*mi), daemonSet, func(p *Pod) { p.Containers[0].AtCreation[memory] = 250 * mi })
 	assert.Equal(t, []recommender.Amount{250 * mi, 200 * mi}, requests(share(450*mi, ds, pod("b", 0, 0, remembering(100*mi, 200*mi)))),
 		"a DaemonSet is never raised, and not lowered below what it needs at times")
 }

@@ -61,7 +61,7 @@ func (s *Sharer) grantAll() {
 			s.ration(r)
 		}
 	}
-	s.giveSpare()
+	s.raiseDaemonSets()
 }
 
 func (s *Sharer) grant(p *Pod, c *Container, spike recommender.Amount, raise raise) (out Grant) {
@@ -126,9 +126,9 @@ func (s *Sharer) claimOf(i, j int, r recommender.Resource) claim {
 	return newClaim(max(min(current, granted), min(current, c.Least[r])), s.demands.of(p, c, r).Base, c.attainable(granted, r))
 }
 
-// giveSpare raises the CPU of DaemonSets towards their bases, in proportion to what they lack, when every pod has its
+// raiseDaemonSets raises the CPU of DaemonSets towards their bases, in proportion to what they lack, when every pod has its
 // grant. It is given last, and does not count as needed.
-func (s *Sharer) giveSpare() {
+func (s *Sharer) raiseDaemonSets() {
 	const cpu = recommender.CPU
 	uncounted := s.demands.uncounted
 	if uncounted == 0 || s.result.Overcommitted[cpu] {

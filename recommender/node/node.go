@@ -69,9 +69,9 @@ type Container struct {
 	Name string
 	// Current requests; zero means unknown or not set.
 	Current Amounts
-	// Born are the requests that the container was created with. They bound the demand of a DaemonSet's container. Zero
+	// AtCreation are the requests that the container was created with. They bound the demand of a DaemonSet's container. Zero
 	// means unknown.
-	Born Amounts
+	AtCreation Amounts
 	// Least is the policy's minimum. The part above the demand is not a demand. The container keeps it if it has it,
 	// and gets it if no pod needs the room. No pod is evicted for it.
 	Least Amounts

@@ -36,8 +36,8 @@ func (o oracle) enter(i int, r recommender.Resource) (e entered) {
 	for _, c := range p.Containers {
 		b := int64(c.Of[r].Base)
 		top := max(b, int64(c.Of[r].Peak))
-		if born := int64(c.Born[r]); p.DaemonSet && born > 0 {
-			b, top = min(b, born), min(top, born)
+		if createdWith := int64(c.AtCreation[r]); p.DaemonSet && createdWith > 0 {
+			b, top = min(b, createdWith), min(top, createdWith)
 			if r == cpu {
 				top = b
 			}

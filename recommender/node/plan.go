@@ -85,7 +85,7 @@ func (p *podPlan) raise() {
 func (p *podPlan) lower() {
 	p.each(func(j int, c *Container, r recommender.Resource) {
 		next, grant := &p.next[j], &p.grants[j]
-		next.Request[r] = min(next.Request[r], max(grant.share(r), c.leastHeld(r)))
+		next.Request[r] = min(next.Request[r], max(grant.share(r), c.protectedRequest(r)))
 		if r == recommender.Memory && grant.MemoryLimit > 0 {
 			next.MemoryLimit = min(next.MemoryLimit, grant.MemoryLimit)
 		}
@@ -250,7 +250,7 @@ func farAbove(r recommender.Resource, live, target recommender.Amount) bool {
 func (p *podPlan) farAboveGrant() bool {
 	return p.any(func(j int, c *Container, r recommender.Resource) bool {
 		grant := &p.grants[j]
-		return farBelow(c.Current[r], max(grant.Request[r], c.leastHeld(r))) ||
+		return farBelow(c.Current[r], max(grant.Request[r], c.protectedRequest(r))) ||
 			r == recommender.Memory && grant.MemoryLimit > 0 && farBelow(c.CurrentLimit, grant.MemoryLimit)
 	})
 }

@@ -82,9 +82,9 @@ func checkRequest(t *testing.T, p *Pod, c *Container, g Grant, r recommender.Res
 	must(t, g.Request[r] >= 0, "a negative amount")
 	must(t, g.Request[r] <= peak, "above its peak")
 	must(t, g.Spare >= 0 && (g.Spare == 0 || p.DaemonSet && g.Request[cpu] <= max(c.Of[cpu].Base, 0)), "lent to somebody else, or too much")
-	if born := c.Born[r]; p.DaemonSet && born > 0 {
+	if createdWith := c.AtCreation[r]; p.DaemonSet && createdWith > 0 {
 		must(t, g.Request[r] <= base || r == memory, "a DaemonSet above its base")
-		base, peak = min(base, born), min(peak, born)
+		base, peak = min(base, createdWith), min(peak, createdWith)
 	}
 	if over {
 		base, peak = min(base, current), min(peak, current)

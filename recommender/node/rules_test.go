@@ -11,8 +11,10 @@ import (
 	. "attune.io/attune/recommender/node"
 )
 
-func frozen(p *Pod)                        { p.Frozen = true }
-func born(a recommender.Amount) func(*Pod) { return func(p *Pod) { p.Containers[0].Born[cpu] = a } }
+func frozen(p *Pod) { p.Frozen = true }
+func createdWith(a recommender.Amount) func(*Pod) {
+	return func(p *Pod) { p.Containers[0].AtCreation[cpu] = a }
+}
 func least(a recommender.Amount) func(*Pod) {
 	return func(p *Pod) { p.Containers[0].Least[cpu] = a }
 }
@@ -54,7 +56,7 @@ func TestAFrozenPodSharesAsOthersDo(t *testing.T) {
 }
 
 // An amount that a pod cannot have evicts no pod, and is not taken from other pods.
-func TestNobodyGoesForWhatAPodCannotHave(t *testing.T) {
+func TestUnattainableDemandEvictsNoPod(t *testing.T) {
 	node := func(most ...func(*Pod)) []Pod {
 		return []Pod{with(pod("a", 6000, 6000, holding(1000)), most...), pod("b", 1000, 3000, holding(3000)), pod("c", 2000, 3000, holding(3000))}
 	}
@@ -79,7 +81,7 @@ func TestNobodyGoesForWhatAPodCannotHave(t *testing.T) {
 	assert.Empty(t, Holders(pods, shared, Settle(Amounts{5000, plenty}, pods, shared, noon)))
 }
 
-func TestWhatAFrozenPodHoldsAboveItsShareMovesNobody(t *testing.T) {
+func TestExcessOfAFrozenPodEvictsNoPod(t *testing.T) {
 	pods := []Pod{pod("a", 3000, 3000, holding(1000)), pod("b", 1000, 1000, holding(4000), frozen)}
 	got := of(5000, pods...)
 	assert.Empty(t, got.Evictions, "that room comes back")
@@ -90,7 +92,7 @@ func TestWhatAFrozenPodHoldsAboveItsShareMovesNobody(t *testing.T) {
 }
 
 // A frozen pod cannot be raised now, so no pod is evicted for its lack.
-func TestNobodyGoesForWhatAFrozenPodLacks(t *testing.T) {
+func TestDeficitOfAFrozenPodEvictsNoPod(t *testing.T) {
 	pods := []Pod{pod("a", 3000, 3000, holding(3000)), pod("b", 3000, 3000, holding(2000), frozen, ranked(Never))}
 	got := of(5000, pods...)
 	assert.Empty(t, got.Evictions)
@@ -101,7 +103,7 @@ func TestNobodyGoesForWhatAFrozenPodLacks(t *testing.T) {
 	assert.Equal(t, []string{"a"}, evicted(of(5000, pods...)), "thawed it is as any other")
 }
 
-func TestAFrozenPodIsNotEvictedNorAnybodyInItsPlace(t *testing.T) {
+func TestFrozenPodIsNotEvictedOrReplaced(t *testing.T) {
 	pods := []Pod{pod("a", 3000, 3000, holding(3000), frozen), pod("b", 3000, 3000, holding(2000), ranked(High))}
 	got := of(5000, pods...)
 	assert.Empty(t, got.Evictions)
@@ -196,9 +198,9 @@ func TestFrozenJobPods(t *testing.T) {
 }
 
 func TestDaemonSets(t *testing.T) {
-	ds := func(base, peak, holds, born recommender.Amount) Pod {
+	ds := func(base, peak, holds, createdWith recommender.Amount) Pod {
 		p := pod("ds", base, peak, daemonSet, holding(holds))
-		p.Containers[0].Born[cpu] = born
+		p.Containers[0].AtCreation[cpu] = createdWith
 		return p
 	}
 	full := pod("a", 500, 1000, holding(1000))
@@ -223,7 +225,7 @@ func TestDaemonSets(t *testing.T) {
 	assert.Equal(t, []recommender.Amount{300, 200, 1000}, requestsOf(of(1500, two...), cpu))
 
 	m := pod("ds", 1, 1, remembering(100*mi, 300*mi), daemonSet, holdingMemory(200*mi))
-	m.Containers[0].Born[memory] = 200 * mi
+	m.Containers[0].AtCreation[memory] = 200 * mi
 	assert.Equal(t, 200*mi, of(5000, m).Grants[0].Request[memory], "its memory is not raised")
 }
 
@@ -254,7 +256,7 @@ func TestRaisesHaveADeadBand(t *testing.T) {
 }
 
 // A pod that is resized anyway gets its small raises too: there is one resize per pod.
-func TestWhoIsChangedAnywayHasItsSmallRaises(t *testing.T) {
+func TestChangedPodsGetSmallRaises(t *testing.T) {
 	p := Pod{Name: "a", Containers: []Container{
 		{Name: "x", Current: Amounts{1000, mi}, Of: [2]Demand{{Base: 1010, Peak: 1010}, {Base: mi, Peak: mi}}},
 		{Name: "y", Current: Amounts{1000, mi}, Of: [2]Demand{{Base: 500, Peak: 500}, {Base: mi, Peak: mi}}},
@@ -263,7 +265,7 @@ func TestWhoIsChangedAnywayHasItsSmallRaises(t *testing.T) {
 }
 
 // Lowering stops before it would show the scheduler room that is granted to a frozen pod.
-func TestLoweringsStopAtWhatIsNeeded(t *testing.T) {
+func TestLoweringStopsAtGrantedRoom(t *testing.T) {
 	type a = []recommender.Amount
 	owed := pod("f", 1000, 1000, holding(400), frozen)
 	assert.Equal(t, a{400, 1600}, settled(5000, owed, pod("p", 1000, 1000, holding(2000))))
@@ -286,7 +288,7 @@ func TestBothResourcesAreReleasedBeforeEitherIsRationed(t *testing.T) {
 
 // A resource whose change restarts the container is sized only at admission. It counts with its measured demand, and no
 // other pod is evicted for it.
-func TestWhatRestartsItsContainerIsLeftAlone(t *testing.T) {
+func TestContainersThatWouldRestartKeepTheirRequests(t *testing.T) {
 	type a = []recommender.Amount
 	assert.Equal(t, a{100}, settled(5000, pod("a", 1000, 1000, holding(100), restarts(cpu))))
 	assert.Equal(t, a{1000}, settled(5000, pod("a", 100, 100, holding(1000), restarts(cpu))))
@@ -304,7 +306,7 @@ func TestWhatRestartsItsContainerIsLeftAlone(t *testing.T) {
 }
 
 // A pod keeps a minAllowed above its demand if it has it, and never evicts another pod for it.
-func TestMinAllowedMovesNobody(t *testing.T) {
+func TestMinAllowedEvictsNoPod(t *testing.T) {
 	type a = []recommender.Amount
 	victims := []Pod{pod("shop/v1", 1500, 2500, holding(2500)), pod("shop/v2", 1500, 2500, holding(2500))}
 	for _, ranking := range []Ranking{Never, Low} {
@@ -365,7 +367,7 @@ func TestLessThanAMiBIsWorthNoResize(t *testing.T) {
 }
 
 // A pod keeps its policy's minimum if it has it, even without room to raise it again.
-func TestWhatIsAllowedAtLeastIsNotLowered(t *testing.T) {
+func TestMinAllowedIsNotLowered(t *testing.T) {
 	pods := []Pod{pod("a", 100, 100, least(1000), holding(1000)), pod("b", 1000, 1000, holding(500))}
 	assert.Equal(t, []recommender.Amount{1000, 500}, settled(1500, pods...))
 	pods[0].Ranking, pods[1] = Never, pod("b", 1600, 1600, holding(500), ranked(Never))

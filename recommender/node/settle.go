@@ -107,8 +107,8 @@ func (g *Grant) share(r recommender.Resource) recommender.Amount {
 	return g.Request[r]
 }
 
-// leastHeld is the part of the current request that the policy's minimum protects.
-func (c *Container) leastHeld(r recommender.Resource) recommender.Amount {
+// protectedRequest is the part of the current request that the policy's minimum protects.
+func (c *Container) protectedRequest(r recommender.Resource) recommender.Amount {
 	return min(c.Current[r], c.Least[r])
 }
 
@@ -232,7 +232,7 @@ func (f resourcePlan) surplus(p *podPlan) recommender.Amount {
 		if p.fixed(c, f.r) {
 			return next
 		}
-		return min(next, max(p.grants[j].share(f.r), c.leastHeld(f.r)))
+		return min(next, max(p.grants[j].share(f.r), c.protectedRequest(f.r)))
 	})
 	if p.DaemonSet && f.r == recommender.CPU && surplus > 0 {
 		return math.MaxInt64/2 + surplus/2

@@ -21,7 +21,7 @@ func (f resourcePlan) fill() {
 		}
 	}
 	for _, p := range f.mostFirst(f.lowering) {
-		f.giveBack(p.podPlan)
+		f.reduceLowering(p.podPlan)
 	}
 	for _, resting := range [...]bool{false, true} {
 		for _, p := range f.mostFirst(f.lacks) {
@@ -99,9 +99,9 @@ func (f resourcePlan) lowering(p *podPlan) (sum recommender.Amount) {
 	return sum
 }
 
-// giveBack reduces the pod's lowering by the missing amount. If the rest is too small for a resize, the pod keeps its
+// reduceLowering reduces the pod's lowering by the missing amount. If the rest is too small for a resize, the pod keeps its
 // current requests.
-func (f resourcePlan) giveBack(p *podPlan) {
+func (f resourcePlan) reduceLowering(p *podPlan) {
 	if f.missing() <= 0 {
 		return
 	}

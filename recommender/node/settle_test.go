@@ -84,7 +84,7 @@ func TestSettle(t *testing.T) {
 
 // A pod that waits for the room of an eviction is not resized for a small gain meanwhile. While that resize was
 // observed, it would claim no more than it holds, and no pod would be evicted.
-func TestWhoWaitsForAVictimIsLeftAlone(t *testing.T) {
+func TestPodsThatWaitForAnEvictionGetNoSmallRaises(t *testing.T) {
 	heavy := pod("heavy", 20, 22, holding(20), holdingMemory(180*mi), remembering(0, 260*mi), ranked(High))
 	heavy.Containers[0].CurrentLimit, heavy.Containers[0].Max7d = 360*mi, 295*mi
 	low := pod("low", 10, 10, holding(10), holdingMemory(120*mi), remembering(0, 120*mi))
@@ -129,11 +129,11 @@ func TestSettleMemory(t *testing.T) {
 
 // world is a cluster whose pods are created and deleted while their demands stay the same.
 type world struct {
-	t     *testing.T
-	rng   *rand.Rand
-	now   time.Time
-	nodes []worldNode
-	born  int
+	t           *testing.T
+	rng         *rand.Rand
+	now         time.Time
+	nodes       []worldNode
+	createdWith int
 	// resizes and lowerings count over all pods.
 	resizes, lowerings int
 }
@@ -189,8 +189,8 @@ func (w *world) tick() {
 	w.now = w.now.Add(5 * time.Minute)
 	for range w.rng.IntN(6) {
 		scale := []int64{3, 30, 400}[w.rng.IntN(3)]
-		w.born++
-		p := randomPod(w.rng, fmt.Sprintf("pod-%05d", w.born), func() recommender.Amount {
+		w.createdWith++
+		p := randomPod(w.rng, fmt.Sprintf("pod-%05d", w.createdWith), func() recommender.Amount {
 			return 1 + recommender.Amount(w.rng.Int64N(scale))
 		})
 		inMi(&p)
@@ -266,7 +266,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 // The admission invariant: a pod that the scheduler admitted at its peak causes no eviction while demands stay the
 // same, with the dead band and the 15 minutes between two lowerings.
-func TestNobodyGoesWhileDemandsStayTheSame(t *testing.T) {
+func TestEqualDemandsEvictNoPod(t *testing.T) {
 	lowerings := 0
 	for seed := range uint64(100) {
 		w := newWorld(t, seed)
@@ -305,7 +305,7 @@ func inMi(p *Pod) {
 	p.InitRequest[memory] *= mi
 	for j := range p.Containers {
 		c := &p.Containers[j]
-		for _, a := range []*recommender.Amount{&c.Current[memory], &c.Born[memory], &c.Least[memory], &c.CurrentLimit, &c.Of[memory].Base, &c.Of[memory].Peak, &c.Max7d, &c.OOM} {
+		for _, a := range []*recommender.Amount{&c.Current[memory], &c.AtCreation[memory], &c.Least[memory], &c.CurrentLimit, &c.Of[memory].Base, &c.Of[memory].Peak, &c.Max7d, &c.OOM} {
 			*a *= mi
 		}
 	}

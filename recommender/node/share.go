@@ -79,11 +79,11 @@ func (s *Sharer) choose() {
 	s.groups = s.groups.over(s.demands.groups.spikes)
 	for _, r := range [...]recommender.Resource{recommender.Memory, recommender.CPU} {
 		if !s.chooseFor(r) {
-			s.takeBack(func() bool { return true })
+			s.cancelEvictions(func() bool { return true })
 			return
 		}
 	}
-	s.takeBack(func() bool { return s.demands.lacking(s.available) == lack{} })
+	s.cancelEvictions(func() bool { return s.demands.lacking(s.available) == lack{} })
 }
 
 // chooseFor chooses evictions until the resource fits. It returns false if it does not fit after all of them.
@@ -128,8 +128,8 @@ func (s *Sharer) before(r recommender.Resource, a, b int32) int {
 	return cmp.Or(cmp.Compare(x.Ranking, y.Ranking), bySpike, cmp.Compare(x.Name, y.Name))
 }
 
-// takeBack cancels each eviction, the last one first, without which well still holds.
-func (s *Sharer) takeBack(well func() bool) {
+// cancelEvictions cancels each eviction, the last one first, without which well still holds.
+func (s *Sharer) cancelEvictions(well func() bool) {
 	chosen := s.result.Evictions
 	for n := len(chosen) - 1; n >= 0; n-- {
 		d := &s.demands.pods[chosen[n].Pod]

@@ -299,7 +299,7 @@ func TestTheSentenceHasTheFigures(t *testing.T) {
 	assert.Equal(t, "memory usage 420Mi of 450Mi grows by 4.0Mi/s and would reach the limit now, according to a sample from 40 s ago", climb.Look(late, noon.Add(40*time.Second)).Why)
 }
 
-func TestASpikeIsGivenBack(t *testing.T) {
+func TestSpikeIsRestored(t *testing.T) {
 	flat := func(amount recommender.Amount, n int) []climb.Sample {
 		all := make([]recommender.Amount, n)
 		for i := range all {

@@ -18,8 +18,8 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// newborn returns a pod that was created ten minutes before noon.
-func newborn(s recommender.Size) *corev1.Pod {
+// createdPod returns a pod that was created ten minutes before noon.
+func createdPod(s recommender.Size) *corev1.Pod {
 	pod := running(s)
 	pod.CreationTimestamp = metav1.NewTime(noon.Add(-10 * time.Minute))
 	return pod
@@ -35,7 +35,7 @@ func endedEarly(pod *corev1.Pod, reason string, restarts int32) *corev1.Pod {
 	return pod
 }
 
-func TestWhatAPodWasBornWithIsJudged(t *testing.T) {
+func TestAdmissionResourcesAreJudged(t *testing.T) {
 	original := size(500, 1000, 512, 1024)
 	less := size(200, 400, 200, 400)
 	rollout := Signals{Rollout: true}
@@ -45,16 +45,16 @@ func TestWhatAPodWasBornWithIsJudged(t *testing.T) {
 		at      time.Time
 		want    resize.Harm
 	}{
-		"killed with less memory":                    {endedEarly(newborn(less), podview.OOMKilled, 1), Signals{}, noon, resize.HarmOOM},
-		"killed with less memory in a rollout":       {endedEarly(newborn(less), podview.OOMKilled, 1), rollout, noon, resize.HarmOOM},
-		"killed weeks later":                         {endedEarly(newborn(less), podview.OOMKilled, 1), Signals{}, noon.Add(500 * time.Hour), resize.HarmOOM},
-		"killed with the memory of its template":     {endedEarly(newborn(size(200, 400, 512, 1024)), podview.OOMKilled, 1), Signals{}, noon, ""},
-		"crashing":                                   {endedEarly(newborn(less), "Error", 2), Signals{}, noon, resize.HarmRestart},
-		"crashing in a rollout":                      {endedEarly(newborn(less), "Error", 2), rollout, noon, ""},
-		"crashing hours later":                       {endedEarly(newborn(less), "Error", 2), Signals{}, noon.Add(3 * time.Hour), ""},
-		"restarted once":                             {endedEarly(newborn(less), "Error", 1), Signals{}, noon, ""},
-		"well":                                       {newborn(less), Signals{}, noon, ""},
-		"crashing with less CPU, and killed by that": {endedEarly(newborn(size(200, 400, 512, 1024)), "Error", 2), Signals{}, noon, resize.HarmRestart},
+		"killed with less memory":                    {endedEarly(createdPod(less), podview.OOMKilled, 1), Signals{}, noon, resize.HarmOOM},
+		"killed with less memory in a rollout":       {endedEarly(createdPod(less), podview.OOMKilled, 1), rollout, noon, resize.HarmOOM},
+		"killed weeks later":                         {endedEarly(createdPod(less), podview.OOMKilled, 1), Signals{}, noon.Add(500 * time.Hour), resize.HarmOOM},
+		"killed with the memory of its template":     {endedEarly(createdPod(size(200, 400, 512, 1024)), podview.OOMKilled, 1), Signals{}, noon, ""},
+		"crashing":                                   {endedEarly(createdPod(less), "Error", 2), Signals{}, noon, resize.HarmRestart},
+		"crashing in a rollout":                      {endedEarly(createdPod(less), "Error", 2), rollout, noon, ""},
+		"crashing hours later":                       {endedEarly(createdPod(less), "Error", 2), Signals{}, noon.Add(3 * time.Hour), ""},
+		"restarted once":                             {endedEarly(createdPod(less), "Error", 1), Signals{}, noon, ""},
+		"well":                                       {createdPod(less), Signals{}, noon, ""},
+		"crashing with less CPU, and killed by that": {endedEarly(createdPod(size(200, 400, 512, 1024)), "Error", 2), Signals{}, noon, resize.HarmRestart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			birth, lowered := BirthRecord(c.pod, map[string]recommender.Size{"app": original})
@@ -69,14 +69,14 @@ func TestWhatAPodWasBornWithIsJudged(t *testing.T) {
 func TestACrashLoopInARolloutIsInconclusive(t *testing.T) {
 	original := map[string]recommender.Size{"app": size(500, 1000, 512, 1024)}
 	rollout := Signals{Rollout: true}
-	birth, lowered := BirthRecord(newborn(size(200, 400, 200, 400)), original)
+	birth, lowered := BirthRecord(createdPod(size(200, 400, 200, 400)), original)
 	require.True(t, lowered)
-	crashing := endedEarly(newborn(size(200, 400, 200, 400)), "Error", 2)
+	crashing := endedEarly(createdPod(size(200, 400, 200, 400)), "Error", 2)
 	v := JudgeBirth(crashing, birth, noon, auto(), rollout)
 	assert.True(t, v.Inconclusive)
 	assert.Contains(t, v.Message, "the workload is rolling out: container app restarted 2 times")
 	assert.False(t, JudgeBirth(crashing, birth, noon.Add(3*time.Hour), auto(), rollout).Inconclusive, "it started long ago")
-	assert.False(t, JudgeBirth(newborn(size(200, 400, 200, 400)), birth, noon, auto(), rollout).Inconclusive, "it does not crash")
+	assert.False(t, JudgeBirth(createdPod(size(200, 400, 200, 400)), birth, noon, auto(), rollout).Inconclusive, "it does not crash")
 
 	crashes, fresh := BlockLowering(nil, crashing, birth, never, noon)
 	assert.True(t, fresh)
@@ -92,7 +92,7 @@ func TestACrashLoopInARolloutIsInconclusive(t *testing.T) {
 
 func TestFailedStartsAreBounded(t *testing.T) {
 	var crashes []v1alpha1.FailedStart
-	pod := newborn(size(200, 400, 200, 400))
+	pod := createdPod(size(200, 400, 200, 400))
 	for i := range v1alpha1.MaxFailedStarts + 5 {
 		birth, _ := BirthRecord(with(pod, func(p *corev1.Pod) { p.Labels["pod-template-hash"] = fmt.Sprint(i) }),
 			map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})
@@ -104,21 +104,21 @@ func TestFailedStartsAreBounded(t *testing.T) {
 	assert.Equal(t, "24", crashes[len(crashes)-1].TemplateHash)
 }
 
-func TestNoBirthIsBlamedForWhatItDidNotLower(t *testing.T) {
+func TestOnlyLoweredAdmissionResourcesAreBlamed(t *testing.T) {
 	original := map[string]recommender.Size{"app": size(500, 1000, 512, 1024)}
-	_, raised := BirthRecord(newborn(size(600, 1200, 512, 1024)), original)
+	_, raised := BirthRecord(createdPod(size(600, 1200, 512, 1024)), original)
 	assert.False(t, raised, "it has more than its template gives")
-	_, same := BirthRecord(newborn(size(500, 1000, 512, 1024)), original)
+	_, same := BirthRecord(createdPod(size(500, 1000, 512, 1024)), original)
 	assert.False(t, same)
-	_, unknown := BirthRecord(newborn(size(100, 0, 100, 100)), nil)
+	_, unknown := BirthRecord(createdPod(size(100, 0, 100, 100)), nil)
 	assert.False(t, unknown, "nobody knows its originals")
-	_, resized := BirthRecord(with(newborn(size(200, 400, 200, 400)), func(p *corev1.Pod) { p.Generation = 2 }), original)
+	_, resized := BirthRecord(with(createdPod(size(200, 400, 200, 400)), func(p *corev1.Pod) { p.Generation = 2 }), original)
 	assert.False(t, resized, "a resize since has a record of its own")
-	_, without := BirthRecord(newborn(size(200, 0, 200, 0)), map[string]recommender.Size{"app": {}})
+	_, without := BirthRecord(createdPod(size(200, 0, 200, 0)), map[string]recommender.Size{"app": {}})
 	assert.False(t, without, "requests where there were none lower nothing")
 }
 
-func TestASeedHarmsNewbornsThatGiveNoMoreThanWhatHarmed(t *testing.T) {
+func TestSeedIsBadUpToTheSizeOfARegression(t *testing.T) {
 	harmful := v1alpha1.ResizeRecord{
 		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(500, 0, 512, 1024))}},
 		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(600, 0, 200, 400))}},
@@ -193,18 +193,18 @@ func TestWhatIsSeenInEachPassComesToRest(t *testing.T) {
 	for i := range v1alpha1.MaxFailedStarts + 5 {
 		birth.Desired = append(birth.Desired, v1alpha1.ContainerResources{Name: fmt.Sprint(i)})
 	}
-	crashes, fresh := BlockLowering(nil, newborn(size(200, 400, 200, 400)), birth, never, noon)
+	crashes, fresh := BlockLowering(nil, createdPod(size(200, 400, 200, 400)), birth, never, noon)
 	assert.True(t, fresh)
 	assert.Len(t, crashes, v1alpha1.MaxFailedStarts)
-	again, fresh := BlockLowering(crashes, newborn(size(200, 400, 200, 400)), birth, never, noon.Add(time.Hour))
+	again, fresh := BlockLowering(crashes, createdPod(size(200, 400, 200, 400)), birth, never, noon.Add(time.Hour))
 	assert.False(t, fresh)
 	assert.Equal(t, crashes, again)
 }
 
 // A pod that has crashed since it was created gets back the resources that admission lowered, and keeps the raised
 // ones.
-func TestABirthIsPutBack(t *testing.T) {
-	pod := endedEarly(newborn(size(200, 400, 600, 1024)), "Error", 2)
+func TestCrashingPodGetsTemplateResources(t *testing.T) {
+	pod := endedEarly(createdPod(size(200, 400, 600, 1024)), "Error", 2)
 	birth, lowered := BirthRecord(pod, map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})
 	require.True(t, lowered)
 	plan, refusal := BirthPlan(pod, birth, able(), noon)

@@ -4,10 +4,10 @@
 // A judgement goes through these steps:
 //  1. Signals (signals.go) are measured during the observation period, and the pod's status is read.
 //  2. Shown and Judge (judge.go) turn them into a verdict: regression, no regression, or inconclusive. They apply the
-//     list Triggers (triggers.go); slo.go has the guardrails. restarts.go and kept.go find other explanations.
-//  3. After a regression, LearnHarm (learn.go) adds floors, and DropVerified (kept.go) drops verified sizes that are
+//     list Triggers (triggers.go); slo.go has the guardrails. restarts.go and verified.go find other explanations.
+//  3. After a regression, LearnHarm (learn.go) adds floors, and DropVerified (verified.go) drops verified sizes that are
 //     no longer trusted.
-//  4. Without a regression, AddVerified (kept.go) stores the size as verified.
+//  4. Without a regression, AddVerified (verified.go) stores the size as verified.
 //  5. birth.go applies the same to the admission resources of new pods.
 //
 // The package never reverts anything: lifecycle.Next decides that from the verdict. Start reading with Triggers.

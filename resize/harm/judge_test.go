@@ -232,7 +232,7 @@ func TestAChildThatWasKilledIsAnOOM(t *testing.T) {
 
 // A leaking container is OOM killed with any CPU: the CPU is not reverted for it, and the observation does not delay
 // the answer.
-func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
+func TestOOMKillIsNoRegressionOfCPU(t *testing.T) {
 	pod := resized(desired, done(desired), restarts(3), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)))
 	for name, end := range map[string]time.Duration{"while it is watched": time.Minute, "at the end of the watch": 0} {
 		record := recorded(desired, watchedUntil(end), reason("why"))

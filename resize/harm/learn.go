@@ -47,7 +47,7 @@ func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.Res
 	var learned []v1alpha1.Floor
 	for _, k := range podview.OOMKills(pod) {
 		limit, certain := limitAtKill(pod, k, records, originals[k.Container], now)
-		if !certain && olderThanKept(floors, k.At, now) {
+		if !certain && olderThanStored(floors, k.At, now) {
 			continue
 		}
 		learned = append(learned, v1alpha1.Floor{
@@ -116,8 +116,8 @@ func endedSince(pod *corev1.Pod, k podview.OOM, baseline v1alpha1.ContainerBasel
 	})
 }
 
-// olderThanKept reports whether the list is full, and a time is no later than all floors that are kept for their age.
-func olderThanKept(floors []v1alpha1.Floor, at, now time.Time) bool {
+// olderThanStored reports whether the list is full, and a time is no later than all floors that are kept for their age.
+func olderThanStored(floors []v1alpha1.Floor, at, now time.Time) bool {
 	great := greatestFloors(floors, now)
 	return len(floors) >= mostFloors && !slices.ContainsFunc(floors, func(f v1alpha1.Floor) bool {
 		return !great[identity(f)] && f.LearnedAt.Time.Before(at)

@@ -66,7 +66,7 @@ func TestLearnKillsCountsEachOnce(t *testing.T) {
 }
 
 // A kill at the low limit may be seen only after the old limit was restored: no higher minimum is learned from it.
-func TestAKillWhileAPodIsPutBack(t *testing.T) {
+func TestOOMKillDuringARevert(t *testing.T) {
 	pod := resized(prior, done(prior), last(ended("OOMKilled", "app-1", 0, 30*time.Second)))
 	at := func(limit recommender.Amount, records ...v1alpha1.ResizeRecord) {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestAKillWhileAPodIsPutBack(t *testing.T) {
 	at(prior[recommender.Memory].Limit, record)
 }
 
-func TestAHarmAndTheKillItWasAreOne(t *testing.T) {
+func TestRegressionAndItsOOMKillAreOne(t *testing.T) {
 	pod := resized(desired, done(desired), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)))
 	v := Judge(pod, recorded(desired), noon, auto(), Signals{})
 	floors := LearnKills(nil, pod, nil, nil, noon)

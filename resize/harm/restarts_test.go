@@ -40,7 +40,7 @@ func allRestarting(status corev1.ConditionStatus, after time.Duration) func(*cor
 	}
 }
 
-func TestRestartsThatThePodAsksForAreNoHarm(t *testing.T) {
+func TestRequestedRestartsAreNoRegression(t *testing.T) {
 	const in, notIn = corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn
 	for _, tc := range []struct {
 		name  string

@@ -15,7 +15,7 @@ import (
 	. "attune.io/attune/resize/lifecycle"
 )
 
-func noteOf(given, base, limit string) v1alpha1.Seeded {
+func annotationOf(given, base, limit string) v1alpha1.Seeded {
 	b := v1alpha1.BoostedContainer{Name: "app", CPURequest: quantity(given), BaseCPURequest: quantity(base)}
 	if limit != "" {
 		q := quantity(limit)
@@ -25,7 +25,7 @@ func noteOf(given, base, limit string) v1alpha1.Seeded {
 }
 
 // The annotation counts if the pod matches it, and only to remove CPU that a boost can have added.
-func TestWhatIsBelievedOfABoost(t *testing.T) {
+func TestAcceptedBoostAnnotations(t *testing.T) {
 	limited, free := size(400, 800, 256, 0), size(400, 0, 256, 0)
 	for name, c := range map[string]struct {
 		has      recommender.Size
@@ -33,18 +33,18 @@ func TestWhatIsBelievedOfABoost(t *testing.T) {
 		least    recommender.Amount
 		believed bool
 	}{
-		"as it was born":              {limited, noteOf("400m", "200m", "400m"), 10, true},
-		"without a limit":             {free, noteOf("400m", "200m", ""), 10, true},
-		"resized since":               {size(390, 800, 256, 0), noteOf("400m", "200m", "400m"), 10, false},
-		"it would raise":              {limited, noteOf("400m", "500m", "800m"), 10, false},
-		"it would change nothing":     {limited, noteOf("400m", "400m", "800m"), 10, false},
-		"nothing would be left":       {limited, noteOf("400m", "0", "400m"), 10, false},
-		"less than the policy allows": {limited, noteOf("400m", "200m", "400m"), 250, false},
-		"no boost is that great":      {limited, noteOf("400m", "3m", "6m"), 0, false},
-		"it would take a limit away":  {limited, noteOf("400m", "200m", ""), 10, false},
-		"it would add a limit":        {free, noteOf("400m", "200m", "400m"), 10, false},
-		"it would raise the limit":    {limited, noteOf("400m", "200m", "900m"), 10, false},
-		"a limit below the request":   {limited, noteOf("400m", "200m", "100m"), 10, false},
+		"as it was born":              {limited, annotationOf("400m", "200m", "400m"), 10, true},
+		"without a limit":             {free, annotationOf("400m", "200m", ""), 10, true},
+		"resized since":               {size(390, 800, 256, 0), annotationOf("400m", "200m", "400m"), 10, false},
+		"it would raise":              {limited, annotationOf("400m", "500m", "800m"), 10, false},
+		"it would change nothing":     {limited, annotationOf("400m", "400m", "800m"), 10, false},
+		"nothing would be left":       {limited, annotationOf("400m", "0", "400m"), 10, false},
+		"less than the policy allows": {limited, annotationOf("400m", "200m", "400m"), 250, false},
+		"no boost is that great":      {limited, annotationOf("400m", "3m", "6m"), 0, false},
+		"it would take a limit away":  {limited, annotationOf("400m", "200m", ""), 10, false},
+		"it would add a limit":        {free, annotationOf("400m", "200m", "400m"), 10, false},
+		"it would raise the limit":    {limited, annotationOf("400m", "200m", "900m"), 10, false},
+		"a limit below the request":   {limited, annotationOf("400m", "200m", "100m"), 10, false},
 		"another container's":         {limited, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{Name: "other"}}}, 10, false},
 	} {
 		got := Boosted(running(c.has), c.note, c.least)
@@ -73,7 +73,7 @@ func TestHowLongABoostLasts(t *testing.T) {
 }
 
 // The gates that pace resize steps do not block the end of a boost, except for a cooldown after a regression.
-func TestWhatHoldsTheEndOfABoost(t *testing.T) {
+func TestGatesOfBoostEnd(t *testing.T) {
 	pod := running(size(400, 800, 256, 0))
 	plan, refusal := boostPlan(pod, wish(size(200, 400, 0, 0)))
 	require.Nil(t, refusal)

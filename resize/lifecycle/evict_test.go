@@ -153,7 +153,7 @@ func TestMayEvict(t *testing.T) {
 
 // These do not prevent an eviction: a tolerated taint, a taint that only prefers, an explicit yes, the pod's own
 // readiness.
-func TestWhatDoesNotKeepAPod(t *testing.T) {
+func TestPodsThatMayBeEvicted(t *testing.T) {
 	tainted := aNode("node-2", "4")
 	tainted.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: "busy", Effect: corev1.TaintEffectPreferNoSchedule}}
 	pod := ofDeployment("web-1")
@@ -196,7 +196,7 @@ func TestClassifyEviction(t *testing.T) {
 }
 
 // Only the node's answer is a reason to evict: never a failed call, or a regression after a resize.
-func TestWhatIsWorthEvicting(t *testing.T) {
+func TestResizesWorthAnEviction(t *testing.T) {
 	rules := auto()
 	rules.Method = v1alpha1.ResizeInPlaceOrRecreate
 	grows := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordWithdrawing, WrittenAt: metav1.NewTime(noon),

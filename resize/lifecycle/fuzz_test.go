@@ -167,8 +167,8 @@ func (d dice) wishes(pod *corev1.Pod) []podview.Container {
 	return wished
 }
 
-// keepsTheLaw: for every wish, the API server would accept the plan.
-func keepsTheLaw(t *testing.T, pod *corev1.Pod, plan Plan) {
+// keepsInvariants: for every wish, the API server would accept the plan.
+func keepsInvariants(t *testing.T, pod *corev1.Pod, plan Plan) {
 	t.Helper()
 	before, err := json.Marshal(pod)
 	require.NoError(t, err)
@@ -213,17 +213,17 @@ func FuzzPlanFor(f *testing.F) {
 			require.NotEmpty(t, refusal.Message)
 			return
 		}
-		keepsTheLaw(t, pod, plan)
+		keepsInvariants(t, pod, plan)
 		walked := pod
 		for _, part := range Split(plan) {
-			keepsTheLaw(t, walked, part)
+			keepsInvariants(t, walked, part)
 			walked = part.Apply(walked)
 		}
 		require.Equal(t, specOf(plan.Apply(pod)), specOf(walked), "the parts make the whole")
 
 		admitted, refusal := Admit(pod, plan, d.world())
 		if refusal == nil {
-			keepsTheLaw(t, pod, admitted)
+			keepsInvariants(t, pod, admitted)
 		}
 	})
 }
@@ -243,9 +243,9 @@ func (d dice) world() GateInput {
 	return w
 }
 
-// FuzzLife passes a record through any statuses: nothing panics, all reports are true, and restoring a pod follows the
+// FuzzRecord passes a record through any statuses: nothing panics, all reports are true, and restoring a pod follows the
 // rules.
-func FuzzLife(f *testing.F) {
+func FuzzRecord(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)
 	}
@@ -292,7 +292,7 @@ func FuzzLife(f *testing.F) {
 			if next.Empty() {
 				continue
 			}
-			keepsTheLaw(t, seen, next)
+			keepsInvariants(t, seen, next)
 			if d.often() {
 				pod = next.Apply(pod)
 				pod.Generation++

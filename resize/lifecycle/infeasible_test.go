@@ -41,7 +41,7 @@ func TestCoolsDown(t *testing.T) {
 }
 
 // The same size is not requested in a loop, and other sizes are not blocked.
-func TestWhatWasInfeasible(t *testing.T) {
+func TestInfeasibleSizes(t *testing.T) {
 	up, more, down := size(1000, 2000, 512, 1024), size(1100, 2200, 512, 1024), size(250, 500, 512, 1024)
 	both := size(1000, 2000, 600, 1200)
 	rows := func(to recommender.Size, reason string, since ...time.Duration) func(Rules) []v1alpha1.Try {

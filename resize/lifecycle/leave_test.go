@@ -66,7 +66,7 @@ func TestLeavePlanNamesEveryContainer(t *testing.T) {
 	}
 }
 
-func TestBesideLeavesOutThoseWhoAreToGo(t *testing.T) {
+func TestWithoutLeaving(t *testing.T) {
 	leaving := GivenUp(NewRecord(LeavePlan(ofDeployment("web-1"), nil), ofDeployment("web-1"), noon, Rules{}))
 	other := v1alpha1.ResizeRecord{PodUID: "web-2", Phase: v1alpha1.RecordWatching}
 	assert.Equal(t, []v1alpha1.ResizeRecord{other}, WithoutLeaving([]v1alpha1.ResizeRecord{leaving, other}))

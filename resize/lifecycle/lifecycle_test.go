@@ -398,7 +398,7 @@ var lives = []life{
 	},
 }
 
-func TestLives(t *testing.T) {
+func TestRecordsEnd(t *testing.T) {
 	for _, l := range lives {
 		for _, minor := range l.minors {
 			t.Run(l.name+" on 1."+string(rune('0'+minor/10))+string(rune('0'+minor%10)), func(t *testing.T) { walk(t, l, minor) })

@@ -124,7 +124,7 @@ func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circu
 		action = nextResumed(state, record, action)
 	}
 	action = nextRaised(record, action, c, now)
-	if end := inVain(state, record, action, c.Tries, c.Orphaned, now); end.Kind != Forget || !c.Untried || !action.putsBack() {
+	if end := inVain(state, record, action, c.Tries, c.Orphaned, now); end.Kind != Forget || !c.Untried || !action.restores() {
 		action = end
 	}
 	if c.Pause > 0 && action.PutsBackAgain(record) {
@@ -133,12 +133,12 @@ func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circu
 	return action
 }
 
-// putsBack reports whether the action patches the pod towards its prior size.
-func (a Action) putsBack() bool { return a.Kind == Revert || a.Kind == Withdraw }
+// restores reports whether the action patches the pod towards its prior size.
+func (a Action) restores() bool { return a.Kind == Revert || a.Kind == Withdraw }
 
 // PutsBackAgain reports whether the action patches a pod towards its prior size, and the record did so before.
 func (a Action) PutsBackAgain(record v1alpha1.ResizeRecord) bool {
-	return resize.PuttingBack(record) && a.putsBack()
+	return resize.PuttingBack(record) && a.restores()
 }
 
 // next decides by the pod's state only. States that end a record come first, then regressions, then the two directions:
@@ -152,7 +152,7 @@ func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now tim
 	case Superseded:
 		return Action{Kind: Forget, Reason: resize.ReasonSuperseded, Message: state.Message, Result: ResultSuperseded, Alert: true}
 	case Harmed:
-		return nextHarmed(state, record, rules)
+		return nextRegression(state, record, rules)
 	case NotRestored:
 		again := Action{Kind: Withdraw, Reason: record.Reason, RequeueAfter: pollEvery}
 		if record.Phase == v1alpha1.RecordReverting {
@@ -161,7 +161,7 @@ func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now tim
 		return again
 	}
 	if resize.PuttingBack(record) {
-		return nextPuttingBack(state, record, rules, now)
+		return nextRestoring(state, record, rules, now)
 	}
 	return nextOpen(state, record, rules, now)
 }
@@ -364,9 +364,9 @@ func nextRaised(record v1alpha1.ResizeRecord, action Action, c Circumstances, no
 // spikePoll is how often a raise is checked after its first observation period.
 const spikePoll = time.Minute
 
-// nextHarmed reverts the resize, with three exceptions: the policy disables reverts, a revert would change nothing
+// nextRegression reverts the resize, with three exceptions: the policy disables reverts, a revert would change nothing
 // (idle), or the size with the regression is the original or template size. Floors are learned in every case.
-func nextHarmed(state State, record v1alpha1.ResizeRecord, rules resize.Rules) Action {
+func nextRegression(state State, record v1alpha1.ResizeRecord, rules resize.Rules) Action {
 	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true}
 	if rules.AutoRevert && !resize.Restores(record.Wave) && !state.idle[shortage(state.Verdict.Harm)] {
 		action.RequeueAfter = pollEvery
@@ -376,9 +376,9 @@ func nextHarmed(state State, record v1alpha1.ResizeRecord, rules resize.Rules) A
 	return action
 }
 
-// nextPuttingBack waits until the pod has its old size. Then it closes the record or, if the policy allows it and the
+// nextRestoring waits until the pod has its old size. Then it closes the record or, if the policy allows it and the
 // node refused growth, evicts the pod.
-func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
+func nextRestoring(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	if state.Kind != Applied && !state.asFarAsItGoes {
 		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred || state.Kind == Refused || state.Kind == Failed,
 			Message: "attune requested the previous resources, but the pod does not have them yet: " + string(state.Kind) + " " + state.Message}
@@ -436,9 +436,9 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 	case ExtendWatch:
 		record.WatchUntil, record.Extended = &metav1.Time{Time: action.Until}, true
 	case Revert:
-		record = startPuttingBack(record, v1alpha1.RecordReverting, action.Reason)
+		record = startRestoring(record, v1alpha1.RecordReverting, action.Reason)
 	case Withdraw:
-		record = startPuttingBack(record, withdrawnPhase(action.Reason), action.Reason)
+		record = startRestoring(record, withdrawnPhase(action.Reason), action.Reason)
 	case Evict:
 		record.Phase, record.Deadline = v1alpha1.RecordEvicting, &metav1.Time{Time: now.Add(evictEvery)}
 	}
@@ -458,7 +458,7 @@ func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	if record.Reason != resize.ReasonDoesNotFit {
 		record.Reason = resize.ReasonInfeasible
 	}
-	return startPuttingBack(*record.DeepCopy(), withdrawnPhase(record.Reason), record.Reason)
+	return startRestoring(*record.DeepCopy(), withdrawnPhase(record.Reason), record.Reason)
 }
 
 // Recreates reports whether the pod may be evicted if its node refuses the record's size. A raise before an OOM kill
@@ -471,8 +471,8 @@ func Recreates(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 	return worthEvicting(record, rules)
 }
 
-// startPuttingBack starts or continues the restore; the count of attempts resets only at the start.
-func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
+// startRestoring starts or continues the restore; the count of attempts resets only at the start.
+func startRestoring(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
 	if !resize.PuttingBack(record) {
 		record.Attempts = 0
 	}

@@ -31,7 +31,7 @@ const tryFirst, tryLast, trySlow, slowAfter = time.Second, 15 * time.Second, tim
 
 // PutBackEvery returns the wait between two patches that restore the record's pod.
 func PutBackEvery(record v1alpha1.ResizeRecord, tries []v1alpha1.Try, now time.Time) time.Duration {
-	if row := putBackRow(tries, record.PodUID); row != nil && now.Sub(row.Since.Time) >= slowAfter {
+	if row := restoreRow(tries, record.PodUID); row != nil && now.Sub(row.Since.Time) >= slowAfter {
 		return trySlow
 	}
 	return min(resize.Doubled(tryFirst, record.Attempts-1), tryLast)
@@ -55,7 +55,7 @@ func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(t
 		return false
 	})
 	for _, r := range records {
-		if resize.PuttingBack(r) && putBackRow(kept, r.PodUID) == nil {
+		if resize.PuttingBack(r) && restoreRow(kept, r.PodUID) == nil {
 			kept = resize.AddTry(kept, v1alpha1.Try{
 				What: v1alpha1.TryRestore, Pod: r.PodName, PodUID: r.PodUID, Reason: r.Reason, Times: 1,
 				Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(putBackFor)),
@@ -65,8 +65,8 @@ func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(t
 	return kept
 }
 
-// putBackRow returns the row about a pod that is being restored, or a row that covers several pods, or nil.
-func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
+// restoreRow returns the row about a pod that is being restored, or a row that covers several pods, or nil.
+func restoreRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
 	return podview.FirstIn(tries, func(t *v1alpha1.Try) bool {
 		return t.What == v1alpha1.TryRestore && (t.PodUID == pod || t.PodUID == "")
 	})
@@ -76,7 +76,7 @@ func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
 // sentence stays the same, even if its figures change, so that it causes only one event.
 func Obstacle(tries []v1alpha1.Try, pod types.UID, reason, message string) ([]v1alpha1.Try, string) {
 	tries = slices.Clone(tries)
-	row := putBackRow(tries, pod)
+	row := restoreRow(tries, pod)
 	switch {
 	case row == nil:
 		return tries, message
@@ -91,7 +91,7 @@ func Obstacle(tries []v1alpha1.Try, pod types.UID, reason, message string) ([]v1
 // inVain ends the attempt to restore a pod after a day, or soon if the workload is no longer sized. The pod keeps its
 // current size; the floors learned from its regression stay.
 func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1alpha1.Try, orphaned bool, now time.Time) Action {
-	row := putBackRow(tries, record.PodUID)
+	row := restoreRow(tries, record.PodUID)
 	if row == nil || !resize.PuttingBack(record) || next.Kind != Revert && next.Kind != Withdraw && next.Kind != Wait || state.Kind == Applied {
 		return next
 	}

@@ -13,7 +13,7 @@ import (
 
 // A row shared by many pods that do not get their old size back ends for none of them before that pod's own day is
 // over.
-func TestEachPodIsPutBackForADay(t *testing.T) {
+func TestEachRestoreIsTriedForADay(t *testing.T) {
 	record := recorded(desired)
 	record.Phase = v1alpha1.RecordReverting
 	row := v1alpha1.Try{What: v1alpha1.TryRestore, Since: metav1.NewTime(noon.Add(-25 * time.Hour)), Until: metav1.NewTime(noon.Add(-time.Hour))}

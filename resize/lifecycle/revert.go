@@ -82,7 +82,7 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capa
 			to = keepMemoryLimit(to, spec, live[c.Name].Size)
 		}
 		to = withoutForbiddenDecrease(c, spec, to, caps)
-		to = keepWhatHelps(to, spec, record.Reason)
+		to = keepScarceResource(to, spec, record.Reason)
 		if memoryRequestBack {
 			to[recommender.Memory].Request = min(to[recommender.Memory].Request, podview.Fill(changed.Prior, spec)[recommender.Memory].Request)
 		}
@@ -140,8 +140,8 @@ func limitStays(pod *corev1.Pod, changes []resize.Change, caps resize.Capabiliti
 	})
 }
 
-// keepWhatHelps does not lower the resource whose shortage caused the regression.
-func keepWhatHelps(to, spec recommender.Size, harm string) recommender.Size {
+// keepScarceResource does not lower the resource whose shortage caused the regression.
+func keepScarceResource(to, spec recommender.Size, harm string) recommender.Size {
 	switch resize.Harm(harm) {
 	case resize.HarmOOM:
 		to[recommender.Memory] = greater(to[recommender.Memory], spec[recommender.Memory])

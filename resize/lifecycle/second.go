@@ -132,7 +132,7 @@ func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.Resiz
 		}
 	}
 	if record.Reason == resize.ReasonActuation {
-		return startPuttingBack(record, v1alpha1.RecordReverting, resize.ReasonActuation)
+		return startRestoring(record, v1alpha1.RecordReverting, resize.ReasonActuation)
 	}
 	record.Phase, record.Attempts = v1alpha1.RecordApplied, 0
 	return record

@@ -92,7 +92,7 @@ func TestSecondRefused(t *testing.T) {
 	assert.NotEqual(t, Superseded, Assess(half, left, able(), noon).Kind)
 }
 
-func TestOnlyAmountsOfTheRecordAreTakenBack(t *testing.T) {
+func TestOnlyAmountsOfTheRecordAreRestored(t *testing.T) {
 	// Case 55: a limit that was added in between does not belong to the record.
 	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 0, 512, 0)) })
 	left := SecondRefused(record, running(size(250, 800, 512, 900)))
@@ -171,7 +171,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-func TestUnkeep(t *testing.T) {
+func TestDropVerified(t *testing.T) {
 	kept := func(s recommender.Size) []v1alpha1.VerifiedResources {
 		return []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(s), TemplateHash: "abc"}, {Name: "side", Size: podview.ToResources(s)}}
 	}
@@ -197,7 +197,7 @@ func TestDeadlineOfARecordWithoutOne(t *testing.T) {
 	assert.Equal(t, Withdraw, Next(State{Kind: Actuating}, record, auto(), Circumstances{}, noon.Add(time.Minute)).Kind)
 }
 
-func TestAnythingElseWaits(t *testing.T) {
+func TestUnknownStateWaits(t *testing.T) {
 	assert.Equal(t, Action{Kind: Wait, RequeueAfter: PollEvery}, Next(State{Kind: "Unheard"}, recorded(desired), auto(), Circumstances{}, noon))
 }
 

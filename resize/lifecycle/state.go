@@ -141,13 +141,13 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Chan
 	case onTheWire(record):
 		return assessWritten(pod, record, changes)
 	case resize.PuttingBack(record):
-		return assessPuttingBack(pod, record, changes, caps, now)
+		return assessRestoring(pod, record, changes, caps, now)
 	case !asDesired(pod, changes):
 		return superseded
 	case record.Phase == v1alpha1.RecordWatching:
 		return assessWatched(pod, record, now)
 	}
-	return kubeletSays(pod, record, now)
+	return kubeletProgress(pod, record, now)
 }
 
 var superseded = State{Kind: Superseded, Message: "another field manager changed amounts that this resize set"}
@@ -163,9 +163,9 @@ func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resi
 	return superseded
 }
 
-// assessPuttingBack compares the spec with the range between the prior and the desired size: a revert may take several
+// assessRestoring compares the spec with the range between the prior and the desired size: a revert may take several
 // patches.
-func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change, caps resize.Capabilities, now time.Time) State {
+func assessRestoring(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change, caps resize.Capabilities, now time.Time) State {
 	if !between(pod, changes) {
 		return superseded
 	}
@@ -174,7 +174,7 @@ func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []
 	}
 	// The answer with the generation may have been lost; the kubelet must have observed the current spec.
 	record.Generation = pod.Generation
-	state := kubeletSays(pod, record, now)
+	state := kubeletProgress(pod, record, now)
 	state.asFarAsItGoes = state.Kind == Deferred && limitStays(pod, changes, caps)
 	return state
 }
@@ -182,7 +182,7 @@ func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []
 // assessWatched tolerates conditions that come and go, as after a restart of the kubelet. It reports an error that
 // lasts.
 func assessWatched(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
-	state := kubeletSays(pod, record, now)
+	state := kubeletProgress(pod, record, now)
 	switch {
 	case state.Kind == Failed:
 		return state
@@ -192,9 +192,9 @@ func assessWatched(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time)
 	return State{Kind: Settled, Drift: state.Drift, Message: state.Message}
 }
 
-// kubeletSays reads the kubelet's progress for a resize whose spec is as requested: pending, allocated, in progress,
+// kubeletProgress reads the kubelet's progress for a resize whose spec is as requested: pending, allocated, in progress,
 // applied. Each check excludes the stage before it, so the order follows the stages of a resize.
-func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
+func kubeletProgress(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
 	pending, progress := podview.Condition(pod, corev1.PodResizePending), podview.Condition(pod, corev1.PodResizeInProgress)
 	observed := pod.Status.ObservedGeneration
 	switch {

@@ -100,7 +100,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-func TestAssessCarriesTheKubeletsWords(t *testing.T) {
+func TestAssessKeepsTheKubeletsMessage(t *testing.T) {
 	state := Assess(resized(desired, observed, pending(corev1.PodReasonDeferred, 2)), recorded(desired), able(), noon)
 	assert.Equal(t, "the kubelet's word", state.Message)
 	assert.False(t, Assess(resized(desired, done(desired)), recorded(desired), able(), noon).Drift)
@@ -109,7 +109,7 @@ func TestAssessCarriesTheKubeletsWords(t *testing.T) {
 	assert.Equal(t, int64(2), Assess(resized(desired), recorded(desired, phase(v1alpha1.RecordWritten)), able(), noon.Add(-time.Hour)).Generation)
 }
 
-func TestHarmOutranksStates(t *testing.T) {
+func TestRegressionOutranksStates(t *testing.T) {
 	killed := func(p *corev1.Pod) {
 		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
 			Reason: "OOMKilled", ContainerID: "containerd://app-0", FinishedAt: metav1.NewTime(noon.Add(-10 * time.Second)),

@@ -16,7 +16,7 @@ import (
 
 // Facts that a read of the pod does not show again are always stored: the prior size, the desired size, when the resize
 // was sent, that it is observed, and that it is being restored.
-func TestRetold(t *testing.T) {
+func TestEqualApartFromProgress(t *testing.T) {
 	desired := recommender.Size{recommender.CPU: {Request: 250}}
 	for name, tc := range map[string]struct {
 		edit func(*v1alpha1.ResizeRecord)
@@ -38,8 +38,8 @@ func TestRetold(t *testing.T) {
 			record.Phase, record.Generation = v1alpha1.RecordWritten, 0
 			edited := *record.DeepCopy()
 			tc.edit(&edited)
-			assert.Equal(t, tc.want, Retold(record, edited))
-			assert.Equal(t, tc.want, Retold(edited, record))
+			assert.Equal(t, tc.want, EqualApartFromProgress(record, edited))
+			assert.Equal(t, tc.want, EqualApartFromProgress(edited, record))
 		})
 	}
 }

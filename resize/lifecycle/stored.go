@@ -9,15 +9,15 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Retold reports whether two records differ at most in facts that each read of the pod shows again: that the API server
+// EqualApartFromProgress reports whether two records differ at most in facts that each read of the pod shows again: that the API server
 // accepted the resize, its generation (Adopt), and since when the size is applied (MarkVerified). Such a difference
 // needs no write of its own: a process that loses it can still restore the pod, and only verifies later.
-func Retold(a, b v1alpha1.ResizeRecord) bool {
-	return equality.Semantic.DeepEqual(untold(a), untold(b))
+func EqualApartFromProgress(a, b v1alpha1.ResizeRecord) bool {
+	return equality.Semantic.DeepEqual(withoutObserved(a), withoutObserved(b))
 }
 
-// untold returns the record without the facts that a read of its pod shows again.
-func untold(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+// withoutObserved returns the record without the facts that a read of its pod shows again.
+func withoutObserved(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	switch record.Phase {
 	case v1alpha1.RecordWritten, v1alpha1.RecordSecondWritten, v1alpha1.RecordApplied:
 		record.Phase, record.Generation, record.VerifiedOnce = v1alpha1.RecordWritten, 0, nil

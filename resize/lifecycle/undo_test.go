@@ -28,7 +28,7 @@ func undoOf(t *testing.T) (pod *corev1.Pod, plan Plan) {
 
 // An undo restores exactly the template's resources: even below the least sizes, and with limits above the node's
 // capacity.
-func TestUndoGivesBackTheExactOriginals(t *testing.T) {
+func TestUndoRestoresTheExactOriginals(t *testing.T) {
 	small := able()
 	small.Allocatable = [2]recommender.Amount{1500, 2 * gi}
 	for _, original := range []recommender.Size{
@@ -43,7 +43,7 @@ func TestUndoGivesBackTheExactOriginals(t *testing.T) {
 }
 
 // The gates that pace resize steps do not block an undo; users' settings and the platform's limits do.
-func TestWhatHoldsAnUndo(t *testing.T) {
+func TestGatesOfUndo(t *testing.T) {
 	pod, plan := undoOf(t)
 	busy := GateInput{
 		Now:   noon,
@@ -134,7 +134,7 @@ func TestAnUndoOverrulesWhatIsUnderWay(t *testing.T) {
 
 // The rule about undos comes before the rule that gives up: an undo that is no longer wanted is withdrawn once, if that
 // was not tried since attune started, before attune gives up.
-func TestAnUndoIsTakenBackBeforeItIsGivenUp(t *testing.T) {
+func TestUndoIsWithdrawnBeforeGivingUp(t *testing.T) {
 	undo := v1alpha1.ResizeRecord{PodUID: "uid-1", Phase: v1alpha1.RecordWithdrawing, Wave: WaveUndo, WrittenAt: metav1.NewTime(noon.Add(-25 * time.Hour))}
 	row := v1alpha1.Try{What: v1alpha1.TryRestore, PodUID: "uid-1", Since: undo.WrittenAt, Until: metav1.NewTime(noon.Add(-time.Hour))}
 	for untried, want := range map[bool]ActionKind{true: Withdraw, false: Forget} {

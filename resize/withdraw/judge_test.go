@@ -40,7 +40,7 @@ func TestEventOfTheFutureDoesNotWithdrawForEver(t *testing.T) {
 	t.Errorf("still withdrawn after 500h: without %v", out.Status.RejectedWithout)
 }
 
-func TestPolicyThatSaysMustSpecifyWithdraws(t *testing.T) {
+func TestAdmissionPolicyThatRequiresResourcesWithdraws(t *testing.T) {
 	assert.True(t, MayReject(`admission webhook "validate.kyverno.svc-fail" denied the request: container app must specify a memory limit of at most 1Gi`, SeedEffect{Raises: true}))
 }
 

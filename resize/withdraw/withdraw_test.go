@@ -13,7 +13,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func TestAWithdrawalStandsUntilItsTimeAndWhileAPodIsTried(t *testing.T) {
+func TestWithdrawalLastsUntilItsEndAndWhileAPodIsTried(t *testing.T) {
 	at := func(until time.Duration, trial string, without bool) *v1alpha1.AdmissionWithdrawn {
 		return &v1alpha1.AdmissionWithdrawn{Until: metav1.NewTime(now.Add(until)), TrialPod: trial, RejectedWithout: without}
 	}
@@ -34,7 +34,7 @@ func TestWordsAreCleanAndBounded(t *testing.T) {
 }
 
 // Requests exceed a quota; the other amounts that it counts do not matter.
-func TestAQuotaCountsForWhatIsRaised(t *testing.T) {
+func TestQuotaCountsForRaisedResources(t *testing.T) {
 	raises := SeedEffect{Raises: true}
 	assert.True(t, MayReject(`exceeded quota: q, requested: limits.memory=2Gi, used: limits.memory=0, limited: limits.memory=1Gi`, raises))
 	assert.False(t, MayReject(`exceeded quota: q, requested: count/pods=1, used: count/pods=1,limits.memory=1, limited: count/pods=1`, raises))

@@ -17,7 +17,7 @@ func show(w io.Writer, results []result, ceilings []ceiling) {
 		i := slices.IndexFunc(results, func(r result) bool { return r.name == c.name })
 		if i >= 0 && !shown[c.name] {
 			shown[c.name] = true
-			row(table, results[i], held(ceilings, c.name), c.promise)
+			row(table, results[i], ceilingsOf(ceilings, c.name), c.promise)
 		}
 	}
 	for _, r := range results {
@@ -28,8 +28,8 @@ func show(w io.Writer, results []result, ceilings []ceiling) {
 	table.Flush()
 }
 
-// held is everything that a benchmark is held to.
-func held(ceilings []ceiling, name string) string {
+// ceilingsOf is everything that a benchmark is held to.
+func ceilingsOf(ceilings []ceiling, name string) string {
 	var parts []string
 	for _, c := range ceilings {
 		if c.name == name {
@@ -39,8 +39,8 @@ func held(ceilings []ceiling, name string) string {
 	return strings.Join(parts, ", ")
 }
 
-func row(w io.Writer, r result, held, promise string) {
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.name, r.text("ns/op"), r.text("B/op"), r.text("allocs/op"), r.more(), held, promise)
+func row(w io.Writer, r result, ceilingsOf, promise string) {
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.name, r.text("ns/op"), r.text("B/op"), r.text("allocs/op"), r.more(), ceilingsOf, promise)
 }
 
 func (r result) text(unit string) string {

@@ -35,8 +35,8 @@ func served(t *testing.T, body []byte) string {
 	return server.URL + "/"
 }
 
-// kept stores a picture where it can be looked at.
-func kept(t *testing.T, name string, picture []byte) {
+// savePicture stores a picture where it can be looked at.
+func savePicture(t *testing.T, name string, picture []byte) {
 	t.Helper()
 	folder := filepath.Join("..", "..", "bin", "screenshots")
 	require.NoError(t, os.MkdirAll(folder, 0o755))
@@ -54,7 +54,7 @@ func TestBacktestPage(t *testing.T) {
 		t.Run(view.Name, func(t *testing.T) {
 			s, err := b.Look(address, view)
 			require.NoError(t, err)
-			kept(t, "backtest-"+view.Name, s.Picture)
+			savePicture(t, "backtest-"+view.Name, s.Picture)
 			assert.Equal(t, []string{address}, s.Requests)
 			assert.Empty(t, s.Complaints)
 			assert.Empty(t, s.Violations)
@@ -69,8 +69,8 @@ func TestBacktestPage(t *testing.T) {
 	}
 }
 
-// TestWhatAPolicyForbidsIsSeen: a page that breaks its own Content-Security-Policy is seen doing it.
-func TestWhatAPolicyForbidsIsSeen(t *testing.T) {
+// TestViolationsAreReported: a page that breaks its own Content-Security-Policy is seen doing it.
+func TestViolationsAreReported(t *testing.T) {
 	address := served(t, []byte(`<!DOCTYPE html><html lang="en"><head><title>bad</title><meta http-equiv="Content-Security-Policy" content="default-src 'none'"></head><body>
 <h1 style="color: red">one</h1><img src="/elsewhere.png" alt="none"><script>alert("hello")</script></body></html>`))
 	s, err := started(t).Look(address, Views[0])
@@ -78,8 +78,8 @@ func TestWhatAPolicyForbidsIsSeen(t *testing.T) {
 	assert.Len(t, s.Complaints, 3)
 }
 
-// TestWhatIsSeen: a page that does what none may is seen doing it.
-func TestWhatIsSeen(t *testing.T) {
+// TestReportedErrors: a page that does what none may is seen doing it.
+func TestReportedErrors(t *testing.T) {
 	address := served(t, []byte(`<!DOCTYPE html><html><head><title>bad</title></head><body>
 <h1>one</h1><h1>two</h1><div style="width: 3000px">wide</div><img src="/elsewhere.png"><p style="color: #eee; background: #fff">pale</p>
 <script>console.error("broken"); alert("hello"); throw new Error("thrown")</script></body></html>`))

@@ -104,7 +104,7 @@ func TestUI(t *testing.T) {
 			t.Run(page.name+"-"+view.Name, func(t *testing.T) {
 				s, err := b.Look(address, view)
 				require.NoError(t, err)
-				kept(t, "ui-"+page.name+"-"+view.Name, s.Picture)
+				savePicture(t, "ui-"+page.name+"-"+view.Name, s.Picture)
 				assert.Equal(t, []string{address}, s.Requests)
 				assert.Empty(t, s.Complaints)
 				assert.Empty(t, s.Violations)

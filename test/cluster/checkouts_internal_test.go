@@ -50,8 +50,8 @@ func newCheckout(t *testing.T, name string) checkout {
 	return c
 }
 
-// TestDownLeavesOtherCheckoutsAlone: also what is left of their clusters that died.
-func TestDownLeavesOtherCheckoutsAlone(t *testing.T) {
+// TestDownDoesNotChangeOtherCheckouts: also what is left of their clusters that died.
+func TestDownDoesNotChangeOtherCheckouts(t *testing.T) {
 	t.Setenv("ATTUNE_CACHE", t.TempDir())
 	own, dead, running := newCheckout(t, "own"), newCheckout(t, "dead"), newCheckout(t, "running")
 	lock, err := state.Lock(running.state)

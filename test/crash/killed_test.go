@@ -127,7 +127,7 @@ func (s *site) end(workloads map[string]kind) {
 	}
 	for name, k := range workloads {
 		s.endsWell(name, k)
-		different, n := s.asksFor(name)
+		different, n := s.resizesOf(name)
 		assert.LessOrEqual(s.t, len(different), 3, "%s: %s", name, different)
 		assert.LessOrEqual(s.t, n, 3+s.operator.deaths+s.link.Struck(), name)
 	}

@@ -404,8 +404,8 @@ func (s *site) isRecoverable(workloads map[string]kind) {
 	}
 }
 
-// asksFor are the different resizes of a workload's pod that reached the API server, and their number.
-func (s *site) asksFor(workload string) (different []string, n int) {
+// resizesOf are the different resizes of a workload's pod that reached the API server, and their number.
+func (s *site) resizesOf(workload string) (different []string, n int) {
 	for _, call := range s.link.Calls() {
 		if call.Kind() != "patch pods/resize" || !call.Landed || !strings.HasPrefix(call.Name, workload+"-") {
 			continue

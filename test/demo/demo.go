@@ -62,7 +62,7 @@ func (d *demo) scenes() []scene {
 	return []scene{
 		{"Running pods are resized in place", "running pods were resized in place, with the same UID and no restart", d.inPlace},
 		{"Why that size?", "the size was explained", d.explain},
-		{"A new workload is sized at birth", "the pods of a new workload were created at their size", d.birth},
+		{"A new workload is sized at birth", "the pods of a new workload were created at their size", d.admission},
 		{"A size that harms is taken back", "the bad resize was OOM-killed and reverted", d.harm},
 		{"A size that a pod survived is what new pods get", "the new pod of a resized workload was created at its size", d.inherit},
 		{"The other pods follow", "the rest of the running pods was resized in place", d.follow},

@@ -16,7 +16,7 @@ func newDemo(terminal bool) (*demo, *strings.Builder) {
 	return &demo{screen: &screen{out: out, terminal: terminal, began: time.Now()}}, out
 }
 
-func TestPerformPlaysOnAndSaysWhatWasMissed(t *testing.T) {
+func TestPerformContinuesAndReportsMissedSteps(t *testing.T) {
 	d, out := newDemo(false)
 	played := ""
 	play := func(name string, err error) scene {

@@ -118,7 +118,7 @@ func (d *demo) reverted(ctx context.Context) error {
 		if now, err = d.only(ctx, "leaky"); err != nil {
 			return err
 		}
-		if err := putBack(before, now); err != nil {
+		if err := checkReverted(before, now); err != nil {
 			return err
 		}
 		return d.victim.sizes.mark(before.asked.memoryLimit)
@@ -132,8 +132,8 @@ func (d *demo) reverted(ctx context.Context) error {
 	return nil
 }
 
-// putBack says why now is not the pod of before, at its old size after an OOM kill, if it is not.
-func putBack(before, now look) error {
+// checkReverted says why now is not the pod of before, at its old size after an OOM kill, if it is not.
+func checkReverted(before, now look) error {
 	killed := now.pod.Status.ContainerStatuses[0].LastTerminationState.Terminated
 	switch {
 	case now.uid != before.uid:

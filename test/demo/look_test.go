@@ -48,9 +48,9 @@ func TestResizedInPlace(t *testing.T) {
 	require.ErrorContains(t, resizedInPlace(before, other), "restarted", "a container that was replaced counts as restarted")
 }
 
-func TestBornSized(t *testing.T) {
+func TestCreatedSized(t *testing.T) {
 	born := but(at(little), func(l *look) { l.seeded, l.pod.Generation = true, 1 })
-	require.NoError(t, bornSized(large, born))
+	require.NoError(t, createdSized(large, born))
 	for want, now := range map[string]look{
 		"its template's size":     but(born, func(l *look) { l.asked, l.given = large, large }),
 		"no note":                 but(born, func(l *look) { l.seeded = false }),
@@ -58,7 +58,7 @@ func TestBornSized(t *testing.T) {
 		"the kubelet gives it":    but(born, func(l *look) { l.given = large }),
 		"the cgroup of web-1 has": but(born, func(l *look) { l.kernel.Memory++ }),
 	} {
-		require.ErrorContains(t, bornSized(large, now), want)
+		require.ErrorContains(t, createdSized(large, now), want)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestWithout(t *testing.T) {
 	assert.Empty(t, without([]look{one}, map[types.UID]bool{"one": true}))
 }
 
-func TestPutBack(t *testing.T) {
+func TestReverted(t *testing.T) {
 	before := at(large)
 	ended := func(reason string) func(*look) {
 		return func(l *look) {
@@ -81,7 +81,7 @@ func TestPutBack(t *testing.T) {
 		}
 	}
 	now := but(at(large), ended("OOMKilled"))
-	require.NoError(t, putBack(before, now))
+	require.NoError(t, checkReverted(before, now))
 	for want, now := range map[string]look{
 		"another pod":          but(now, func(l *look) { l.uid = "two" }),
 		"asks for":             but(now, func(l *look) { l.asked = little }),
@@ -89,6 +89,6 @@ func TestPutBack(t *testing.T) {
 		"ended with Error":     but(at(large), ended("Error")),
 		"the kubelet gives it": but(now, func(l *look) { l.given = little }),
 	} {
-		require.ErrorContains(t, putBack(before, now), want)
+		require.ErrorContains(t, checkReverted(before, now), want)
 	}
 }

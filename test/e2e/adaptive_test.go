@@ -69,7 +69,7 @@ func TestAdaptive(t *testing.T) {
 		live, file := adaptiveSteps(explained(t, "deployment/web", "-n", "adaptive")), adaptiveSteps(source.explained(policy, rec.Spec.DataUntil.Time))
 		if diff := cmp.Diff(live, file); diff != "" {
 			// The newest step was read before its last sample came: what is stored next has it.
-			return fmt.Errorf("until %s: %s %w", rec.Spec.DataUntil, diff, askAgain(ctx, policy, rec))
+			return fmt.Errorf("until %s: %s %w", rec.Spec.DataUntil, diff, requeryUsage(ctx, policy, rec))
 		}
 		require.Len(t, live, 6)
 		t.Logf("%+v", live)

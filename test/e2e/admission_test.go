@@ -32,7 +32,7 @@ func TestInitialSeedsNewPodsOnly(t *testing.T) {
 	for _, each := range []*appsv1.Deployment{d, other} {
 		eventually(t, "a seed for "+each.Namespace, func() error { return hasSeed(ctx, each) })
 	}
-	eventually(t, "the webhook knows the seed", func() error { return bornWith(ctx, d, wanted) })
+	eventually(t, "the webhook knows the seed", func() error { return createdWith(ctx, d, wanted) })
 
 	scale(ctx, t, d, 3)
 	scale(ctx, t, other, 2)
@@ -99,9 +99,9 @@ func scale(ctx context.Context, t *testing.T, d *appsv1.Deployment, replicas int
 	ready(ctx, t, d)
 }
 
-// birth is a pod as the Deployment's ReplicaSet would create it, admitted in a dry run: what it would
+// dryRunPod is a pod as the Deployment's ReplicaSet would create it, admitted in a dry run: what it would
 // be born as, without disturbing the workload.
-func birth(ctx context.Context, d *appsv1.Deployment) (*corev1.Pod, error) {
+func dryRunPod(ctx context.Context, d *appsv1.Deployment) (*corev1.Pod, error) {
 	set, err := replicaSet(ctx, d)
 	if err != nil {
 		return nil, err
@@ -133,9 +133,9 @@ func replicaSet(ctx context.Context, d *appsv1.Deployment) (*appsv1.ReplicaSet, 
 	return nil, fmt.Errorf("%s has no ReplicaSet with pods", d.Name)
 }
 
-// bornWith checks the size of the first container of a pod that would be born now.
-func bornWith(ctx context.Context, d *appsv1.Deployment, want size) error {
-	pod, err := birth(ctx, d)
+// createdWith checks the size of the first container of a pod that would be born now.
+func createdWith(ctx context.Context, d *appsv1.Deployment, want size) error {
+	pod, err := dryRunPod(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type sharedCluster struct {
 
 // sharedClusters start together with the main one, the longest first.
 var sharedClusters = []sharedCluster{
-	{name: "upheavals", tests: []string{attacksTest, "TestFailover", "TestOutages", "TestRelease"}, install: takenAway},
+	{name: "upheavals", tests: []string{attacksTest, "TestFailover", "TestOutages", "TestRelease"}, install: attackedCluster},
 	{name: "nodes", tests: []string{sharingTest, someNamespacesTest}, install: shared},
 	{name: "embedded", tests: []string{climbTest, "TestEmbedded"}, install: scraped},
 }
@@ -154,8 +154,8 @@ func endWithParent() {
 	os.Exit(1)
 }
 
-// takenAway is the cluster of the tests that take from the others what those need: the operator, its leader, its usage source.
-func takenAway() installation {
+// attackedCluster is the cluster of the tests that take from the others what those need: the operator, its leader, its usage source.
+func attackedCluster() installation {
 	return installation{settings: bridging, before: installForeign, options: cluster.Options{
 		Prometheus: true, CertManager: true, Backfill: past(append(attackHistories(), upheavalHistories...), shortPast), NodeCPU: "1900m", NodeMemory: "8Gi",
 	}}

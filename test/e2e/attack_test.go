@@ -87,7 +87,7 @@ func attacks(t *testing.T) {
 		})
 		x.leaky[name] = d
 	}
-	eventually(t, "seeded", func() error { return bornWith(ctx, x.web, wanted) })
+	eventually(t, "seeded", func() error { return createdWith(ctx, x.web, wanted) })
 	for _, name := range leaks() {
 		pod := pods(ctx, t, x.leaky[name])[0]
 		eventually(t, name+" is lowered", func() error {
@@ -140,25 +140,25 @@ type attack struct {
 
 // sight is what a victim sees during an attack.
 type sight struct {
-	// births are how long creations took, sorted; seeded is how many were sized.
-	births []time.Duration
-	seeded int
+	// newPods are how long creations took, sorted; seeded is how many were sized.
+	newPods []time.Duration
+	seeded  int
 	// rescue is from the kill to the old limit on the kubelet.
 	rescue time.Duration
 	// memory of the operator's processes at most, without files, in MiB.
 	memory int64
 }
 
-func (s sight) slowest() time.Duration { return s.births[len(s.births)-1] }
+func (s sight) slowest() time.Duration { return s.newPods[len(s.newPods)-1] }
 
 func (s sight) String() string {
 	return fmt.Sprintf("%d of %d pods sized, created in %s (median), %s (slowest); rescued in %s; operator %d MiB",
-		s.seeded, len(s.births), s.births[len(s.births)/2].Round(time.Millisecond), s.slowest().Round(time.Millisecond), s.rescue.Round(100*time.Millisecond), s.memory)
+		s.seeded, len(s.newPods), s.newPods[len(s.newPods)/2].Round(time.Millisecond), s.slowest().Round(time.Millisecond), s.rescue.Round(100*time.Millisecond), s.memory)
 }
 
-// births of one look, and for how long looks are repeated whose pods are late or not sized.
+// newPods of one look, and for how long looks are repeated whose pods are late or not sized.
 const (
-	births    = 50
+	newPods   = 50
 	lookedFor = time.Minute
 )
 
@@ -169,10 +169,10 @@ func (x *attack) look(what string, leaks ...string) (s sight) {
 	// The attackers share the machine with the operator and with other tests: while they are at it, the best of three looks
 	// counts, or of those of a minute. A webhook that stands still is late in each, or sizes nothing in any.
 	for begun, looks := time.Now(), 1; ; looks++ {
-		if s.births, s.seeded = x.created(ctx); s.inTime() || looks >= 3 && time.Since(begun) >= lookedFor {
+		if s.newPods, s.seeded = x.created(ctx); s.inTime() || looks >= 3 && time.Since(begun) >= lookedFor {
 			break
 		}
-		x.t.Logf("%s, look %d: %d of %d pods sized, created in %s (median); the operator: %v", what, looks, s.seeded, births, s.births[births/2].Round(time.Millisecond), operatorsReady(x.t))
+		x.t.Logf("%s, look %d: %d of %d pods sized, created in %s (median); the operator: %v", what, looks, s.seeded, newPods, s.newPods[newPods/2].Round(time.Millisecond), operatorsReady(x.t))
 	}
 	s.memory = operatorMemory(x.t)
 	for i, leak := range leaks {
@@ -191,9 +191,9 @@ func (x *attack) look(what string, leaks ...string) (s sight) {
 // created are how long creations of pods take, sorted, and how many of them are sized.
 func (x *attack) created(ctx context.Context) (took []time.Duration, seeded int) {
 	x.t.Helper()
-	for range births {
+	for range newPods {
 		begun := time.Now()
-		pod, err := birth(ctx, x.web)
+		pod, err := dryRunPod(ctx, x.web)
 		require.NoError(x.t, err, "a pod is refused")
 		took = append(took, time.Since(begun))
 		if sizeOf(pod.Spec.Containers[0].Resources) == wanted {
@@ -207,7 +207,7 @@ func (x *attack) created(ctx context.Context) (took []time.Duration, seeded int)
 // inTime: half of the pods are created within two seconds, and half are sized. Some are late by a busy machine, and are
 // created as they are.
 func (s sight) inTime() bool {
-	return s.births[len(s.births)/2] < 2*time.Second && s.seeded >= len(s.births)/2
+	return s.newPods[len(s.newPods)/2] < 2*time.Second && s.seeded >= len(s.newPods)/2
 }
 
 // rescued has a victim killed, and says how long it took from what its kubelet told of that to the old limit.

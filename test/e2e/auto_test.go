@@ -93,10 +93,10 @@ func (o owner) pod(t *testing.T) (pod corev1.Pod) {
 	return pod
 }
 
-// bornWith checks the size of a pod that the owner's controller would create now.
-func (o owner) bornWith(ctx context.Context, want size) error {
+// createdWith checks the size of a pod that the owner's controller would create now.
+func (o owner) createdWith(ctx context.Context, want size) error {
 	if d, ok := o.Object.(*appsv1.Deployment); ok {
-		return bornWith(ctx, d, want)
+		return createdWith(ctx, d, want)
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -170,7 +170,7 @@ func resizedInPlace(t *testing.T, o owner) {
 	require.NotEmpty(t, rec.Status.History)
 	assert.Equal(t, "Success", rec.Status.History[0].Result)
 
-	eventually(t, "a new pod born with the kept size", func() error { return o.bornWith(ctx, kept) })
+	eventually(t, "a new pod born with the kept size", func() error { return o.createdWith(ctx, kept) })
 	if o.kind == v1alpha1.KindDeployment {
 		onThePage(t, o)
 	}

@@ -28,7 +28,7 @@ func TestABirthThatCrashes(t *testing.T) {
 	fit(t, d)
 	eventually(t, "lowered while it runs, and kept", func() error { return told(ctx, d, "Success", "") })
 	require.NoError(t, carriedOut(t, d, fitting))
-	eventually(t, "the webhook knows", func() error { return bornWith(ctx, d, fitting) })
+	eventually(t, "the webhook knows", func() error { return createdWith(ctx, d, fitting) })
 
 	require.NoError(t, env.client.Get(ctx, client.ObjectKeyFromObject(d), d))
 	d.Spec.Template.Annotations = map[string]string{"version": "2"}

@@ -28,7 +28,7 @@ func TestStartupBoost(t *testing.T) {
 		s.CPU.MinAllowed, s.CPU.MaxAllowed = ptr.To(resource.MustParse(usual.cpu)), ptr.To(resource.MustParse("1"))
 		s.CPU.StartupBoost = &v1alpha1.StartupBoost{Multiplier: "3", Duration: *duration(10 * time.Second)}
 	})
-	eventually(t, "new pods are boosted", func() error { return bornWith(ctx, d, boosted) })
+	eventually(t, "new pods are boosted", func() error { return createdWith(ctx, d, boosted) })
 	scale(ctx, t, d, 2)
 	var p *corev1.Pod
 	for _, each := range pods(ctx, t, d) {

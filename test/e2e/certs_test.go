@@ -234,7 +234,7 @@ func underLoad(t *testing.T, d *appsv1.Deployment, work func()) *tally {
 			all.Go(func() {
 				defer func() { <-underWay }()
 				asked := time.Since(start)
-				pod, err := birth(context.WithoutCancel(ctx), d)
+				pod, err := dryRunPod(context.WithoutCancel(ctx), d)
 				counted.add(pod, err, span{asked, time.Since(start)})
 			})
 			select {

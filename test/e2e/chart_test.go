@@ -30,7 +30,7 @@ func aRelease(t *testing.T) {
 	tuned := deployment(ctx, t, "release", "tuned", 1, app("app", asked))
 	policyFor(ctx, t, d, v1alpha1.UpdateInitial, nil)
 	policyFor(ctx, t, tuned, v1alpha1.UpdateAuto, nil)
-	eventually(t, "seeded", func() error { return bornWith(ctx, d, wanted) })
+	eventually(t, "seeded", func() error { return createdWith(ctx, d, wanted) })
 	scale(ctx, t, d, 2)
 	moving, policy := movedWorkload(ctx, t, "release")
 	values := savedValues(ctx, t)
@@ -52,7 +52,7 @@ func aRelease(t *testing.T) {
 	})
 	run("rolled back, with the same resize under way: pods are created and seeded", func(t *testing.T) {
 		underLoad(t, d, func() { helm(t, "rollback", release, "--wait", "--timeout", "120s") }).lostFew(t)
-		eventually(t, "seeded after the rollback", func() error { return bornWith(ctx, d, wanted) })
+		eventually(t, "seeded after the rollback", func() error { return createdWith(ctx, d, wanted) })
 		sameResize(t, before, watched(t, inFlight))
 	})
 	run("upgraded to cert-manager's certificates: pods are created, and seeded after it", func(t *testing.T) {
@@ -68,8 +68,8 @@ func aRelease(t *testing.T) {
 	run("installed again: goes on where it was", func(t *testing.T) { installedAgain(t, values, d, tuned) })
 	scale(ctx, t, d, 0) // the others need its room
 	t.Parallel()        // The rest of a watch needs nothing from the others.
-	eventually(t, "the resize that was begun before all this kept", func() error { return keptOnce(ctx, tuned) })
-	within(t, 6*time.Minute, "the resize that was under way kept", func() error { return keptOnce(ctx, inFlight) })
+	eventually(t, "the resize that was begun before all this kept", func() error { return verifiedOnce(ctx, tuned) })
+	within(t, 6*time.Minute, "the resize that was under way kept", func() error { return verifiedOnce(ctx, inFlight) })
 	pod := pods(ctx, t, inFlight)[0]
 	assert.Equal(t, before.Generation, pod.Generation, "patched once")
 	assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
@@ -112,7 +112,7 @@ func upgradedUnderLoad(t *testing.T, d *appsv1.Deployment, set string) *tally {
 	admitted := underLoad(t, d, func() {
 		helm(t, "upgrade", release, chart(t), "--reuse-values", "--set", set, "--wait", "--timeout", "120s")
 	})
-	eventually(t, "seeded after the upgrade", func() error { return bornWith(t.Context(), d, wanted) })
+	eventually(t, "seeded after the upgrade", func() error { return createdWith(t.Context(), d, wanted) })
 	return admitted
 }
 
@@ -144,7 +144,7 @@ func uninstalled(t *testing.T, seeded, tuned *appsv1.Deployment) {
 	})
 	require.NoError(t, deploy.Uninstall(ctx, env.cluster, nil))
 
-	assert.NoError(t, bornWith(ctx, seeded, asked), "created as it is")
+	assert.NoError(t, createdWith(ctx, seeded, asked), "created as it is")
 	for _, kind := range []client.ObjectList{
 		&v1alpha1.AttunePolicyList{}, &v1alpha1.AttuneDefaultsList{}, &v1alpha1.AttuneNamespaceDefaultsList{}, &v1alpha1.AttuneRecommendationList{},
 	} {
@@ -207,7 +207,7 @@ func refusedOverForeign(t *testing.T, values string) {
 func installedAgain(t *testing.T, values string, seeded, tuned *appsv1.Deployment) {
 	ctx := t.Context()
 	helm(t, "install", release, chart(t), "--values", values, "--wait", "--timeout", "120s")
-	eventually(t, "seeded again", func() error { return bornWith(ctx, seeded, wanted) })
+	eventually(t, "seeded again", func() error { return createdWith(ctx, seeded, wanted) })
 	for _, d := range []*appsv1.Deployment{seeded, tuned} {
 		eventually(t, "the policy of "+d.Name+" ready", func() error {
 			p := &v1alpha1.AttunePolicy{}
@@ -257,8 +257,8 @@ func sameResize(t *testing.T, before, now v1alpha1.ResizeRecord) {
 	assert.Equal(t, before.WatchUntil, now.WatchUntil)
 }
 
-// keptOnce checks that one resize was watched to its end and kept.
-func keptOnce(ctx context.Context, d *appsv1.Deployment) error {
+// verifiedOnce checks that one resize was watched to its end and kept.
+func verifiedOnce(ctx context.Context, d *appsv1.Deployment) error {
 	rec, err := recommendation(ctx, d)
 	if err != nil {
 		return err

@@ -126,7 +126,7 @@ func raisesBeforeKills(t *testing.T, speeds []float64, tries int) {
 			assert.Equal(t, tries, avoided[speed], "kills avoided at %g MiB/s", speed)
 		}
 	}
-	givenBack(t, trials)
+	limitRestored(t, trials)
 	stop()
 	resting.Wait()
 	for _, of := range []*trial{still, noisy} {
@@ -337,8 +337,8 @@ func rampTable(speeds []float64, tries int, trials []*trial) string {
 	return out.String()
 }
 
-// givenBack: a container that was raised and needs little again has its old limit, although allowDecrease is off.
-func givenBack(t *testing.T, trials []*trial) {
+// limitRestored: a container that was raised and needs little again has its old limit, although allowDecrease is off.
+func limitRestored(t *testing.T, trials []*trial) {
 	ctx := t.Context()
 	for _, of := range trials {
 		if !of.spikes || of.killed {

@@ -82,10 +82,10 @@ func TestClusterPolicy(t *testing.T) {
 		assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
 	}
 	eventually(t, "the status of the policy", func() error { return adds(ctx, policy, 1, 2) })
-	assert.NoError(t, bornWith(ctx, web, wanted))
+	assert.NoError(t, createdWith(ctx, web, wanted))
 	// In the mode Auto new pods of a Deployment are given the target; Karpenter may not read Rollouts.
 	for name, mode := range map[string]string{"attune-deployment-web": "Initial", "attune-rollout-canary": "Off"} {
-		eventually(t, "the VerticalPodAutoscaler "+name, func() error { return tells(ctx, name, mode, wanted) })
+		eventually(t, "the VerticalPodAutoscaler "+name, func() error { return vpaHas(ctx, name, mode, wanted) })
 	}
 
 	// While the policy and the other workload are there: it goes with its workload, and with nothing else.
@@ -95,7 +95,7 @@ func TestClusterPolicy(t *testing.T) {
 		_, err := published(ctx, onePolicy, "attune-rollout-canary")
 		return isGone(err)
 	})
-	require.NoError(t, tells(ctx, "attune-deployment-web", "Initial", wanted), "the other stays")
+	require.NoError(t, vpaHas(ctx, "attune-deployment-web", "Initial", wanted), "the other stays")
 
 	require.NoError(t, env.client.Delete(ctx, policy))
 	eventually(t, "the policy has gone, and what it began has ended", func() error {
@@ -172,8 +172,8 @@ func published(ctx context.Context, namespace, name string) (*unstructured.Unstr
 	return vpa, env.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, vpa)
 }
 
-// tells checks the mode and the target of a VerticalPodAutoscaler with one container.
-func tells(ctx context.Context, name, mode string, want size) error {
+// vpaHas checks the mode and the target of a VerticalPodAutoscaler with one container.
+func vpaHas(ctx context.Context, name, mode string, want size) error {
 	vpa, err := published(ctx, onePolicy, name)
 	if err != nil {
 		return err

@@ -191,7 +191,7 @@ func goesOn(t *testing.T, d *appsv1.Deployment, policy *v1alpha1.AttunePolicy) {
 		if enough := killed.Add(90 * time.Second); time.Now().Before(enough) {
 			return errors.New("it cannot have measured for long enough")
 		} else if !after.Spec.DataUntil.After(enough) {
-			return errors.Join(fmt.Errorf("data until %s, killed at %s", after.Spec.DataUntil, killed), askAgain(ctx, policy, after))
+			return errors.Join(fmt.Errorf("data until %s, killed at %s", after.Spec.DataUntil, killed), requeryUsage(ctx, policy, after))
 		}
 		return nil
 	})
@@ -209,9 +209,9 @@ func goesOn(t *testing.T, d *appsv1.Deployment, policy *v1alpha1.AttunePolicy) {
 	assert.InEpsilon(t, was.MemoryRequest.AsApproximateFloat64(), target.MemoryRequest.AsApproximateFloat64(), 0.1)
 }
 
-// askAgain has a recommendation stored as it is known now, by a change of its policy that is no change for it, where
+// requeryUsage has a recommendation stored as it is known now, by a change of its policy that is no change for it, where
 // the last one was answered.
-func askAgain(ctx context.Context, policy *v1alpha1.AttunePolicy, rec *v1alpha1.AttuneRecommendation) error {
+func requeryUsage(ctx context.Context, policy *v1alpha1.AttunePolicy, rec *v1alpha1.AttuneRecommendation) error {
 	if err := env.client.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil || rec.Spec.Policy.Generation < policy.Generation {
 		return err
 	}

@@ -61,7 +61,7 @@ func failover(t *testing.T) {
 		require.NoError(t, env.cluster.ThawPod(&others[i]))
 	}
 
-	after := takenFrom(ctx, t, next)
+	after := successorOf(ctx, t, next)
 	t.Logf("from the hang of the leader to the other one: %s", after.Spec.AcquireTime.Sub(frozen).Round(time.Millisecond))
 	require.NoError(t, env.cluster.ThawPod(hung))
 	eventually(t, "put back on the kubelet", func() error { return hasMemoryLimit(ctx, &victim, resource.MustParse("512Mi")) })
@@ -71,7 +71,7 @@ func failover(t *testing.T) {
 	ready(ctx, t, deploymentIn(ctx, t, deploy.Namespace, "attune"))
 
 	t.Parallel() // The rest of the watch needs nothing from the others.
-	within(t, 2*settle, "kept after a clean watch", func() error { return keptOnce(ctx, web) })
+	within(t, 2*settle, "kept after a clean watch", func() error { return verifiedOnce(ctx, web) })
 	t.Logf("kept %s after the hang", time.Since(frozen).Round(time.Second))
 	resized := pods(ctx, t, web)[0]
 	assert.Equal(t, pod.UID, resized.UID)
@@ -125,8 +125,8 @@ func renewedAfter(ctx context.Context, t *testing.T, killed time.Time) (lease *c
 	return lease
 }
 
-// takenFrom is the lease once another one than its last holder has it.
-func takenFrom(ctx context.Context, t *testing.T, last *coordinationv1.Lease) (lease *coordinationv1.Lease) {
+// successorOf is the lease once another one than its last holder has it.
+func successorOf(ctx context.Context, t *testing.T, last *coordinationv1.Lease) (lease *coordinationv1.Lease) {
 	t.Helper()
 	eventually(t, "handed over", func() error {
 		if lease = leader(ctx, t); holder(lease) == holder(last) {

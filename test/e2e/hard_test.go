@@ -308,7 +308,7 @@ func TestSidecarIsSized(t *testing.T) {
 	eventually(t, "42: still charged for the init container", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "180m") })
 
 	eventually(t, "kept", func() error { return told(ctx, d, "Success", "") })
-	eventually(t, "the webhook knows", func() error { return bornWith(ctx, d, fitting) })
+	eventually(t, "the webhook knows", func() error { return createdWith(ctx, d, fitting) })
 	require.NoError(t, env.client.Delete(ctx, p))
 	eventually(t, "replaced, and at its target", func() error {
 		rec, err := recommendation(ctx, d)

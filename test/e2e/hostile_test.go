@@ -104,8 +104,8 @@ func (s spoiledStory) tell(t *testing.T, ns string) faultRow {
 	require.NoError(t, hasGrant(p, s.real))
 	rec, err := recommendation(ctx, d)
 	require.NoError(t, err)
-	isKept := s.result == kept && s.reason == ""
-	assert.Equal(t, isKept, len(rec.Status.Verified) > 0, "what a runtime does not do is not kept: new pods are not born with it")
+	pausedPodKeepsSize := s.result == kept && s.reason == ""
+	assert.Equal(t, pausedPodKeepsSize, len(rec.Status.Verified) > 0, "what a runtime does not do is not kept: new pods are not born with it")
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	return faultRow{fault: s.name, ended: s.result, took: took, harmed: int(p.Status.ContainerStatuses[0].RestartCount)}
 }

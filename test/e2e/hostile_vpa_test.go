@@ -43,7 +43,7 @@ func spoiledVPA(t *testing.T) {
 		for _, s := range spoiledStories() {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
-				table.add(s.tellOfVPA(t))
+				table.add(s.runWithVPA(t))
 			})
 		}
 	})
@@ -86,7 +86,7 @@ func endProgram(t *testing.T, cmd *exec.Cmd, name string, log *bytes.Buffer) {
 // seenFor is how long what became of a resize is waited for.
 const seenFor = 10 * time.Minute
 
-func (s spoiledStory) tellOfVPA(t *testing.T) faultRow {
+func (s spoiledStory) runWithVPA(t *testing.T) faultRow {
 	ctx := t.Context()
 	ns := s.namespace()
 	namespace(ctx, t, ns, false)

@@ -56,7 +56,7 @@ func TestHPA(t *testing.T) {
 	for d, want := range map[*appsv1.Deployment]size{kept: fittingCPU, moved: fitting, killed: fittingCPU} {
 		eventually(t, d.Name+": resized and accepted", func() error { return told(ctx, d, "Success", "") })
 		assert.NoError(t, carriedOut(t, d, want), d.Name)
-		eventually(t, d.Name+": new pods have the same", func() error { return bornWith(ctx, d, want) })
+		eventually(t, d.Name+": new pods have the same", func() error { return createdWith(ctx, d, want) })
 	}
 	assert.NoError(t, holdsFor(ctx, kept, "memory", "HPA"))
 
@@ -68,7 +68,7 @@ func TestHPA(t *testing.T) {
 		eventually(t, "a higher limit", func() error { return hasMemoryLimitWithin(ctx, &pod, least, resource.MustParse("512Mi")) })
 		assert.Equal(t, generous.memory, sizeOf(pod.Spec.Containers[0].Resources).memory)
 		eventually(t, "new pods have the limit too", func() error {
-			born, err := birth(ctx, killed)
+			born, err := dryRunPod(ctx, killed)
 			if err == nil && born.Spec.Containers[0].Resources.Limits.Memory().Cmp(least) < 0 {
 				err = fmt.Errorf("born with %v", sizeOf(born.Spec.Containers[0].Resources))
 			}

@@ -96,7 +96,7 @@ func withCluster(m *testing.M) (int, error) {
 	}
 	install := installationOf(only())
 	install.options.Artifacts = os.Getenv("ATTUNE_ARTIFACTS")
-	if err := noteRights(dir, &install.options); err != nil {
+	if err := recordRights(dir, &install.options); err != nil {
 		return 1, err
 	}
 	if err := startSharedClusters(); err != nil {
@@ -127,7 +127,7 @@ func withCluster(m *testing.M) (int, error) {
 	}
 	shown := meters()
 	code := m.Run()
-	if err := errors.Join(shown.stop(), noteGrants()); err != nil || code != 0 || !wholeRun() {
+	if err := errors.Join(shown.stop(), recordGrants()); err != nil || code != 0 || !wholeRun() {
 		return code, err
 	}
 	return code, errors.Join(judgeRights(), judgeMeters())

@@ -155,7 +155,7 @@ func (m *meter) stop() error {
 			fmt.Fprintln(&out, series, m.series[metric][series])
 		}
 	}
-	files := []string{noted("metrics", "prom")}
+	files := []string{recordFile("metrics", "prom")}
 	if artifacts := os.Getenv("ATTUNE_ARTIFACTS"); artifacts != "" {
 		files = append(files, filepath.Join(artifacts, filepath.Base(files[0])))
 	}

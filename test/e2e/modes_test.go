@@ -81,7 +81,7 @@ func TestOneShot(t *testing.T) {
 	require.NoError(t, carriedOut(t, d, fitting))
 	resizedOnce(t, d)
 	assert.Equal(t, before, containersOf(t, d), "the same pods and containers, not restarted")
-	assert.NoError(t, bornWith(ctx, d, generous))
+	assert.NoError(t, createdWith(ctx, d, generous))
 }
 
 // TestGuardrails: two workloads are lowered, and need more memory afterwards than a guardrail of one of them allows. Its query
@@ -135,7 +135,7 @@ func TestWeights(t *testing.T) {
 	}
 	eventually(t, "the heavier policy has the recommendation", func() error { return sizedBy(ctx, d, heavy, fitting) })
 	eventually(t, "the lighter one says why it has none", func() error {
-		return givesWay(ctx, light, v1alpha1.PolicyConflict{Workload: "Deployment/web", Winner: "heavy", Reason: "weight 200 over 50"})
+		return conflictIs(ctx, light, v1alpha1.PolicyConflict{Workload: "Deployment/web", Winner: "heavy", Reason: "weight 200 over 50"})
 	})
 	require.NoError(t, see(t, pod))
 	require.Equal(t, int64(1), pod.Generation, "a policy in the mode Recommend changes no pod")
@@ -150,7 +150,7 @@ func TestWeights(t *testing.T) {
 	eventually(t, "resized by the policy that is now the heavier one", func() error { return carriedOut(t, d, fitting) })
 	require.NoError(t, sizedBy(ctx, d, light, fitting))
 	eventually(t, "and the other gives way", func() error {
-		return givesWay(ctx, heavy, v1alpha1.PolicyConflict{Workload: "Deployment/web", Winner: "light", Reason: "weight 300 over 200"})
+		return conflictIs(ctx, heavy, v1alpha1.PolicyConflict{Workload: "Deployment/web", Winner: "light", Reason: "weight 300 over 200"})
 	})
 	resizedOnce(t, d)
 	assert.Equal(t, before, containersOf(t, d), "the same pod and container, not restarted")
@@ -182,8 +182,8 @@ func sizedBy(ctx context.Context, d *appsv1.Deployment, p *v1alpha1.AttunePolicy
 	return nil
 }
 
-// givesWay: another policy sizes the one workload that a policy selects.
-func givesWay(ctx context.Context, p *v1alpha1.AttunePolicy, want v1alpha1.PolicyConflict) error {
+// conflictIs: another policy sizes the one workload that a policy selects.
+func conflictIs(ctx context.Context, p *v1alpha1.AttunePolicy, want v1alpha1.PolicyConflict) error {
 	if err := env.client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 		return err
 	}

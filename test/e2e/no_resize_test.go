@@ -46,7 +46,7 @@ func notServed(t *testing.T) {
 
 	born := deployment(ctx, t, "sized", "born", 1, idle(wide))
 	policyFor(ctx, t, born, v1alpha1.UpdateInitial, soon(tight))
-	eventually(t, "new pods are sized", func() error { return bornWith(ctx, born, tight) })
+	eventually(t, "new pods are sized", func() error { return createdWith(ctx, born, tight) })
 
 	require.NoError(t, see(t, pod))
 	assert.Equal(t, int64(1), pod.Generation, "the running pod was not written to")

@@ -233,11 +233,11 @@ func sharesNodes(t *testing.T) {
 		name string
 		test func(*testing.T)
 	}{
-		{"born at their peaks", s.births},
+		{"born at their peaks", s.newPods},
 		{"lowered to their shares, a frozen neighbour's counted", s.lowered},
 		{"the leader says why", s.told},
 		{"raised in place, and nobody goes for what a frozen neighbour holds", s.raised},
-		{"one that does not fit goes to the other node", s.elsewhere},
+		{"one that does not fit goes to the other node", s.evictsOne},
 		{"nobody else went, or was restarted", s.stayed},
 	} {
 		if !t.Run(part.name, part.test) {
@@ -271,7 +271,7 @@ func sharingPods(t *testing.T) map[string]*corev1.Pod {
 	return all
 }
 
-func (s *shares) births(t *testing.T) {
+func (s *shares) newPods(t *testing.T) {
 	ctx := t.Context()
 	relabel(t, sharedNode, shareLabel, ptr.To("true"))
 	var past []cluster.Series
@@ -397,11 +397,11 @@ func (s *shares) lowered(t *testing.T) {
 		assert.NoError(t, hasWeight(p, "app", share))
 		s.tell(t, "%s was lowered to %dm of CPU", p.Name, share)
 	}
-	s.isKept(t)
+	s.pausedPodKeepsSize(t)
 }
 
-// isKept: the paused one has what its template says.
-func (s *shares) isKept(t *testing.T) {
+// pausedPodKeepsSize: the paused one has what its template says.
+func (s *shares) pausedPodKeepsSize(t *testing.T) {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: sharing, Name: keeps.pod(0)}}
 	assert.NoError(t, hasSpec(t, p, lavish))
@@ -427,7 +427,7 @@ func (s *shares) raised(t *testing.T) {
 	})
 	s.tell(t, "its watch is over")
 	assert.Empty(t, evictions(t), "it would have the rest if somebody went")
-	s.isKept(t)
+	s.pausedPodKeepsSize(t)
 }
 
 // uses tells a workload's first pod to use so many MiB. Its policy is paused until all of it was measured: on a busy machine
@@ -503,9 +503,9 @@ func evictions(t *testing.T) map[string][]string {
 	return told
 }
 
-// elsewhere: with what heavy needs now it is 50 MiB too much, although keeps is counted with what it needs and not with
+// evictsOne: with what heavy needs now it is 50 MiB too much, although keeps is counted with what it needs and not with
 // what it holds. One of low leaves 100.
-func (s *shares) elsewhere(t *testing.T) {
+func (s *shares) evictsOne(t *testing.T) {
 	p := s.uses(t, heavy, 285)
 	var successor *corev1.Pod
 	within(t, 2*settle, "one of low runs on the other node", func() error {
@@ -544,7 +544,7 @@ func (s *shares) elsewhere(t *testing.T) {
 }
 
 func (s *shares) stayed(t *testing.T) {
-	s.isKept(t)
+	s.pausedPodKeepsSize(t)
 	now := sharingPods(t)
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(s.born)), slices.Collect(maps.Keys(now)))
 	for name, p := range now {

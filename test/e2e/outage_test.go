@@ -28,7 +28,7 @@ func outages(t *testing.T) {
 	namespace(ctx, t, "hung", true)
 	d := deployment(ctx, t, "hung", "web", 1, app("app", asked))
 	policy := policyFor(ctx, t, d, v1alpha1.UpdateInitial, nil)
-	eventually(t, "seeded while it works", func() error { return bornWith(ctx, d, wanted) })
+	eventually(t, "seeded while it works", func() error { return createdWith(ctx, d, wanted) })
 	t.Run("Prometheus stopped: nothing changes and the policies say why", func(t *testing.T) { prometheusStopped(t, d, policy) })
 	t.Run("webhook hung: pods are created as they are, within its 2 s", func(t *testing.T) { webhookHung(t, d) })
 	t.Run("webhook gone: pods are created as they are, at once", func(t *testing.T) { webhookGone(t, d) })
@@ -48,19 +48,19 @@ func prometheusStopped(t *testing.T, known *appsv1.Deployment, its *v1alpha1.Att
 	before := pods(ctx, t, d)[0]
 	policy := policyFor(ctx, t, d, v1alpha1.UpdateAuto, nil)
 	eventually(t, "the policy says why", func() error { return unavailable(ctx, policy) })
-	require.NoError(t, askAgain(ctx, its, was))
+	require.NoError(t, requeryUsage(ctx, its, was))
 	eventually(t, "the other policy says why", func() error { return unavailable(ctx, its) })
 	is, err := recommendation(ctx, known)
 	require.NoError(t, err)
 	assert.Equal(t, was.Spec.Containers[0].Target, is.Spec.Containers[0].Target)
-	assert.NoError(t, bornWith(ctx, known, wanted), "by what was known before")
+	assert.NoError(t, createdWith(ctx, known, wanted), "by what was known before")
 	ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady)
 	assert.Contains(t, ready.Message, cluster.PrometheusURL)
 	pod := pods(ctx, t, d)[0]
 	assert.Equal(t, before.UID, pod.UID)
 	assert.Equal(t, before.Generation, pod.Generation)
 	assert.Equal(t, asked, sizeOf(pod.Spec.Containers[0].Resources))
-	assert.NoError(t, bornWith(ctx, d, asked))
+	assert.NoError(t, createdWith(ctx, d, asked))
 
 	require.NoError(t, restart())
 	for _, p := range []*v1alpha1.AttunePolicy{policy, its} {
@@ -102,11 +102,11 @@ func webhookHung(t *testing.T, d *appsv1.Deployment) {
 		for i := range operators {
 			assert.NoError(t, env.cluster.ThawPod(&operators[i]))
 		}
-		eventually(t, "seeded again", func() error { return bornWith(context.WithoutCancel(ctx), d, wanted) })
+		eventually(t, "seeded again", func() error { return createdWith(context.WithoutCancel(ctx), d, wanted) })
 	})
 	before := webhookCalls(t)
 	start := time.Now()
-	require.NoError(t, bornWith(ctx, d, asked))
+	require.NoError(t, createdWith(ctx, d, asked))
 	t.Logf("creation of a pod with a hung webhook took %s", time.Since(start).Round(time.Millisecond))
 	calls := webhookCalls(t).since(before)
 	require.Equal(t, 1.0, calls.n)
@@ -144,7 +144,7 @@ func webhookGone(t *testing.T, d *appsv1.Deployment) {
 	rescale(ctx, 0)
 	t.Cleanup(func() {
 		rescale(context.WithoutCancel(ctx), replicas)
-		eventually(t, "seeded again", func() error { return bornWith(context.WithoutCancel(ctx), d, wanted) })
+		eventually(t, "seeded again", func() error { return createdWith(context.WithoutCancel(ctx), d, wanted) })
 	})
 	eventually(t, "no webhook is left", func() error {
 		if n := len(operatorPods(ctx, t, webhooks)); n > 0 {
@@ -152,14 +152,14 @@ func webhookGone(t *testing.T, d *appsv1.Deployment) {
 		}
 		return nil
 	})
-	eventually(t, "created as it is", func() error { return bornWith(ctx, d, asked) })
+	eventually(t, "created as it is", func() error { return createdWith(ctx, d, asked) })
 }
 
 func selfSigned(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
 	install := deploy.Options{Set: append([]string{"certs.provider=self-signed"}, settings...)}
 	require.NoError(t, deploy.Operator(ctx, env.cluster, install))
-	eventually(t, "seeded with a self-signed certificate", func() error { return bornWith(ctx, d, wanted) })
+	eventually(t, "seeded with a self-signed certificate", func() error { return createdWith(ctx, d, wanted) })
 }
 
 func deploymentIn(ctx context.Context, t *testing.T, ns, name string) *appsv1.Deployment {

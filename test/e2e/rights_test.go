@@ -31,9 +31,9 @@ var unusedFor = map[string]string{
 
 const operatorsAccount = "system:serviceaccount:" + deploy.Namespace + ":attune"
 
-// neededElsewhere is why a right that no story used is needed; empty: it is not. Where an API server can, a watch begins
+// reasonForUnused is why a right that no story used is needed; empty: it is not. Where an API server can, a watch begins
 // with the list.
-func neededElsewhere(g rights.Grant, uses []rights.Use) string {
+func reasonForUnused(g rights.Grant, uses []rights.Use) string {
 	if g.Rule.Verbs[0] == "list" {
 		watch := g
 		watch.Rule.Verbs = []string{"watch"}
@@ -44,8 +44,8 @@ func neededElsewhere(g rights.Grant, uses []rights.Use) string {
 	return unusedFor[g.String()]
 }
 
-// noteRights has the API server note what the operator asks for. Processes that this one starts note it beside.
-func noteRights(dir string, options *cluster.Options) error {
+// recordRights has the API server note what the operator asks for. Processes that this one starts note it beside.
+func recordRights(dir string, options *cluster.Options) error {
 	if os.Getenv(rightsVariable) == "" {
 		if err := os.Setenv(rightsVariable, dir); err != nil {
 			return err
@@ -55,20 +55,20 @@ func noteRights(dir string, options *cluster.Options) error {
 	if err := os.WriteFile(policy, []byte(rights.Policy(deploy.Namespace)), 0o600); err != nil {
 		return err
 	}
-	options.APIServerArgs = append(options.APIServerArgs, "--audit-policy-file="+policy, "--audit-log-path="+noted("audit", "log"))
+	options.APIServerArgs = append(options.APIServerArgs, "--audit-policy-file="+policy, "--audit-log-path="+recordFile("audit", "log"))
 	return nil
 }
 
-// noted is a file of this process for the one that looks at all of them.
-func noted(what, kind string) string {
+// recordFile is a file of this process for the one that looks at all of them.
+func recordFile(what, kind string) string {
 	return filepath.Join(os.Getenv(rightsVariable), fmt.Sprintf("%s-%s-%d.%s", what, only(), os.Getpid(), kind))
 }
 
-// grantsTaken counts how often noteGrants was called.
-var grantsTaken int
+// grantsRecorded counts how often recordGrants was called.
+var grantsRecorded int
 
-// noteGrants notes what the operator may do now. A story that installs it with other rights calls it before.
-func noteGrants() error {
+// recordGrants notes what the operator may do now. A story that installs it with other rights calls it before.
+func recordGrants() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	bound, err := bindings(ctx)
@@ -79,8 +79,8 @@ func noteGrants() error {
 	if err != nil {
 		return err
 	}
-	grantsTaken++
-	return os.WriteFile(noted(fmt.Sprintf("grants-%d", grantsTaken), "json"), body, 0o600)
+	grantsRecorded++
+	return os.WriteFile(recordFile(fmt.Sprintf("grants-%d", grantsRecorded), "json"), body, 0o600)
 }
 
 // bindings are the roles of the cluster as they are bound.
@@ -153,12 +153,12 @@ func judgeRights() error {
 			problems = append(problems, fmt.Errorf("refused: %s", use))
 		}
 	}
-	grants, err := grantsNoted(dir)
+	grants, err := recordedGrants(dir)
 	if err != nil {
 		return err
 	}
 	for _, g := range rights.Unused(grants, uses) {
-		if neededElsewhere(g, uses) == "" {
+		if reasonForUnused(g, uses) == "" {
 			problems = append(problems, fmt.Errorf("granted, and used by no story: %s", g))
 		}
 	}
@@ -166,8 +166,8 @@ func judgeRights() error {
 	return errors.Join(problems...)
 }
 
-// grantsNoted are those of all clusters, each once.
-func grantsNoted(dir string) (grants []rights.Grant, err error) {
+// recordedGrants are those of all clusters, each once.
+func recordedGrants(dir string) (grants []rights.Grant, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "grants-*.json"))
 	if err != nil {
 		return nil, err
@@ -178,11 +178,11 @@ func grantsNoted(dir string) (grants []rights.Grant, err error) {
 		if err != nil {
 			return nil, err
 		}
-		var noted []rights.Grant
-		if err := json.Unmarshal(body, &noted); err != nil {
+		var recordFile []rights.Grant
+		if err := json.Unmarshal(body, &recordFile); err != nil {
 			return nil, err
 		}
-		for _, g := range noted {
+		for _, g := range recordFile {
 			if !seen[g.String()] {
 				seen[g.String()] = true
 				grants = append(grants, g)

@@ -27,7 +27,7 @@ func TestLittleRoom(t *testing.T) {
 	t.Run("92 overhead counts towards the node's capacity", overhead)
 	t.Run("28 growth waits for room, and gets it when a neighbour goes", waitsForRoom)
 	t.Run("69 a revert that finds no room waits for it, and is told", revertWithoutRoom)
-	t.Run("31 a patch is carried out whole or not at all", wholeOrNothing)
+	t.Run("31 a patch is carried out whole or not at all", allOrNothing)
 	t.Run("22 one resize fails while the next one waits", twoAtOnce)
 	t.Run("39 a memory request alone restarts where memory does", restartsForMemory)
 	t.Run("83 who was bound meanwhile is turned away, and 95 lingers", turnedAway)
@@ -152,7 +152,7 @@ func revertWithoutRoom(t *testing.T) {
 	leave(t, p)
 }
 
-func wholeOrNothing(t *testing.T) {
+func allOrNothing(t *testing.T) {
 	p := runPod(t, inRoom("whole", "200m"))
 	neighbour := runPod(t, newPod("room", "memory-neighbour", smallNode, idle(size{cpu: "10m", memory: "800Mi"})))
 	require.NoError(t, ask(t, p, "app", size{cpu: "100m", memory: "500Mi"}))

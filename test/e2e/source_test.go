@@ -73,7 +73,7 @@ func measuredUntil(ctx context.Context, d *appsv1.Deployment, policy *v1alpha1.A
 		return nil, err
 	}
 	if rec.Spec.DataUntil == nil || rec.Spec.DataUntil.Time.Before(until) {
-		return nil, errors.Join(fmt.Errorf("data until %s", rec.Spec.DataUntil), askAgain(ctx, policy, rec))
+		return nil, errors.Join(fmt.Errorf("data until %s", rec.Spec.DataUntil), requeryUsage(ctx, policy, rec))
 	}
 	return rec, nil
 }

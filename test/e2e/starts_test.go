@@ -46,7 +46,7 @@ func TestPodStartsWhereMemoryWasMeasuredAsZero(t *testing.T) {
 
 // sized returns an error until a pod that would be created now is given another size than its template's.
 func sized(ctx context.Context, d *appsv1.Deployment) error {
-	pod, err := birth(ctx, d)
+	pod, err := dryRunPod(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func TestRejectedPodIsCreatedWithItsTemplate(t *testing.T) {
 			eventually(t, "the webhook knows the seed", func() error { return sized(ctx, d) })
 			allowAtMost200m(t, ns, message)
 			eventually(t, "a sized pod is refused", func() error {
-				if _, err := birth(ctx, d); err == nil || !strings.Contains(err.Error(), message) {
+				if _, err := dryRunPod(ctx, d); err == nil || !strings.Contains(err.Error(), message) {
 					return fmt.Errorf("it is not: %v", err)
 				}
 				return nil
@@ -209,7 +209,7 @@ func TestPodsThatDoNotStartAreCreatedWithTheirTemplate(t *testing.T) {
 	within(t, time.Minute+recovery, "the admission resources are withdrawn", func() error { return degraded(ctx, d, "PodsDoNotStart", "") })
 	t.Logf("failed to withdrawn %s", time.Since(failed).Round(100*time.Millisecond))
 	eventually(t, "an event on the Deployment", func() error { return hasEventOn(ctx, d, "PodsDoNotStart") })
-	eventually(t, "the webhook knows", func() error { return bornWith(ctx, d, template) })
+	eventually(t, "the webhook knows", func() error { return createdWith(ctx, d, template) })
 
 	for _, pod := range pods(ctx, t, d) { // a user does what the message says
 		if pod.Status.Phase == corev1.PodPending {

@@ -60,8 +60,8 @@ func TestWhatMustNotChange(t *testing.T) {
 		assert.Equal(t, before.Generation, pod.Generation, name)
 		assert.Equal(t, asked, sizeOf(pod.Spec.Containers[0].Resources), name)
 	}
-	assert.NoError(t, bornWith(ctx, skipped, asked), "newborn of the skipped workload")
-	assert.NoError(t, bornWith(ctx, watched, asked), "newborn of the Recommend policy")
+	assert.NoError(t, createdWith(ctx, skipped, asked), "newborn of the skipped workload")
+	assert.NoError(t, createdWith(ctx, watched, asked), "newborn of the Recommend policy")
 	policy := &v1alpha1.AttunePolicy{}
 	eventually(t, "told in the policy's status too, which is written after it", func() error {
 		err := env.client.Get(ctx, client.ObjectKey{Namespace: "recommend", Name: "web"}, policy)

@@ -60,11 +60,11 @@ type story struct {
 func bothVersions(t *testing.T) {
 	table := &storyTable{cells: map[string]string{}}
 	stories := []story{
-		{"resized in place, kept, born", resizedAndBorn},
+		{"resized in place, kept, born", resizedAndCreated},
 		{"an OOM kill is reverted", killedAndReverted},
 		{"a child is killed for want of memory", childKilled},
 		{"throttling is reverted", throttledStory},
-		{"memory that is held keeps its limit", heldStory},
+		{"memory that is held keeps its limit", limitAboveUsage},
 		{"usage is measured as it is", measuredStory},
 	}
 	t.Run("stories", func(t *testing.T) {
@@ -141,7 +141,7 @@ func lowers(t *testing.T, ns string, node int, c corev1.Container, to size) (*ap
 	return d, p
 }
 
-func resizedAndBorn(t *testing.T, ns string, node int) string {
+func resizedAndCreated(t *testing.T, ns string, node int) string {
 	ctx := t.Context()
 	d, p := lowers(t, ns, node, idle(wide), tight)
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
@@ -265,7 +265,7 @@ func pressureOf(t *testing.T, p *corev1.Pod, node int) float64 {
 	return 0
 }
 
-func heldStory(t *testing.T, ns string, node int) string {
+func limitAboveUsage(t *testing.T, ns string, node int) string {
 	ctx := t.Context()
 	d, p := started(t, ns, 1, idle(wideMemory), func(s *corev1.PodSpec) { onNode(s, node); withFile(s, "", "") })
 	use(ctx, t, p, "file=200")
@@ -275,7 +275,7 @@ func heldStory(t *testing.T, ns string, node int) string {
 	}
 	auto(t, d, lessMemory)
 	if node == nodeV2 {
-		return heldInMemory(t, d, p)
+		return limitAboveUsageOnTmpfs(t, d, p)
 	}
 	want := lessMemory
 	want.memoryLimit = wideMemory.memoryLimit
@@ -286,9 +286,9 @@ func heldStory(t *testing.T, ns string, node int) string {
 	return "page cache: the limit is kept, and said so"
 }
 
-// heldInMemory: the VM's disk is its memory, so a file is no page cache there, which the kernel can drop, but counts as
+// limitAboveUsageOnTmpfs: the VM's disk is its memory, so a file is no page cache there, which the kernel can drop, but counts as
 // used. The limit stays above it.
-func heldInMemory(t *testing.T, d *appsv1.Deployment, p *corev1.Pod) string {
+func limitAboveUsageOnTmpfs(t *testing.T, d *appsv1.Deployment, p *corev1.Pod) string {
 	ctx := t.Context()
 	eventually(t, "the request is lowered", func() error {
 		if err := env.client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {

@@ -40,7 +40,7 @@ func TestSomeNamespaces(t *testing.T) { alone(t, someNamespaces) }
 func someNamespaces(t *testing.T) {
 	afterOthers(t)
 	ctx := t.Context()
-	require.NoError(t, noteGrants())
+	require.NoError(t, recordGrants())
 	require.NoError(t, deploy.Uninstall(ctx, env.cluster, nil))
 	for _, name := range []string{staysThere, comesAndGoes, "other"} {
 		namespace(ctx, t, name, true)
@@ -65,7 +65,7 @@ func someNamespaces(t *testing.T) {
 			eventually(t, "resized", func() error { return allHave(pods(ctx, t, moved), tight) })
 			require.Zero(t, pods(ctx, t, moved)[0].Status.ContainerStatuses[0].RestartCount)
 		}},
-		{"nothing happens in others", func(t *testing.T) { leftAlone(t, kept) }},
+		{"nothing happens in others", func(t *testing.T) { neighbourUnchanged(t, kept) }},
 		{"nodes are not shared", refusesNode},
 		{"a namespace with a watched resize does not leave the value", func(t *testing.T) {
 			switchOn(t, going, policies[going])
@@ -92,10 +92,10 @@ func idleWeb(t *testing.T, ns string) *appsv1.Deployment {
 	return d
 }
 
-// leftAlone: by the time that a watched pod has been resized, a neighbour of another namespace is as it was.
-func leftAlone(t *testing.T, d *appsv1.Deployment) {
+// neighbourUnchanged: by the time that a watched pod has been resized, a neighbour of another namespace is as it was.
+func neighbourUnchanged(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
-	assert.NoError(t, bornWith(ctx, d, wide))
+	assert.NoError(t, createdWith(ctx, d, wide))
 	assert.Equal(t, int64(1), pods(ctx, t, d)[0].Generation, "its pod was written to")
 	_, err := recommendation(ctx, d)
 	assert.True(t, apierrors.IsNotFound(err), "a recommendation: %v", err)
@@ -148,8 +148,8 @@ func namespaceGone(t *testing.T, moved *appsv1.Deployment) {
 		return nil
 	})
 	restarted(t)
-	eventually(t, "new pods are sized", func() error { return bornWith(ctx, moved, tight) })
-	eventually(t, "the log names it", func() error { return logTells(ctx, t, "Namespaces are ignored", comesAndGoes) })
+	eventually(t, "new pods are sized", func() error { return createdWith(ctx, moved, tight) })
+	eventually(t, "the log names it", func() error { return logContains(ctx, t, "Namespaces are ignored", comesAndGoes) })
 }
 
 // restarted deletes the operator's pods and waits until others are ready.
@@ -169,8 +169,8 @@ func restarted(t *testing.T) {
 	})
 }
 
-// logTells looks for a line of the operator's log with all the words, of this process or the one before.
-func logTells(ctx context.Context, t *testing.T, words ...string) error {
+// logContains looks for a line of the operator's log with all the words, of this process or the one before.
+func logContains(ctx context.Context, t *testing.T, words ...string) error {
 	t.Helper()
 	for _, previous := range []string{"--previous=false", "--previous=true"} {
 		out, err := env.cluster.Command(ctx, "kubectl", "logs", "--namespace", deploy.Namespace, "deployment/"+release, previous).Output()
@@ -203,7 +203,7 @@ func namespaceBack(t *testing.T) {
 	t.Logf("its policies are judged after %s", time.Since(began).Round(time.Second))
 	auto(t, back, wider)
 	t.Logf("its targets are known after %s", time.Since(began).Round(time.Second))
-	eventually(t, "new pods are sized", func() error { return bornWith(ctx, back, wider) })
+	eventually(t, "new pods are sized", func() error { return createdWith(ctx, back, wider) })
 	eventually(t, "resized", func() error { return allHave(pods(ctx, t, back), wider) })
 }
 
@@ -220,7 +220,7 @@ func uninstalledFrom(t *testing.T, moved *appsv1.Deployment) {
 	p := &v1alpha1.AttunePolicy{}
 	require.NoError(t, env.client.Get(ctx, client.ObjectKeyFromObject(moved), p))
 	assert.Empty(t, p.Finalizers)
-	assert.NoError(t, bornWith(ctx, moved, wide), "created as it is")
+	assert.NoError(t, createdWith(ctx, moved, wide), "created as it is")
 	after := pods(ctx, t, moved)[0]
 	assert.Equal(t, before.UID, after.UID)
 	assert.Equal(t, tight, sizeOf(after.Spec.Containers[0].Resources), "it keeps its size")

@@ -94,8 +94,8 @@ func (l *Link) Severed() bool {
 	return l.severed
 }
 
-// Mend ends what Sever began.
-func (l *Link) Mend() {
+// Repair ends what Sever began.
+func (l *Link) Repair() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.severed = false

@@ -103,7 +103,7 @@ func TestLinkFaults(t *testing.T) {
 			assert.Equal(t, dies, link.Severed())
 			_, err = ask(http.MethodGet, pod)
 			assert.Equal(t, dies, err != nil, "nothing of the dead reaches anybody")
-			link.Mend()
+			link.Repair()
 			_, err = ask(http.MethodGet, pod)
 			require.NoError(t, err)
 			assert.Equal(t, name == "late", link.Deliver())

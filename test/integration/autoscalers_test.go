@@ -177,7 +177,7 @@ func (a *autoscaled) seeds(t *testing.T, rec *v1alpha1.AttuneRecommendation) (cp
 	return c.CPURequest != nil, c.MemoryRequest != nil
 }
 
-func TestAnHPAHoldsWhatItScalesOn(t *testing.T) {
+func TestHPABlocksItsScalingResource(t *testing.T) {
 	a := newAutoscaled(t)
 	a.until("nothing is there to hold")
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{

@@ -135,8 +135,8 @@ func numbered(n int, format string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestMistypedFieldsAreToldOf: kubectl asks for strict validation, and so do we.
-func TestMistypedFieldsAreToldOf(t *testing.T) {
+// TestMistypedFieldsAreReported: kubectl asks for strict validation, and so do we.
+func TestMistypedFieldsAreReported(t *testing.T) {
 	c := newClient(t)
 	assert.ErrorContains(t, c.Create(t.Context(), policyWith(t, `cpu: {percentil: 95}`), client.DryRunAll), `unknown field "spec.cpu.percentil"`)
 	assert.ErrorContains(t, c.Create(t.Context(), object(t, "AttuneDefaults", `weight: 7`), client.DryRunAll), `unknown field "spec.weight"`)

@@ -273,9 +273,9 @@ func TestBridge(t *testing.T) {
 	assert.Equal(t, others.GetResourceVersion(), b.vpa("sizer").GetResourceVersion(), "a user's own is left alone")
 }
 
-// TestBridgeLeavesOthersAlone: an object of somebody else that has the name is never written, and neither is one of the
+// TestBridgeDoesNotChangeForeignObjects: an object of somebody else that has the name is never written, and neither is one of the
 // operator's own that somebody has taken over, once it was let go. The workload's recommendation tells of it.
-func TestBridgeLeavesOthersAlone(t *testing.T) {
+func TestBridgeDoesNotChangeForeignObjects(t *testing.T) {
 	b := newBridged(t, realVPADefinition(t))
 	theirs := b.foreign("attune-deployment-web", "web", "Initial")
 	b.pass()
@@ -306,8 +306,8 @@ func TestBridgeLeavesOthersAlone(t *testing.T) {
 	assert.Equal(t, taken.GetResourceVersion(), b.vpa("attune-deployment-web").GetResourceVersion(), "it is written this once")
 }
 
-// TestBridgeIsRefusedBesideVPA: where VPA's admission controller is registered, nothing is published, until it is gone.
-func TestBridgeIsRefusedBesideVPA(t *testing.T) {
+// TestBridgeIsRefusedIfVPAIsInstalled: where VPA's admission controller is registered, nothing is published, until it is gone.
+func TestBridgeIsRefusedIfVPAIsInstalled(t *testing.T) {
 	b := newBridged(t, realVPADefinition(t))
 	others := b.foreign("sizer", "web", "Recreate")
 	b.pass()

@@ -64,15 +64,15 @@ func installRights(t *testing.T, namespace string) {
 			continue
 		}
 		if hooks, found, _ := unstructured.NestedSlice(object.Object, "webhooks"); found {
-			asksNobody(t, object, hooks)
+			matchNothing(t, object, hooks)
 		}
 		require.NoError(t, c.Create(t.Context(), object), object.GetName())
 		t.Cleanup(func() { assert.NoError(t, c.Delete(context.Background(), object)) })
 	}
 }
 
-// asksNobody has webhooks match no namespace, and no object.
-func asksNobody(t *testing.T, object *unstructured.Unstructured, hooks []any) {
+// matchNothing has webhooks match no namespace, and no object.
+func matchNothing(t *testing.T, object *unstructured.Unstructured, hooks []any) {
 	t.Helper()
 	for _, hook := range hooks {
 		hook.(map[string]any)["objectSelector"] = map[string]any{"matchLabels": map[string]any{"nobody": "has-this"}}
@@ -92,10 +92,10 @@ func accountOf(t *testing.T, namespace, account string) kubernetes.Interface {
 	return clients
 }
 
-// TestTheControllerSaysWhomTheWebhooksTrust, and nothing else: with the rights of the chart it issues the certificate and
+// TestControllerWritesTheTrustedCA, and nothing else: with the rights of the chart it issues the certificate and
 // has the configurations trust it, the webhook serves it with the right to read, and every other change of a
 // configuration is refused, whatever the controller's token is used for.
-func TestTheControllerSaysWhomTheWebhooksTrust(t *testing.T) {
+func TestControllerWritesTheTrustedCA(t *testing.T) {
 	const name = "attune-trusted"
 	namespace := newNamespace(t, newClient(t))
 	installRights(t, namespace)

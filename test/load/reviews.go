@@ -59,7 +59,7 @@ func (s *site) unhook(ctx context.Context) error {
 // review asks for 200 reviews/s of a new pod: of the handler itself, and through the API server with no
 // webhook, with one that does nothing, and with the operator's.
 func (s *site) review(ctx context.Context, o options) error {
-	pod, err := s.newborn(ctx)
+	pod, err := s.newPod(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func paced(ctx context.Context, d time.Duration, ask func(context.Context) error
 	return took, failed
 }
 
-// newborn is a pod like a running one, that is not there yet.
-func (s *site) newborn(ctx context.Context) (*corev1.Pod, error) {
+// newPod is a pod like a running one, that is not there yet.
+func (s *site) newPod(ctx context.Context) (*corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	if err := s.client.List(ctx, pods, client.InNamespace(s.parts[0].namespace), client.Limit(1)); err != nil {
 		return nil, err

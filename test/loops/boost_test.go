@@ -31,7 +31,7 @@ func boosted(t *testing.T, multiplier string) *world {
 
 // Every pod gives its boost back in place once it has run for five minutes and is ready: all at once, without a
 // first wave or a cooldown. One that is never ready keeps it.
-func TestLoopsTakeABoostBack(t *testing.T) {
+func TestLoopsEndABoost(t *testing.T) {
 	t.Parallel()
 	w := boosted(t, "3")
 	slow := w.pods()[1].Name

@@ -38,7 +38,7 @@ func crampedWith(t *testing.T, replicas int32, workload func(*world, corev1.Cont
 	w.seeded = true
 	w.usage.of["app"] = used{CPU: 1, Memory: 200}
 	workload(w, w.app("cpu=500m,memory=512Mi", ""))
-	w.born()
+	w.startNewPods()
 	w.node.Faults.Taken = 4000 - 600*int64(replicas)
 	w.mayEvict()
 	return w
@@ -48,14 +48,14 @@ func crampedWith(t *testing.T, replicas int32, workload func(*world, corev1.Cont
 // successor is sized at birth, and the operator has the right.
 func (w *world) mayEvict() {
 	w.t.Helper()
-	w.roomElsewhere("16")
+	w.addSecondNode("16")
 	w.label()
 	w.evictions = true
 	w.wire()
 }
 
-// roomElsewhere is a second node that pods may run on.
-func (w *world) roomElsewhere(cpu string) {
+// addSecondNode is a second node that pods may run on.
+func (w *world) addSecondNode(cpu string) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	var err error
@@ -107,7 +107,7 @@ func resizeConditionTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 
 // Each pod in turn is found another node: after its kubelet put the resize off for five minutes, with its old
 // size back, and never two at a time. Their successors are born with what they wanted.
-func TestLoopsEvictWhatANodeDefers(t *testing.T) {
+func TestLoopsEvictDeferredPods(t *testing.T) {
 	t.Parallel()
 	w := cramped(t, 2)
 	first := w.uids()
@@ -166,7 +166,7 @@ func TestLoopsEvictPodsOfAStatefulSet(t *testing.T) {
 
 // What a node can never hold is not asked of it. The process ends between the decision and the eviction: the
 // next one goes on from the record.
-func TestLoopsEvictWhatANodeCannotHold(t *testing.T) {
+func TestLoopsEvictPodsTooLargeForTheirNode(t *testing.T) {
 	t.Parallel()
 	w := cramped(t, 2)
 	w.usage.of["app"] = used{CPU: 5, Memory: 200}
@@ -211,7 +211,7 @@ func (w *world) keepsBoth(deployment string) *policyv1.PodDisruptionBudget {
 	return budget
 }
 
-func (w *world) letsOneGo(budget *policyv1.PodDisruptionBudget) {
+func (w *world) allowDisruption(budget *policyv1.PodDisruptionBudget) {
 	w.t.Helper()
 	budget.Status.DisruptionsAllowed = 1
 	require.NoError(w.t, w.direct.Status().Update(w.t.Context(), budget))
@@ -238,7 +238,7 @@ func TestLoopsHonourAPodDisruptionBudget(t *testing.T) {
 		assert.Equal(t, int64(500), cpuRequest(&pod))
 	}
 
-	w.letsOneGo(budget)
+	w.allowDisruption(budget)
 	w.until(2*time.Hour, "one may go at last", func() bool { return !slices.Equal(first, w.uids()) })
 }
 

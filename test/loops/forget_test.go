@@ -50,7 +50,7 @@ func TestLoopsForgetAWorkloadThatIsGone(t *testing.T) {
 	assert.Zero(t, w.writes, "nothing is written about it meanwhile")
 
 	w.deployment("web", 1, w.app("cpu=500m,memory=256Mi", "memory=256Mi"))
-	w.born()
+	w.startNewPods()
 	assert.Nil(t, w.recommendation().Status.GoneSince)
 	assert.GreaterOrEqual(t, memoryLimit(w.pod()), int64(270), "1.3 times 256 MiB, faded for six days")
 

@@ -27,7 +27,7 @@ func TestLoopsRevertAnOOMAndLearn(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 0.4, Memory: 200}
 	w.memory["app"] = 200
 	w.deployment("web", 3, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 10m, safetyObservationPeriod: 5m}\n"+lowersMemory)
 	// What is low has more to hold from its watch on.
 	const needs = 600
@@ -72,7 +72,7 @@ func TestLoopsLearnFromAnyOOM(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 0.4, Memory: 150}
 	w.memory["app"] = 150
 	w.deployment("web", 3, w.app("cpu=500m,memory=256Mi", "memory=256Mi"))
-	w.born()
+	w.startNewPods()
 	w.auto("")
 	w.run(30*time.Minute, 5*time.Minute)
 	victim := w.pods()[1].Name
@@ -105,7 +105,7 @@ func TestLoopsStopAtFirstHarm(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 0.4, Memory: 200}
 	w.memory["app"] = 600
 	w.deployment("web", 20, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-	w.born()
+	w.startNewPods()
 	// The kubelet's own check sees the memory before the process grows.
 	seen := map[string]time.Time{}
 	bad := map[string]bool{}
@@ -167,7 +167,7 @@ func TestLoopsAnswerAnOOMInACooldown(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 1, Memory: 150}
 	w.memory["app"] = 150
 	w.deployment("web", 2, w.app("cpu=500m,memory=256Mi", "memory=256Mi"))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 10h, safetyObservationPeriod: 1m}\ncpu: {maxChangePercent: 300}")
 	w.until(time.Hour, "a resize is finished", func() bool { return w.idle() && len(results(w.recommendation())) > 0 })
 	require.Equal(t, v1alpha1.PhaseCooldown, w.recommendation().Status.Phase)
@@ -183,7 +183,7 @@ func TestLoopsAnswerAnOOMInACooldown(t *testing.T) {
 
 // A container without a CPU limit whose request was lowered needs more than that. On a node whose CPU is in use it gets
 // its old request back, and the workload learns from it; where there is CPU to spare it does well with the new one.
-func TestLoopsRevertWhatIsSqueezed(t *testing.T) {
+func TestLoopsRevertThrottledPods(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		needs, busy float64
@@ -205,7 +205,7 @@ func TestLoopsRevertWhatIsSqueezed(t *testing.T) {
 			w.usage.busy[w.node.Name] = tc.busy
 			w.memory["app"] = 200
 			w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", tc.limit))
-			w.born()
+			w.startNewPods()
 			w.policy("all", "updateStrategy: {type: Auto, cooldown: 10h, safetyObservationPeriod: 1m}\ncpu: {maxChangePercent: 90}")
 			w.until(10*time.Minute, "it is watched with less", func() bool { return !w.idle() && cpuRequest(w.pod()) < 450 })
 			lowered := cpuRequest(w.pod())

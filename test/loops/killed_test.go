@@ -185,7 +185,7 @@ func same(t *testing.T, calm, told chronicle, times int) {
 	}
 	assert.LessOrEqual(t, len(told.patches), len(calm.patches)+times, "%s", told.patches)
 	// Where the policy allows it (mayEvict), whatever the operator takes for a node's refusal would evict a pod:
-	// TestLoopsEvictWhatANodeDefers.
+	// TestLoopsEvictDeferredPods.
 	for _, call := range told.calls {
 		assert.NotEqual(t, "eviction", call.Subresource)
 		assert.NotEqual(t, "delete", call.Verb, "%s", call)

@@ -60,7 +60,7 @@ func (s story) tell(t *testing.T, befall trouble) chronicle {
 	}
 	w.clock.SetTime(w.beginning)
 	s.begin(w)
-	w.born()
+	w.startNewPods()
 	if strings.Contains(s.policy, string(v1alpha1.ResizeInPlaceOrRecreate)) {
 		w.mayEvict()
 	}

@@ -29,7 +29,7 @@ func TestPlayedKubeletKeepsItsLedgers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{CPU: "4"})
 	w.statefulSet("db", 3, w.app("cpu=1,memory=100Mi", ""))
-	w.born()
+	w.startNewPods()
 	require.NoError(t, w.ask("db-0", requests("3500m")))
 	w.settle()
 	require.NoError(t, w.ask("db-1", requests("1500m")))
@@ -67,7 +67,7 @@ func TestPlayedKubeletRefusesALimitBelowUsage(t *testing.T) {
 	w := newWorld(t, kubelet.Options{})
 	w.memory["app"] = 300
 	w.statefulSet("db", 1, w.app("cpu=1,memory=100Mi", "memory=512Mi"))
-	w.born()
+	w.startNewPods()
 	limits := func(mib int) string { return fmt.Sprintf(`{"limits":{"memory":"%dMi"}}`, mib) }
 	require.NoError(t, w.ask("db-0", limits(200)))
 	w.run(30*time.Second, time.Second)
@@ -99,7 +99,7 @@ func TestPlayedKubeletStartsAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{Minor: 33, CPU: "4"})
 	w.statefulSet("db", 1, w.app("cpu=1,memory=100Mi", ""))
-	w.born()
+	w.startNewPods()
 	w.node.Faults.Taken = 3000
 	require.NoError(t, w.ask("db-0", requests("2")))
 	w.settle()

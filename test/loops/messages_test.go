@@ -70,7 +70,7 @@ func number(r *http.Request, name string) int64 {
 
 // The policy itself says, in one sentence, why nothing is recommended: with the real store and the real
 // client of a server that misbehaves.
-func TestLoopsSayWhyNothingIsRecommended(t *testing.T) {
+func TestPolicyReportsWhyNothingIsRecommended(t *testing.T) {
 	t.Parallel()
 	at := func(w *world, ago time.Duration) time.Time { return w.clock.Now().Truncate(5 * time.Minute).Add(-ago) }
 	for name, c := range map[string]struct {
@@ -159,7 +159,7 @@ func says(text string) func(*world, string) string {
 }
 
 // A server that comes back is heard at its next answer, and the condition goes.
-func TestLoopsHearASourceThatComesBack(t *testing.T) {
+func TestPolicyRecoversWithItsUsageSource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{})
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))

@@ -29,7 +29,7 @@ func shrinking(t *testing.T, replicas int32) *world {
 	w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
 	w.memory["app"] = 200
 	w.deployment("web", replicas, w.app("cpu=500m,memory=512Mi", ""))
-	w.born()
+	w.startNewPods()
 	return w
 }
 
@@ -72,7 +72,7 @@ func TestLoopsWaitForAPersonToPromoteACanary(t *testing.T) {
 }
 
 // One pod at a time, each after the last one's clean watch and the cooldown; new pods are as their template says.
-func TestLoopsTakeOnePodAfterTheOtherInOneShot(t *testing.T) {
+func TestOneShotResizesOnePodAtATime(t *testing.T) {
 	t.Parallel()
 	w := shrinking(t, 3)
 	w.seeded = true
@@ -209,7 +209,7 @@ func TestLoopsResizeEveryKind(t *testing.T) {
 			w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
 			w.memory["app"] = 200
 			w.workload(kind, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-			w.born()
+			w.startNewPods()
 			before := w.pod()
 			w.policy("all", "targetRef: {kind: "+kind+"}\n"+once+lowersMemory+lowersCPU)
 			w.until(time.Hour, "kept", func() bool { return len(w.recommendations()) == 1 && len(results(w.recommendation())) > 0 && w.idle() })
@@ -285,7 +285,7 @@ func TestLoopsLookAtRollouts(t *testing.T) {
 }
 
 // Case 65: what does not run now is still recommended for and sized at birth, and costs next to nothing meanwhile.
-func TestLoopsKeepWhatIsAtRest(t *testing.T) {
+func TestStoppedWorkloadsKeepTheirRecommendations(t *testing.T) {
 	t.Parallel()
 	for kind, suspended := range map[string]func(w *world){
 		"Deployment": func(w *world) { w.deployment("web", 0, w.app("cpu=500m,memory=512Mi", "")) },
@@ -367,7 +367,7 @@ func TestLoopsResizeSeveralContainersAtOnce(t *testing.T) {
 	proxy := w.app("cpu=300m,memory=64Mi", "")
 	proxy.Name = "proxy"
 	w.deployment("web", 3, w.app("cpu=500m,memory=512Mi", ""), proxy)
-	w.born()
+	w.startNewPods()
 	asked := w.asking(func() error { return nil })
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 1m}"+lowersCPU)
 	w.until(6*time.Hour, "all are lowered", func() bool { return w.lowered() == 3 && w.idle() })
@@ -381,7 +381,7 @@ func TestLoopsResizeSeveralContainersAtOnce(t *testing.T) {
 }
 
 // Containers that the template has not, such as injected sidecars, are neither recommended nor changed.
-func TestLoopsLeaveInjectedContainersAlone(t *testing.T) {
+func TestInjectedContainersAreNotChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{})
 	w.usage.of["app"], w.usage.of["proxy"] = used{CPU: 0.1, Memory: 200}, used{CPU: 0.01, Memory: 20}
@@ -392,7 +392,7 @@ func TestLoopsLeaveInjectedContainersAlone(t *testing.T) {
 		return nil
 	}
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", ""))
-	w.born()
+	w.startNewPods()
 	w.policy("all", once+lowersMemory+lowersCPU)
 	w.until(time.Hour, "kept", func() bool { return len(results(w.recommendation())) > 0 && w.idle() })
 	pod := w.pod()

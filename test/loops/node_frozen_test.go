@@ -29,7 +29,7 @@ func fullNode(t *testing.T, eviction string) *world {
 		w.usage.own[name+"-"] = used{CPU: 1, Memory: 100}
 		w.deployment(name, 2, w.app("cpu=100m,memory=64Mi", ""))
 	}
-	w.born()
+	w.startNewPods()
 	for _, pod := range w.pods() {
 		require.NoError(t, w.direct.Delete(t.Context(), &pod))
 	}
@@ -38,7 +38,7 @@ func fullNode(t *testing.T, eviction string) *world {
 	})
 	w.statefulSet("other", 1, w.app("cpu=2,memory=64Mi", ""))
 	w.run(20*time.Minute, 5*time.Minute)
-	w.roomElsewhere("16")
+	w.addSecondNode("16")
 	w.run(20*time.Minute, 5*time.Minute)
 	require.Equal(t, "a 1500, a 1500, b 1500, b 1500, other 2000", w.cpuOn(w.node.Name))
 	return w
@@ -46,7 +46,7 @@ func fullNode(t *testing.T, eviction string) *world {
 
 // Where somebody needs less than before nobody goes, although the room is taken until his resize was watched, and no
 // node is said to be overcommitted.
-func TestNodeWithLessDemandEvictsNobody(t *testing.T) {
+func TestNodeWithLessDemandEvictsNoPod(t *testing.T) {
 	t.Parallel()
 	for _, eviction := range []string{"Enabled", "Disabled"} {
 		t.Run(eviction, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestNodeWithLessDemandEvictsNobody(t *testing.T) {
 }
 
 // A pause, a skip or a rollout of one workload moves nobody of another.
-func TestNodeWithAPausedWorkloadEvictsNobody(t *testing.T) {
+func TestNodeWithAPausedWorkloadEvictsNoPod(t *testing.T) {
 	t.Parallel()
 	w := fullNode(t, "Enabled")
 	uids, before := w.uids(), w.cpuOn(w.node.Name)
@@ -91,7 +91,7 @@ func TestNodeComesToRest(t *testing.T) {
 }
 
 // Memory that creeps up restarts no container whose resizePolicy would: it is sized at birth alone.
-func TestNodeRestartsNobody(t *testing.T) {
+func TestNodeRestartsNoContainer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{CPU: "32"})
 	w.seeded = true
@@ -103,7 +103,7 @@ func TestNodeRestartsNobody(t *testing.T) {
 	app := w.app("cpu=500m,memory=256Mi", "")
 	app.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}, {ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired}}
 	w.deployment("web", 3, app)
-	w.born()
+	w.startNewPods()
 	for _, pod := range w.pods() {
 		require.NoError(t, w.direct.Delete(t.Context(), &pod))
 	}

@@ -37,7 +37,7 @@ func (w *world) threeWorkloads() {
 	for _, name := range []string{"a", "b", "c"} {
 		w.deployment(name, 1, w.app("cpu=100m,memory=64Mi", ""))
 	}
-	w.born()
+	w.startNewPods()
 	// Deployments exist before their recommendations do: the pods that were born first were not seeded.
 	for _, pod := range w.pods() {
 		require.NoError(w.t, w.direct.Delete(w.t.Context(), &pod))
@@ -125,7 +125,7 @@ func TestNodeRaisesAtOnceAndLowersSeldom(t *testing.T) {
 }
 
 // What the policy does not size is counted as it is, and so is a pod whose template says so.
-func TestNodeLeavesOthersAlone(t *testing.T) {
+func TestNodeDoesNotChangeOtherPods(t *testing.T) {
 	t.Parallel()
 	w := sharedNode(t, "16", "")
 	w.statefulSet("other", 1, w.app("cpu=300m,memory=64Mi", ""))
@@ -168,14 +168,14 @@ func twoOfTwo(t *testing.T, eviction string, edit func(name string, d *appsv1.De
 			require.NoError(t, w.direct.Update(t.Context(), d))
 		}
 	}
-	w.born()
+	w.startNewPods()
 	for _, pod := range w.pods() {
 		require.NoError(t, w.direct.Delete(t.Context(), &pod))
 	}
 	w.until(10*time.Minute, "everybody's base and a quarter of the reserve of 2", func() bool {
 		return w.cpuOn(w.node.Name) == "a 1500, a 1500, b 1500, b 1500" && w.idle()
 	})
-	w.roomElsewhere("16")
+	w.addSecondNode("16")
 	return w
 }
 
@@ -204,7 +204,7 @@ func (w *world) evictedRows() (rows []v1alpha1.HistoryEntry) {
 
 // When a's pods need 3 CPUs each there is room for one of b's alone: the other is evicted, and its successor is born
 // with its peak on another node. Nobody else goes.
-func TestNodeEvictsWhoDoesNotFit(t *testing.T) {
+func TestNodeEvictsPodThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	w := twoOfTwo(t, "Enabled", nil)
 	w.usage.own["a-"] = used{CPU: 3, Memory: 100}
@@ -230,7 +230,7 @@ func TestNodeEvictsWhoDoesNotFit(t *testing.T) {
 }
 
 // Somebody else goes in place of a pod that nobody may disrupt.
-func TestNodeEvictsSomebodyElseThanWhoMayNotBeDisrupted(t *testing.T) {
+func TestNodeEvictsAnotherPodThanAProtectedOne(t *testing.T) {
 	t.Parallel()
 	w := twoOfTwo(t, "Enabled", func(name string, d *appsv1.Deployment) {
 		if name == "b" {
@@ -258,13 +258,13 @@ func TestNodeHonoursAPodDisruptionBudget(t *testing.T) {
 	assert.True(t, w.told.has("Warning EvictionDenied Eviction of pod b-"), w.told.lines)
 	assert.Empty(t, w.evictedRows())
 
-	w.letsOneGo(budget)
+	w.allowDisruption(budget)
 	w.until(time.Hour, "one may go at last", func() bool { return w.cpuOn(w.other.Name) == "b 2000" && w.idle() })
 }
 
 // Nobody goes where no policy lets him: the node is overcommitted, says so, and its room goes to what is lacking of the
 // bases, so that no scheduler sees it.
-func TestNodeEvictsNobodyUnlessItMay(t *testing.T) {
+func TestNodeEvictsNoPodWithoutPermission(t *testing.T) {
 	t.Parallel()
 	w := twoOfTwo(t, "Disabled", nil)
 	uids := w.uids()

@@ -55,7 +55,7 @@ var podsResource = schema.GroupResource{Resource: "pods"}
 
 // Cases 17, 60, 94: what passes by itself is asked again soon, what somebody has to change late, and what is never
 // valid never as it was. None of it costs a cooldown.
-func TestLoopsAskAgainWhenTheAnswerMayBeAnother(t *testing.T) {
+func TestLoopsRetryRejectedResizes(t *testing.T) {
 	t.Parallel()
 	const s, m = time.Second, time.Minute
 	for name, tc := range map[string]struct {
@@ -163,7 +163,7 @@ func TestLoopsWaitForAQuota(t *testing.T) {
 	w.usage.of["grows"], w.usage.of["shrinks"] = used{CPU: 1, Memory: 200}, used{CPU: 0.1, Memory: 200}
 	w.deployment("grows", 1, w.container("grows", "cpu=500m,memory=512Mi", ""))
 	w.deployment("shrinks", 1, w.container("shrinks", "cpu=1,memory=512Mi", ""))
-	w.born()
+	w.startNewPods()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cpus"}}
 	quota.Spec.Hard = corev1.ResourceList{"requests.cpu": resource.MustParse("1600m")}
 	require.NoError(t, w.direct.Create(t.Context(), quota))
@@ -187,7 +187,7 @@ func TestLoopsWaitForAQuota(t *testing.T) {
 }
 
 // Case 56: the API server knows a quota that the cache does not show yet. It is asked again as soon as it shows.
-func TestLoopsAskAgainWhenTheQuotaShows(t *testing.T) {
+func TestLoopsRetryWhenTheCacheShowsTheQuota(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cpus"}}
@@ -247,7 +247,7 @@ func TestLoopsWithoutRights(t *testing.T) {
 		w.memory[name] = 200
 		w.deployment(name, 3, w.container(name, "cpu=500m,memory=512Mi", "memory=512Mi"))
 	}
-	w.born()
+	w.startNewPods()
 	asked := 0
 	w.send = func(ctx context.Context, o client.Object, p client.Patch) error {
 		asked++
@@ -303,7 +303,7 @@ func TestLoopsRetryARevertWithoutRights(t *testing.T) {
 	w.rights = &workloadloop.Rights{Clock: clock, Ask: func(context.Context) (bool, error) { return granted, nil }}
 	w.wire()
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-	w.born()
+	w.startNewPods()
 	asked := w.asking(func() error {
 		if granted {
 			return nil

@@ -63,7 +63,7 @@ func (w *world) smallContainers() {
 }
 
 // Another admission policy refuses the pod as attune sizes it, and lets its template pass: the workload runs within 20 s.
-func TestLoopsGiveUpSizesThatTheAPIServerRejects(t *testing.T) {
+func TestLoopsAbandonSizesThatTheAPIServerRejects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{})
 	w.seeded = true
@@ -123,7 +123,7 @@ func TestDaemonPodsFitTheSmallestNode(t *testing.T) {
 	agent.Namespace, agent.Name = w.namespace, "agent"
 	agent.Spec.Selector, agent.Spec.Template = template("agent", w.app("cpu=100m,memory=200Mi", ""))
 	require.NoError(t, w.direct.Create(t.Context(), agent))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "targetRef: {kind: DaemonSet}\nupdateStrategy: {type: Auto, cooldown: 10m, safetyObservationPeriod: 5m}\ncpu: {maxChangePercent: 1000}\nmemory: {maxChangePercent: 1000, allowDecrease: true}")
 	w.run(6*time.Hour, 10*time.Minute)
 	target := w.recommendation().Spec.Containers[0]
@@ -133,7 +133,7 @@ func TestDaemonPodsFitTheSmallestNode(t *testing.T) {
 			require.NoError(t, w.direct.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)))
 		}
 	}
-	w.born()
+	w.startNewPods()
 	w.run(30*time.Minute, 10*time.Minute)
 	require.Len(t, w.pods(), 2)
 	for _, pod := range w.pods() {

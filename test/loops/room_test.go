@@ -45,7 +45,7 @@ func rivals(t *testing.T) (w *world, asked *[]time.Time) {
 	w.usage.of["first"], w.usage.of["second"] = used{CPU: 2, Memory: 200}, used{CPU: 2, Memory: 200}
 	w.deployment("first", 1, w.container("first", "cpu=1,memory=512Mi", ""))
 	w.deployment("second", 1, w.container("second", "cpu=1,memory=512Mi", ""))
-	w.born()
+	w.startNewPods()
 	return w, w.asking(func() error { return nil })
 }
 
@@ -93,13 +93,13 @@ func TestLoopsPromiseRoomOnceThoughTheCacheIsBehind(t *testing.T) {
 
 // Cases 43, 87: a node that assigns CPUs statically says so once; its other pods are left alone, with the reason, and
 // those of other nodes go on.
-func TestLoopsLearnWhatANodeRefuses(t *testing.T) {
+func TestLoopsLearnFromInfeasibleAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{StaticCPU: true})
 	w.secondNode(kubelet.Options{})
 	w.usage.of["app"] = used{CPU: 1, Memory: 200}
 	w.deployment("web", 6, w.app("cpu=500m,memory=512Mi", "cpu=500m,memory=512Mi"))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 1m, maxConcurrentResizes: 1, canary: {percentage: 1}}\ncpu: {maxChangePercent: 300}")
 	w.run(50*time.Minute, time.Minute)
 	assert.ElementsMatch(t, []string{"Withdrawn Infeasible", "Success", "Success", "Success"}, results(w.recommendation()), "one of its pods was tried, once")

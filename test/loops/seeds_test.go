@@ -24,7 +24,7 @@ func TestLoopsWithholdASeedAtTheFirstHarm(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 0.4, Memory: 200}
 	w.memory["app"] = 200
 	w.deployment("web", 20, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 1h, safetyObservationPeriod: 5m}\n"+lowersMemory)
 	w.until(time.Hour, "the first wave's size is kept and new pods are born with it", func() bool {
 		rec := w.recommendation()
@@ -66,7 +66,7 @@ func TestLoopsWithholdASeedAtTheFirstHarm(t *testing.T) {
 }
 
 // A pod that is born with a seed, was never resized, and is killed: the next ones are born with more.
-func TestLoopsLearnFromPodsThatWereBornSmall(t *testing.T) {
+func TestLoopsLearnFromKilledNewPods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{})
 	w.seeded = true
@@ -78,7 +78,7 @@ func TestLoopsLearnFromPodsThatWereBornSmall(t *testing.T) {
 	seed := w.recommendation().Spec.Seed
 	require.NotNil(t, seed)
 	w.scale("web", 1)
-	w.born()
+	w.startNewPods()
 	small := memoryLimit(w.pod())
 	require.Less(t, small, int64(700))
 	w.memory["app"] = 700
@@ -99,7 +99,7 @@ func TestLoopsLearnFromPodsThatWereBornSmall(t *testing.T) {
 
 // The first attempt of a Job that nobody has measured yet is killed at the limit of its template: the second
 // is born with more.
-func TestLoopsGiveAJobsNextAttemptMore(t *testing.T) {
+func TestNextAttemptOfAJobGetsMoreMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{})
 	w.seeded = true

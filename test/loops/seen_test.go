@@ -24,7 +24,7 @@ import (
 
 // Cases 18, 24: the patch landed, its answer was lost, and the cache is behind for longer than an answer may take. The
 // resize is taken on and not made twice.
-func TestLoopsFindWhatLandedThoughTheCacheIsBehind(t *testing.T) {
+func TestLoopsAdoptResizeDespiteStaleCache(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
 	before := *w.pod()
@@ -55,7 +55,7 @@ func TestLoopsRevertByTheLivePod(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 0.4, Memory: 200}
 	w.memory["app"] = 200
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 10m, safetyObservationPeriod: 5m}\n"+lowersMemory)
 	w.until(time.Hour, "it is watched at a lower limit", func() bool { return w.watched() != "" && memoryLimit(w.pod()) < 600 })
 	w.memory["app"] = 600
@@ -97,7 +97,7 @@ func TestLoopsFreezeForAnHPAThatAppears(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 1, Memory: 900}
 	w.memory["app"] = 200
 	w.deployment("web", 4, w.app("cpu=500m,memory=512Mi", ""))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 2m, safetyObservationPeriod: 2m, maxConcurrentResizes: 1, canary: {percentage: 1}}\ncpu: {maxChangePercent: 300}\nmemory: {maxChangePercent: 300}")
 	w.until(10*time.Minute, "one is watched", func() bool { return !w.idle() })
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web"}}
@@ -120,7 +120,7 @@ func TestLoopsFreezeForAnHPAThatAppears(t *testing.T) {
 }
 
 // Case 59: a namespace that is being deleted is left alone.
-func TestLoopsLeaveATerminatingNamespaceAlone(t *testing.T) {
+func TestTerminatingNamespaceIsNotChanged(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
 	namespace := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
@@ -181,7 +181,7 @@ func (m *measured) OOMKills(_ context.Context, _ string, windows map[string]time
 
 // Cases 34, 36: what a container holds, page cache included, is looked at before its limit is lowered. Far below it,
 // all goes in one patch; near it, the limit is not even tried.
-func TestLoopsKnowWhatAContainerHolds(t *testing.T) {
+func TestLoopsCheckMemoryUsageBeforeLoweringALimit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		holds int64
@@ -199,7 +199,7 @@ func TestLoopsKnowWhatAContainerHolds(t *testing.T) {
 			w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
 			w.memory["app"] = tc.holds
 			w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-			w.born()
+			w.startNewPods()
 			asked := w.asking(func() error { return nil })
 			w.policy("all", "updateStrategy: {type: Auto, cooldown: 1h, safetyObservationPeriod: 1m}\ncpu: {maxChangePercent: 90}\n"+lowersMemory)
 			w.run(30*time.Minute, time.Minute)
@@ -223,7 +223,7 @@ func TestLoopsRevertForAChildThatWasKilled(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 0.4, Memory: 200}
 	w.memory["app"] = 100
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 2h, safetyObservationPeriod: 5m}\n"+lowersMemory)
 	w.until(time.Hour, "the resize is judged", func() bool { return len(results(w.recommendation())) > 0 })
 	rec := w.recommendation()

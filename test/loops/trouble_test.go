@@ -28,7 +28,7 @@ func growing(t *testing.T, node kubelet.Options, requests, limits string) *world
 	w.usage.of["app"] = used{CPU: 1, Memory: 200}
 	w.memory["app"] = 200
 	w.deployment("web", 1, w.app(requests, limits))
-	w.born()
+	w.startNewPods()
 	return w
 }
 
@@ -36,7 +36,7 @@ const onceAnHour = "updateStrategy: {type: Auto, cooldown: 1h, safetyObservation
 
 // The node has no room: the resize waits for five minutes, then what was asked for is taken back, so that
 // it holds no room and is not granted hours later.
-func TestLoopsWithdrawWhatIsDeferred(t *testing.T) {
+func TestLoopsWithdrawDeferredResizes(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{CPU: "4"}, "cpu=500m,memory=512Mi", "")
 	w.node.Faults.Taken = 3200
@@ -61,7 +61,7 @@ func TestLoopsWithdrawWhatIsDeferred(t *testing.T) {
 }
 
 // The node will never do it: taken back at once.
-func TestLoopsWithdrawWhatIsInfeasible(t *testing.T) {
+func TestLoopsWithdrawInfeasibleResizes(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{StaticCPU: true}, "cpu=500m,memory=512Mi", "cpu=500m,memory=512Mi")
 	w.policy("all", onceAnHour)
@@ -77,7 +77,7 @@ func TestLoopsWithdrawWhatIsInfeasible(t *testing.T) {
 
 // What a node would not have cools nothing down: something else is tried at once. The same is asked again after a
 // cooldown and then less and less often, whatever was forgotten meanwhile.
-func TestLoopsGoOnAfterWhatIsInfeasible(t *testing.T) {
+func TestLoopsContinueAfterInfeasibleResizes(t *testing.T) {
 	t.Parallel()
 	refused := func(t *testing.T) *world {
 		w := growing(t, kubelet.Options{StaticCPU: true}, "cpu=500m,memory=512Mi", "cpu=500m,memory=512Mi")
@@ -116,7 +116,7 @@ func TestLoopsGoOnAfterWhatIsInfeasible(t *testing.T) {
 
 // Case 26: from 1.36 on the API server itself refuses what no node of that size can hold. Nothing has changed then,
 // so nothing cools down; it is asked again later, and less and less often.
-func TestLoopsTakeNoForAnAnswer(t *testing.T) {
+func TestLoopsAcceptRejectionOfTooLargeSizes(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{CPU: "4"}, "cpu=500m,memory=512Mi", "")
 	var asked []time.Time
@@ -179,13 +179,13 @@ func blockedBy(rec *v1alpha1.AttuneRecommendation) metav1.Condition {
 
 // A limit below what the container holds: the kubelet refuses to go there, and a crash meanwhile would
 // start it there. The limit is given up, the rest is done.
-func TestLoopsGiveUpALimitBelowUsage(t *testing.T) {
+func TestLoopsAbandonALimitBelowUsage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubelet.Options{})
 	w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
 	w.memory["app"] = 900
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
-	w.born()
+	w.startNewPods()
 	w.auto(lowersMemory)
 	w.run(time.Hour, time.Minute)
 	require.NotEmpty(t, w.node.Failures, "the kubelet was never asked")
@@ -228,7 +228,7 @@ func TestLoopsNeverResizeAnotherPodOfTheSameName(t *testing.T) {
 	w := newWorld(t, kubelet.Options{})
 	w.usage.of["app"] = used{CPU: 1, Memory: 200}
 	w.statefulSet("db", 1, w.app("cpu=500m,memory=512Mi", ""))
-	w.born()
+	w.startNewPods()
 	w.policy("all", "targetRef: {kind: StatefulSet}\n"+onceAnHour)
 	var refused error
 	first := w.pod()
@@ -253,7 +253,7 @@ func TestLoopsNeverResizeAnotherPodOfTheSameName(t *testing.T) {
 
 // Somebody else resizes what we resized. Nobody is fought: the second time the workload is paused, and
 // says why.
-func TestLoopsLeaveAnotherWriterAlone(t *testing.T) {
+func TestLoopsDoNotOverwriteAForeignWriter(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
 	w.auto("cpu: {maxChangePercent: 300}")
@@ -283,7 +283,7 @@ func TestLoopsLeaveAnotherWriterAlone(t *testing.T) {
 }
 
 // The process ends between the record and the patch: the record is closed, and the resize is decided anew.
-func TestLoopsForgetWhatWasNeverSent(t *testing.T) {
+func TestLoopsCloseRecordsThatWereNeverSent(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
 	w.auto("cpu: {maxChangePercent: 300}")
@@ -302,7 +302,7 @@ func TestLoopsForgetWhatWasNeverSent(t *testing.T) {
 }
 
 // The process ends between the patch and its answer: the resize is taken on, and not made twice.
-func TestLoopsAdoptWhatLanded(t *testing.T) {
+func TestLoopsAdoptResizesThatArrived(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
 	w.auto("cpu: {maxChangePercent: 300}")

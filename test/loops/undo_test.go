@@ -41,7 +41,7 @@ func TestLoopsUndo(t *testing.T) {
 	w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
 	w.memory["app"] = 100
 	w.deployment("web", 4, w.app("cpu=500m,memory=512Mi", "cpu=1,memory=1Gi"))
-	w.born()
+	w.startNewPods()
 	original := w.pods()[0].Spec.Containers[0].Resources
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 5m}\ncpu: {maxChangePercent: 90}\n"+lowersMemory)
 	changed := func() (n int) {
@@ -93,7 +93,7 @@ func crowdedOut(t *testing.T) *world {
 	w := newWorld(t, kubelet.Options{CPU: "4"})
 	w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
 	w.deployment("web", 1, w.app("cpu=2,memory=512Mi", ""))
-	w.born()
+	w.startNewPods()
 	w.auto("cpu: {maxChangePercent: 95}")
 	w.until(time.Hour, "sized", func() bool { return w.idle() && cpuRequest(w.pod()) == 120 })
 	w.node.Faults.Taken = 3000

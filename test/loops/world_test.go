@@ -350,7 +350,7 @@ func (w *world) nodeNow() time.Time { return w.clock.Now().Add(w.nodeAhead) }
 func (w *world) bury() time.Duration {
 	w.t.Helper()
 	w.deadUntil = w.clock.Now().Add(w.down)
-	w.link.Mend()
+	w.link.Repair()
 	w.wire()
 	if w.buried != nil {
 		w.buried()
@@ -398,8 +398,8 @@ func (w *world) settle() (wake time.Duration) {
 	return 0
 }
 
-// born lets new pods start and run for a while.
-func (w *world) born() {
+// startNewPods lets new pods start and run for a while.
+func (w *world) startNewPods() {
 	w.t.Helper()
 	w.run(time.Minute, time.Minute)
 }

@@ -28,7 +28,7 @@ func TestLoopsWriteLittleForEachResize(t *testing.T) {
 			w.usage.of["app"] = used{CPU: 0.1, Memory: 300}
 			w.memory["app"] = 300
 			w.deployment("web", int32(test.wave), w.app("cpu=500m,memory=1Gi", ""))
-			w.born()
+			w.startNewPods()
 			w.auto("cpu: {maxChangePercent: 90}\nmemory: {allowDecrease: true}")
 			w.until(time.Hour, "the wave is over", func() bool { return len(w.resized()) == test.wave && w.idle() })
 			w.run(20*time.Second, time.Minute)
@@ -75,7 +75,7 @@ func TestLoopsResizeManyPodsWithinHalfAMinute(t *testing.T) {
 	for i := range workloads {
 		w.deployment(fmt.Sprintf("web-%d", i), pods, w.app("cpu=100m,memory=256Mi", ""))
 	}
-	w.born()
+	w.startNewPods()
 	var sent []time.Time
 	w.resize = func(patch func() error) error {
 		sent = append(sent, w.clock.Now())

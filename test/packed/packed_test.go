@@ -68,7 +68,7 @@ func TestPacked(t *testing.T) {
 			static := Run(p.usage, p.play, Static())
 			t.Logf("%s: %d pods, used %.1f cores\n%s\n%v", p.name, static.Pods, static.Used, Header, static)
 			t.Log(Run(p.usage, p.play, Workload()))
-			t.Log(Run(p.usage, p.play, Births()))
+			t.Log(Run(p.usage, p.play, Admissions()))
 			for _, evict := range []bool{false, true} {
 				p.play.Evict = evict
 				found := Run(p.usage, p.play, Node())

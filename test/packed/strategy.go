@@ -24,8 +24,8 @@ func Static() Strategy {
 	}, nothing}
 }
 
-// Births is the first phase of the strategy Node alone: the day's peak.
-func Births() Strategy { return Strategy{"Node, births alone", (*cluster).dayPeak, nothing} }
+// Admissions is the first phase of the strategy Node alone: the day's peak.
+func Admissions() Strategy { return Strategy{"Node, births alone", (*cluster).dayPeak, nothing} }
 
 // Node is the strategy Node.
 func Node() Strategy { return Strategy{"Node", (*cluster).dayPeak, (*cluster).share} }

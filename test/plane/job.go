@@ -173,7 +173,7 @@ func (p *Plane) fill(ctx context.Context, v *view, job *batchv1.Job, status *bat
 	if len(live) >= most {
 		return p.removeAll(ctx, v, live[most:])
 	}
-	if at := backOff(v.podsOf(job), status.Failed); v.now.Before(at) {
+	if at := backoff(v.podsOf(job), status.Failed); v.now.Before(at) {
 		p.wake(v, at)
 		return nil
 	}
@@ -213,8 +213,8 @@ func (p *Plane) likeOf(job *batchv1.Job) like {
 	return of
 }
 
-// backOff is when the next pod may be made: 10 s after the last failure, doubled with each, at most 10 min.
-func backOff(pods []*corev1.Pod, failures int32) time.Time {
+// backoff is when the next pod may be made: 10 s after the last failure, doubled with each, at most 10 min.
+func backoff(pods []*corev1.Pod, failures int32) time.Time {
 	var last time.Time
 	for _, pod := range pods {
 		if pod.Status.Phase != corev1.PodFailed {

@@ -17,7 +17,7 @@ const log = `{"verb":"watch","requestURI":"/api/v1/pods?watch=true","user":{"use
 {"verb":"get","requestURI":"/version?timeout=1s","user":{"username":"system:serviceaccount:ops:attune"},"responseStatus":{"code":200}}
 {"verb":"get","requ`
 
-func TestWhatIsGrantedAndWhatIsUsed(t *testing.T) {
+func TestGrantedAndUsedRights(t *testing.T) {
 	uses, err := Read(strings.NewReader(log))
 	require.NoError(t, err)
 	require.Len(t, uses, 5, "each once, and none that is still being written")

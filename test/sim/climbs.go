@@ -95,7 +95,7 @@ func (s traces) Lately(_ context.Context, namespace string, pods []string, at ti
 	}
 	out := usage.Traces{}
 	for _, name := range pods {
-		if pod := s.of.w.pod(namespace, name); pod != nil && !s.of.w.faults.untold(pod) {
+		if pod := s.of.w.pod(namespace, name); pod != nil && !s.of.w.faults.unanswered(pod) {
 			out[name] = s.of.w.tracesOf(pod, at)
 		}
 	}
@@ -126,8 +126,8 @@ func (l *life) stalled(limit float64, now time.Time) float64 {
 	return 0
 }
 
-// tellOfClimbs wakes the workloads with a container that is on its way to its memory limit, as the embedded source does.
-func (o *operator) tellOfClimbs() {
+// wakeClimbing wakes the workloads with a container that is on its way to its memory limit, as the embedded source does.
+func (o *operator) wakeClimbing() {
 	w := o.w
 	if o.dead || w.leader != o || w.faults.silent(o) != nil {
 		return

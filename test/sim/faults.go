@@ -45,8 +45,8 @@ func (f *faults) any() bool {
 // partial: the usage source does not answer about all pods, and says so.
 func (f *faults) partial() bool { return f.w.time.now.Before(f.partialUntil) }
 
-// untold: the usage source does not answer about a pod.
-func (f *faults) untold(pod *corev1.Pod) bool { return f.partial() && noise(1, pod.Name, 0) < 0.5 }
+// unanswered: the usage source does not answer about a pod.
+func (f *faults) unanswered(pod *corev1.Pod) bool { return f.partial() && noise(1, pod.Name, 0) < 0.5 }
 
 // tooMuch is the error of a source that is asked about more than it can answer at once.
 func (f *faults) tooMuch(q usage.Query) error {

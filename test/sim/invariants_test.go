@@ -284,7 +284,7 @@ func TestHarmlessSeesASeedThatKilled(t *testing.T) {
 	l.found(t, "harmless")
 }
 
-func TestHarmlessSeesASizeThatKilledAndIsKept(t *testing.T) {
+func TestHarmlessSeesAKillingSizeThatStays(t *testing.T) {
 	l := newLab()
 	h := newHarmless(l.scene)
 	h.changed(modified(limited("100Mi", 0, 1), limited("100Mi", 1, 1)))
@@ -358,7 +358,7 @@ func TestBoundedSeesALargeObject(t *testing.T) {
 	l.found(t, "bytes")
 }
 
-func TestBirthsSeesAnUntriedSeed(t *testing.T) {
+func TestAdmissionsSeesAnUnverifiedSeed(t *testing.T) {
 	seeded, err := json.Marshal(v1alpha1.Seeded{Original: []v1alpha1.ContainerResources{{Name: "app", Resources: v1alpha1.Resources{CPURequest: ptr(resource.MustParse("2"))}}}})
 	require.NoError(t, err)
 	pod := limited("1Gi", 0, 1)
@@ -375,7 +375,7 @@ func TestBirthsSeesAnUntriedSeed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab()
-			b := newBirths(l.scene)
+			b := newAdmissions(l.scene)
 			c.rec.Namespace, c.rec.Name = webRec.Namespace, webRec.Name
 			b.changed(api.Event{Type: watch.Added, Object: &c.rec})
 			b.changed(api.Event{Type: watch.Added, Object: pod})

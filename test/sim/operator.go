@@ -174,7 +174,7 @@ func (o *operator) lead(ctx context.Context) {
 	if o.w.plan.Climbs {
 		o.workloads.Climbs = func(policy.Settings) (workloadloop.Climbs, error) { return traces{o}, nil }
 		o.w.time.every(climbsEvery, func() bool {
-			o.tellOfClimbs()
+			o.wakeClimbing()
 			return !o.dead
 		})
 	}

@@ -64,7 +64,7 @@ func (l *raiseLab) minutes(n int) {
 	}
 }
 
-func TestRaisesSeesWhatIsNotToBe(t *testing.T) {
+func TestRaisesSeesWrongRaises(t *testing.T) {
 	for name, c := range map[string]struct {
 		most  int64
 		story func(*raiseLab)

@@ -63,7 +63,7 @@ func TestNeighboursSeesADenialElsewhere(t *testing.T) {
 	}
 }
 
-func TestLetGoSeesAFinalizerThatStays(t *testing.T) {
+func TestReleasedSeesAFinalizerThatStays(t *testing.T) {
 	policy := func(finalizers ...string) *v1alpha1.AttunePolicy {
 		return &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "all", UID: "policy", Finalizers: finalizers}}
 	}
@@ -82,7 +82,7 @@ func TestLetGoSeesAFinalizerThatStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab()
-			g := newLetGo(l.scene)
+			g := newReleased(l.scene)
 			g.changed(api.Event{Type: watch.Added, Object: policy(v1alpha1.CleanupFinalizer)})
 			for _, e := range c.then {
 				g.changed(e)

@@ -99,7 +99,7 @@ func (t *spoken) tick() {
 		figures := t.compute(of.view)
 		t.count(&of, figures)
 		entries = append(entries, of.entry(figures))
-		for _, wrong := range [][2]string{{"explained", of.explained()}, {"saved", t.saved(&of, figures)}, {"published", t.published(&of)}, {"foretold", of.foretold()}} {
+		for _, wrong := range [][2]string{{"explained", of.explained()}, {"saved", t.saved(&of, figures)}, {"published", t.published(&of)}, {"predicted", of.mispredicted()}} {
 			if wrong[1] != "" {
 				t.violate(wrong[0], about.String(), "%s: %s", about, wrong[1])
 			}
@@ -113,8 +113,8 @@ func (t *spoken) tick() {
 func (t *spoken) count(of *words, figures answers.SavingsFigures) {
 	for what, is := range map[string]bool{
 		"explained": len(of.page.Containers) > 0, "explained twice": of.stored != nil, "saving": figures.Saved != answers.SavedAmounts{}, "would save": figures.Available != answers.SavedAmounts{},
-		"left out": len(figures.NotCounted) > 0, "published": of.vpa != nil, "next pod": of.next.born != nil,
-		"foretold": of.vpa != nil && of.next.born != nil && of.vpa.Spec.UpdatePolicy.UpdateMode == autoscale.VPAModeInitial,
+		"left out": len(figures.NotCounted) > 0, "published": of.vpa != nil, "next pod": of.next.created != nil,
+		"predicted": of.vpa != nil && of.next.created != nil && of.vpa.Spec.UpdatePolicy.UpdateMode == autoscale.VPAModeInitial,
 	} {
 		if is {
 			t.seen[what]++
@@ -303,34 +303,34 @@ func (t *spoken) published(of *words) string {
 	return ""
 }
 
-// foretold is what the VPA says of the next pod and the webhook would not do; empty: nothing. Readers are told of pods of
+// mispredicted is what the VPA says of the next pod and the webhook would not do; empty: nothing. Readers are told of pods of
 // the group apps alone.
-func (of *words) foretold() string {
-	if of.vpa == nil || of.next.born == nil || of.next.unseen || workload.GroupKindOf(of.rec.Spec.Workload.Kind).Group != appsv1.GroupName {
+func (of *words) mispredicted() string {
+	if of.vpa == nil || of.next.created == nil || of.next.unseen || workload.GroupKindOf(of.rec.Spec.Workload.Kind).Group != appsv1.GroupName {
 		return ""
 	}
-	for i, born := range of.next.born.Spec.Containers {
+	for i, c := range of.next.created.Spec.Containers {
 		for _, r := range recommender.Resources {
 			name := corev1.ResourceName(r.String())
-			said, more, controlled := foretells(of.vpa, born.Name, name)
-			given, comes := born.Resources.Requests[name], of.next.comes.Spec.Containers[i].Resources.Requests[name]
+			said, more, controlled := predicts(of.vpa, c.Name, name)
+			given, comes := c.Resources.Requests[name], of.next.comes.Spec.Containers[i].Resources.Requests[name]
 			boosted := said.DeepCopy()
 			boosted.Add(more)
 			switch {
 			case controlled && given.Cmp(boosted) == 0, !controlled && given.Cmp(comes) == 0:
 			case controlled && of.next.quota && (given.Cmp(said) == 0 || given.Cmp(comes) == 0): // the quota has no room for more
 			case controlled:
-				return "the next pod's " + string(name) + " of container " + born.Name + " is said to be " + boosted.String() + ", the webhook would give " + given.String() + " in place of " + comes.String()
+				return "the next pod's " + string(name) + " of container " + c.Name + " is said to be " + boosted.String() + ", the webhook would give " + given.String() + " in place of " + comes.String()
 			default:
-				return "of the next pod's " + string(name) + " of container " + born.Name + " nothing is said, the webhook would give " + given.String() + " in place of " + comes.String()
+				return "of the next pod's " + string(name) + " of container " + c.Name + " nothing is said, the webhook would give " + given.String() + " in place of " + comes.String()
 			}
 		}
 	}
 	return ""
 }
 
-// foretells what a VPA says of a resource of a container of new pods, and how much more for its start; false: nothing.
-func foretells(vpa *bridge.VPA, container string, r corev1.ResourceName) (said, more resource.Quantity, controlled bool) {
+// predicts what a VPA says of a resource of a container of new pods, and how much more for its start; false: nothing.
+func predicts(vpa *bridge.VPA, container string, r corev1.ResourceName) (said, more resource.Quantity, controlled bool) {
 	if vpa.Spec.UpdatePolicy.UpdateMode != autoscale.VPAModeInitial || vpa.Spec.ResourcePolicy == nil {
 		return said, more, false
 	}

@@ -55,11 +55,11 @@ func webWords(t *testing.T, change func(*v1alpha1.AttuneRecommendation)) words {
 	}
 	of.vpa, _ = bridge.Of(rec, bridge.View{Template: &template, Seeded: true, Now: beginning})
 	of.next.comes = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: template.Spec}
-	of.next.born = of.next.comes.DeepCopy()
-	born, err := pod.Foretell(&template, pod.Read(rec), nil, beginning)
+	of.next.created = of.next.comes.DeepCopy()
+	born, err := pod.PredictSeed(&template, pod.Read(rec), nil, beginning)
 	require.NoError(t, err)
 	for _, b := range born {
-		of.next.born.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(b.Requests[recommender.CPU]), resource.DecimalSI)
+		of.next.created.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(b.Requests[recommender.CPU]), resource.DecimalSI)
 	}
 	return of
 }
@@ -76,7 +76,7 @@ func speak(l *lab, of words, change func(*spoken)) {
 	}
 }
 
-func TestSpokenSeesWhatIsNotSo(t *testing.T) {
+func TestSpokenSeesFalseMessages(t *testing.T) {
 	counting := func(wrong answers.SavedAmounts, of func(answers.View) bool) func(*words, *spoken) {
 		return func(_ *words, s *spoken) {
 			s.compute = func(v answers.View) answers.SavingsFigures {
@@ -146,9 +146,9 @@ func TestSpokenSeesWhatIsNotSo(t *testing.T) {
 			goOn(s, unpublishedWithin+time.Minute)
 		}, ""},
 
-		"another seed":               {nil, func(of *words, _ *spoken) { of.bears("350m") }, "foretold: shop/deployment-web: the next pod's cpu of container app is said to be 400m, the webhook would give 350m in place of 1"},
+		"another seed":               {nil, func(of *words, _ *spoken) { of.bears("350m") }, "predicted: shop/deployment-web: the next pod's cpu of container app is said to be 400m, the webhook would give 350m in place of 1"},
 		"no room in the quota":       {nil, func(of *words, _ *spoken) { of.bears("1"); of.next.quota = true }, ""},
-		"another than the quota has": {nil, func(of *words, _ *spoken) { of.bears("350m"); of.next.quota = true }, "foretold"},
+		"another than the quota has": {nil, func(of *words, _ *spoken) { of.bears("350m"); of.next.quota = true }, "predicted"},
 		"a boost that is not said":   {nil, func(of *words, _ *spoken) { of.bears("800m") }, "said to be 400m, the webhook would give 800m"},
 		"a boost": {nil, func(of *words, _ *spoken) {
 			of.bears("800m")
@@ -181,7 +181,7 @@ func (of *words) said() *bridge.ContainerRecommendation {
 }
 
 func (of *words) bears(cpu string) {
-	of.next.born.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(cpu)
+	of.next.created.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(cpu)
 }
 
 func TestSpokenKnowsWhoseSizesWereChanged(t *testing.T) {
@@ -246,7 +246,7 @@ func TestWordsThatPanicAreSeen(t *testing.T) {
 func TestWordsAreSpoken(t *testing.T) {
 	t.Parallel()
 	w := play(t, 3, drawn(3))
-	for _, what := range []string{"explained", "explained twice", "saving", "would save", "left out", "published", "next pod", "foretold"} {
+	for _, what := range []string{"explained", "explained twice", "saving", "would save", "left out", "published", "next pod", "predicted"} {
 		assert.Positive(t, w.watching.spoken[what], what)
 	}
 }

@@ -86,10 +86,10 @@ func newWatching(w *world) *watching {
 	spoken := newSpoken(s, w.words)
 	v.spoken = spoken.seen
 	hindrance := &hindrance{w: w, templates: templates{}}
-	v.invariants = []invariant{raises, newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newBirths(s), newOneWave(s), newRecommended(s, w.selected),
+	v.invariants = []invariant{raises, newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newAdmissions(s), newOneWave(s), newRecommended(s, w.selected),
 		newRest(s), newReached(s, w.podsOf), newStarts(s),
 		newFreshUsage(s, w.wantedUsage, w.sourceIsWell, w.sourceReaches),
-		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newLetGo(s), spoken, &originals{scene: s, template: w.template},
+		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newReleased(s), spoken, &originals{scene: s, template: w.template},
 		&unasked{scene: s, asks: w.evicts}, &blameless{scene: s, nothingHarms: w.plan.NothingHarms},
 		seen{h: hindrance}, newRuns(s, hindrance.all), newRescued(s, w.keepsSizes, w.restorable), newUndemanded(s, w.demanded()),
 		&bounded{scene: s, objects: w.ours, remembers: w.remembers, there: w.there},

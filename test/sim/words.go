@@ -38,7 +38,7 @@ type words struct {
 
 // next is the next pod of a workload, as the webhook gets it and as it returns it; nil: it is not known.
 type next struct {
-	comes, born *corev1.Pod
+	comes, created *corev1.Pod
 	// quota: the namespace has one, whose room is not foretold.
 	quota bool
 	// unseen: it is of a generation that the status does not know yet, and sizes of another one crashed.
@@ -154,8 +154,8 @@ func (o *operator) next(rec *v1alpha1.AttuneRecommendation, cached client.Object
 	of.comes = &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *known.Template.ObjectMeta.DeepCopy(), Spec: *known.Template.Spec.DeepCopy()}
 	of.comes.Namespace, of.comes.GenerateName, of.comes.OwnerReferences, of.comes.Labels = rec.Namespace, known.Name+"-", newest.OwnerReferences, newest.Labels
 	o.w.server.Default(of.comes)
-	of.born = of.comes.DeepCopy()
-	o.w.admit(of.born)
+	of.created = of.comes.DeepCopy()
+	o.w.admit(of.created)
 	quotas := &corev1.ResourceQuotaList{}
 	o.w.must(o.cache.List(context.Background(), quotas, client.InNamespace(rec.Namespace), client.UnsafeDisableDeepCopy))
 	of.quota = len(quotas.Items) > 0

@@ -29,7 +29,7 @@ import (
 // worlds are lives that went wrong once, one for each kind of mistake, of which the seeds play mixtures, and those in
 // which another process takes over.
 func worlds() map[string]plan {
-	all := takenOver()
+	all := takeovers()
 	maps.Copy(all, wentWrong())
 	return all
 }

@@ -56,7 +56,7 @@ func TestOwed(t *testing.T) {
 }
 
 // However busy the machine is, a burner works, and never uses more than it was told.
-func TestBurnsNoMoreThanItIsTold(t *testing.T) {
+func TestBurnsNoMoreThanRequested(t *testing.T) {
 	var b burner
 	before, began := cpuTime(t), time.Now()
 	b.set(1200)
@@ -77,7 +77,7 @@ func residentMiB(t *testing.T, pid string) int {
 	return resident * os.Getpagesize() / mebibyte
 }
 
-func TestMemoryIsResidentAndGivenBack(t *testing.T) {
+func TestMemoryIsResidentAndReleased(t *testing.T) {
 	var b ballast
 	before := residentMiB(t, "self")
 	require.NoError(t, b.set(100))
@@ -116,7 +116,7 @@ func TestKilledChildIsReplaced(t *testing.T) {
 	require.Eventually(t, holds(first), 10*time.Second, 20*time.Millisecond)
 }
 
-func TestSetChangesOnlyWhatIsNamed(t *testing.T) {
+func TestSetChangesOnlyNamedFields(t *testing.T) {
 	var b burner
 	held, dir := &ballast{}, t.TempDir()
 	server := httptest.NewServer(handler(&b, held, &file{dir: dir}))

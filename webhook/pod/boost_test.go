@@ -35,7 +35,7 @@ func boostsOf(t *testing.T, pod *corev1.Pod) (text []string) {
 	return text
 }
 
-func TestABoostAtBirth(t *testing.T) {
+func TestBoostAtAdmission(t *testing.T) {
 	for name, c := range map[string]struct {
 		has, cpu, multiplier, most string
 		edit                       func(*v1alpha1.ContainerSeed)
@@ -86,7 +86,7 @@ func TestABoostAtBirth(t *testing.T) {
 }
 
 // If the end of a boost requires a restart, the container would start again without it: it gets no boost.
-func TestNoBoostWhereTakingItBackRestarts(t *testing.T) {
+func TestNoBoostIfItsEndRestartsTheContainer(t *testing.T) {
 	app := container(t, "app", "cpu=1 memory=256Mi")
 	app.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	pod := podOf(app)
@@ -101,7 +101,7 @@ func TestNoBoostWhereTakingItBackRestarts(t *testing.T) {
 }
 
 // A quota without room for the boost has room for the seed.
-func TestABoostGivesWayToAQuota(t *testing.T) {
+func TestQuotaWithoutRoomPreventsBoost(t *testing.T) {
 	rec := Read(recommendation(boostedSeed(t, "800m", "2", "")))
 	for name, c := range map[string]struct{ hard, want string }{
 		"room for the boost":        {"2", "cpu=1600m memory=256Mi"},
@@ -120,7 +120,7 @@ func TestABoostGivesWayToAQuota(t *testing.T) {
 }
 
 // Another webhook changes a boosted container: the boost is computed from the seed, not from the boosted size.
-func TestABoostIsOfTheSeed(t *testing.T) {
+func TestBoostIsComputedFromSeed(t *testing.T) {
 	rec := Read(recommendation(boostedSeed(t, "200m", "2", "")))
 	pod := podOf(container(t, "app", "cpu=1 memory=256Mi"))
 	once := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))

@@ -214,14 +214,14 @@ func fitNode(p *Pod, units []unit, largest *recommender.Size, d *Decision) {
 		if most == 0 || wanted <= allowed || r == recommender.CPU && unboost(units) && requests(will) <= allowed {
 			continue
 		}
-		giveBack(units, r)
+		restoreOriginals(units, r)
 		d.Blocked = append(d.Blocked, Blocked{Resource: r, Reason: NodeCapacity, Message: "the pod would request " + recommender.Format(r, wanted) +
 			" of " + r.String() + ", but the largest node on which it may run has " + recommender.Format(r, most)})
 	}
 }
 
-// giveBack restores a resource of all containers to its amount before attune, without boosts.
-func giveBack(units []unit, r recommender.Resource) {
+// restoreOriginals restores a resource of all containers to its amount before attune, without boosts.
+func restoreOriginals(units []unit, r recommender.Resource) {
 	for i := range units {
 		units[i].will[r] = units[i].was[r]
 		if r == recommender.CPU {

@@ -198,7 +198,7 @@ func TestAContainerIsRaisedOnlyByItself(t *testing.T) {
 
 // New pods of a template generation whose new pods crashed are raised and never lowered, in the containers that were
 // lowered.
-func TestAGenerationThatCrashedAtBirthIsNotLowered(t *testing.T) {
+func TestSeedDoesNotLowerGenerationWithFailedStarts(t *testing.T) {
 	pod := podOf(container(t, "app", "cpu=1/2 memory=128Mi/256Mi"), container(t, "side", "cpu=1/2 memory=1Gi/2Gi"))
 	rec := recommendation(seedFor(t, "app", "250m", "256Mi"), seedFor(t, "side", "250m", "256Mi"))
 	lowered := []string{"cpu=250m/500m memory=256Mi/512Mi", "cpu=250m/500m memory=256Mi/512Mi"}
@@ -525,7 +525,7 @@ func TestReinvocationUnderAQuotaThatFilled(t *testing.T) {
 }
 
 // Whatever a forged annotation claims about a pod, the pod keeps at least the resources that it was created with.
-func TestForgedNotes(t *testing.T) {
+func TestForgedAnnotations(t *testing.T) {
 	tight := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 		Type: corev1.LimitTypePod, MaxLimitRequestRatio: corev1.ResourceList{"memory": resource.MustParse("1500m")},
 	}}}}
@@ -596,7 +596,7 @@ func TestRequestsUnderOddLimits(t *testing.T) {
 }
 
 // One claim is accepted only while another makes the pod Burstable. When that is dropped, the first is dropped too.
-func TestForgedNotesThatLeanOnEachOther(t *testing.T) {
+func TestForgedAnnotationsThatDependOnEachOther(t *testing.T) {
 	rec := Read(recommendation(
 		v1alpha1.ContainerSeed{Name: "app", MemoryRequest: amountOf(t, "256Mi"), MemoryLimit: amountOf(t, "512Mi")},
 		v1alpha1.ContainerSeed{Name: "bare", CPURequest: amountOf(t, "100m")},

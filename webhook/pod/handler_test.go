@@ -69,7 +69,7 @@ attune_admission_total{result="Seeded"} 2
 	assert.Equal(t, 1, testutil.CollectAndCount(registry, "attune_admission_duration_seconds"))
 }
 
-func TestHandlerAllowsWhateverComes(t *testing.T) {
+func TestHandlerAllowsUnreadableRequests(t *testing.T) {
 	edit := func(change func(*admissionv1.AdmissionRequest)) []byte {
 		var review admissionv1.AdmissionReview
 		require.NoError(t, json.Unmarshal(reviewOf(t, typicalPod(t)), &review))
@@ -125,7 +125,7 @@ func TestHandlerSurvivesItsOwnDefects(t *testing.T) {
 	assert.Equal(t, "Failed", out.Response.AuditAnnotations["decision"])
 }
 
-func TestHandlerRefusesWhatIsNoReview(t *testing.T) {
+func TestHandlerRejectsOtherBodies(t *testing.T) {
 	cases := []struct {
 		name string
 		body []byte

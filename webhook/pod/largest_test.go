@@ -117,9 +117,9 @@ func TestReinvocationBeyondTheLargestNode(t *testing.T) {
 }
 
 // The prediction of the next pod is within the largest node too.
-func TestForetoldWithinTheLargestNode(t *testing.T) {
+func TestPredictionWithinLargestNode(t *testing.T) {
 	rec := upTo(t, recommendation(seedFor(t, "app", "3", "1Ki")), "cpu=2")
-	born, err := Foretell(&corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container(t, "app", "cpu=1 memory=1Gi")}}}, rec, nil, now)
+	predicted, err := PredictSeed(&corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container(t, "app", "cpu=1 memory=1Gi")}}}, rec, nil, now)
 	require.NoError(t, err)
-	assert.Equal(t, []Born{{Name: "app", Requests: [2]recommender.Amount{1000, 4 << 20}, Seeded: [2]bool{true, true}}}, born)
+	assert.Equal(t, []Predicted{{Name: "app", Requests: [2]recommender.Amount{1000, 4 << 20}, Seeded: [2]bool{true, true}}}, predicted)
 }

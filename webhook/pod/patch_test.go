@@ -18,9 +18,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// TestPatchMakesWhatIsMeant: the patch that this package writes changes a pod as intended, like a patch that a
+// TestPatchProducesIntendedPod: the patch that this package writes changes a pod as intended, like a patch that a
 // library computes from the two pods.
-func TestPatchMakesWhatIsMeant(t *testing.T) {
+func TestPatchProducesIntendedPod(t *testing.T) {
 	for n := range uint64(2000) {
 		checkPatch(t, n)
 	}

@@ -231,7 +231,7 @@ func checkScene(t *testing.T, n uint64) Reason {
 	checkSizes(t, s, after)
 	checkClass(t, s.pod, after)
 	checkNamespace(t, s, after)
-	checkNote(t, s.pod, after)
+	checkAnnotation(t, s.pod, after)
 	assertStable(t, after, rec, ns)
 	checkTampered(t, d, s, after)
 	return decision.Reason
@@ -402,9 +402,9 @@ func obeys(item corev1.LimitRangeItem, r recommender.Resource, requests, limits 
 		podview.AmountOf(r, limit)*1000 <= podview.AmountOf(r, request)*recommender.Amount(ratio.MilliValue())
 }
 
-// checkNote: the annotation has exactly the originals of the changed containers. For boosted containers, which may
+// checkAnnotation: the annotation has exactly the originals of the changed containers. For boosted containers, which may
 // have the same amount as before, it has the size after the boost, which is less than the present one.
-func checkNote(t *testing.T, before, after *corev1.Pod) {
+func checkAnnotation(t *testing.T, before, after *corev1.Pod) {
 	t.Helper()
 	var seeded v1alpha1.Seeded
 	if note := after.Annotations[v1alpha1.SeededAnnotation]; note != "" {
@@ -429,10 +429,10 @@ func checkNote(t *testing.T, before, after *corev1.Pod) {
 		}
 	}
 	assert.Equal(t, len(seeded.Boosted), len(boosted))
-	assert.Equal(t, want, told(t, after))
+	assert.Equal(t, want, originalsIn(t, after))
 }
 
-func told(t *testing.T, pod *corev1.Pod) map[string]recommender.Size {
+func originalsIn(t *testing.T, pod *corev1.Pod) map[string]recommender.Size {
 	t.Helper()
 	out := map[string]recommender.Size{}
 	note := pod.Annotations[v1alpha1.SeededAnnotation]

@@ -149,7 +149,7 @@ func TestSeedKeepsLimitOfVolumesInjectedLater(t *testing.T) {
 
 	second := applied(t, first, d)
 	assert.Equal(t, []string{"cpu=500m memory=300Mi/4Gi"}, resources(second))
-	assert.Equal(t, recommender.Amount(4<<30), told(t, second)["app"][recommender.Memory].Limit, "the original is kept")
+	assert.Equal(t, recommender.Amount(4<<30), originalsIn(t, second)["app"][recommender.Memory].Limit, "the original is kept")
 	assertStable(t, second, rec, &Namespace{})
 }
 
@@ -162,9 +162,9 @@ func TestUnreadableMountsKeepTheLimit(t *testing.T) {
 }
 
 // The prediction of the next pod covers its volumes too.
-func TestForetoldWithMemoryVolumes(t *testing.T) {
+func TestPredictionWithMemoryVolumes(t *testing.T) {
 	pod := mounting(podOf(container(t, "app", "cpu=1/1 memory=4Gi/4Gi")), shm(t, ""), "app")
-	born, err := Foretell(&corev1.PodTemplateSpec{Spec: pod.Spec}, Read(recommendation(seedFor(t, "app", "500m", "300Mi"))), nil, now)
+	predicted, err := PredictSeed(&corev1.PodTemplateSpec{Spec: pod.Spec}, Read(recommendation(seedFor(t, "app", "500m", "300Mi"))), nil, now)
 	require.NoError(t, err)
-	assert.Equal(t, []Born{{Name: "app", Requests: [2]recommender.Amount{1000, 4 << 30}, Seeded: [2]bool{true, true}}}, born)
+	assert.Equal(t, []Predicted{{Name: "app", Requests: [2]recommender.Amount{1000, 4 << 30}, Seeded: [2]bool{true, true}}}, predicted)
 }

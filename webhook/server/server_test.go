@@ -232,7 +232,7 @@ func TestClientAuthorityIsExchanged(t *testing.T) {
 	assert.Error(t, err)
 }
 
-func TestClientAuthorityThatIsNone(t *testing.T) {
+func TestInvalidClientAuthority(t *testing.T) {
 	file := t.TempDir() + "/ca.crt"
 	assert.ErrorContains(t, Clients{CAFile: file}.ask(&tls.Config{}), "--webhook-client-ca-file: open")
 	require.NoError(t, os.WriteFile(file, []byte("none"), 0o600))

@@ -80,7 +80,7 @@ func raw(t *testing.T, object client.Object) []byte {
 	return data
 }
 
-func TestAGoodPolicyIsLetIn(t *testing.T) {
+func TestValidPolicyIsAllowed(t *testing.T) {
 	answer := handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, aPolicy(t, `{weight: 1}`), nil))
 	assert.True(t, answer.Allowed)
 	assert.Empty(t, answer.Warnings)
@@ -197,8 +197,8 @@ func TestAmountsThatTakeLongToRead(t *testing.T) {
 	assert.True(t, handler(t, stored{}).Handle(t.Context(), r).Allowed, "it is mended")
 }
 
-// TestMoreThanTheSchemaLetsIn: no API server sends such an object, and rejecting it is as cheap as sending it.
-func TestMoreThanTheSchemaLetsIn(t *testing.T) {
+// TestRejectsMoreThanTheSchemaAllows: no API server sends such an object, and rejecting it is as cheap as sending it.
+func TestRejectsMoreThanTheSchemaAllows(t *testing.T) {
 	many := aPolicy(t, `{weight: 1}`)
 	many.Spec.SLOGuardrails = make([]v1alpha1.SLOGuardrail, 17)
 	answer := handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, many, nil))

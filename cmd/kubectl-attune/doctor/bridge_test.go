@@ -71,7 +71,7 @@ func TestBridge(t *testing.T) {
 }
 
 // If a user took over one of the VPAs, the deletion command names the others, because all of them have the label.
-func TestWhatIsTakenOverIsNotDeleted(t *testing.T) {
+func TestTakenOverObjectsAreNotDeleted(t *testing.T) {
 	var vpas []unstructured.Unstructured
 	add := func(namespace, workload, mode string) {
 		vpa := publishedVPA()

@@ -296,7 +296,7 @@ func TestQuotas(t *testing.T) {
 }
 
 // An object that cannot be read never gives ok, whatever it is and however reading it fails.
-func TestWhatIsNotReadIsUnknown(t *testing.T) {
+func TestUnreadValuesAreUnknown(t *testing.T) {
 	for _, err := range []error{errors.New("connection refused"), &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "X"}}} {
 		seen := &Seen{Version: "v1.35.0"}
 		seen.Nodes.Err, seen.CRDs.Err, seen.Namespaces.Err = err, err, err

@@ -179,13 +179,13 @@ func published(seen *Seen, f *findings) {
 		f.add(Warning, "kubectl apply --filename https://raw.githubusercontent.com/kubernetes/autoscaler/master/vertical-pod-autoscaler/deploy/vpa-v1-crd-gen.yaml",
 			"bridge.vpa is true, but VerticalPodAutoscalers are not installed: attune publishes none until their CustomResourceDefinition exists")
 	case on && f.unreadable("MutatingWebhookConfigurations", seen.Admission.Mutating.Err):
-	case on && seen.besideVPA():
+	case on && seen.vpaInstalled():
 		f.add(Warning, "kubectl delete mutatingwebhookconfiguration "+autoscale.VPAWebhook, "bridge.vpa is true, but attune publishes no VerticalPodAutoscalers, because VPA's admission controller is registered (%s) and "+
 			"would act on them: set bridge.vpa to false, or uninstall VPA and then delete the registration, which uninstalling leaves behind", autoscale.VPAWebhook)
 	case on:
 		f.add(OK, "", "attune publishes recommendations to other programs as %d VerticalPodAutoscalers%s", len(ours), in(seen.Namespace))
 	case len(ours) > 0:
-		command, note := deleting(ours, taken)
+		command, note := deleteCommand(ours, taken)
 		f.add(Warning, command, "bridge.vpa is not true, but %d VerticalPodAutoscalers of attune remain%s, and their recommendations are out of date%s",
 			len(ours), in(seen.Namespace), note)
 	}
@@ -194,9 +194,9 @@ func published(seen *Seen, f *findings) {
 // mostNamed limits the objects that a command names.
 const mostNamed = 20
 
-// deleting returns the command that deletes the leftovers, and a note. If users took over some objects, the command
+// deleteCommand returns the command that deletes the leftovers, and a note. If users took over some objects, the command
 // names the others: an object that was taken over may still have the label, so a selector would match it.
-func deleting(ours []*unstructured.Unstructured, taken int) (command, note string) {
+func deleteCommand(ours []*unstructured.Unstructured, taken int) (command, note string) {
 	const verb = "kubectl delete verticalpodautoscalers"
 	if taken == 0 {
 		return verb + " --all-namespaces --selector " + autoscale.ManagedByLabel + "=" + autoscale.ManagedBy, ""
@@ -223,7 +223,7 @@ func (s *Seen) bridges() bool {
 	return slices.ContainsFunc(s.arguments(), func(arg string) bool { return strings.HasPrefix(arg, bridged) })
 }
 
-// besideVPA reports whether VPA's admission controller is registered.
-func (s *Seen) besideVPA() bool {
+// vpaInstalled reports whether VPA's admission controller is registered.
+func (s *Seen) vpaInstalled() bool {
 	return slices.ContainsFunc(s.Admission.Mutating.Value, func(c admissionv1.MutatingWebhookConfiguration) bool { return c.Name == autoscale.VPAWebhook })
 }

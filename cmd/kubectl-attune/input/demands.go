@@ -196,7 +196,7 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 		c, known := r.container(&in.Containers[j], fmt.Sprintf("%s.containers[%d]", path, j), j, names)
 		if p.DaemonSet {
 			// A file does not have the resources at creation, so use the current ones.
-			c.Born = c.Current
+			c.AtCreation = c.Current
 		}
 		p.Containers, measured = append(p.Containers, c), append(measured, known)
 	}

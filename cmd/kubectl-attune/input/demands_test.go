@@ -42,7 +42,7 @@ pods:
 			}},
 			// The current resources of a DaemonSet's pod stand for its resources at creation.
 			{Name: "kube-system/agent", DaemonSet: true, Containers: []node.Container{
-				{Name: "agent", Current: node.Amounts{300}, Born: node.Amounts{300}, Of: [2]node.Demand{{Base: 500, Peak: 1000}}},
+				{Name: "agent", Current: node.Amounts{300}, AtCreation: node.Amounts{300}, Of: [2]node.Demand{{Base: 500, Peak: 1000}}},
 			}},
 		},
 		Measured: [][][2]bool{{{true, true}, {true, false}}, {{true, false}}},

@@ -52,7 +52,7 @@ spec: {paused: true}
 	assert.True(t, *documents.Namespace.Spec.Paused)
 }
 
-func TestParseTakesAPolicyAlone(t *testing.T) {
+func TestParseAcceptsOnlyAPolicy(t *testing.T) {
 	documents, err := ParsePolicy([]byte(policyHead + "spec: {targetRef: {kind: Job}}\n"))
 	require.NoError(t, err)
 	assert.Equal(t, v1alpha1.KindJob, documents.Policy.Spec.TargetRef.Kind)

@@ -26,13 +26,13 @@ type KRRContainer struct {
 	Current *recommender.Size
 	// Target is the recommended size; a request of 0 is not known.
 	Target recommender.Size
-	// Holds are the reasons that block a resource; without a Resource they block all (KRRHolds).
+	// Holds are the reasons that block a resource; without a Resource they block all (KRRBlocked).
 	Holds []answers.Hold
 }
 
 // KRR is the answer of recommendations -o krr: the JSON of robusta-dev/krr with -f json, so that scripts for KRR keep
 // working. It uses KRR's values for missing data: "?" for an unknown amount, null for one that is not set. NewKRR
-// builds it; KRRHolds returns why a workload has no values at all.
+// builds it; KRRBlocked returns why a workload has no values at all.
 type KRR struct {
 	Scans []scan `json:"scans"`
 	// Score is from 0 to 100: the share of containers with a good size.
@@ -255,10 +255,10 @@ func (r KRR) Human(bool) (string, error) {
 	return string(text), err
 }
 
-// KRRHolds returns the reasons that block all resources of a workload. w is the zero value if the workload was not
+// KRRBlocked returns the reasons that block all resources of a workload. w is the zero value if the workload was not
 // read. settings are nil if the settings of its policy are not known: then it is unknown whether memory may be
 // lowered.
-func KRRHolds(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) []answers.Hold {
+func KRRBlocked(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) []answers.Hold {
 	var all []answers.Hold
 	add := func(reason, message string) {
 		if !slices.ContainsFunc(all, func(h answers.Hold) bool { return h.Reason == reason }) {

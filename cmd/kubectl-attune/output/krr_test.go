@@ -90,7 +90,7 @@ func TestAmounts(t *testing.T) {
 }
 
 // A script must not apply values of blocked resources.
-func TestWhatIsHeldHasNoAmount(t *testing.T) {
+func TestBlockedResourceHasNoAmount(t *testing.T) {
 	held := func(reason recommender.Reason) KRRContainer {
 		return KRRContainer{
 			Current: pointer(size(500, 0, 1024, 0)), Target: size(200, 0, 768, 0),

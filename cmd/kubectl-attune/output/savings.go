@@ -45,7 +45,7 @@ func (r Savings) Human(wide bool) (string, error) {
 	}
 	text += Below(r.workloads(), wide) + Below(r.sums(), false)
 	if wide {
-		text += Below(r.left(), wide)
+		text += Below(r.notCountedTable(), wide)
 	}
 	return text, nil
 }
@@ -91,8 +91,8 @@ func (r Savings) sums() answers.Table {
 	return t
 }
 
-// left has a row for each resource that is not counted.
-func (r Savings) left() answers.Table {
+// notCountedTable has a row for each resource that is not counted.
+func (r Savings) notCountedTable() answers.Table {
 	t := answers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "RESOURCE", "NOT COUNTED", "WHY"}}
 	for _, of := range r.Workloads {
 		for _, n := range of.NotCounted {

@@ -12,7 +12,7 @@ import (
 )
 
 // Without the pods, saved amounts are not known. Without a workload there is no table.
-func TestWhatIsNotKnownIsNotZero(t *testing.T) {
+func TestUnknownIsNotZero(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Name: "web"}}}
 	answer := Savings{SavingsReport: answers.NewSavingsReport([]answers.SavingsEntry{{View: answers.View{Recommendation: rec}, Figures: answers.SavingsFigures{Available: answers.SavedAmounts{-200, 1 << 30}}}}, false)}
 	assert.Nil(t, answer.Total.Saved)

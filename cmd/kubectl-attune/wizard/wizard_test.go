@@ -185,7 +185,7 @@ func TestTheFile(t *testing.T) {
 }
 
 // An error of the cluster adds a sentence, and never prevents the policy.
-func TestThePolicyIsWrittenWhateverTheClusterSays(t *testing.T) {
+func TestPolicyIsWrittenDespiteErrorsOfTheCluster(t *testing.T) {
 	w := &world{asks: true, typed: "\n\n\n\n", unread: errors.New("no rights"), backtest: errors.New("no usage")}
 	out, errOut, err := w.run(t)
 	require.NoError(t, err)

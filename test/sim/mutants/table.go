@@ -17,7 +17,7 @@ var mutants = []mutant{
 	{
 		"P0: a workload is never decided again", "what pods hold is asked for one by one, and a pass that could not settle is made again",
 		[]edit{
-			{"controller/workload/look.go", "c.askMemory(ctx, w, asks.Memory)", "c.askMemory(ctx, w, asks.Memory[:min(1, len(asks.Memory))])"},
+			{"controller/workload/look.go", "c.queryMemory(ctx, w, asks.Memory)", "c.queryMemory(ctx, w, asks.Memory[:min(1, len(asks.Memory))])"},
 			{"controller/workload/look.go", "	return decided{Decision: c.decideWithoutNew(ctx, w)}\n", "	w.Part = tuning.UrgentPart\n	d := decided{Decision: tuning.Decision{Status: *w.Rec.Status.DeepCopy()}}\n	d.Wake(100 * 1000 * 1000)\n	return d\n"},
 		},
 		"TestWorlds/page_cache", "no spinning",
@@ -53,7 +53,7 @@ var mutants = []mutant{
 	{
 		"P1: a size that killed one pod is kept for its siblings", "what survivors had is kept, whatever harm has taught",
 		[]edit{
-			{"resize/harm/kept.go", "		if resize.BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
+			{"resize/harm/verified.go", "		if resize.BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
 			{"tuning/watch.go", "	for _, record := range d.out.Status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.out.Status.Records {\n		if false {\n"},
 			{"tuning/watch.go", "	d.out.Status.Verified = harm.DropBelowFloors(d.out.Status.Floors, d.out.Status.Verified, d.view.Now)\n", ""},
 		},
@@ -72,7 +72,7 @@ var mutants = []mutant{
 	{
 		"P1: containers that were never tried are born lowered", "one kept container speaks for all",
 		[]edit{{"tuning/targets/seed.go", "s.RaiseOnly || v.usesVerified && verified == nil", "s.RaiseOnly || v.usesVerified && len(v.Status.Verified) == 0"}},
-		"TestWorlds/a_container_was_not_tried", "births",
+		"TestWorlds/a_container_was_not_tried", "admissions",
 	},
 	{
 		"P1: on 1.33 a deferred growth cannot be withdrawn", "a memory limit is lowered where no API server lets it be",
@@ -120,7 +120,7 @@ var mutants = []mutant{
 	{
 		"P2: policies cannot be deleted without the operator", "the finalizer stays when the last record is closed",
 		[]edit{{"controller/policy/ends.go", "CleanupFinalizer, open); err", "CleanupFinalizer, open || len(p.Finalizers) > 0); err"}},
-		"TestWorlds/recommendations_are_deleted", "let go",
+		"TestWorlds/recommendations_are_deleted", "released",
 	},
 	{
 		"P2: the harmed pods of one wave are as many reverts", "each revert lengthens the back-off",
@@ -129,8 +129,8 @@ var mutants = []mutant{
 	},
 	{
 		"The bridge foretold pods of a template that leaves requests out", "the template is read as it is written",
-		[]edit{{"webhook/pod/born.go", "json.Marshal(arriving(template, limits))", "json.Marshal(template)"}},
-		"TestWorlds/templates_leave_requests_out", "foretold",
+		[]edit{{"webhook/pod/predict.go", "json.Marshal(atAdmission(template, limits))", "json.Marshal(template)"}},
+		"TestWorlds/templates_leave_requests_out", "predicted",
 	},
 	{
 		"P0: usage that follows its limit raises it without end", "no ceiling on memory limits",

@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-func TestKeep(t *testing.T) {
+func TestAddVerified(t *testing.T) {
 	kept := AddVerified(nil, recorded(desired), nil, noon)
 	want := []v1alpha1.VerifiedResources{{Name: "app", Size: podview.ToResources(desired), Since: metav1.NewTime(noon), TemplateHash: "abc"}}
 	require.Equal(t, want, kept)

@@ -16,7 +16,7 @@ import (
 
 // The prediction for a template equals what the webhook gives the pod after the API server's defaults: requests from
 // limits, and the defaults of a LimitRange.
-func TestForetoldAsThePodArrives(t *testing.T) {
+func TestPredictionEqualsAdmission(t *testing.T) {
 	defaults := func(limits, requests string) []*corev1.LimitRange {
 		return []*corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type: corev1.LimitTypeContainer, Default: res(t, limits).Requests, DefaultRequest: res(t, requests).Requests,
@@ -46,10 +46,10 @@ func TestForetoldAsThePodArrives(t *testing.T) {
 				}}}
 				template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: res(t, tc.template)}}}}
 				arrives := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: res(t, tc.arrives)}}}}
-				said, err := Foretell(template, Read(rec), tc.limits, now)
+				said, err := PredictSeed(template, Read(rec), tc.limits, now)
 				require.NoError(t, err)
 				// A pod that has all of it needs no defaults.
-				want, err := Foretell(arrives, Read(rec), tc.limits, now)
+				want, err := PredictSeed(arrives, Read(rec), tc.limits, now)
 				require.NoError(t, err)
 				assert.Equal(t, want, said, "lowered: %v", lowered)
 				assert.NotEmpty(t, said)
@@ -60,7 +60,7 @@ func TestForetoldAsThePodArrives(t *testing.T) {
 }
 
 // A seed with a floor for the memory limit and no request changes the request of a Guaranteed pod, and of no other.
-func TestForetoldWhereALimitIsRaised(t *testing.T) {
+func TestPredictionOfRaisedLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		template string
 		request  string
@@ -79,7 +79,7 @@ func TestForetoldWhereALimitIsRaised(t *testing.T) {
 				Containers: []v1alpha1.ContainerSeed{{Name: "app", MemoryLimitFloor: &floor, MemoryLimitFollows: true, CPULimitFollows: true}},
 			}}}
 			template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: res(t, c.template)}}}}
-			said, err := Foretell(template, Read(rec), nil, now)
+			said, err := PredictSeed(template, Read(rec), nil, now)
 			require.NoError(t, err)
 			require.Len(t, said, 1)
 			assert.Equal(t, recommender.Amount(request.Value()), said[0].Requests[recommender.Memory])

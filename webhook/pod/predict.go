@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Born is the size of a container of a new pod.
-type Born struct {
+// Predicted is the size of a container of a new pod.
+type Predicted struct {
 	// Name of the container.
 	Name string
 	// Requests in millicores and bytes, without a boost; 0: the container has none.
@@ -25,12 +25,12 @@ type Born struct {
 	Seeded [2]bool
 }
 
-// Foretell returns the requests with which the next pod of a template will be created in a namespace with these
+// PredictSeed returns the requests with which the next pod of a template will be created in a namespace with these
 // LimitRanges, by the same steps as SeedPod. It returns none if the pod would not be changed. It does not predict
 // whether a quota has room for the pod, because that changes all the time. An error means that the template cannot be
 // read as a pod.
-func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*corev1.LimitRange, now time.Time) ([]Born, error) {
-	text, err := json.Marshal(arriving(template, limits))
+func PredictSeed(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*corev1.LimitRange, now time.Time) ([]Predicted, error) {
+	text, err := json.Marshal(atAdmission(template, limits))
 	if err != nil {
 		return nil, fmt.Errorf("writing the template: %w", err)
 	}
@@ -38,27 +38,27 @@ func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*c
 	if err := json.Unmarshal(text, p); err != nil {
 		return nil, fmt.Errorf("reading the template as a pod: %w", err)
 	}
-	var born []Born
+	var predicted []Predicted
 	for _, u := range sized(p, rec, &Namespace{Bounds: constraint.BoundsOf(limits)}, now, &Decision{}) {
 		seed := rec.Seed.of(u.Name)
 		if seed == nil || !u.runs() {
 			continue
 		}
-		b := Born{Name: u.Name}
+		b := Predicted{Name: u.Name}
 		for _, r := range recommender.Resources {
 			b.Requests[r], b.Seeded[r] = u.will[r].Request, seed.Of[r].request > 0 || u.will[r].Request != u.was[r].Request
 		}
 		if u.boosted() {
 			b.Requests[recommender.CPU], b.Boost = u.plain.Request, u.will[recommender.CPU].Request-u.plain.Request
 		}
-		born = append(born, b)
+		predicted = append(predicted, b)
 	}
-	return born, nil
+	return predicted, nil
 }
 
-// arriving returns a template in the form in which its pods reach admission: the API server has set missing requests
+// atAdmission returns a template in the form in which its pods reach admission: the API server has set missing requests
 // from limits, and then LimitRanger has set its defaults. The template itself is not changed.
-func arriving(template *corev1.PodTemplateSpec, limits []*corev1.LimitRange) *corev1.PodTemplateSpec {
+func atAdmission(template *corev1.PodTemplateSpec, limits []*corev1.LimitRange) *corev1.PodTemplateSpec {
 	var items []corev1.LimitRangeItem
 	for _, of := range limits {
 		items = append(items, constraint.Items([]corev1.LimitRange{*of}, corev1.LimitTypeContainer)...)

@@ -17,7 +17,7 @@ import (
 
 // A pod that crashes from its creation on blocks the rollout, so that no other pod is created: it gets the resources
 // of its template.
-func TestAPodThatCrashesSinceItsBirthIsPutBack(t *testing.T) {
+func TestPodThatCrashesSinceItsCreationGetsTemplateResources(t *testing.T) {
 	for name, change := range map[string]func(*tuning.View){
 		"in a rollout":                     func(w *tuning.View) { w.Workload.Rollout.InProgress = true },
 		"without one":                      func(*tuning.View) {},

@@ -16,8 +16,8 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// takenOver are worlds in which a process ends while a record is in a certain phase, and another one continues.
-func takenOver() map[string]plan {
+// takeovers are worlds in which a process ends while a record is in a certain phase, and another one continues.
+func takeovers() map[string]plan {
 	return map[string]plan{
 		"a second patch is taken over unsent":       secondPatchTakenOver(0),
 		"a second patch is taken over unanswered":   secondPatchTakenOver(1),

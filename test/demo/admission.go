@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// birth: a workload that attune only sizes at admission gets its first pods.
-func (d *demo) birth(ctx context.Context) error {
+// admission: a workload that attune only sizes at admission gets its first pods.
+func (d *demo) admission(ctx context.Context) error {
 	if err := d.apply(ctx, "mail.yaml"); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (d *demo) grow(ctx context.Context, workload string, more int) error {
 		if err != nil {
 			return err
 		}
-		return d.checkBorn(template, workload, without(born, old))
+		return d.checkCreated(template, workload, without(born, old))
 	})
 }
 
@@ -91,10 +91,10 @@ func without(looks []look, old map[types.UID]bool) []look {
 	return others
 }
 
-// checkBorn tells of the pods that were born if all of them have their size.
-func (d *demo) checkBorn(template size, workload string, born []look) error {
+// checkCreated tells of the pods that were born if all of them have their size.
+func (d *demo) checkCreated(template size, workload string, born []look) error {
 	for _, l := range born {
-		if err := bornSized(template, l); err != nil {
+		if err := createdSized(template, l); err != nil {
 			return err
 		}
 	}
@@ -105,9 +105,9 @@ func (d *demo) checkBorn(template size, workload string, born []look) error {
 	return nil
 }
 
-// bornSized says why a pod was not created at a size other than its template's, if it was not: its spec
+// createdSized says why a pod was not created at a size other than its template's, if it was not: its spec
 // was made at admission, has not changed since, and the kernel has it.
-func bornSized(template size, l look) error {
+func createdSized(template size, l look) error {
 	switch {
 	case l.asked == template:
 		return fmt.Errorf("%s was born with its template's size %v", l.pod.Name, template)

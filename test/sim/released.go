@@ -14,9 +14,9 @@ import (
 // guardedFor is how long a policy may have the operator's finalizer while no record of it is open.
 const guardedFor = time.Hour
 
-// letGo: a policy that nothing rests on can be deleted without the operator, so that an uninstall leaves no namespace
+// released: a policy that nothing rests on can be deleted without the operator, so that an uninstall leaves no namespace
 // that cannot be deleted.
-type letGo struct {
+type released struct {
 	deaf
 	*scene
 	recs map[types.NamespacedName]*v1alpha1.AttuneRecommendation
@@ -25,14 +25,14 @@ type letGo struct {
 	since   map[types.NamespacedName]time.Time
 }
 
-func newLetGo(s *scene) *letGo {
-	return &letGo{
+func newReleased(s *scene) *released {
+	return &released{
 		scene: s, recs: map[types.NamespacedName]*v1alpha1.AttuneRecommendation{},
 		guarded: map[types.NamespacedName]*v1alpha1.AttunePolicy{}, since: map[types.NamespacedName]time.Time{},
 	}
 }
 
-func (l *letGo) changed(e api.Event) {
+func (l *released) changed(e api.Event) {
 	switch o := e.Object.(type) {
 	case *v1alpha1.AttuneRecommendation:
 		if l.recs[key2(o.Namespace, o.Name)] = o; e.Type == watch.Deleted {
@@ -47,7 +47,7 @@ func (l *letGo) changed(e api.Event) {
 	}
 }
 
-func (l *letGo) tick() {
+func (l *released) tick() {
 	for key, p := range l.guarded {
 		switch {
 		case l.excused() || l.rests(p):
@@ -56,13 +56,13 @@ func (l *letGo) tick() {
 			l.since[key] = l.now()
 		case l.now().Sub(l.since[key]) > guardedFor:
 			delete(l.since, key)
-			l.violate("let go", "", "policy %s cannot be deleted without the operator, and no record of it is open for %s", key, guardedFor)
+			l.violate("released", "", "policy %s cannot be deleted without the operator, and no record of it is open for %s", key, guardedFor)
 		}
 	}
 }
 
 // rests: a record is open that a policy's settings decide about.
-func (l *letGo) rests(p *v1alpha1.AttunePolicy) bool {
+func (l *released) rests(p *v1alpha1.AttunePolicy) bool {
 	for _, rec := range l.recs {
 		if rec.Spec.Policy.UID == p.UID && len(rec.Status.Records) > 0 {
 			return true
