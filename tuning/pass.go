@@ -69,7 +69,7 @@ func (d deciders) decide() {
 	d.rememberOriginals()
 	d.judgeBirths()
 	d.judgeAdmission()
-	d.out.Status.Tries = lifecycle.JudgeSuccessor(d.out.Status.Tries, d.out.Status.History, d.view.Pods, d.view.Rec.Spec.Seed, d.view.isSeeded, d.view.Now)
+	d.out.Status.Tries = lifecycle.JudgeSuccessor(&d.out.Status, d.view.Pods, d.view.Rec.Spec.Seed, d.view.seededBy, d.view.Now)
 	d.watcher.advance()
 	d.starter.restore()
 	d.starter.restoreUnscheduled()
