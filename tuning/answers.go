@@ -5,8 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
@@ -120,8 +118,6 @@ func NotEvicted(rec *v1alpha1.AttuneRecommendation, status *v1alpha1.AttuneRecom
 			continue
 		}
 		status.Records[i] = lifecycle.NotEvicted(status.Records[i])
-		blocked := blockedCondition(lifecycle.Denied(status.Records[i]))
-		blocked.ObservedGeneration, blocked.LastTransitionTime = rec.Generation, metav1.NewTime(now)
-		meta.SetStatusCondition(&status.Conditions, blocked)
+		v1alpha1.SetCondition(&status.Conditions, blockedCondition(lifecycle.Denied(status.Records[i])), rec.Generation, now)
 	}
 }

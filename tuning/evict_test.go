@@ -217,18 +217,20 @@ func TestRecordsAreFinishedWithoutTheirWorkload(t *testing.T) {
 // If the successor of an evicted pod was not sized at admission, the workload's other pods are not evicted, also after
 // a restart of the operator.
 func TestEvictionsStopIfTheSuccessorWasNotSized(t *testing.T) {
-	for name, annotated := range map[string]bool{"not sized": false, "sized": true} {
+	for name, annotation := range map[string]string{
+		"not sized": "", "sized": `{"recommendation":"deployment-web"}`, "the annotation cannot be read": `{"recommendation":`, "of another workload": `{"recommendation":"deployment-api"}`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := crowded(t)
 			w.Rec.Status.History = []v1alpha1.HistoryEntry{{Result: lifecycle.ResultEvicted, Timestamp: metav1.NewTime(now.Add(-time.Minute))}}
 			successor := w.Pods[1]
 			successor.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
 			w.Pods[0].CreationTimestamp = metav1.NewTime(now.Add(-2 * time.Hour))
-			if annotated {
-				metav1.SetMetaDataAnnotation(&successor.ObjectMeta, v1alpha1.SeededAnnotation, `{"recommendation":"deployment-web"}`)
+			if annotation != "" {
+				metav1.SetMetaDataAnnotation(&successor.ObjectMeta, v1alpha1.SeededAnnotation, annotation)
 			}
 			d := tuning.Decide(w)
-			if annotated {
+			if name == "sized" {
 				assert.Len(t, d.Status.Records, 1)
 				assert.False(t, slices.ContainsFunc(d.Status.Tries, func(row v1alpha1.Try) bool { return row.What == v1alpha1.TryEviction }))
 				return
@@ -243,4 +245,23 @@ func TestEvictionsStopIfTheSuccessorWasNotSized(t *testing.T) {
 			assert.Contains(t, condition(t, tuning.Decide(w)).Message, "was not sized at admission", "the next process reads it in the status")
 		})
 	}
+}
+
+// The operator does not run for half an hour after an eviction. Its next process finds the open record and the successor.
+func TestEvictionsStopAlsoIfTheOperatorRestarted(t *testing.T) {
+	w := crowded(t)
+	w.Rec.Status = tuning.Decide(w).Status
+	d := tuning.Decide(w)
+	require.Len(t, d.Evictions, 1)
+	w.Rec.Status = d.Status
+	successor := d.Evictions[0]
+	successor.Name, successor.UID, successor.CreationTimestamp = "web-3", "web-3", metav1.NewTime(now.Add(time.Second))
+
+	w.Now = now.Add(30 * time.Minute)
+	d = tuning.Decide(w)
+	assert.Equal(t, lifecycle.ResultEvicted, d.Status.History[0].Result)
+	require.NotEmpty(t, d.Status.Tries)
+	assert.Equal(t, v1alpha1.TryEviction, d.Status.Tries[0].What)
+	assert.Equal(t, "web-3", d.Status.Tries[0].Pod)
+	assert.Contains(t, condition(t, d).Message, "pod web-3, created after the last eviction, was not sized at admission")
 }

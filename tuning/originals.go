@@ -165,6 +165,3 @@ func (v *View) seededBy(pod *corev1.Pod) *v1alpha1.Seeded {
 	}
 	return nil
 }
-
-// isSeeded reports that admission sized a pod by the recommendation of this view.
-func (v *View) isSeeded(pod *corev1.Pod) bool { return v.seededBy(pod) != nil }

@@ -25,7 +25,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
@@ -69,7 +68,7 @@ func (d deciders) decide() {
 	d.rememberOriginals()
 	d.judgeBirths()
 	d.judgeAdmission()
-	d.out.Status.Tries = lifecycle.JudgeSuccessor(d.out.Status.Tries, d.out.Status.History, d.view.Pods, d.view.Rec.Spec.Seed, d.view.isSeeded, d.view.Now)
+	d.out.Status.Tries = lifecycle.JudgeSuccessor(&d.out.Status, d.view.Pods, d.view.Rec.Spec.Seed, d.view.seededBy, d.view.Now)
 	d.watcher.advance()
 	d.starter.restore()
 	d.starter.restoreUnscheduled()
@@ -203,10 +202,9 @@ func (d *pass) count(result string, record v1alpha1.ResizeRecord, harm string) {
 	d.out.Counts = append(d.out.Counts, countsOf(result, record, harm)...)
 }
 
-// condition sets a condition. Its lastTransitionTime changes only with its status (meta.SetStatusCondition).
+// condition sets a condition at the time of the view.
 func (d *pass) condition(c metav1.Condition) {
-	c.ObservedGeneration, c.LastTransitionTime = d.view.Rec.Generation, metav1.NewTime(d.view.Now)
-	meta.SetStatusCondition(&d.out.Status.Conditions, c)
+	v1alpha1.SetCondition(&d.out.Status.Conditions, c, d.view.Rec.Generation, d.view.Now)
 }
 
 // undoing returns the time of an undo that was requested and is not complete; false: no such undo. The text of the

@@ -287,8 +287,7 @@ func (x summary) status() v1alpha1.AttuneClusterPolicyStatus {
 		x.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy),
 		x.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked),
 	} {
-		c.ObservedGeneration, c.LastTransitionTime = x.policy.Generation, metav1.NewTime(x.now)
-		meta.SetStatusCondition(&s.Conditions, c)
+		v1alpha1.SetCondition(&s.Conditions, c, x.policy.Generation, x.now)
 	}
 	return s
 }

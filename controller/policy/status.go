@@ -75,10 +75,8 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 		s.RecommendationsOmitted = int32(max(0, len(r.recommendations)-len(s.Recommendations)))
 		s.Savings = savingsOf(saved(r), r.settings.Pricing)
 	}
-	// SetStatusCondition keeps the time of the last transition if the status of a condition does not change.
 	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy), r.blocked()} {
-		c.ObservedGeneration, c.LastTransitionTime = r.policy.Generation, metav1.NewTime(r.now)
-		meta.SetStatusCondition(&s.Conditions, c)
+		v1alpha1.SetCondition(&s.Conditions, c, r.policy.Generation, r.now)
 	}
 	return s
 }
@@ -233,9 +231,7 @@ func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, me
 // notReady returns conditions with Ready=False for a reason.
 func notReady(conditions []metav1.Condition, generation int64, reason, message string, now time.Time) []metav1.Condition {
 	conditions = slices.Clone(conditions)
-	ready := falseCondition(v1alpha1.ConditionReady, reason, message)
-	ready.ObservedGeneration, ready.LastTransitionTime = generation, metav1.NewTime(now)
-	meta.SetStatusCondition(&conditions, ready)
+	v1alpha1.SetCondition(&conditions, falseCondition(v1alpha1.ConditionReady, reason, message), generation, now)
 	return conditions
 }
 

@@ -64,7 +64,6 @@ var laws = []law{
 	{"resize/harm", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"tuning" }, "harm is judged below tuning, by pure code"},
 	{"tuning", client, "a pass is decided by pure code"},
 	{"podview", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" }, "podview is below resize, and pure"},
-	{"tuning", client, "what is recommended is decided by pure code"},
 	{"internal/policy", client, "settings are resolved by pure code; internal/lookup reads what they rest on"},
 	{"internal/constraint", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" },
 		"constraint is below resize and the webhook, and pure"},

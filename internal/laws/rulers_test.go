@@ -159,6 +159,21 @@ func TestClocks(t *testing.T) {
 	assert.ElementsMatch(t, slices.Concat(shells, owedShells), slices.Collect(maps.Keys(readers)), "these packages read the clock")
 }
 
+// TestConditionTimes: meta.SetStatusCondition reads the clock if a condition has no time. Only v1alpha1.SetCondition calls
+// it, which requires the time of the loop.
+func TestConditionTimes(t *testing.T) {
+	callers := map[string]bool{}
+	eachFile(t, func(dir string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "SetStatusCondition" {
+				callers[dir] = true
+			}
+			return true
+		})
+	})
+	assert.Equal(t, map[string]bool{"api/v1alpha1": true}, callers, "set conditions with v1alpha1.SetCondition")
+}
+
 // family is what the types of a package are: their own methods and fields, and the structs of the package that they embed.
 type family map[string]*structure
 

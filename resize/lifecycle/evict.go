@@ -182,7 +182,7 @@ func lastSuccessorNotSized(e Eviction) *resize.Refusal {
 	if e.Wanted == nil || row == nil {
 		return nil
 	}
-	refusal := resize.Refuse(resize.ReasonLastSuccessor, "pod %s, created after the last eviction, was not sized at admission; check the webhook with kubectl attune doctor, and the quotas and LimitRanges of the namespace; "+
+	refusal := resize.Refuse(resize.ReasonLastSuccessor, "pod %s, created after the last eviction, was not sized at admission; check the webhook with kubectl attune doctor, other webhooks that change pods, and the quotas and LimitRanges of the namespace; "+
 		"attune evicts again once a new pod of the workload is sized at admission, or after %s", row.Pod, row.Until.UTC().Format(time.RFC3339))
 	refusal.Until = row.Until.Time
 	return refusal

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -32,19 +31,24 @@ const closedWithin = 5 * time.Minute
 // once the newest pod was sized at admission. The arguments are not changed.
 //
 // A pod that was not sized and has the resources of the seed anyway, by its template, is no evidence. Nor is one whose
-// spec was written again. seeded reports that a pod has the annotation of the webhook with the recommendation of its
-// workload; one whose resources another webhook has overwritten counts as not sized.
-func JudgeSuccessor(tries []v1alpha1.Try, history []v1alpha1.HistoryEntry, pods []*corev1.Pod, seed *v1alpha1.Seed, seeded func(*corev1.Pod) bool, now time.Time) []v1alpha1.Try {
-	known, evicted := unsizedSuccessor(tries, now), evictedAt(history, now)
+// spec was written again. seeded returns the annotation of the webhook with the recommendation of the pod's workload.
+// A pod counts as not sized if seeded returns nil, because the annotation is not set or cannot be read, and if another
+// webhook has overwritten its resources.
+func JudgeSuccessor(status *v1alpha1.AttuneRecommendationStatus, pods []*corev1.Pod, seed *v1alpha1.Seed, seeded func(*corev1.Pod) *v1alpha1.Seeded, now time.Time) []v1alpha1.Try {
+	tries, known := status.Tries, unsizedSuccessor(status.Tries, now)
+	evicted, fresh := lastEviction(status, pods, now)
 	if known == nil && evicted.IsZero() {
 		return tries
 	}
-	sized := func(pod *corev1.Pod) bool { return seeded(pod) && !overwritten(pod, seed) }
+	sized := func(pod *corev1.Pod) bool {
+		note := seeded(pod)
+		return note != nil && !overwritten(pod, seed, *note)
+	}
 	switch newest := newestOf(pods, sized); {
 	case newest == nil:
 	case sized(newest):
 		return withoutSuccessor(tries)
-	case known == nil && now.Sub(evicted) < judgedWithin && newest.CreationTimestamp.After(evicted.Add(-closedWithin)) &&
+	case known == nil && fresh && newest.CreationTimestamp.After(evicted.Add(-closedWithin)) && newest.CreationTimestamp.Time.Before(evicted.Add(judgedWithin)) &&
 		newest.DeletionTimestamp == nil && newest.Generation <= 1 && createdWithLess(newest, seed):
 		return resize.AddTry(withoutSuccessor(tries), v1alpha1.Try{
 			What: v1alpha1.TryEviction, Pod: newest.Name, PodUID: newest.UID, Reason: resize.ReasonLastSuccessor, Times: 1,
@@ -64,13 +68,22 @@ func withoutSuccessor(tries []v1alpha1.Try) []v1alpha1.Try {
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryEviction })
 }
 
-// evictedAt returns when attune last evicted a pod of a workload; zero if the history has no eviction within unsizedFor.
-func evictedAt(history []v1alpha1.HistoryEntry, now time.Time) time.Time {
-	last := podview.First(history, func(row v1alpha1.HistoryEntry) bool { return row.Result == ResultEvicted }).Timestamp.Time
-	if now.Sub(last) >= unsizedFor {
-		return time.Time{}
+// lastEviction returns when attune last evicted a pod of a workload; zero: not within unsizedFor. fresh reports that its
+// successor may be judged: for judgedWithin, and while the record is open. The operator may have stopped between the
+// eviction and the end of the record.
+func lastEviction(status *v1alpha1.AttuneRecommendationStatus, pods []*corev1.Pod, now time.Time) (at time.Time, fresh bool) {
+	open := podview.FirstIn(status.Records, func(r *v1alpha1.ResizeRecord) bool {
+		return r.Phase == v1alpha1.RecordEvicting && r.Deadline != nil &&
+			!slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == r.PodUID && p.DeletionTimestamp == nil })
+	})
+	if open != nil {
+		return open.Deadline.Add(-evictEvery), true
 	}
-	return last
+	last := podview.First(status.History, func(row v1alpha1.HistoryEntry) bool { return row.Result == ResultEvicted }).Timestamp.Time
+	if now.Sub(last) >= unsizedFor {
+		return time.Time{}, false
+	}
+	return last, now.Sub(last) < judgedWithin
 }
 
 // newestOf returns the pod that was created last; nil without pods. Of those created in the same second it prefers one
@@ -88,9 +101,8 @@ func newestOf(pods []*corev1.Pod, sized func(*corev1.Pod) bool) (newest *corev1.
 // overwritten reports whether a pod has the annotation of the webhook, but nothing of what the seed raises: another
 // webhook has written the original resources again. A pod that was resized since, and a pod of another seed, do not
 // show it.
-func overwritten(pod *corev1.Pod, seed *v1alpha1.Seed) bool {
-	var seeded v1alpha1.Seeded
-	if seed == nil || pod.Generation != 1 || workload.UnmarshalBounded([]byte(pod.Annotations[v1alpha1.SeededAnnotation]), &seeded) != nil || seeded.Revision != seed.Revision {
+func overwritten(pod *corev1.Pod, seed *v1alpha1.Seed, seeded v1alpha1.Seeded) bool {
+	if seed == nil || pod.Generation != 1 || seeded.Revision != seed.Revision {
 		return false
 	}
 	raised := false

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -30,7 +31,19 @@ func sizedAt(name string, at time.Time) *corev1.Pod {
 	})
 }
 
-func isSized(pod *corev1.Pod) bool { return pod.Annotations[v1alpha1.SeededAnnotation] != "" }
+// judge calls JudgeSuccessor with a status that has no records.
+func judge(tries []v1alpha1.Try, history []v1alpha1.HistoryEntry, pods []*corev1.Pod, seed *v1alpha1.Seed, now time.Time) []v1alpha1.Try {
+	return JudgeSuccessor(&v1alpha1.AttuneRecommendationStatus{Tries: tries, History: history}, pods, seed, decodedAnnotation, now)
+}
+
+// decodedAnnotation decodes the annotation of the webhook; nil: it is not set or cannot be read.
+func decodedAnnotation(pod *corev1.Pod) *v1alpha1.Seeded {
+	note := &v1alpha1.Seeded{}
+	if json.Unmarshal([]byte(pod.Annotations[v1alpha1.SeededAnnotation]), note) != nil {
+		return nil
+	}
+	return note
+}
 
 // twoCPU is a seed that gives container app 2 CPU.
 var twoCPU = &v1alpha1.Seed{Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("2"))}}}
@@ -73,7 +86,7 @@ func TestJudgeSuccessorStopsEvictions(t *testing.T) {
 		"a pod from before the eviction": {evictedPods(evicted), []*corev1.Pod{createdAt("web-2", evicted.Add(-5*time.Minute))}, twoCPU, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tries := JudgeSuccessor(nil, c.history, c.pods, c.seed, isSized, noon)
+			tries := judge(nil, c.history, c.pods, c.seed, noon)
 			if !c.stops {
 				assert.Empty(t, tries)
 				return
@@ -91,14 +104,14 @@ func TestJudgeSuccessorLiftsTheStop(t *testing.T) {
 	evicted := noon.Add(-time.Minute)
 	other := v1alpha1.Try{What: v1alpha1.TryMemoryLimit, Until: metav1.NewTime(noon.Add(time.Hour))}
 	pods := []*corev1.Pod{createdAt("web-2", evicted)}
-	stopped := JudgeSuccessor([]v1alpha1.Try{other}, evictedPods(evicted), pods, twoCPU, isSized, noon)
+	stopped := judge([]v1alpha1.Try{other}, evictedPods(evicted), pods, twoCPU, noon)
 	require.Len(t, stopped, 2)
-	assert.Equal(t, stopped, JudgeSuccessor(stopped, evictedPods(evicted), pods, twoCPU, isSized, noon.Add(time.Hour)), "it does not move")
-	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, pods, twoCPU, isSized, noon.Add(23*time.Hour)), "the history has other rows by now")
-	assert.Equal(t, stopped, JudgeSuccessor(stopped, nil, nil, twoCPU, isSized, noon), "scaled to zero")
+	assert.Equal(t, stopped, judge(stopped, evictedPods(evicted), pods, twoCPU, noon.Add(time.Hour)), "it does not move")
+	assert.Equal(t, stopped, judge(stopped, nil, pods, twoCPU, noon.Add(23*time.Hour)), "the history has other rows by now")
+	assert.Equal(t, stopped, judge(stopped, nil, nil, twoCPU, noon), "scaled to zero")
 
 	later := append(slices.Clone(pods), sizedAt("web-3", noon.Add(time.Hour)))
-	assert.Equal(t, []v1alpha1.Try{other}, JudgeSuccessor(stopped, evictedPods(evicted), later, twoCPU, isSized, noon.Add(time.Hour)))
+	assert.Equal(t, []v1alpha1.Try{other}, judge(stopped, evictedPods(evicted), later, twoCPU, noon.Add(time.Hour)))
 	require.Len(t, stopped, 2, "the argument does not change")
 
 	pod := ofDeployment("web-1")
@@ -108,14 +121,45 @@ func TestJudgeSuccessorLiftsTheStop(t *testing.T) {
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonLastSuccessor, refusal.Reason)
 	assert.Equal(t, noon.Add(24*time.Hour), refusal.Until)
-	assert.Equal(t, "pod web-2, created after the last eviction, was not sized at admission; check the webhook with kubectl attune doctor, and the quotas and LimitRanges of the namespace; "+
+	assert.Equal(t, "pod web-2, created after the last eviction, was not sized at admission; check the webhook with kubectl attune doctor, other webhooks that change pods, and the quotas and LimitRanges of the namespace; "+
 		"attune evicts again once a new pod of the workload is sized at admission, or after "+noon.Add(24*time.Hour).UTC().Format(time.RFC3339), refusal.Message)
 	assert.NotNil(t, Stays(pod, e), "the node chooses another pod")
 
 	next := evictedPods(noon.Add(26*time.Hour - time.Minute))
-	again := JudgeSuccessor(stopped, next, []*corev1.Pod{createdAt("web-5", noon.Add(26*time.Hour-time.Minute))}, twoCPU, isSized, noon.Add(26*time.Hour))
+	again := judge(stopped, next, []*corev1.Pod{createdAt("web-5", noon.Add(26*time.Hour-time.Minute))}, twoCPU, noon.Add(26*time.Hour))
 	require.Len(t, again, 2, "one row of a workload")
 	assert.Equal(t, "web-5", again[1].Pod)
+}
+
+// The operator may have stopped between the eviction and the end of its record. The record has the time of the eviction.
+func TestJudgeSuccessorReadsTheOpenRecord(t *testing.T) {
+	evicted := noon.Add(-time.Hour)
+	gone, successor := ofDeployment("web-1"), createdAt("web-2", evicted.Add(time.Second))
+	gone.DeletionTimestamp = &metav1.Time{Time: evicted}
+	for name, c := range map[string]struct {
+		edit  func(*v1alpha1.ResizeRecord)
+		pods  []*corev1.Pod
+		stops bool
+	}{
+		"the pod is gone":                {nil, []*corev1.Pod{successor}, true},
+		"the pod is being deleted":       {nil, []*corev1.Pod{gone, successor}, true},
+		"the pod is not deleted":         {nil, []*corev1.Pod{ofDeployment("web-1"), successor}, false},
+		"the eviction was denied":        {func(r *v1alpha1.ResizeRecord) { r.Phase = v1alpha1.RecordEvictionDenied }, []*corev1.Pod{successor}, false},
+		"the record has no deadline":     {func(r *v1alpha1.ResizeRecord) { r.Deadline = nil }, []*corev1.Pod{successor}, false},
+		"the successor was sized":        {nil, []*corev1.Pod{sizedAt("web-2", evicted.Add(time.Second))}, false},
+		"a pod from before the eviction": {nil, []*corev1.Pod{createdAt("web-2", evicted.Add(-5*time.Minute))}, false},
+		"its creation was retried":       {nil, []*corev1.Pod{createdAt("web-2", evicted.Add(10*time.Minute-time.Second))}, true},
+		"a pod of a later rollout":       {nil, []*corev1.Pod{successor, createdAt("web-3", evicted.Add(10*time.Minute))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := v1alpha1.ResizeRecord{PodName: "web-1", PodUID: gone.UID, Phase: v1alpha1.RecordEvicting, Deadline: &metav1.Time{Time: evicted.Add(time.Minute)}}
+			if c.edit != nil {
+				c.edit(&r)
+			}
+			tries := JudgeSuccessor(&v1alpha1.AttuneRecommendationStatus{Records: []v1alpha1.ResizeRecord{r}}, c.pods, twoCPU, decodedAnnotation, noon)
+			assert.Equal(t, c.stops, len(tries) == 1, "%v", tries)
+		})
+	}
 }
 
 // Another webhook may write the template's resources again after attune's webhook has sized the pod. The annotation then
@@ -131,26 +175,27 @@ func TestJudgeSuccessorReadsTheResourcesOfAnAnnotatedPod(t *testing.T) {
 		seed  *v1alpha1.Seed
 		stops bool
 	}{
-		"it has its original resources":        {was, func(*corev1.Pod) {}, seed, true},
-		"it has less than its original":        {was, requests("400m"), seed, true},
-		"it has more, but less than the seed":  {was, requests("1900m"), seed, false},
-		"it has what the seed gives":           {was, requests("2"), seed, false},
-		"it was resized since":                 {was, func(p *corev1.Pod) { p.Generation = 2 }, seed, false},
-		"its generation is not known":          {was, func(p *corev1.Pod) { p.Generation = 0 }, seed, false},
-		"another seed sized it":                {`{"revision":"r0","original":[{"name":"app","cpuRequest":"500m"}]}`, func(*corev1.Pod) {}, seed, false},
-		"no seed":                              {was, func(*corev1.Pod) {}, nil, false},
-		"the annotation cannot be read":        {`{"revision":`, func(*corev1.Pod) {}, seed, false},
-		"the annotation has another container": {`{"revision":"r1","original":[{"name":"sidecar","cpuRequest":"500m"}]}`, func(*corev1.Pod) {}, seed, false},
-		"the seed raised nothing":              {`{"revision":"r1","original":[{"name":"app","cpuRequest":"3"}]}`, func(*corev1.Pod) {}, seed, false},
+		"it has its original resources":                       {was, func(*corev1.Pod) {}, seed, true},
+		"it has less than its original":                       {was, requests("400m"), seed, true},
+		"it has more, but less than the seed":                 {was, requests("1900m"), seed, false},
+		"it has what the seed gives":                          {was, requests("2"), seed, false},
+		"it was resized since":                                {was, func(p *corev1.Pod) { p.Generation = 2 }, seed, false},
+		"its generation is not known":                         {was, func(p *corev1.Pod) { p.Generation = 0 }, seed, false},
+		"another seed sized it":                               {`{"revision":"r0","original":[{"name":"app","cpuRequest":"500m"}]}`, func(*corev1.Pod) {}, seed, false},
+		"no seed":                                             {was, func(*corev1.Pod) {}, nil, false},
+		"the annotation cannot be read":                       {`{"revision":`, func(*corev1.Pod) {}, seed, true},
+		"nor can that of a pod that has the seed's resources": {`{"revision":`, requests("2"), seed, false},
+		"the annotation has another container":                {`{"revision":"r1","original":[{"name":"sidecar","cpuRequest":"500m"}]}`, func(*corev1.Pod) {}, seed, false},
+		"the seed raised nothing":                             {`{"revision":"r1","original":[{"name":"app","cpuRequest":"3"}]}`, func(*corev1.Pod) {}, seed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := createdAt("web-2", evicted)
 			pod.Annotations, pod.Generation = map[string]string{v1alpha1.SeededAnnotation: c.note}, 1
 			c.edit(pod)
-			tries := JudgeSuccessor(nil, evictedPods(evicted), []*corev1.Pod{pod}, c.seed, isSized, noon)
+			tries := judge(nil, evictedPods(evicted), []*corev1.Pod{pod}, c.seed, noon)
 			assert.Equal(t, c.stops, len(tries) == 1, "%v", tries)
 			if c.stops {
-				assert.Equal(t, tries, JudgeSuccessor(tries, evictedPods(evicted), []*corev1.Pod{pod}, c.seed, isSized, noon.Add(time.Hour)), "it does not lift the stop either")
+				assert.Equal(t, tries, judge(tries, evictedPods(evicted), []*corev1.Pod{pod}, c.seed, noon.Add(time.Hour)), "it does not lift the stop either")
 			}
 		})
 	}

@@ -39,6 +39,8 @@ type eviction struct {
 // stage is a period, and what attune does in it. A field that is not set keeps the value of the stage before.
 type stage struct {
 	For metav1.Duration `json:"for"`
+	// Down is how long the operator does not run at the beginning.
+	Down metav1.Duration `json:"down,omitempty"`
 	// Labels of the namespace. Default: attune.io/inject=enabled.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Arguments of the operator.
@@ -109,6 +111,7 @@ func (e *eviction) run(t *testing.T) {
 		t.Run(fmt.Sprint("stage ", i), func(t *testing.T) {
 			c.t, c.evicted = t, 0
 			c.begin(next)
+			c.clock = c.clock.Add(next.Down.Duration)
 			for end := c.clock.Add(next.For.Duration); c.clock.Before(end); {
 				c.reconcile()
 				step := soon
