@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
@@ -113,14 +114,14 @@ func closeRefused(status *v1alpha1.AttuneRecommendationStatus, i int, workload s
 // NotEvicted stores that the API server denied an eviction: in the record (phase EvictionDenied, so that the next
 // reconcile retries) and in the condition ResizeBlocked. The Decision had already stored the eviction as in progress.
 // It changes status in place; a pod without a record changes nothing.
-func NotEvicted(rec *v1alpha1.AttuneRecommendation, status *v1alpha1.AttuneRecommendationStatus, pod types.UID) {
+func NotEvicted(rec *v1alpha1.AttuneRecommendation, status *v1alpha1.AttuneRecommendationStatus, pod types.UID, now time.Time) {
 	for i := range status.Records {
 		if status.Records[i].PodUID != pod {
 			continue
 		}
 		status.Records[i] = lifecycle.NotEvicted(status.Records[i])
 		blocked := blockedCondition(lifecycle.Denied(status.Records[i]))
-		blocked.ObservedGeneration = rec.Generation
+		blocked.ObservedGeneration, blocked.LastTransitionTime = rec.Generation, metav1.NewTime(now)
 		meta.SetStatusCondition(&status.Conditions, blocked)
 	}
 }

@@ -154,6 +154,20 @@ func TestAnEvictionThatWillNeverBeMadeIsGivenUpAtOnce(t *testing.T) {
 	assert.Contains(t, told(d)[0], "is not evicted from the node that refuses its resize: EvictionNotAllowed")
 }
 
+// The times of conditions are those of the reconcile.
+func TestConditionsHaveTheTimeOfTheReconcile(t *testing.T) {
+	w := withdrawn(t)
+	require.NotEmpty(t, w.Rec.Status.Conditions)
+	for _, c := range w.Rec.Status.Conditions {
+		assert.True(t, c.LastTransitionTime.Time.Equal(w.Now), "%s: %s", c.Type, c.LastTransitionTime)
+	}
+
+	denied := v1alpha1.AttuneRecommendationStatus{Records: w.Rec.Status.Records}
+	tuning.NotEvicted(w.Rec, &denied, denied.Records[0].PodUID, w.Now)
+	require.Len(t, denied.Conditions, 1)
+	assert.True(t, denied.Conditions[0].LastTransitionTime.Time.Equal(w.Now))
+}
+
 // A pause, an undo and a skip take precedence over an eviction in progress.
 func TestAPauseStopsAnEviction(t *testing.T) {
 	for _, annotation := range []string{v1alpha1.PausedAnnotation, v1alpha1.UndoAnnotation, v1alpha1.SkipAnnotation} {

@@ -205,7 +205,7 @@ func (d *pass) count(result string, record v1alpha1.ResizeRecord, harm string) {
 
 // condition sets a condition. Its lastTransitionTime changes only with its status (meta.SetStatusCondition).
 func (d *pass) condition(c metav1.Condition) {
-	c.ObservedGeneration = d.view.Rec.Generation
+	c.ObservedGeneration, c.LastTransitionTime = d.view.Rec.Generation, metav1.NewTime(d.view.Now)
 	meta.SetStatusCondition(&d.out.Status.Conditions, c)
 }
 

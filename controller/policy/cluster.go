@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -67,8 +68,8 @@ func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 }
 
 // unfinished stores why the reconcile of an instance ended early; the counts of an earlier one remain.
-func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error) {
-	x.change(p, func(of *part) { of.status = unready(p, of.status, reason, clip.Text(err.Error(), mostOfPart)) })
+func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error, now time.Time) {
+	x.change(p, func(of *part) { of.status = unready(p, of.status, reason, clip.Text(err.Error(), mostOfPart), now) })
 }
 
 // opened stores whether a resize is in flight or under observation for an instance.
@@ -104,6 +105,7 @@ type summarizer struct {
 	client   client.Client
 	settings lookup.Reader
 	events   *event.Recorder
+	clock    clock.PassiveClock
 	// operator is the namespace of this attune installation.
 	operator string
 	// sized are the kinds of workloads that the loop watches.
@@ -124,7 +126,7 @@ func (c summarizer) look(ctx context.Context, name string) (reconcile.Result, er
 		if err := c.guard(ctx, p, false); err != nil {
 			return again, err
 		}
-		return again, c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonTooManyPolicies, policy.TooManyClusterPolicies()))
+		return again, c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonTooManyPolicies, policy.TooManyClusterPolicies(), c.clock.Now()))
 	}
 	i := slices.IndexFunc(used, named)
 	if i < 0 {
@@ -163,12 +165,12 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 		if !saysInvalid(p.Status.Conditions, reason) {
 			c.events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", reason))
 		}
-		return c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonInvalidConfig, reason))
+		return c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonInvalidConfig, reason, c.clock.Now()))
 	}
 	if !complete {
 		return nil
 	}
-	return c.write(ctx, p, summary{p, settings, selected, found, c.sized}.status())
+	return c.write(ctx, p, summary{c.clock.Now(), p, settings, selected, found, c.sized}.status())
 }
 
 // selected returns the namespaces of a scope, by name.
@@ -242,6 +244,8 @@ const maxUnready = 20
 
 // summary holds all inputs of a cluster policy's status. Do not change it.
 type summary struct {
+	// now is the time of the reconcile.
+	now    time.Time
 	policy *v1alpha1.AttuneClusterPolicy
 	// settings over the AttuneDefaults alone.
 	settings policy.Settings
@@ -283,7 +287,7 @@ func (x summary) status() v1alpha1.AttuneClusterPolicyStatus {
 		x.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy),
 		x.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked),
 	} {
-		c.ObservedGeneration = x.policy.Generation
+		c.ObservedGeneration, c.LastTransitionTime = x.policy.Generation, metav1.NewTime(x.now)
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	return s
@@ -368,6 +372,6 @@ func (x summary) savings() *v1alpha1.Savings {
 }
 
 // unreadyCluster sets the condition Ready to False. All fields except the other conditions are empty.
-func unreadyCluster(p *v1alpha1.AttuneClusterPolicy, reason, message string) v1alpha1.AttuneClusterPolicyStatus {
-	return v1alpha1.AttuneClusterPolicyStatus{ObservedGeneration: p.Generation, Conditions: notReady(p.Status.Conditions, p.Generation, reason, message)}
+func unreadyCluster(p *v1alpha1.AttuneClusterPolicy, reason, message string, now time.Time) v1alpha1.AttuneClusterPolicyStatus {
+	return v1alpha1.AttuneClusterPolicyStatus{ObservedGeneration: p.Generation, Conditions: notReady(p.Status.Conditions, p.Generation, reason, message, now)}
 }

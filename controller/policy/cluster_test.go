@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -262,6 +263,24 @@ func TestWithoutClusterPolicies(t *testing.T) {
 		_, watched := w.Object.(*v1alpha1.AttuneClusterPolicy)
 		assert.False(t, watched)
 	}
+}
+
+// The times of conditions are those of the loop's clock, also in the namespaces' parts.
+func TestConditionsOfAClusterPolicyHaveTheTimeOfTheClock(t *testing.T) {
+	r := newRealm(t, "shop")
+	r.all()
+	at := func(want time.Time, of []metav1.Condition) {
+		t.Helper()
+		require.NotEmpty(t, of)
+		for _, c := range of {
+			assert.True(t, c.LastTransitionTime.Time.Equal(want), "%s: %s", c.Type, c.LastTransitionTime)
+		}
+	}
+	at(today, r.policy().Status.Conditions)
+	part, known := r.parts.Find(types.NamespacedName{Namespace: "shop", Name: base})
+	require.True(t, known)
+	at(today, part.status.Conditions)
+	at(now, unreadyCluster(&v1alpha1.AttuneClusterPolicy{}, v1alpha1.ReasonInvalidConfig, "", now).Conditions)
 }
 
 func TestSummaries(t *testing.T) {

@@ -145,7 +145,7 @@ type Controller struct {
 // reports it as well.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	if name, ok := policy.ClusterName(req.Name); ok && req.Namespace == "" {
-		return summarizer{c.Client, c.Settings, c.Events, c.Operator, c.Sized, &c.parts}.look(ctx, name)
+		return summarizer{c.Client, c.Settings, c.Events, c.Clock, c.Operator, c.Sized, &c.parts}.look(ctx, name)
 	}
 	p, err := c.Settings.Policy(ctx, req.NamespacedName)
 	if err != nil {
@@ -199,7 +199,7 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	if err != nil {
 		return c.unfinished(p, err)
 	}
-	report := c.report(p, settings, matched, out, unread)
+	report := c.report(p, settings, matched, out, unread, now)
 	c.published.publish(client.ObjectKeyFromObject(p), report)
 	result := reconcile.Result{RequeueAfter: nextTry(out.refused, now)}
 	// See anothers: two installations would otherwise alternately overwrite one status. A cluster policy still gets
@@ -219,13 +219,13 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 
 // report collects the inputs of the policy's status after a reconcile. unread is why the history is not read; nil: it
 // is.
-func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched, out outcome, unread error) report {
+func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched, out outcome, unread error, now time.Time) report {
 	source, _ := c.History.State(settings.Source)
 	if unread != nil {
 		source.Err = unread
 	}
 	return report{
-		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
+		now: now, policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
 		sized: c.Sized, implausible: c.implausible(settings, matched),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),

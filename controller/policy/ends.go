@@ -44,10 +44,10 @@ func patchStatus[S any](ctx context.Context, to client.Client, o client.Object, 
 // undiscovered reports workloads or autoscalers that could not be listed.
 func (c *Controller) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) error {
 	if policy.OfCluster(p) {
-		c.parts.unfinished(p, v1alpha1.ReasonWorkloadDiscoveryFailed, cause)
+		c.parts.unfinished(p, v1alpha1.ReasonWorkloadDiscoveryFailed, cause, c.Clock.Now())
 		return nil
 	}
-	return c.write(ctx, p, unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause)))
+	return c.write(ctx, p, unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause), c.Clock.Now()))
 }
 
 // guard sets or removes the policy's finalizer: it exists exactly while a resize with the policy's settings is in
@@ -109,7 +109,7 @@ func (c *Controller) unused(ctx context.Context, p *v1alpha1.AttunePolicy, recs 
 	if reason == v1alpha1.ReasonInvalidConfig && !policy.OfCluster(p) && !saysInvalid(p.Status.Conditions, why) {
 		c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", why))
 	}
-	return reconcile.Result{}, c.write(ctx, p, unready(p, v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}, reason, why))
+	return reconcile.Result{}, c.write(ctx, p, unready(p, v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}, reason, why, c.Clock.Now()))
 }
 
 // unfinished ends a reconcile with an error. The part of an instance reports it: the status of a cluster policy needs
@@ -119,7 +119,7 @@ func (c *Controller) unfinished(p *v1alpha1.AttunePolicy, err error) (reconcile.
 	if ofTheObject(err) {
 		reason = v1alpha1.ReasonRecommendationRefused
 	}
-	c.parts.unfinished(p, reason, err)
+	c.parts.unfinished(p, reason, err, c.Clock.Now())
 	return reconcile.Result{}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -180,4 +181,19 @@ func TestAFullShareIsSaid(t *testing.T) {
 	r.usage.lost = 7
 	assert.Contains(t, remarks{r}.crowded(), "the usage history of namespace "+r.policy.Namespace+" has gaps")
 	assert.Contains(t, remarks{r}.crowded(), "Set a shorter metricsSource.historyWindow")
+}
+
+// The times of conditions are those of the loop's clock, like all other times of the status.
+func TestConditionsHaveTheTimeOfTheClock(t *testing.T) {
+	f := newFleet(t, 1)
+	f.pass(t)
+	conditions := f.policy().Status.Conditions
+	require.Len(t, conditions, 4)
+	for _, c := range conditions {
+		assert.True(t, c.LastTransitionTime.Time.Equal(today), "%s: %s", c.Type, c.LastTransitionTime)
+	}
+
+	ready := unready(f.policy(), f.policy().Status, v1alpha1.ReasonInvalidConfig, "", now).Conditions
+	assert.True(t, meta.FindStatusCondition(ready, v1alpha1.ConditionReady).LastTransitionTime.Time.Equal(now))
+	assert.True(t, meta.FindStatusCondition(ready, v1alpha1.ConditionDegraded).LastTransitionTime.Time.Equal(today), "it did not change")
 }

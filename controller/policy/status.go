@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,9 +33,11 @@ const (
 type report struct {
 	// implausible describes the first container with dropped samples; empty: none were dropped.
 	implausible string
-	policy      *v1alpha1.AttunePolicy
-	settings    policy.Settings
-	matched     matched
+	// now is the time of the reconcile.
+	now      time.Time
+	policy   *v1alpha1.AttunePolicy
+	settings policy.Settings
+	matched  matched
 	// recommendations are for the won workloads, in the order of matched.won.
 	recommendations []v1alpha1.AttuneRecommendation
 	// refused are the recommendations that the API server rejected.
@@ -74,7 +77,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 	}
 	// SetStatusCondition keeps the time of the last transition if the status of a condition does not change.
 	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy), r.blocked()} {
-		c.ObservedGeneration = r.policy.Generation
+		c.ObservedGeneration, c.LastTransitionTime = r.policy.Generation, metav1.NewTime(r.now)
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	return s
@@ -222,16 +225,16 @@ func knowsItIsLeftOut(p *v1alpha1.AttunePolicy) bool {
 
 // unready sets the condition Ready to False with a reason. It copies the conditions before it changes them, because
 // Controller.write compares the result with p.Status to find changes.
-func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, message string) v1alpha1.AttunePolicyStatus {
-	s.ObservedGeneration, s.Conditions = p.Generation, notReady(s.Conditions, p.Generation, reason, message)
+func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, message string, now time.Time) v1alpha1.AttunePolicyStatus {
+	s.ObservedGeneration, s.Conditions = p.Generation, notReady(s.Conditions, p.Generation, reason, message, now)
 	return s
 }
 
 // notReady returns conditions with Ready=False for a reason.
-func notReady(conditions []metav1.Condition, generation int64, reason, message string) []metav1.Condition {
+func notReady(conditions []metav1.Condition, generation int64, reason, message string, now time.Time) []metav1.Condition {
 	conditions = slices.Clone(conditions)
 	ready := falseCondition(v1alpha1.ConditionReady, reason, message)
-	ready.ObservedGeneration = generation
+	ready.ObservedGeneration, ready.LastTransitionTime = generation, metav1.NewTime(now)
 	meta.SetStatusCondition(&conditions, ready)
 	return conditions
 }

@@ -123,7 +123,7 @@ func (c *Controller) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneReco
 		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Eviction of pod %s denied; attune tries again: %v", pod.Name, err))
 		if outcome == lifecycle.EvictionDenied {
 			c.memory.meters.counted.eviction(rec, outcome)
-			tuning.NotEvicted(rec, status, pod.UID)
+			tuning.NotEvicted(rec, status, pod.UID, c.Clock.Now())
 		}
 	}
 }

@@ -17,7 +17,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/test/sim/api"
 )
 
@@ -156,9 +158,27 @@ func TestTheSameSeedIsTheSameLife(t *testing.T) {
 			heard(write)
 		}
 		w.run()
+		for _, c := range w.conditions() {
+			assert.WithinRange(t, c.LastTransitionTime.Time, beginning, w.time.now.Add(time.Minute), "the time of day is in condition %s %s", c.Type, c.Reason)
+		}
 		return lines
 	}
 	assert.Equal(t, life(), life())
+}
+
+// conditions of all objects of attune.
+func (w *world) conditions() (all []metav1.Condition) {
+	for _, o := range w.ours() {
+		switch o := o.(type) {
+		case *v1alpha1.AttuneRecommendation:
+			all = append(all, o.Status.Conditions...)
+		case *v1alpha1.AttunePolicy:
+			all = append(all, o.Status.Conditions...)
+		case *v1alpha1.AttuneClusterPolicy:
+			all = append(all, o.Status.Conditions...)
+		}
+	}
+	return all
 }
 
 // TestWorlds plays lives that went wrong once.
