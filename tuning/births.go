@@ -13,12 +13,27 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
+// learned owns what pods, regressions and verified resizes teach about the sizes of the workload.
+type learned struct {
+	view    *View
+	records *records
+	reports *reports
+	// These are fields of the status.
+	originals    []v1alpha1.Originals
+	floors       []v1alpha1.Floor
+	verified     []v1alpha1.VerifiedResources
+	badSeeds     []string
+	failedStarts []v1alpha1.FailedStart
+	// crashed are the pods in a crash loop since they were created. starter.restoreBirths reads it.
+	crashed []crash
+}
+
 // judgeBirths marks a seed bad if a pod that was created with it shows a regression. Such a pod has no record, so the
 // watcher does not see it. By the next reconcile its controller may have replaced it with a pod that has the same
 // seed. So every reconcile assesses every pod with terminated containers.
 //
 // It assesses only pods below their original resources: a seed that raised a pod is not blamed for a crash.
-func (d *pass) judgeBirths() {
+func (d *learned) judgeBirths() {
 	for _, pod := range d.view.Pods {
 		if !anyContainerTerminated(pod) {
 			continue
@@ -55,13 +70,13 @@ type crash struct {
 // blockLowering stops lowering new pods of one template generation. It learns no floor: the program itself may be
 // the cause, and a floor would keep a wrong size for weeks. It sends the event only when the generation is new in the
 // list.
-func (d *pass) blockLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	crashes, fresh := harm.BlockLowering(d.out.Status.FailedStarts, pod, birth, d.view.bornOf, d.view.Now)
+func (d *learned) blockLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
+	crashes, fresh := harm.BlockLowering(d.failedStarts, pod, birth, d.view.bornOf, d.view.Now)
 	if !fresh {
 		return
 	}
-	d.out.Status.FailedStarts = crashes
-	d.recordEvent(event.Warning(v1alpha1.EventLoweringBlocked, "attune no longer lowers new pods of template %s, because pod %s was created below its template's resources: %s",
+	d.failedStarts = crashes
+	d.reports.addEvent(event.Warning(v1alpha1.EventLoweringBlocked, "attune no longer lowers new pods of template %s, because pod %s was created below its template's resources: %s",
 		birth.TemplateHash, pod.Name, verdict.Message))
 }
 
@@ -77,15 +92,15 @@ func anyContainerTerminated(pod *corev1.Pod) bool {
 // markBad stops using a seed for new pods and learns floors from the regression. It does both once per revision
 // (fresh): an old pod that was created with a bad seed stays visible for days and must not delete sizes that were
 // verified since.
-func (d *pass) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	marked, fresh := harm.MarkBad(d.out.Status.BadSeeds, revision, d.view.bornWith)
+func (d *learned) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict) {
+	marked, fresh := harm.MarkBad(d.badSeeds, revision, d.view.bornWith)
 	if !fresh {
 		return
 	}
-	d.out.Status.BadSeeds = marked
-	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, harmful, d.view.Now)
-	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, harmful)
-	d.recordEvent(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods no longer get seed %s, which caused a regression of pod %s: %s: %s",
+	d.badSeeds = marked
+	d.floors = harm.LearnHarm(d.floors, verdict, harmful, d.view.Now)
+	d.dropVerified(harmful)
+	d.reports.addEvent(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods no longer get seed %s, which caused a regression of pod %s: %s: %s",
 		revision, harmful.PodName, verdict.Harm, verdict.Message))
 }
 
@@ -115,4 +130,34 @@ func (v *View) youngest(of func(*corev1.Pod) bool) (born time.Time) {
 		}
 	}
 	return born
+}
+
+// learnOOMFloors learns floors from every OOM kill that the workload's pods show, also of pods that were never resized.
+// So siblings and the next seed are raised too, and a size that was killed does not stay verified.
+func (d *learned) learnOOMFloors() {
+	for _, pod := range d.view.Pods {
+		if d.records.tooLarge(pod) || !Killed(pod) {
+			continue
+		}
+		d.floors = harm.LearnKills(d.floors, pod, d.records.open, d.before(pod), d.view.Now)
+	}
+	d.verified = harm.DropBelowFloors(d.floors, d.verified, d.view.Now)
+}
+
+// learnHarm learns from a regression of a resize: floors, a dropped verified size, a bad seed.
+func (d *learned) learnHarm(record v1alpha1.ResizeRecord, verdict resize.Verdict) {
+	d.floors = harm.LearnHarm(d.floors, verdict, record, d.view.Now)
+	d.dropVerified(record)
+	// Without this, the revert fixes one pod while each new replica is created with the same size.
+	if seed := d.view.Rec.Spec.Seed; harm.HarmsNewborn(seed, record) {
+		d.markBad(seed.Revision, record, verdict)
+	}
+}
+
+func (d *learned) addVerified(record v1alpha1.ResizeRecord) {
+	d.verified = harm.AddVerified(d.verified, record, d.floors, d.view.Now)
+}
+
+func (d *learned) dropVerified(record v1alpha1.ResizeRecord) {
+	d.verified = harm.DropVerified(d.verified, record)
 }

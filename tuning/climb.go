@@ -21,17 +21,19 @@ import (
 // Climbing reports whether the samples alone show that a container needs a raise before an OOM kill. Then the loop
 // does not wait for the other inputs of a whole reconcile.
 func (v *View) Climbing() bool {
-	d := &climber{pass: &pass{view: *v}}
-	d.out.Status = v.Rec.Status
-	return slices.ContainsFunc(v.Live(), d.climbs)
+	return slices.ContainsFunc(v.Live(), newDeciders(*v, v.Rec.Status).climber.climbs)
 }
 
 // climber decides about containers that may be raised before an OOM kill (package climb).
 type climber struct {
-	*pass
+	view    *View
+	tries   *tries
+	learned *learned
+	pauses  *pauses
+	reports *reports
 	// ahead are the gates of raises for which an observation period ends in this reconcile. They have reservations of
 	// their own, because the raises themselves begin later in the reconcile and reserve then.
-	ahead *gates
+	ahead gates
 }
 
 // verdict is the result of climb.Look for one container.
@@ -67,7 +69,7 @@ func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) clim
 		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Started: startOf(pod, c.Name), Stalled: of.Stalled, Peak: d.peak(c.Name),
 		Most: settings.MaxAllowed, Ceiling: d.ceiling(pod, c), Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow && !d.view.ByNode(), RequestHeld: d.scaledOn(c.Name),
 		Restarts: resize.RestartsOn(pod, c.Name)[recommender.Memory],
-		Raises:   climb.OfAll(d.out.Status.Tries, pod, c.Name, d.view.Now, d.view.Live),
+		Raises:   climb.OfAll(d.tries.list, pod, c.Name, d.view.Now, d.view.Live),
 	}
 }
 
@@ -102,11 +104,11 @@ func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amou
 	if t := d.view.target(c.Name); t.Demand != nil && t.Demand.MemoryLimitMost != nil {
 		return max(podview.AmountOf(recommender.Memory, *t.Demand.MemoryLimitMost), c.Size[recommender.Memory].Limit)
 	}
-	original, known := d.originalsOf(pod)[c.Name]
+	original, known := d.learned.originalsOf(pod)[c.Name]
 	if !known {
 		original = c.Size
 	}
-	learned := resize.FloorsOf(d.out.Status.Floors, c.Name, d.view.Now)[recommender.Memory]
+	learned := resize.FloorsOf(d.learned.floors, c.Name, d.view.Now)[recommender.Memory]
 	return recommender.MemoryCeiling(original[recommender.Memory], learned, d.view.Policy.Settings.Recommender.Of[recommender.Memory].MinAllowed)
 }
 
@@ -127,16 +129,6 @@ func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container, refused []*r
 	return out, refused
 }
 
-// urgentPlan plans a raise with the priority of an answer to an OOM kill, and passes it through the gates.
-func (d *pass) urgentPlan(pod *corev1.Pod, wishes []podview.Container, reason string, can resize.Capabilities, in resize.GateInput) (resize.Plan, *resize.Refusal) {
-	plan, refusal := resize.PlanFor(pod, wishes, can, d.view.Now)
-	if refusal != nil {
-		return plan, refusal
-	}
-	plan.Urgent, plan.Reason = true, reason
-	return resize.Admit(pod, plan, in)
-}
-
 // wouldRaise reports whether a raise of the pod would begin in this reconcile if its record were closed. An observation
 // period must not end for a raise that is refused: the revert would be lost, and the pod would stay at the size that
 // it is outgrowing.
@@ -151,9 +143,9 @@ func (d *climber) wouldRaise(pod *corev1.Pod) bool {
 	if behind, refusal := resize.CatchUp(pod); behind != nil || refusal != nil {
 		return false // the pod-level limit comes first
 	}
-	plan, refusal := d.urgentPlan(pod, wishes, resize.ReasonClimb, d.ahead.capabilities(pod), d.withoutRecord(pod))
+	plan, refusal := d.ahead.planUrgent(pod, wishes, resize.ReasonClimb, d.withoutRecord(pod))
 	if refusal != nil {
-		d.refused.add(pod, refusal)
+		d.reports.refused.add(pod, refusal)
 		return false
 	}
 	d.ahead.reserve(pod, plan)
@@ -170,7 +162,7 @@ func (d *climber) withoutRecord(pod *corev1.Pod) resize.GateInput {
 // beginsAny reports whether this reconcile begins raises of the workload at all (startResizes, beginUrgent).
 func (d *climber) beginsAny() bool {
 	waits := d.view.Part != UrgentPart && (d.view.Part != WholePass || d.view.Begin.Wait > 0)
-	return !waits && d.returnsAny() && d.view.Autoscalers.Refusal() == nil && d.out.Status.Paused == nil
+	return !waits && d.returnsAny() && d.view.Autoscalers.Refusal() == nil && d.pauses.paused == nil
 }
 
 // reportRaise counts the raise of a pod and sends an event with the cause.
@@ -181,10 +173,10 @@ func (d *climber) reportRaise(pod *corev1.Pod, plan resize.Plan) {
 	}
 	for _, m := range plan.Moves {
 		from, to := m.From[recommender.Memory].Limit, m.To[recommender.Memory].Limit
-		d.tellOfPod(pod, event.Warning(v1alpha1.EventResized, "Raising the memory limit of container %s of pod %s before an OOM kill, %s -> %s: %s",
+		d.reports.addPodEvent(pod, event.Warning(v1alpha1.EventResized, "Raising the memory limit of container %s of pod %s before an OOM kill, %s -> %s: %s",
 			m.Container, pod.Name, recommender.Format(recommender.Memory, from), recommender.Format(recommender.Memory, to), why[m.Container]))
 	}
-	d.out.Status.Tries = climb.Noted(climb.OfLive(d.out.Status.Tries, d.view.Live()), pod, plan, d.view.Now)
+	d.tries.addRaise(pod, plan)
 }
 
 // circumstances returns the reasons to end the observation of a pod that the pod's state does not show: a container
@@ -214,17 +206,17 @@ func (d *climber) wouldRestoreMemory(pod *corev1.Pod, record v1alpha1.ResizeReco
 	if why != "" {
 		return true
 	}
-	_, refusal := d.planMemoryRestore(pod, had, d.ahead, d.withoutRecord(pod))
+	_, refusal := d.planMemoryRestore(pod, had, &d.ahead, d.withoutRecord(pod))
 	if refusal == nil || !refusal.Transient || refusal.Reason == resize.ReasonMemoryUnknown { // the memory is read when the resize begins
 		return true
 	}
-	d.refused.add(pod, refusal)
+	d.reports.refused.add(pod, refusal)
 	return false
 }
 
 // returnsAny reports whether this reconcile restores memory of raised containers of the workload at all.
 func (d *climber) returnsAny() bool {
-	_, undone := d.undoing()
+	_, undone := d.view.undoing()
 	return !undone && d.view.Begin.Closed == nil && d.view.resizesPods()
 }
 
@@ -254,7 +246,7 @@ func (d *climber) why(pod *corev1.Pod) string {
 // spiked reports whether all containers of a raise have long used clearly less than their old limits.
 func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	for _, c := range resize.Changes(record) {
-		before := cmp.Or(climb.Of(d.out.Status.Tries, pod, c.Container, d.view.Now).Before.Limit, podview.LimitOrRequest(c.Prior[recommender.Memory]))
+		before := cmp.Or(climb.Of(d.tries.list, pod, c.Container, d.view.Now).Before.Limit, podview.LimitOrRequest(c.Prior[recommender.Memory]))
 		if !climb.GivesBack(d.view.Usage.Climbs[record.PodUID][c.Container].Samples, before, d.view.Now) {
 			return false
 		}
@@ -266,7 +258,7 @@ func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 // keep the raise.
 func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podview.Container, why string) {
 	for _, c := range sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]) {
-		raises, has := climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now), c.Size[recommender.Memory]
+		raises, has := climb.Of(d.tries.list, pod, c.Name, d.view.Now), c.Size[recommender.Memory]
 		switch {
 		case raises.Times == 0:
 			return nil, "its resources before the raise are no longer known"
@@ -290,7 +282,7 @@ func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podv
 // peak of the spike. Otherwise the policy's next resize would raise it again.
 func (d *climber) safe(container string, before, has recommender.Allocation, together bool) recommender.Allocation {
 	t := d.view.target(container)
-	floor := resize.OOMFloorOf(d.out.Status.Floors, container, d.view.Now)
+	floor := resize.OOMFloorOf(d.learned.floors, container, d.view.Now)
 	if d.view.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow || d.view.ByNode() {
 		floor = max(floor, limitFloor(t))
 	}
@@ -311,7 +303,7 @@ func (d *starter) giveBack(raised []v1alpha1.ResizeRecord) {
 	}
 	for _, record := range raised {
 		pod := d.view.Pod(record.PodUID)
-		if pod == nil || ended(pod) || hasRecord(d.out.Status.Records, pod) {
+		if pod == nil || ended(pod) || d.records.has(pod) {
 			continue
 		}
 		had, why := d.climber.had(pod, record)
@@ -320,7 +312,7 @@ func (d *starter) giveBack(raised []v1alpha1.ResizeRecord) {
 			d.restoreMemory(pod, sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]))
 		case !d.climber.spiked(pod, record):
 		case why != "":
-			d.tellOfPod(pod, raiseKept(pod, why))
+			d.reports.addPodEvent(pod, raiseKept(pod, why))
 		default:
 			d.restoreMemory(pod, had)
 		}
@@ -330,20 +322,20 @@ func (d *starter) giveBack(raised []v1alpha1.ResizeRecord) {
 // restoreMemory begins the resize that restores the old memory of a pod's containers.
 func (d *starter) restoreMemory(pod *corev1.Pod, had []podview.Container) {
 	plan, refusal := d.climber.planMemoryRestore(pod, had, d.gates, d.gates.input(pod))
-	d.askUnknownMemory(pod, plan)
+	d.unknowns.askUnknownMemory(d.view, pod, plan)
 	if refusal != nil {
-		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
+		d.reports.addPodEvent(pod, raiseKept(pod, refusal.Message))
 		return
 	}
-	d.out.Status.Tries = climb.GivenBack(d.out.Status.Tries, pod, d.view.Now)
+	d.tries.endRaises(pod)
 	var parts []string
 	for _, m := range plan.Moves {
 		parts = append(parts, fmt.Sprintf("container %s %s -> %s", m.Container, recommender.Format(recommender.Memory, m.From[recommender.Memory].Limit),
 			recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit)))
 	}
-	d.tellOfPod(pod, event.Normal(v1alpha1.EventResized, "Restoring the memory limits of pod %s, because the growth was a spike: %s", pod.Name, strings.Join(parts, "; ")))
+	d.reports.addPodEvent(pod, event.Normal(v1alpha1.EventResized, "Restoring the memory limits of pod %s, because the growth was a spike: %s", pod.Name, strings.Join(parts, "; ")))
 	d.startResize(pod, plan)
-	d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
+	d.unknowns.askLoweredMemory(d.view, []resize.Plan{plan}, []resize.Plan{plan})
 }
 
 func raiseKept(pod *corev1.Pod, why string) event.Event {

@@ -9,39 +9,26 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// closing ends records: it writes the history, metrics, events and the cooldown. It does not talk to the API server.
-type closing struct {
-	*pass
-	// reverter stores pods whose revert was given up.
-	reverter *reverter
-	// survivors are records of pods without a regression until the end of the observation. storeVerifiedSizes reads them
-	// after all records are processed, because the same size may have harmed a sibling that comes later.
-	survivors []v1alpha1.ResizeRecord
-	// raised are raises before an OOM kill whose observation has ended, and restores after a spike that were never
-	// sent.
-	raised []v1alpha1.ResizeRecord
-}
-
 // putBackDone reports a pod that was verified to have its original resources again (resize.Restores).
-func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
+func (d *watcher) putBackDone(record v1alpha1.ResizeRecord) {
 	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultUndone, "", d.view.Now) {
-		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Restored %s of %s/%s: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
+		d.reports.addRecordEvent(record, event.Normal(v1alpha1.EventResized, "Restored %s of %s/%s: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
 	}
 	if record.Wave != resize.WaveRestore { // it was counted as a revert when it began
-		d.count(countSuccess, record, "")
+		d.reports.addCounts(countSuccess, record, "")
 	}
 }
 
-// evicted reports a pod that attune has evicted: for lack of room on its node (lifecycle.Leaving), or because its
-// node refused the resize.
-func (d *closing) evicted(record v1alpha1.ResizeRecord) {
-	if d.out.EvictionOutcomes = append(d.out.EvictionOutcomes, lifecycle.EvictionGranted); lifecycle.Leaving(record) {
-		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit with the other pods; the new pod starts with its peak demand",
+// reportEviction reports a pod that attune has evicted: for lack of room on its node (lifecycle.Leaving), or because
+// its node refused the resize.
+func (d *watcher) reportEviction(record v1alpha1.ResizeRecord) {
+	if d.evicted = append(d.evicted, lifecycle.EvictionGranted); lifecycle.Leaving(record) {
+		d.reports.addRecordEvent(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit with the other pods; the new pod starts with its peak demand",
 			record.PodName, record.Node))
 		return
 	}
 	for _, row := range lifecycle.HistoryRows("", record, lifecycle.ResultEvicted, "", d.view.Now) {
-		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which refused container %s %s of %s (it had %s); the webhook sizes the new pod",
+		d.reports.addRecordEvent(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which refused container %s %s of %s (it had %s); the webhook sizes the new pod",
 			record.PodName, record.Node, row.Container, row.To, row.Resource, row.From))
 	}
 }
@@ -51,15 +38,15 @@ func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 // A cooldown begins only if the pod was changed (there are rows), and never after the end of a CPU startup boost,
 // which is part of a normal start. Strategy Node has a cooldown only after a regression (backedOff), because the node
 // loop sets its own pace.
-func (d *closing) closeRecord(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+func (d *watcher) closeRecord(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	rows := lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, action.Result, action.Reason, d.view.Now)
-	d.out.Status.History = lifecycle.AddHistory(d.out.Status.History, rows)
+	d.history = lifecycle.AddHistory(d.history, rows)
 	d.reportMissingChecks(record, action)
 	if result := endOf(record, action); result != "" {
-		d.count(result, record, "")
+		d.reports.addCounts(result, record, "")
 	}
 	if action.Reason == v1alpha1.ReasonRevertPending {
-		d.reverter.giveUp(record, action.Message)
+		d.giveUp(record, action.Message)
 	}
 	d.collectRestorableRaises(record, action)
 	if action.Keep {
@@ -69,21 +56,21 @@ func (d *closing) closeRecord(record v1alpha1.ResizeRecord, action lifecycle.Act
 		d.putBackDone(record)
 	}
 	if action.Result == lifecycle.ResultEvicted {
-		d.evicted(record)
+		d.reportEviction(record)
 	}
 	if action.Result == lifecycle.ResultSuperseded {
-		d.countSupersession(record)
+		d.pauses.countSupersession(record)
 	}
 	birth := record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
-	backedOff := d.out.Status.Backoff != nil && !action.Keep
+	backedOff := d.backoff != nil && !action.Keep
 	if len(rows) > 0 && !birth && (!d.view.ByNode() || backedOff) && lifecycle.CoolsDown(record, action, d.view.Policy.Settings.Resize) {
-		d.out.Status.CooldownFrom = &metav1.Time{Time: d.view.Now}
+		d.cooldownFrom = &metav1.Time{Time: d.view.Now}
 	}
 }
 
 // collectRestorableRaises collects raises whose memory may be restored: the observation has ended, or the restore was
 // never sent.
-func (d *closing) collectRestorableRaises(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+func (d *watcher) collectRestorableRaises(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	ended := record.Reason == resize.ReasonClimb && action.Result == lifecycle.ResultSuccess
 	if ended || record.Wave == resize.WaveSpike && action.Reason == resize.ReasonNotSent {
 		d.raised = append(d.raised, record)
@@ -92,12 +79,12 @@ func (d *closing) collectRestorableRaises(record v1alpha1.ResizeRecord, action l
 
 // reportMissingChecks reports the checks that could not be made at the end of an observation without regression, such
 // as a query that was not answered.
-func (d *closing) reportMissingChecks(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+func (d *watcher) reportMissingChecks(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if action.Result == lifecycle.ResultSuccess && action.Message != "" {
 		kind := event.Normal
 		if action.Alert {
 			kind = event.Warning
 		}
-		d.tellOf(record, kind(v1alpha1.EventResized, "Observation of pod %s ended: %s", record.PodName, action.Message))
+		d.reports.addRecordEvent(record, kind(v1alpha1.EventResized, "Observation of pod %s ended: %s", record.PodName, action.Message))
 	}
 }

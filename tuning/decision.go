@@ -113,9 +113,15 @@ func (d Decision) Begins() int {
 
 // Wake asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
 func (d *Decision) Wake(after time.Duration) {
-	if after > 0 && (d.After == 0 || after < d.After) {
-		d.After = after
+	d.After = soonest(d.After, after)
+}
+
+// soonest returns the shorter of two durations. 0 and less mean no duration.
+func soonest(a, b time.Duration) time.Duration {
+	if b > 0 && (a <= 0 || b < a) {
+		return b
 	}
+	return a
 }
 
 // Presses reports a decision that the loop must carry out before the rest of the reconcile: it sends a patch, or it

@@ -18,11 +18,15 @@ import (
 // for which their node has no room (strategy Node). It evicts one pod of a workload at a time. lifecycle.MayEvict has
 // the rules for both cases.
 type evictor struct {
-	*pass
+	view     *View
+	records  *records
+	tries    *tries
+	unknowns *Unknowns
+	reports  *reports
 	// gates supplies the input of the gates, and the pod that this reconcile already moves.
 	gates *gates
-	// closing ends the record of a pod that is not evicted.
-	closing *closing
+	// evictions is Decision.Evictions.
+	evictions []*corev1.Pod
 }
 
 // mayEvict calls lifecycle.MayEvict for a pod whose node refuses a plan; nil: it may be evicted. If the answer
@@ -37,7 +41,7 @@ func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 		return d.view.Looked.Unread.Cluster
 	}
 	if refusal == nil && d.view.Looked.Cluster == nil {
-		d.out.Unknowns.Nodes = true
+		d.unknowns.Nodes = true
 	}
 	return refusal
 }
@@ -49,8 +53,8 @@ func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	of := d.view.owner()
 	e := lifecycle.Eviction{
 		Now: d.view.Now, Allowed: d.view.Operator.MayEvict, Paused: d.view.Policy.Settings.Resize.Paused, Annotations: []map[string]string{of.Annotations},
-		Siblings: d.view.Pods, Replicas: int(of.Replicas), Rollout: of.Rollout.Reason, Records: append(d.out.Status.Records[:len(d.out.Status.Records):len(d.out.Status.Records)], d.view.Rec.Status.Records...),
-		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, NotSized: d.view.Namespace.NotSized, Seed: d.view.Rec.Spec.Seed, Tries: d.out.Status.Tries, Nodes: d.view.Looked.Cluster,
+		Siblings: d.view.Pods, Replicas: int(of.Replicas), Rollout: of.Rollout.Reason, Records: append(d.records.open[:len(d.records.open):len(d.records.open)], d.view.Rec.Status.Records...),
+		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, NotSized: d.view.Namespace.NotSized, Seed: d.view.Rec.Spec.Seed, Tries: d.tries.list, Nodes: d.view.Looked.Cluster,
 	}
 	if of.Template != nil {
 		e.Annotations = append(e.Annotations, of.Template.Annotations)
@@ -65,7 +69,7 @@ func (d *evictor) notEvictable(pod *corev1.Pod, plan resize.Plan) *resize.Refusa
 	if d.gates.moving != "" && d.gates.moving != pod.UID {
 		return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "another pod of the workload may have to be evicted first", Transient: true}
 	}
-	for _, r := range d.out.Status.Records {
+	for _, r := range d.records.open {
 		if resize.PuttingBack(r) && r.Phase != v1alpha1.RecordReverting {
 			return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "pod " + r.PodName + " of the workload may have to be evicted first", Transient: true}
 		}
@@ -96,41 +100,48 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 	return plan, refusal
 }
 
-// evict decides about a pod whose node has refused its resize, and which has its old size again. If the pod must stay
-// permanently, the record is closed as withdrawn.
-func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
-	stays := d.mayEvict(pod, lifecycle.WholePlan(pod, record))
-	if climb.Raised(d.out.Status.Tries, pod, record, d.view.Now) { // its successor would be created without the raise
-		stays = resize.Refuse(resize.ReasonClimb, "the resize was a memory raise before an OOM kill, and attune never evicts a pod for such a raise")
+// evict decides about a pod that has to leave its node: it does not fit there (lifecycle.Leaving), or the node has
+// refused its resize and it has its old size again. A transient reason keeps the record, so that the next reconcile
+// decides again. stays: the pod stays permanently, and its record is to be closed with a result. A pod that fits again
+// is unchanged, so its result is empty.
+func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord) (result string, stays bool) {
+	switch why := d.staysOnNode(pod, record); {
+	case why == nil:
+		d.denied(pod, record)
+		d.evictions = append(d.evictions, pod)
+		d.records.add(next)
+	case why.Transient:
+		d.reports.refused.add(pod, why)
+		d.records.add(record)
+	case lifecycle.Leaving(record):
+		return "", true
+	default:
+		d.reports.addPodEvent(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s is not evicted from the node that refuses its resize: %s: %s", pod.Name, why.Reason, why.Message))
+		return lifecycle.ResultWithdrawn, true
 	}
-	d.evictUnless(stays, pod, record, next, func() {
-		d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s is not evicted from the node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
-		action.Result = lifecycle.ResultWithdrawn
-		d.closing.closeRecord(record, action)
-	})
+	return "", false
 }
 
-// evictUnless evicts a pod if stays is nil. A transient reason keeps the record, so that the next reconcile decides
-// again. A permanent one calls giveUp, which closes the record.
-func (d *evictor) evictUnless(stays *resize.Refusal, pod *corev1.Pod, record, next v1alpha1.ResizeRecord, giveUp func()) {
-	switch {
-	case stays == nil:
-		d.denied(pod, record)
-		d.out.Evictions = append(d.out.Evictions, pod)
-		d.out.Status.Records = append(d.out.Status.Records, next)
-	case stays.Transient:
-		d.refused.add(pod, stays)
-		d.out.Status.Records = append(d.out.Status.Records, record)
-	default:
-		giveUp()
+// staysOnNode returns why a pod that has to leave its node is not evicted now; nil: it is evicted.
+func (d *evictor) staysOnNode(pod *corev1.Pod, record v1alpha1.ResizeRecord) *resize.Refusal {
+	if lifecycle.Leaving(record) {
+		if stays := cmp.Or(d.notWanted(pod), d.blocked(pod)); stays != nil {
+			return stays
+		}
+		return d.mayEvict(pod, lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed))
 	}
+	stays := d.mayEvict(pod, lifecycle.WholePlan(pod, record))
+	if climb.Raised(d.tries.list, pod, record, d.view.Now) { // its successor would be created without the raise
+		stays = resize.Refuse(resize.ReasonClimb, "the resize was a memory raise before an OOM kill, and attune never evicts a pod for such a raise")
+	}
+	return stays
 }
 
 // denied adds the refusal of an earlier eviction, for example by a PodDisruptionBudget, so that the condition
 // ResizeBlocked explains why the pod still exists.
 func (d *evictor) denied(pod *corev1.Pod, record v1alpha1.ResizeRecord) {
 	if refusal := lifecycle.Denied(record); pod != nil && refusal != nil {
-		d.refused.add(pod, refusal)
+		d.reports.refused.add(pod, refusal)
 	}
 }
 
@@ -143,19 +154,19 @@ func (d *evictor) evictForRoom() {
 	}
 	for _, pod := range d.view.Live() {
 		why := d.view.Grants[pod.UID].Evict
-		if why == "" || hasRecord(d.out.Status.Records, pod) {
+		if why == "" || d.records.has(pod) {
 			continue
 		}
 		plan := lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed)
 		if stays := d.notEvictableNow(pod, plan); stays != nil {
 			both := *stays
 			both.Message = "the pod has to leave its node (" + why + ") but is not evicted: " + stays.Message
-			d.refused.add(pod, &both)
+			d.reports.refused.add(pod, &both)
 			continue
 		}
-		d.out.Status.Records = append(d.out.Status.Records, lifecycle.GivenUp(lifecycle.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
-		d.tellOfPod(pod, event.Normal(v1alpha1.EventEvicting, "Evicting pod %s from node %s: %s", pod.Name, pod.Spec.NodeName, why))
-		d.requeueAfter(time.Second)
+		d.records.add(lifecycle.GivenUp(lifecycle.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
+		d.reports.addPodEvent(pod, event.Normal(v1alpha1.EventEvicting, "Evicting pod %s from node %s: %s", pod.Name, pod.Spec.NodeName, why))
+		d.reports.requeueAfter(time.Second)
 	}
 }
 
@@ -193,43 +204,31 @@ func (d *evictor) neverEvictable(pod *corev1.Pod) *resize.Refusal {
 	return lifecycle.Stays(pod, d.eviction(lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed)))
 }
 
-// finishEviction evicts a pod that does not fit on its node. If the pod fits again, or must stay, the record is
-// closed without a result, because the pod is unchanged.
-func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
-	stays := cmp.Or(d.notWanted(pod), d.blocked(pod))
-	if stays == nil {
-		stays = d.mayEvict(pod, lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed))
-	}
-	d.evictUnless(stays, pod, record, next, func() {
-		action.Result = ""
-		d.closing.closeRecord(record, action)
-	})
-}
-
-// reportBlockedPods reports to the node loop which pods must not be changed now, and which must not be evicted. A
+// blockedPods returns for the node loop which pods must not be changed now, and which must not be evicted. A
 // reason that does not pass by itself, such as a pause, also makes a pod not evictable: no other pod should wait for
 // the end of a pause.
-func (d *evictor) reportBlockedPods() {
+func (d *evictor) blockedPods() (held, notEvictable map[types.UID]string) {
 	if !d.view.ByNode() {
-		return
+		return nil, nil
 	}
-	d.out.ByNode.Held, d.out.ByNode.NotEvictable = map[types.UID]string{}, map[types.UID]string{}
+	held, notEvictable = map[types.UID]string{}, map[types.UID]string{}
 	for _, pod := range d.view.Live() {
 		if !d.view.resizesPods() {
-			d.out.ByNode.Held[pod.UID], d.out.ByNode.NotEvictable[pod.UID] = resize.ReasonMode, resize.ReasonMode
+			held[pod.UID], notEvictable[pod.UID] = resize.ReasonMode, resize.ReasonMode
 			continue
 		}
 		refusal := d.blocked(pod)
 		if refusal != nil {
-			d.out.ByNode.Held[pod.UID] = refusal.Reason
+			held[pod.UID] = refusal.Reason
 		}
 		if refusal == nil || refusal.Transient {
 			refusal = d.neverEvictable(pod)
 		}
 		if refusal != nil {
-			d.out.ByNode.NotEvictable[pod.UID] = refusal.Reason
+			notEvictable[pod.UID] = refusal.Reason
 		}
 	}
+	return held, notEvictable
 }
 
 // blocked returns why a pod must not be changed; nil: it may be. Records of pods that are evicted for lack of room

@@ -52,7 +52,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 	feeds(t, resize.GateInput{
 		Now:    now,
 		Rules:  w.Policy.Settings.Resize,
-		Status: d.Out().Status,
+		Status: d.Status(),
 		Workload: resize.WorkloadInput{
 			Annotations:         map[string]string{"of": "the workload"},
 			TemplateAnnotations: map[string]string{"of": "the template"},
@@ -93,13 +93,13 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 // TestEveryInputReachesEvictions checks the same for evictions.
 func TestEveryInputReachesEvictions(t *testing.T) {
 	w, d := full(t)
-	d.Out().Status.Tries = []v1alpha1.Try{{What: v1alpha1.TryEviction}}
+	d.SetTries(v1alpha1.Try{What: v1alpha1.TryEviction})
 	plan := resize.Plan{PodName: "web-1"}
 	feeds(t, lifecycle.Eviction{
 		Now: now, Allowed: true, Paused: []string{"cluster"},
 		Annotations: []map[string]string{{"of": "the workload"}, {"of": "the template"}},
-		Siblings:    w.Pods, Replicas: 3, Records: d.Out().Status.Records, Rollout: "1 of 2 replicas are updated",
-		NamespaceTerminating: true, Wanted: &plan, NotSized: "excluded", Seed: w.Rec.Spec.Seed, Tries: d.Out().Status.Tries, Nodes: w.Looked.Cluster,
+		Siblings:    w.Pods, Replicas: 3, Records: d.Status().Records, Rollout: "1 of 2 replicas are updated",
+		NamespaceTerminating: true, Wanted: &plan, NotSized: "excluded", Seed: w.Rec.Spec.Seed, Tries: d.Status().Tries, Nodes: w.Looked.Cluster,
 	}, d.Eviction(plan))
 }
 
@@ -115,11 +115,11 @@ func TestEveryInputReachesTheJudge(t *testing.T) {
 	want := measured
 	want.NodeBooted, want.Rollout, want.NodeNotReady, want.SiblingsUnready = now.Add(-time.Hour), true, true, true
 	w.Nodes["node-3"] = tuning.Node{Node: w.Nodes["node-3"].Node, Booted: now.Add(-time.Hour)}
-	d.Out().Status.Records[0].WrittenAt = metav1.NewTime(now.Add(-time.Minute))
+	d.Status().Records[0].WrittenAt = metav1.NewTime(now.Add(-time.Minute))
 	for _, pod := range w.Pods {
 		unreadySince(pod, 30*time.Second)
 	}
-	feeds(t, want, w.SignalsOf(d.Out().Status.Records[0]))
+	feeds(t, want, w.SignalsOf(d.Status().Records[0]))
 }
 
 // full returns a view in which each input of the gates and of evictions is known and not zero. The first of its two

@@ -4,16 +4,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // gates builds the input of the gates of package resize, and tracks the room that this reconcile has already
 // assigned. Without that, two pods of one reconcile would both get the last free room of a node or of a quota.
 type gates struct {
-	*pass
+	view *View
+	// lessons is Decision.Lessons.
+	lessons *[]Lesson
+	// status returns the status as decided so far.
+	status func() v1alpha1.AttuneRecommendationStatus
 	// moving is the pod that is resized although its node seems to have no room; empty: no such pod.
 	moving types.UID
 	// reserved is the growth of this reconcile's resizes in the namespace's quotas, reservedOn their growth per node,
@@ -34,13 +40,23 @@ func (d *gates) admit(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal
 	return resize.Admit(pod, plan, d.input(pod))
 }
 
+// planUrgent plans a raise with the priority of an answer to an OOM kill, and passes it through the gates.
+func (d *gates) planUrgent(pod *corev1.Pod, wishes []podview.Container, reason string, in resize.GateInput) (resize.Plan, *resize.Refusal) {
+	plan, refusal := resize.PlanFor(pod, wishes, d.capabilities(pod), d.view.Now)
+	if refusal != nil {
+		return plan, refusal
+	}
+	plan.Urgent, plan.Reason = true, reason
+	return resize.Admit(pod, plan, in)
+}
+
 // input builds the input of the gates for one pod. It contains the status decided so far and the reservations of this
 // reconcile, so it must be built again for each pod.
 func (d *gates) input(pod *corev1.Pod) resize.GateInput {
-	node, namespace := pod.Spec.NodeName, d.view.Namespace
+	node, namespace, status := pod.Spec.NodeName, d.view.Namespace, d.status()
 	return resize.GateInput{
-		Now: d.view.Now, Rules: d.view.Policy.Settings.Resize, Status: d.out.Status, OtherBytes: d.otherBytes(),
-		Workload: d.workload(),
+		Now: d.view.Now, Rules: d.view.Policy.Settings.Resize, Status: status, OtherBytes: d.otherBytes(),
+		Workload: d.workload(status.Floors),
 		Namespace: resize.NamespaceInput{
 			LimitRanges: namespace.Limits, Quotas: namespace.Quotas, Budgets: namespace.Budgets, Terminating: namespace.Terminating,
 			Reserved: podview.Sum(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved),
@@ -49,7 +65,7 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 			Room: d.view.Looked.Rooms[node], Capabilities: d.view.capabilitiesOn(node),
 			Block: d.facts(node).BlockFor(pod.Namespace), Reserved: d.reservedOn[node],
 		},
-		Unreachable: d.view.unreachable(d.out.Status.Records),
+		Unreachable: d.view.unreachable(status.Records),
 		NoRights:    d.view.Operator.NoRights, NoRightsUrgent: d.view.Operator.NoRightsUrgent,
 		Evictable:  d.moving == pod.UID,
 		MemorySoon: d.view.Usage.MemorySoon[pod.UID],
@@ -57,12 +73,12 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 }
 
 // workload builds the workload's part of the input.
-func (d *gates) workload() resize.WorkloadInput {
+func (d *gates) workload(floors []v1alpha1.Floor) resize.WorkloadInput {
 	of := d.view.owner()
 	in := resize.WorkloadInput{
 		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(), Rollout: of.Rollout.Reason,
 		DataUntil: d.view.dataUntil(), StaleAfter: d.view.Policy.Settings.Recommender.StaleAfter(),
-		HPA: d.view.Autoscalers.Gate(d.view.Rec.Spec.Containers, d.out.Status.Floors, d.view.Now), VPA: d.view.Autoscalers.VPA(),
+		HPA: d.view.Autoscalers.Gate(d.view.Rec.Spec.Containers, floors, d.view.Now), VPA: d.view.Autoscalers.VPA(),
 	}
 	if of.Template != nil {
 		in.TemplateAnnotations = of.Template.Annotations
@@ -74,12 +90,25 @@ func (d *gates) workload() resize.WorkloadInput {
 // own memory only afterwards.
 func (d *gates) facts(node string) resize.NodeFacts {
 	facts := d.view.Nodes[node].Facts
-	for _, l := range d.out.Lessons {
+	for _, l := range *d.lessons {
 		if l.Record.Node == node {
 			facts = facts.Learn(l.Namespace, l.Record, l.Reason, l.Message, d.view.Now)
 		}
 	}
 	return facts
+}
+
+// capabilities returns the capabilities of the pod's node, including what this reconcile has learned.
+func (d *gates) capabilities(pod *corev1.Pod) resize.Capabilities {
+	return d.view.capabilitiesOn(pod.Spec.NodeName).With(d.facts(pod.Spec.NodeName))
+}
+
+// learn stores a node limitation if the node did not carry out a record's resize. A record counts only for its pod's
+// current node: a user who can write records must not be able to block other nodes.
+func (d *gates) learn(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
+	if fails(record, action) && pod != nil && pod.Spec.NodeName == record.Node {
+		*d.lessons = append(*d.lessons, Lesson{d.view.Rec.Namespace, record, action.Reason, state.Message})
+	}
 }
 
 // reserve stores what a plan of this reconcile takes from quotas and from its node. Only growth counts: the room of a
@@ -117,16 +146,11 @@ func (d *gates) readyPods() int {
 // record could not be stored either.
 func (d *gates) otherBytes() int {
 	if d.other == 0 {
-		status := d.out.Status
+		status := d.status()
 		status.Records = nil
 		d.other = metadataBytes + len(clip.JSON(d.view.Rec.Spec)) + len(clip.JSON(status)) + min(resize.StepsBytes, stepsOfOne*len(d.view.Rec.Spec.Containers))
 	}
 	return d.other
-}
-
-// capabilities returns the capabilities of the pod's node, including what this reconcile has learned.
-func (d *gates) capabilities(pod *corev1.Pod) resize.Capabilities {
-	return d.view.capabilitiesOn(pod.Spec.NodeName).With(d.facts(pod.Spec.NodeName))
 }
 
 // withinReach returns the part of a revert that the API server accepts, and what blocks the rest (nil: nothing). A

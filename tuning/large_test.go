@@ -37,6 +37,6 @@ func TestAPodOfTooManyContainersTeachesNothing(t *testing.T) {
 		w.Rec.Status.Records = []v1alpha1.ResizeRecord{{PodUID: pod.UID, PodName: pod.Name}}
 		pass := tuning.NewPass(w, *w.Rec.Status.DeepCopy())
 		pass.Learn()
-		assert.NotEmpty(t, pass.Out().Status.Floors, "%d containers", containers)
+		assert.NotEmpty(t, pass.Status().Floors, "%d containers", containers)
 	}
 }

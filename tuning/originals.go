@@ -20,18 +20,18 @@ import (
 // v1alpha1.MaxOriginals entries. Undo and the assessment of seeds depend on it. For unchanged pods the result is the
 // same in every reconcile: a generation with live pods is never dropped, and a list full of such generations takes no
 // more. Otherwise two generations would replace each other in turns, with one write per reconcile.
-func (d *pass) rememberOriginals() {
+func (d *learned) rememberOriginals() {
 	live := d.view.Live()
 	for _, pod := range live {
-		if hasRecord(d.out.Status.Records, pod) || d.originalsKnown(pod) || d.tooLarge(pod) {
+		if d.records.has(pod) || d.originalsKnown(pod) || d.records.tooLarge(pod) {
 			continue
 		}
 		sizes := d.view.deriveOriginals(pod)
-		if sizes == nil || slices.ContainsFunc(d.out.Status.Originals, func(o v1alpha1.Originals) bool { return sameOriginals(o, pod, sizes) }) {
+		if sizes == nil || slices.ContainsFunc(d.originals, func(o v1alpha1.Originals) bool { return sameOriginals(o, pod, sizes) }) {
 			continue
 		}
-		if len(d.out.Status.Originals) < v1alpha1.MaxOriginals || d.dropOriginals(live) {
-			d.out.Status.Originals = append(d.out.Status.Originals, v1alpha1.Originals{
+		if len(d.originals) < v1alpha1.MaxOriginals || d.dropOriginals(live) {
+			d.originals = append(d.originals, v1alpha1.Originals{
 				TemplateHash: podview.TemplateHash(pod), Since: &metav1.Time{Time: d.view.Now}, Containers: sizes,
 			})
 		}
@@ -41,9 +41,9 @@ func (d *pass) rememberOriginals() {
 // originalsKnown reports whether the generation of a pod is already stored and its controller names generations (a
 // hash label), so that all its pods were created alike. For other controllers the hash covers the program, which may
 // stay the same while a user changes resources.
-func (d *pass) originalsKnown(pod *corev1.Pod) bool {
+func (d *learned) originalsKnown(pod *corev1.Pod) bool {
 	hash := podview.TemplateHash(pod)
-	return podview.GenerationNamed(pod) && slices.ContainsFunc(d.out.Status.Originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
+	return podview.GenerationNamed(pod) && slices.ContainsFunc(d.originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
 }
 
 // sameOriginals reports whether a stored entry has the pod's generation and exactly these sizes.
@@ -55,29 +55,52 @@ func sameOriginals(o v1alpha1.Originals, pod *corev1.Pod, sizes []v1alpha1.Conta
 
 // dropOriginals makes room in the full list: it removes the oldest generation without live pods. false: every
 // generation has live pods, and nothing is removed.
-func (d *pass) dropOriginals(live []*corev1.Pod) bool {
+func (d *learned) dropOriginals(live []*corev1.Pod) bool {
 	hashes := map[string]bool{}
 	for _, pod := range live {
 		hashes[podview.TemplateHash(pod)] = true
 	}
-	i := slices.IndexFunc(d.out.Status.Originals, func(o v1alpha1.Originals) bool { return !hashes[o.TemplateHash] })
+	i := slices.IndexFunc(d.originals, func(o v1alpha1.Originals) bool { return !hashes[o.TemplateHash] })
 	if i < 0 {
 		return false
 	}
-	d.out.Status.Originals = slices.Delete(slices.Clone(d.out.Status.Originals), i, i+1)
+	d.originals = slices.Delete(slices.Clone(d.originals), i, i+1)
 	return true
 }
 
 // originalsOf returns the original resources of the pod's containers by name; empty: not known. If several entries
 // have the pod's generation, the newest counts.
-func (d *pass) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
+func (d *learned) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
 	out := map[string]recommender.Size{}
 	hash := podview.TemplateHash(pod)
-	for _, o := range d.out.Status.Originals {
+	for _, o := range d.originals {
 		if o.TemplateHash == hash {
 			maps.Copy(out, podview.SizesOf(o.Containers))
 		}
 	}
+	return out
+}
+
+// before returns the original resources of a pod's containers by name: from the stored generation, or from the
+// template.
+func (d *learned) before(pod *corev1.Pod) map[string]recommender.Size {
+	sizes := d.originalsOf(pod)
+	for _, c := range podview.Resizable(pod) {
+		if size, ok := podview.TemplateSize(d.view.owner().Template, c.Name); ok && sizes[c.Name] == (recommender.Size{}) {
+			sizes[c.Name] = size
+		}
+	}
+	return sizes
+}
+
+// originalSizes returns the original resources for undos and restores, sorted by container name: originals are a map,
+// and plans must not depend on its order.
+func (d *learned) originalSizes(pod *corev1.Pod) []podview.Container {
+	var out []podview.Container
+	for name, size := range d.originalsOf(pod) {
+		out = append(out, podview.Container{Name: name, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][name]})
+	}
+	slices.SortFunc(out, func(a, b podview.Container) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -20,16 +20,12 @@
 package tuning
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 )
@@ -41,182 +37,156 @@ import (
 // v.Rec must not be nil; v.Workload may be nil. The status in the Decision is a deep copy, so that the caller can
 // compare it with the stored one.
 func Decide(v View) Decision {
-	d := newDeciders(v)
-	d.decide()
-	return d.out
+	return newDeciders(v, storedStatus(v)).decide()
 }
 
 // decide runs the deciders. The order matters:
-//  1. notAhead comes first: every later step subtracts stored times from Now, and a time in the future would extend
-//     each deadline.
-//  2. learnOOMFloors comes before advance and startResizes, so that no plan is below a floor that this reconcile has
+//  1. learnOOMFloors comes before advance and startResizes, so that no plan is below a floor that this reconcile has
 //     just learned.
-//  3. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
-//  4. JudgeSuccessor comes before advance, which evicts pods.
-//  5. advance comes before startResizes: a closed record makes room for a new one, and a regression extends the backoff
+//  2. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
+//  3. judgeSuccessor comes before advance, which evicts pods.
+//  4. advance comes before startResizes: a closed record makes room for a new one, and a regression extends the backoff
 //     that startResizes waits for.
-//  6. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
+//  5. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
 //     source, and reasons that stop attune do not stop them.
-//  7. summarise comes last, because it reads the records, refusals and tries of all other steps.
-func (d deciders) decide() {
-	d.notAhead()
+//  6. summarise comes last, because it reads the records, refusals and tries of all other steps.
+func (d *deciders) decide() Decision {
 	d.goneOrNot()
-	d.endPause()
-	d.takeOver()
-	d.pauseForOtherWriter()
-	d.watcher.learnOOMFloors()
-	d.rememberOriginals()
-	d.judgeBirths()
-	d.judgeAdmission()
-	d.out.Status.Tries = lifecycle.JudgeSuccessor(&d.out.Status, d.view.Pods, d.view.Rec.Spec.Seed, d.view.seededBy, d.view.Now)
+	d.pauses.endPause()
+	d.pauses.takeOver()
+	d.pauses.pauseForOtherWriter()
+	d.learned.learnOOMFloors()
+	d.learned.rememberOriginals()
+	d.learned.judgeBirths()
+	unscheduled := d.judgeAdmission()
+	d.tries.judgeSuccessor(d.soFar())
 	d.watcher.advance()
 	d.starter.restore()
-	d.starter.restoreUnscheduled()
+	d.starter.restoreUnscheduled(unscheduled)
+	var byNode NodeNews
 	switch {
 	case d.view.Part == UrgentPart:
 		d.starter.beginUrgent()
 	case d.view.Part == WholePass && d.view.Begin.Wait > 0:
-		d.requeueAfter(d.view.Begin.Wait)
+		d.reports.requeueAfter(d.view.Begin.Wait)
 	case d.view.Part == WholePass:
-		d.starter.giveBack(d.watcher.closing.raised)
+		d.starter.giveBack(d.watcher.raised)
 		blocked := d.beginOrUndo()
 		d.reportRefusal(blocked)
 		d.condition(blockedCondition(blocked))
-		d.evictor.reportBlockedPods()
+		byNode.Held, byNode.NotEvictable = d.evictor.blockedPods()
 	}
-	d.reverter.storeRevertTries()
+	d.tries.storeReverts(d.records.open)
 	d.summarise()
-	d.out.ByNode.WaitingSince = d.starter.stillWaiting()
-	d.out.Topics = d.refused.topics
-}
-
-// deciders are the parts of one reconcile. They share its view and its decision. A decider calls only deciders in its
-// own fields, so the calls form no cycle.
-type deciders struct {
-	*pass
-	reverter *reverter
-	watcher  *watcher
-	evictor  *evictor
-	starter  *starter
-}
-
-// newDeciders connects the deciders of one reconcile. All of them point to one pass, so that each sees at once what
-// the others have decided. Each decider gets only deciders that were built before it.
-func newDeciders(v View) deciders {
-	p := &pass{view: v}
-	p.out.Status = *v.Rec.Status.DeepCopy()
-	g := &gates{pass: p}
-	up := &climber{pass: p, ahead: &gates{pass: p}}
-	r := &reverter{p, g}
-	c := &closing{pass: p, reverter: r}
-	e := &evictor{p, g, c}
-	start := &starter{pass: p, evictor: e, gates: g, climber: up}
-	return deciders{
-		pass: p, reverter: r, evictor: e, starter: start,
-		watcher: &watcher{pass: p, closing: c, climber: up, evictor: e, reverter: r},
+	byNode.WaitingSince = d.starter.stillWaiting()
+	return Decision{
+		Status: d.soFar(), Writes: d.writes.list, Evictions: d.evictor.evictions, EvictionOutcomes: d.watcher.evicted,
+		Events: d.reports.events, Counts: d.reports.counts, Unknowns: d.unknowns, Lessons: d.lessons,
+		Topics: d.reports.refused.topics, Pending: d.reports.pending, ByNode: byNode, Due: d.reports.due, After: d.reports.after,
 	}
+}
+
+// deciders are the parts of one reconcile: first the owners, each with its fields of the decision, then the deciders.
+// A decider reads the view and calls only the owners and deciders in its own fields, so the calls form no cycle.
+type deciders struct {
+	// view is the input. No decider changes it.
+	view View
+	// status has the fields of the status that no owner has.
+	status v1alpha1.AttuneRecommendationStatus
+
+	records  records
+	tries    tries
+	writes   writes
+	reports  reports
+	unknowns Unknowns
+	lessons  []Lesson
+	learned  learned
+	pauses   pauses
+
+	gates   gates
+	climber climber
+	evictor evictor
+	starter starter
+	watcher watcher
+}
+
+// newDeciders gives each owner its fields of a status, and each decider the owners and deciders that it may use.
+func newDeciders(of View, s v1alpha1.AttuneRecommendationStatus) *deciders {
+	d := &deciders{view: of, status: s, records: records{s.Records}}
+	v, r, w, q := &d.view, &d.records, &d.writes, &d.unknowns
+	d.tries = tries{v, s.Tries}
+	d.learned = learned{v, r, &d.reports, s.Originals, s.Floors, s.Verified, s.BadSeeds, s.FailedStarts, nil}
+	d.pauses = pauses{v, &d.tries, &d.reports, s.Paused, s.Supersessions, s.LastSuperseded, s.Operator}
+	d.gates = gates{view: v, lessons: &d.lessons, status: d.soFar}
+	d.climber = climber{v, &d.tries, &d.learned, &d.pauses, &d.reports, d.gates}
+	d.evictor = evictor{v, r, &d.tries, q, &d.reports, &d.gates, nil}
+	d.starter = starter{v, r, &d.tries, w, q, &d.reports, &d.learned, &d.pauses, &d.gates, &d.climber, &d.evictor, nil}
+	d.watcher = watcher{
+		view: v, records: r, tries: &d.tries, writes: w, unknowns: q, reports: &d.reports, learned: &d.learned, pauses: &d.pauses,
+		gates: &d.gates, climber: &d.climber, evictor: &d.evictor, history: s.History, cooldownFrom: s.CooldownFrom, backoff: s.Backoff,
+	}
+	return d
+}
+
+// soFar returns the status as decided so far. The gates read it.
+func (d *deciders) soFar() v1alpha1.AttuneRecommendationStatus {
+	s := d.status
+	s.Records, s.Tries, s.Originals = d.records.open, d.tries.list, d.learned.originals
+	s.Floors, s.Verified, s.BadSeeds, s.FailedStarts = d.learned.floors, d.learned.verified, d.learned.badSeeds, d.learned.failedStarts
+	s.Paused, s.Supersessions, s.LastSuperseded, s.Operator = d.pauses.paused, d.pauses.supersessions, d.pauses.lastSuperseded, d.pauses.operator
+	s.History, s.CooldownFrom, s.Backoff = d.watcher.history, d.watcher.cooldownFrom, d.watcher.backoff
+	return s
 }
 
 // beginOrUndo begins new resizes, or restores the original resources if a user asked for an undo. It returns why pods
 // are not resized, or nil. An undo excludes all new resizes, because one would change the size that the user asked
 // for.
-func (d deciders) beginOrUndo() *resize.Refusal {
+func (d *deciders) beginOrUndo() *resize.Refusal {
 	if d.view.Begin.Closed != nil && d.view.sizesPods() {
 		return d.view.Begin.Closed
 	}
-	if undone := d.starter.undo(); undone != nil {
+	undone, completed := d.starter.undo()
+	d.status.UndoneAt = cmp.Or(completed, d.status.UndoneAt)
+	if undone != nil {
 		return undone
 	}
 	return d.starter.startResizes()
 }
 
-// pass is the state that the deciders of one reconcile share: the view, the decision, and the reasons why pods are
-// not resized. Its methods are the steps without state of their own.
-type pass struct {
-	// view is the input. No decider changes it.
-	view View
-	// out is the Decision so far. out.Status begins as a copy of the stored status.
-	out Decision
-	// refused are the refusals of this reconcile, counted by reason. They become the condition ResizeBlocked.
-	refused refusals
-	// crashed are the pods in a crash loop since they were created. judgeBirths fills it; starter.restoreBirths reads
-	// it.
-	crashed []crash
-	// unscheduled are pods that fit no node with their admission resources, or no node has room now. judgeAdmission
-	// fills it; starter.restoreUnscheduled reads it.
-	unscheduled []*corev1.Pod
-	// below has one sentence for each pod that was killed below its original resources and does not have them again
-	// yet.
-	below []string
-}
-
-// notAhead treats a stored time later than Now as Now. Another replica with a fast clock may have written it.
-// Otherwise an observation period or a cooldown would last longer by the difference of the clocks.
-func (d *pass) notAhead() {
-	for i, record := range d.out.Status.Records {
-		d.out.Status.Records[i] = lifecycle.InOurTime(record, d.view.Now)
+// storedStatus returns a copy of the stored status. A stored time later than Now counts as Now, because another replica
+// with a fast clock may have written it. Otherwise an observation period or a cooldown would last longer by the
+// difference of the clocks.
+func storedStatus(v View) v1alpha1.AttuneRecommendationStatus {
+	s := *v.Rec.Status.DeepCopy()
+	for i, record := range s.Records {
+		s.Records[i] = lifecycle.InOurTime(record, v.Now)
 	}
-	d.out.Status.CooldownFrom, d.out.Status.GoneSince = lifecycle.NotAhead(d.out.Status.CooldownFrom, d.view.Now), lifecycle.NotAhead(d.out.Status.GoneSince, d.view.Now)
-	if p := d.out.Status.Paused; p != nil {
-		p.Since = *lifecycle.NotAhead(&p.Since, d.view.Now)
+	s.CooldownFrom, s.GoneSince = lifecycle.NotAhead(s.CooldownFrom, v.Now), lifecycle.NotAhead(s.GoneSince, v.Now)
+	if p := s.Paused; p != nil {
+		p.Since = *lifecycle.NotAhead(&p.Since, v.Now)
 	}
-	if last := d.out.Status.LastSuperseded; last != nil && last.After(d.view.Now.Add(clocksDiffer)) {
-		d.out.Status.LastSuperseded = &metav1.Time{Time: d.view.Now}
+	if last := s.LastSuperseded; last != nil && last.After(v.Now.Add(clocksDiffer)) {
+		s.LastSuperseded = &metav1.Time{Time: v.Now}
 	}
-	if b := d.out.Status.Backoff; b != nil {
-		b.Since = *lifecycle.NotAhead(&b.Since, d.view.Now)
+	if b := s.Backoff; b != nil {
+		b.Since = *lifecycle.NotAhead(&b.Since, v.Now)
 	}
-	d.out.Status.Tries = resize.TriesInOurTime(d.out.Status.Tries, d.view.Now)
-}
-
-// tooLarge reports whether a pod without a record has more containers than policy.MostContainers, or containers that
-// the cache does not keep. Users of the namespace can add such pods to a workload, and they must not make its status
-// grow. A pod with a record is never skipped, because the record has to be finished.
-func (d *pass) tooLarge(pod *corev1.Pod) bool {
-	return (policy.TooManyContainers(&pod.Spec) || workload.Incomplete(pod.Annotations)) && !hasRecord(d.out.Status.Records, pod)
-}
-
-// hasRecord reports whether a pod has a record. A pod has at most one: a second resize begins only after the first is
-// closed.
-func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {
-	return recordAt(records, pod) >= 0
-}
-
-// recordEvent adds an event about the workload. A component is the subject of the text, and the fix stands at the end.
-// The recorder sends the same text about the same object at most every 10 minutes (internal/event); an amount or a time
-// in the text makes it a different event.
-func (d *pass) recordEvent(e event.Event) { d.out.Events = append(d.out.Events, Event{Event: e}) }
-
-// tellOf adds an event about the pod of a record. The pod may be deleted.
-func (d *pass) tellOf(record v1alpha1.ResizeRecord, e event.Event) {
-	d.out.Events = append(d.out.Events, Event{Event: e, Pod: record.PodUID, Name: record.PodName})
-}
-
-// tellOfPod adds an event about a pod that has no record yet.
-func (d *pass) tellOfPod(pod *corev1.Pod, e event.Event) {
-	d.out.Events = append(d.out.Events, Event{Event: e, Pod: pod.UID, Name: pod.Name})
-}
-
-// count adds the increments of a record's result. harm is the kind of regression of a revert, otherwise empty.
-func (d *pass) count(result string, record v1alpha1.ResizeRecord, harm string) {
-	d.out.Counts = append(d.out.Counts, countsOf(result, record, harm)...)
+	s.Tries = resize.TriesInOurTime(s.Tries, v.Now)
+	return s
 }
 
 // condition sets a condition at the time of the view.
-func (d *pass) condition(c metav1.Condition) {
-	v1alpha1.SetCondition(&d.out.Status.Conditions, c, d.view.Rec.Generation, d.view.Now)
+func (d *deciders) condition(c metav1.Condition) {
+	v1alpha1.SetCondition(&d.status.Conditions, c, d.view.Rec.Generation, d.view.Now)
 }
 
 // undoing returns the time of an undo that was requested and is not complete; false: no such undo. The text of the
 // time is compared with status.undoneAt, so that one annotation is carried out once, also after a restart.
-func (d *pass) undoing() (string, bool) {
-	at, asked, err := d.view.owner().Undo()
+func (v *View) undoing() (string, bool) {
+	at, asked, err := v.owner().Undo()
 	if !asked || err != nil {
 		return "", false
 	}
 	text := at.Format(time.RFC3339Nano)
-	return text, text != d.out.Status.UndoneAt
+	return text, text != v.Rec.Status.UndoneAt
 }
-
-// requeueAfter asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
-func (d *pass) requeueAfter(after time.Duration) { d.out.Wake(after) }

@@ -29,9 +29,20 @@ const (
 	clocksDiffer = 5 * time.Minute
 )
 
+// pauses own status.paused and the fields of the status from which a pause follows.
+type pauses struct {
+	view           *View
+	tries          *tries
+	reports        *reports
+	paused         *v1alpha1.PausedState
+	supersessions  int32
+	lastSuperseded *metav1.Time
+	operator       string
+}
+
 // countSupersession counts another field manager's resize that replaced one of attune's.
-func (d *pass) countSupersession(record v1alpha1.ResizeRecord) {
-	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Another field manager resized pod %s; attune dropped its own resize of the pod", record.PodName))
+func (d *pauses) countSupersession(record v1alpha1.ResizeRecord) {
+	d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventResizeFailed, "Another field manager resized pod %s; attune dropped its own resize of the pod", record.PodName))
 	d.pauseAfterSupersessions(fmt.Sprintf(
 		"another field manager twice changed the resources of pods that attune had resized. Find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
@@ -39,36 +50,36 @@ func (d *pass) countSupersession(record v1alpha1.ResizeRecord) {
 // pauseAfterSupersessions counts one supersession, and pauses the workload after mostSupersessions. why begins the
 // sentence that the user reads. The count starts again after supersededFor without one. A workload that is already
 // paused keeps its reason.
-func (d *pass) pauseAfterSupersessions(why string) {
-	if last := d.out.Status.LastSuperseded; last != nil && d.view.Now.Sub(last.Time) > supersededFor {
-		d.out.Status.Supersessions = 0
+func (d *pauses) pauseAfterSupersessions(why string) {
+	if last := d.lastSuperseded; last != nil && d.view.Now.Sub(last.Time) > supersededFor {
+		d.supersessions = 0
 	}
-	d.out.Status.Supersessions++
-	d.out.Status.LastSuperseded = &metav1.Time{Time: d.view.Now}
-	if d.out.Status.Supersessions < mostSupersessions || d.out.Status.Paused != nil {
+	d.supersessions++
+	d.lastSuperseded = &metav1.Time{Time: d.view.Now}
+	if d.supersessions < mostSupersessions || d.paused != nil {
 		return
 	}
 	d.pauseBecause(why)
 }
 
 // pauseBecause pauses the workload for pausedFor. why begins the sentence that the user reads.
-func (d *pass) pauseBecause(why string) {
+func (d *pauses) pauseBecause(why string) {
 	d.setPaused("%s. Then run kubectl attune resume %s, or wait: attune tries again at %s",
 		why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339))
 }
 
 // setPaused pauses the workload from now on, and sends an event with the reason.
-func (d *pass) setPaused(format string, args ...any) {
-	d.out.Status.Paused = &v1alpha1.PausedState{Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(), Reason: fmt.Sprintf(format, args...)}
-	d.recordEvent(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
+func (d *pauses) setPaused(format string, args ...any) {
+	d.paused = &v1alpha1.PausedState{Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(), Reason: fmt.Sprintf(format, args...)}
+	d.reports.addEvent(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.paused.Reason))
 }
 
 // pauseForOtherWriter pauses a workload if another field manager has just resized its pods, also if attune had not
 // resized them. A controller that resizes its own pods in place would undo each step, and a user who resized a pod
 // had a reason. managedFields names the field manager. Workloads that attune does not resize are skipped. A resize
 // older than writtenLately is accepted.
-func (d *pass) pauseForOtherWriter() {
-	if d.out.Status.Paused != nil || !d.view.resizesPods() || len(d.view.Rec.Spec.Containers) == 0 || d.view.Autoscalers.VPA() != "" {
+func (d *pauses) pauseForOtherWriter() {
+	if d.paused != nil || !d.view.resizesPods() || len(d.view.Rec.Spec.Containers) == 0 || d.view.Autoscalers.VPA() != "" {
 		return
 	}
 	if _, skipped := d.view.Workload.Skipped(); skipped {
@@ -76,7 +87,7 @@ func (d *pass) pauseForOtherWriter() {
 	}
 	pod, by, at := d.view.lastWriter()
 	since := d.view.Now.Add(-writtenLately)
-	if last := d.out.Status.LastSuperseded; last != nil && last.After(since) {
+	if last := d.lastSuperseded; last != nil && last.After(since) {
 		since = last.Time
 	}
 	if !at.After(since) {
@@ -100,30 +111,30 @@ func (v *View) lastWriter() (pod, by string, at time.Time) {
 
 // seenWriters stores that resizes up to now, or up to a later time by the API server's clock, do not pause the
 // workload again.
-func (d *pass) seenWriters(at time.Time) {
+func (d *pauses) seenWriters(at time.Time) {
 	if at.Before(d.view.Now) {
 		at = d.view.Now
 	}
-	d.out.Status.LastSuperseded = &metav1.Time{Time: at}
+	d.lastSuperseded = &metav1.Time{Time: at}
 }
 
 // takeOver stores which operator manages the workload (status.operator). An operator that finds another name there
 // has either replaced that operator or runs at the same time. If both run, each writes its own name in turn and
 // undoes the other's work; the second change pauses the workload. While it is paused, neither begins a resize, and
 // both still revert regressions.
-func (d *pass) takeOver() {
-	before := d.out.Status.Operator
-	if d.view.Operator.Namespace == "" || before == d.view.Operator.Namespace || before != "" && d.out.Status.Paused != nil {
+func (d *pauses) takeOver() {
+	before := d.operator
+	if d.view.Operator.Namespace == "" || before == d.view.Operator.Namespace || before != "" && d.paused != nil {
 		return
 	}
-	d.out.Status.Operator = d.view.Operator.Namespace
+	d.operator = d.view.Operator.Namespace
 	if before == "" {
 		return
 	}
 	// Not delayed: until this is stored, both operators undo each other's work in every reconcile. The second change
 	// pauses.
-	d.out.Due = true
-	d.recordEvent(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s manages this workload now; before, the operator in namespace %s managed it",
+	d.reports.storeNow(true)
+	d.reports.addEvent(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s manages this workload now; before, the operator in namespace %s managed it",
 		d.view.Operator.Namespace, before))
 	d.pauseAfterSupersessions(fmt.Sprintf("the operators in namespaces %s and %s both size this workload. Uninstall one of them", before, d.view.Operator.Namespace))
 }
@@ -131,29 +142,29 @@ func (d *pass) takeOver() {
 // endPause ends a pause by attune itself: when kubectl attune resume has changed its annotation since the pause
 // began, or after pausedFor (for a leak: when the try expires). It also drops the tries, so that the workload starts
 // fresh.
-func (d *pass) endPause() {
-	if d.out.Status.Paused == nil {
+func (d *pauses) endPause() {
+	if d.paused == nil {
 		return
 	}
-	left := d.out.Status.Paused.Since.Add(pausedFor).Sub(d.view.Now)
-	if leak := resize.Leaks(d.out.Status.Tries); leak != nil {
+	left := d.paused.Since.Add(pausedFor).Sub(d.view.Now)
+	if leak := resize.Leaks(d.tries.list); leak != nil {
 		left = leak.Until.Sub(d.view.Now)
 	}
-	if left > 0 && d.view.resumed() == d.out.Status.Paused.Resumed {
-		d.requeueAfter(left)
+	if left > 0 && d.view.resumed() == d.paused.Resumed {
+		d.reports.requeueAfter(left)
 		return
 	}
-	d.out.Status.Paused, d.out.Status.Supersessions = nil, 0
+	d.paused, d.supersessions = nil, 0
 	_, _, at := d.view.lastWriter()
 	d.seenWriters(at)
-	d.out.Status.Tries = resize.Forgiven(d.out.Status.Tries)
+	d.tries.forgive()
 }
 
 // pauseLeak pauses a workload whose memory was raised again and again after OOM kills. Otherwise each raise would
 // take more of the node until other pods are killed. Running pods keep their size, and open records are finished.
-func (d *pass) pauseLeak() {
-	leak := resize.Leaks(d.out.Status.Tries)
-	if leak == nil || d.out.Status.Paused != nil {
+func (d *pauses) pauseLeak() {
+	leak := resize.Leaks(d.tries.list)
+	if leak == nil || d.paused != nil {
 		return
 	}
 	d.setPaused("container %s got more memory %d times after OOM kills since %s, up to %s, and still needs more, which looks like a memory leak. "+

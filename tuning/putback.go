@@ -11,16 +11,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/lifecycle"
 )
-
-// reverter restores the size that pods had before a resize, or the part of it that the API server accepts. A record
-// in phase Reverting stays open until the whole old size is restored or the revert is given up. It survives restarts.
-type reverter struct {
-	*pass
-	// gates supplies the node's capabilities and what LimitRanges and quotas leave.
-	gates *gates
-}
 
 // putBackAsFar sends the part of a revert that the API server accepts. The record stays open until the whole old size
 // is restored. false: nothing can be restored now, so nothing is sent; a change of the blocking object triggers a
@@ -28,28 +21,28 @@ type reverter struct {
 //
 // before is the record as it was, record the one after this step. A pod whose revert is already in progress is read
 // from the API server before its next patch.
-func (d *reverter) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeRecord) (sends bool) {
+func (d *watcher) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeRecord) (sends bool) {
 	plan, nothing := lifecycle.RevertPlan(pod, record, d.gates.capabilities(pod))
 	if nothing != nil {
 		return true
 	}
 	plan, limit := d.gates.withinReach(pod, plan)
 	if limit != nil {
-		d.refused.waitFor(pod, limit)
+		d.reports.refused.waitFor(pod, limit)
 		d.stillToPutBack(record, limit.Reason, limit.Reason+": "+limit.Message)
 	}
 	if plan.Empty() {
 		return false
 	}
-	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: plan})
-	if resize.PuttingBack(before) && !d.view.Looked.Live[pod.UID] && d.view.Looked.Unread.Pods[pod.UID] == nil {
-		d.out.Unknowns.Live = append(d.out.Unknowns.Live, pod.UID)
+	d.writes.add(Write{Pod: pod, Plan: plan})
+	if resize.PuttingBack(before) {
+		d.unknowns.askPod(d.view, pod.UID)
 	}
 	return true
 }
 
 // canPutBack reports whether at least a part of a pod's prior size can be restored now.
-func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+func (d *watcher) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if pod == nil {
 		return false
 	}
@@ -63,7 +56,7 @@ func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) boo
 
 // waitsToBePutBack reports a pod whose node has accepted but not applied the old size. It reports after the alert
 // time of the record, and at once if the node is not ready: a stopped kubelet will not apply it soon.
-func (d *reverter) waitsToBePutBack(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
+func (d *watcher) waitsToBePutBack(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	switch {
 	case action.Alert:
 		d.stillToPutBack(record, string(state.Kind), action.Message)
@@ -77,16 +70,16 @@ const downNode = "NodeNotReady"
 
 // stillToPutBack reports an obstacle to a revert in three places: the tries (so that its start time survives a
 // restart), the condition Degraded, and an event. The operator keeps retrying.
-func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why string) {
-	d.out.Status.Tries, why = lifecycle.Obstacle(d.out.Status.Tries, record.PodUID, reason, why)
-	d.out.Pending = append(d.out.Pending, fmt.Sprintf("pod %s does not have its previous resources yet: %s", record.PodName, why))
-	d.tellOf(record, event.Warning(v1alpha1.EventRevertPending, "Pod %s does not have its previous resources yet, and attune tries again: %s", record.PodName, why))
+func (d *watcher) stillToPutBack(record v1alpha1.ResizeRecord, reason, why string) {
+	why = d.tries.addObstacle(record, reason, why)
+	d.reports.addPending(fmt.Sprintf("pod %s does not have its previous resources yet: %s", record.PodName, why))
+	d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventRevertPending, "Pod %s does not have its previous resources yet, and attune tries again: %s", record.PodName, why))
 }
 
 // giveUp stores and reports a revert that was given up: a user has to restore the pod, or delete it.
-func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
-	d.out.Status.Tries = lifecycle.NotPutBack(d.out.Status.Tries, record, why, d.view.Now)
-	d.recordEvent(event.Warning(v1alpha1.EventRevertPending, "%s", leftAt(record.PodName, why)))
+func (d *watcher) giveUp(record v1alpha1.ResizeRecord, why string) {
+	d.tries.giveUpRevert(record, why)
+	d.reports.addEvent(event.Warning(v1alpha1.EventRevertPending, "%s", leftAt(record.PodName, why)))
 }
 
 // leftAt explains why a pod is no longer restored, and the fix. An empty name stands for an unknown pod: an older try
@@ -96,22 +89,56 @@ func leftAt(pod, why string) string {
 		"or delete the pod: the new pod does not get the resources that caused the regression", cmp.Or(pod, "(name not known)"), why)
 }
 
-// storeRevertTries keeps exactly one try for each pod in a revert, and drops the tries of deleted pods.
-func (d *reverter) storeRevertTries() {
-	live := func(uid types.UID) bool { return d.view.Pod(uid) != nil }
-	d.out.Status.Tries = lifecycle.PutBacks(d.out.Status.Tries, d.out.Status.Records, live, d.view.Now)
+// tries own status.tries: what failed or was repeated, and when it may be tried again.
+type tries struct {
+	view *View
+	list []v1alpha1.Try
 }
 
-// noteTries stores a failed attempt as soon as the record shows it, at the latest when the record closes. Otherwise
+func (t *tries) begin(plan resize.Plan) { t.list = resize.Begun(t.list, plan, t.view.Now) }
+
+func (t *tries) accept(record v1alpha1.ResizeRecord) { t.list = resize.Accepted(t.list, record) }
+
+// addFailure stores a failed attempt as soon as the record shows it, at the latest when the record closes. Otherwise
 // the next reconcile would plan the same resize again.
-func (d *reverter) noteTries(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
+func (t *tries) addFailure(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	switch {
 	case fails(record, action), resize.PuttingBack(record) && action.Kind == lifecycle.Forget:
-		d.out.Status.Tries = resize.NotDone(d.out.Status.Tries, record, action.Reason, state.Message, d.view.Policy.Settings.Resize, d.view.Now)
+		t.list = resize.NotDone(t.list, record, action.Reason, state.Message, t.view.Policy.Settings.Resize, t.view.Now)
 	case action.Kind == lifecycle.Forget && action.Reason == resize.ReasonNotSent:
-		d.out.Status.Tries = resize.Unheard(d.out.Status.Tries, record, d.view.Now)
+		t.list = resize.Unheard(t.list, record, t.view.Now)
 	}
 }
+
+// addObstacle stores what a revert waits for. It returns the text to report.
+func (t *tries) addObstacle(record v1alpha1.ResizeRecord, reason, why string) (text string) {
+	t.list, text = lifecycle.Obstacle(t.list, record.PodUID, reason, why)
+	return text
+}
+
+func (t *tries) giveUpRevert(record v1alpha1.ResizeRecord, why string) {
+	t.list = lifecycle.NotPutBack(t.list, record, why, t.view.Now)
+}
+
+// storeReverts keeps exactly one try for each pod in a revert, and drops the tries of deleted pods.
+func (t *tries) storeReverts(records []v1alpha1.ResizeRecord) {
+	live := func(uid types.UID) bool { return t.view.Pod(uid) != nil }
+	t.list = lifecycle.PutBacks(t.list, records, live, t.view.Now)
+}
+
+// addRaise stores a raise before an OOM kill, endRaises that its memory is lowered again.
+func (t *tries) addRaise(pod *corev1.Pod, plan resize.Plan) {
+	t.list = climb.Noted(climb.OfLive(t.list, t.view.Live()), pod, plan, t.view.Now)
+}
+
+func (t *tries) endRaises(pod *corev1.Pod) { t.list = climb.GivenBack(t.list, pod, t.view.Now) }
+
+// judgeSuccessor stores whether the new pod of the last eviction was created with the admission resources.
+func (t *tries) judgeSuccessor(soFar v1alpha1.AttuneRecommendationStatus) {
+	t.list = lifecycle.JudgeSuccessor(&soFar, t.view.Pods, t.view.Rec.Spec.Seed, t.view.seededBy, t.view.Now)
+}
+
+func (t *tries) forgive() { t.list = resize.Forgiven(t.list) }
 
 // fails reports whether an action means that a resize is not carried out, or only without a memory limit. A record
 // that is already being reverted does not fail a second time.
@@ -128,7 +155,7 @@ func fails(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
 // backoffBeforeRevert returns the backoff before the next attempt to revert a pod; 0: retry now. It grows with the
 // number of attempts (lifecycle.PutBackEvery). The time of the last attempt is only in memory, so a restart causes one
 // extra attempt.
-func (d *reverter) backoffBeforeRevert(record v1alpha1.ResizeRecord) time.Duration {
+func (d *watcher) backoffBeforeRevert(record v1alpha1.ResizeRecord) time.Duration {
 	if d.view.Operator.NoRightsUrgent != "" {
 		return RightsEvery
 	}
@@ -146,48 +173,48 @@ const (
 )
 
 // undo restores the original resources of pods, once for each requested time, and blocks all new resizes while the
-// annotation is set. It returns why no resize begins, or nil if no undo is requested. The undo is complete
-// (status.undoneAt) only when no pod is left, no record is open and the policy loop has removed the seed. Otherwise
-// the next new pod would be created with the size that was undone.
-func (d *starter) undo() *resize.Refusal {
+// annotation is set. It returns why no resize begins, or nil if no undo is requested, and status.undoneAt of an undo
+// that is complete now. The undo is complete only when no pod is left, no record is open and the policy loop has
+// removed the seed. Otherwise the next new pod would be created with the size that was undone.
+func (d *starter) undo() (why *resize.Refusal, completed string) {
 	at, asked, err := d.view.owner().Undo()
 	switch {
 	case !asked:
-		return nil
+		return nil, ""
 	case err != nil:
-		return resize.Refuse(ReasonBadUndo, "%s", err)
+		return resize.Refuse(ReasonBadUndo, "%s", err), ""
 	}
-	text, undoing := d.undoing()
+	text, undoing := d.view.undoing()
 	if undoing {
 		left := d.putBack()
-		if len(left) > 0 || len(d.out.Status.Records) > 0 || d.view.Rec.Spec.Seed != nil {
-			return d.undone(at, d.underway(left))
+		if len(left) > 0 || len(d.records.open) > 0 || d.view.Rec.Spec.Seed != nil {
+			return d.undone(at, d.underway(left)), ""
 		}
-		d.out.Status.UndoneAt = text
-		d.recordEvent(event.Normal(v1alpha1.EventUndone, "The undo requested at %s is complete: running pods have their original resources", at.Format(time.RFC3339)))
+		completed = text
+		d.reports.addEvent(event.Normal(v1alpha1.EventUndone, "The undo requested at %s is complete: running pods have their original resources", at.Format(time.RFC3339)))
 	}
-	return d.undone(at, "running pods have their original resources")
+	return d.undone(at, "running pods have their original resources"), completed
 }
 
 // putBack begins to restore pods without a record, up to the maximum number of records. It returns why other pods
 // have to wait; empty: none waits.
 func (d *starter) putBack() (left []*resize.Refusal) {
 	for _, pod := range d.view.Live() {
-		if hasRecord(d.out.Status.Records, pod) {
+		if d.records.has(pod) {
 			continue
 		}
 		if why := d.view.Looked.Unread.of(pod); why != nil {
 			left = append(left, d.notPutBack(pod, why)...)
 			continue
 		}
-		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveUndo, lifecycle.ReasonUndo)
-		d.askUnknownMemory(pod, plan)
+		plan, refusal := resize.PlanBack(pod, d.learned.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveUndo, lifecycle.ReasonUndo)
+		d.unknowns.askUnknownMemory(d.view, pod, plan)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			left = append(left, d.notPutBack(pod, refusal)...)
 			continue
 		}
 		d.startResize(pod, plan)
-		d.askLoweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
+		d.unknowns.askLoweredMemory(d.view, []resize.Plan{plan}, []resize.Plan{plan})
 	}
 	return left
 }
@@ -199,17 +226,17 @@ func (d *starter) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize
 	case refusal.Reason == resize.ReasonNoChange:
 		return nil
 	case refusal.Transient, refusal.Reason == resize.ReasonSkipped, refusal.Reason == resize.ReasonTooLarge, refusal.Reason == resize.ReasonVPA:
-		d.refused.add(pod, refusal)
+		d.reports.refused.add(pod, refusal)
 		refusal.Message = "pod " + pod.Name + ": " + refusal.Message
 		return []*resize.Refusal{refusal}
 	}
-	d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Cannot restore the original resources of pod %s: %s: %s", pod.Name, refusal.Reason, refusal.Message))
+	d.reports.addPodEvent(pod, event.Warning(v1alpha1.EventResizeSkipped, "Cannot restore the original resources of pod %s: %s: %s", pod.Name, refusal.Reason, refusal.Message))
 	return nil
 }
 
 // underway describes the progress of the undo, for the condition.
 func (d *starter) underway(left []*resize.Refusal) string {
-	text := fmt.Sprintf("restoring the original resources of %d pods", len(d.out.Status.Records))
+	text := fmt.Sprintf("restoring the original resources of %d pods", len(d.records.open))
 	if len(left) > 0 {
 		text += fmt.Sprintf(", %d pods wait: %s", len(left), left[0].Message)
 	}

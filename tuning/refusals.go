@@ -91,21 +91,16 @@ const lookAgain = 10 * time.Minute
 
 // after returns when to reconcile again if no event comes before; 0: only after an event. An Until in the past waits
 // one second, so that reconciles never loop without a delay.
-func (r refusals) after(now time.Time) time.Duration {
-	var soonest time.Duration
+func (r refusals) after(now time.Time) (after time.Duration) {
 	for _, t := range r.of {
-		wait := time.Duration(0)
 		switch {
 		case !t.Until.IsZero():
-			wait = max(time.Second, t.Until.Sub(now))
+			after = soonest(after, max(time.Second, t.Until.Sub(now)))
 		case t.Transient:
-			wait = lookAgain
-		}
-		if wait > 0 && (soonest == 0 || wait < soonest) {
-			soonest = wait
+			after = soonest(after, lookAgain)
 		}
 	}
-	return soonest
+	return after
 }
 
 // Topic is an object outside of the workload whose change may lift a refusal: its kind, and the name of the node or

@@ -3,7 +3,6 @@ package tuning
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +22,11 @@ import (
 // stopped or not: only another resize or their deletion ends that.
 func (d *starter) restore() {
 	for _, pod := range d.view.Live() {
-		record := RecordOf(d.out.Status, pod)
+		record := d.records.of(pod)
 		if record != nil && record.Wave == resize.WaveRestore {
-			d.report(pod, "attune requested its original resources at "+record.WrittenAt.UTC().Format(time.RFC3339))
+			d.reports.addBelow(pod, "attune requested its original resources at "+record.WrittenAt.UTC().Format(time.RFC3339))
 		}
-		if record != nil || !anyContainerTerminated(pod) || d.tooLarge(pod) {
+		if record != nil || !anyContainerTerminated(pod) || d.records.tooLarge(pod) {
 			continue
 		}
 		if resize.CannotStart(pod) && d.view.Looked.Unread.of(pod) == nil && !d.view.Looked.outOfDate(pod) {
@@ -35,7 +34,7 @@ func (d *starter) restore() {
 				"Lowering the CPU limit of pod %s until its containers run: the kubelet raised their limits but not the limit of the pod's cgroup, and they cannot start above it", pod.Name))
 			continue
 		}
-		if loss, lost := harm.LossOf(pod, d.originalsOf(pod), d.view.seededBy(pod) != nil, d.view.Now); lost {
+		if loss, lost := harm.LossOf(pod, d.learned.originalsOf(pod), d.view.seededBy(pod) != nil, d.view.Now); lost {
 			d.restoreOrExplain(pod, loss)
 		}
 	}
@@ -45,7 +44,7 @@ func (d *starter) restore() {
 func (d *starter) restoreOrExplain(pod *corev1.Pod, loss harm.Loss) {
 	stopped := d.stopped(pod, loss.Container)
 	if autoRevert := d.view.Policy.Settings.Resize.AutoRevert; !autoRevert && (stopped != nil || pod.Generation > 1) { // see urgent
-		d.report(pod, fmt.Sprintf("%s; not restored, because autoRevert is false. Set it to true, or run kubectl attune undo %s", loss.Message, d.view.commandLine()))
+		d.reports.addBelow(pod, fmt.Sprintf("%s; not restored, because autoRevert is false. Set it to true, or run kubectl attune undo %s", loss.Message, d.view.commandLine()))
 		return
 	}
 	if stopped == nil {
@@ -59,17 +58,16 @@ func (d *starter) restoreOrExplain(pod *corev1.Pod, loss harm.Loss) {
 		refusal = resize.RefuseForNow(resize.ReasonResizeUnderway, "the cached pod is older than its last resize")
 	}
 	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
-		d.refused.add(pod, refusal)
-		d.requeueAfter(lookAgain) // the end of a crash loop causes no event
-		d.report(pod, loss.Message+"; not restored yet: "+refusal.Reason+": "+refusal.Message)
-		d.out.Pending = append(d.out.Pending, d.below[len(d.below)-1])
+		d.reports.refused.add(pod, refusal)
+		d.reports.requeueAfter(lookAgain) // the end of a crash loop causes no event
+		d.reports.addPending(d.reports.addBelow(pod, loss.Message+"; not restored yet: "+refusal.Reason+": "+refusal.Message))
 		return
 	}
-	d.report(pod, loss.Message+"; attune requested its original resources")
-	d.tellOfPod(pod, event.Warning(v1alpha1.EventReverted, "Restoring the original resources of pod %s: %s. attune is stopped for the pod: %s. "+
+	d.reports.addBelow(pod, loss.Message+"; attune requested its original resources")
+	d.reports.addPodEvent(pod, event.Warning(v1alpha1.EventReverted, "Restoring the original resources of pod %s: %s. attune is stopped for the pod: %s. "+
 		"It does not react to further kills at the original resources", pod.Name, loss.Message, stopped.Message))
 	d.startResize(pod, plan)
-	d.count(countReverted, d.out.Status.Records[len(d.out.Status.Records)-1], string(loss.Harm))
+	d.reports.addCounts(countReverted, d.records.open[len(d.records.open)-1], string(loss.Harm))
 }
 
 // stopped returns why attune is stopped for a container of a pod; nil: it is not stopped.
@@ -87,17 +85,4 @@ func (d *starter) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 		return nil
 	}
 	return resize.Refuse(v1alpha1.ReasonBelowOriginal, "container %s has no target", container)
-}
-
-// report adds a sentence about a pod that was killed below its original resources.
-func (d *starter) report(pod *corev1.Pod, why string) {
-	d.below = append(d.below, "pod "+pod.Name+": "+why)
-}
-
-// belowOriginals returns the sentence about the first pod and the number of other pods; empty: no such pod.
-func (d *pass) belowOriginals() string {
-	if n := len(d.below); n > 1 {
-		return fmt.Sprintf("%s (and %d more pods)", d.below[0], n-1)
-	}
-	return strings.Join(d.below, "")
 }

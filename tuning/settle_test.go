@@ -34,13 +34,11 @@ func TestAnOOMKillIsAnsweredBesideAYoungSibling(t *testing.T) {
 // Times that a leader with a fast clock has stored delay nothing.
 func TestPausesAndBackoffsAreBroughtIntoOurTime(t *testing.T) {
 	ahead := metav1.NewTime(now.Add(72 * time.Hour))
-	pass := tuning.NewPass(tuning.View{Now: now}, v1alpha1.AttuneRecommendationStatus{
+	status := tuning.StoredStatus(tuning.View{Now: now, Rec: &v1alpha1.AttuneRecommendation{Status: v1alpha1.AttuneRecommendationStatus{
 		GoneSince: &ahead, Paused: &v1alpha1.PausedState{Since: ahead}, Backoff: &v1alpha1.Backoff{Since: ahead}, CooldownFrom: &ahead,
-	})
-	pass.NotAhead()
-	d := pass.Out()
-	for _, at := range []metav1.Time{*d.Status.GoneSince, d.Status.Paused.Since, d.Status.Backoff.Since, *d.Status.CooldownFrom} {
+	}}})
+	for _, at := range []metav1.Time{*status.GoneSince, status.Paused.Since, status.Backoff.Since, *status.CooldownFrom} {
 		assert.Equal(t, now, at.Time)
 	}
-	assert.NotPanics(t, func() { tuning.NewPass(tuning.View{Now: now}, v1alpha1.AttuneRecommendationStatus{}).NotAhead() })
+	assert.NotPanics(t, func() { tuning.StoredStatus(tuning.View{Now: now, Rec: &v1alpha1.AttuneRecommendation{}}) })
 }

@@ -1,7 +1,6 @@
 package tuning
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -33,21 +32,21 @@ func (v *View) targets(pod *corev1.Pod) []podview.Container {
 
 // nextSizes returns the next size of each container, starting from its current one. A large change takes several
 // resize steps (recommender.NextStep, maxChangePercent).
-func (d *pass) nextSizes(pod *corev1.Pod) []podview.Container {
+func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 	if d.view.ByNode() {
 		return d.killsAnswered(pod, d.view.granted(pod))
 	}
-	originals := d.originalsOf(pod)
+	originals := d.learned.originalsOf(pod)
 	live := podview.ByName(podview.Read(pod))
 	var out []podview.Container
 	for _, t := range d.view.Rec.Spec.Containers {
 		has, there := live[t.Name]
-		target := resize.TargetFrom(t, has.Size, d.out.Status.Floors, d.view.Now)
+		target := resize.TargetFrom(t, has.Size, d.learned.floors, d.view.Now)
 		if !there || target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
 			continue
 		}
 		// The floor learned from OOM kills may be newer than the stored target. No limit is lowered below it.
-		killed := min(has.Size[recommender.Memory].Limit, resize.OOMFloorOf(d.out.Status.Floors, t.Name, d.view.Now))
+		killed := min(has.Size[recommender.Memory].Limit, resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now))
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
 			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: max(limitFloor(t), killed),
@@ -104,12 +103,12 @@ func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 // urgent reports whether a plan answers an OOM kill: the kernel killed a container of this pod, the pod still has
 // less memory than the floor learned from the kill, and the plan raises it. Such a plan does not wait for a cooldown,
 // a rollout or fresh data.
-func (d *pass) urgent(pod *corev1.Pod, plan resize.Plan) bool {
+func (d *starter) urgent(pod *corev1.Pod, plan resize.Plan) bool {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
 		return false // the pod was resized: raising it now would be a revert
 	}
 	for _, kill := range podview.OOMKills(pod) {
-		floor := resize.FloorsOf(d.out.Status.Floors, kill.Container, d.view.Now)[recommender.Memory].Amount
+		floor := resize.FloorsOf(d.learned.floors, kill.Container, d.view.Now)[recommender.Memory].Amount
 		if kill.Limit < floor && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
 			return m.Container == kill.Container && raisesMemory(m)
 		}) {
@@ -152,7 +151,7 @@ func (v *View) granted(pod *corev1.Pod) []podview.Container {
 // killsAnswered raises the memory of OOM-killed containers to the learned floor, above the grant of the pod's node. A
 // node grants nothing to a blocked pod, and no resize that restarts a container. Neither may keep a container from
 // the memory that it needs to run. It changes wishes in place and may add to them.
-func (d *pass) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podview.Container {
+func (d *starter) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podview.Container {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
 		return wishes // see urgent
 	}
@@ -175,8 +174,8 @@ func (d *pass) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podv
 // killAnswer returns the minimum memory of a container after OOM kills, in bytes; zero: it was not killed below the
 // floor. A limit is raised but never added. The request is raised with it only in a Guaranteed pod, and instead of it
 // if there is no limit.
-func (d *pass) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
-	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
+func (d *starter) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
+	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.learned.floors, c.Name, d.view.Now)
 	t := d.view.target(c.Name)
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
 	if t.Demand == nil || !below {
@@ -198,17 +197,6 @@ func (d *pass) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allo
 		answer.Limit = max(has.Limit, limited.MemoryLimit(answer.Request))
 	}
 	return answer
-}
-
-// originalSizes returns the original resources for undos and restores, sorted by container name: originals are a map,
-// and plans must not depend on its order.
-func (d *pass) originalSizes(pod *corev1.Pod) []podview.Container {
-	var out []podview.Container
-	for name, size := range d.originalsOf(pod) {
-		out = append(out, podview.Container{Name: name, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][name]})
-	}
-	slices.SortFunc(out, func(a, b podview.Container) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }
 
 // boosted returns the containers of a pod that still have their CPU startup boost. It searches the text of the

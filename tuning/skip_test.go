@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
@@ -18,11 +17,11 @@ func TestAQuotasFiguresAreNoNews(t *testing.T) {
 		return &resize.Refusal{Reason: resize.ReasonQuota, Message: message, Transient: true}
 	}
 	d.Skip(quota("990m of 1 in use"))
-	d.Out().Status.Conditions = []metav1.Condition{tuning.BlockedCondition(quota("990m of 1 in use"))}
+	d.SetCondition(tuning.BlockedCondition(quota("990m of 1 in use")))
 	d.Skip(quota("995m of 1 in use"))
 	d.Skip(nil)
-	assert.Len(t, d.Out().Events, 1)
-	d.Out().Status.Conditions = []metav1.Condition{tuning.BlockedCondition(nil)}
+	assert.Len(t, d.Events(), 1)
+	d.SetCondition(tuning.BlockedCondition(nil))
 	d.Skip(quota("995m of 1 in use"))
-	assert.Len(t, d.Out().Events, 2, "it had passed")
+	assert.Len(t, d.Events(), 2, "it had passed")
 }

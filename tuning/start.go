@@ -21,10 +21,17 @@ import (
 // creation, answers to OOM kills, and waves towards the targets. It runs only after the watcher has processed all
 // records.
 type starter struct {
-	*pass
-	climber *climber
-	evictor *evictor
-	gates   *gates
+	view     *View
+	records  *records
+	tries    *tries
+	writes   *writes
+	unknowns *Unknowns
+	reports  *reports
+	learned  *learned
+	pauses   *pauses
+	gates    *gates
+	climber  *climber
+	evictor  *evictor
 	// waits is since when pods wait to be resized (strategy Node).
 	waits map[types.UID]time.Time
 }
@@ -43,8 +50,8 @@ func (d *starter) startResizes() *resize.Refusal {
 	}
 	d.restoreBirths()
 	// Reported even if no pod needs a resize, because a pause needs attention.
-	if d.out.Status.Paused != nil {
-		return resize.PausedItself(*d.out.Status.Paused)
+	if d.pauses.paused != nil {
+		return resize.PausedItself(*d.pauses.paused)
 	}
 	d.takeBoostsBack()
 	d.evictor.evictForRoom()
@@ -52,14 +59,14 @@ func (d *starter) startResizes() *resize.Refusal {
 	// OOM-killed ones are resized; beginUrgent also raises them before an OOM kill.
 	waits := func(pod *corev1.Pod) bool { return d.view.batch() && !Killed(pod) }
 	d.startWave(d.plans(slices.DeleteFunc(d.view.Live(), waits)))
-	return d.refused.summary()
+	return d.reports.refused.summary()
 }
 
 // beginUrgent begins only answers to OOM kills and raises before an OOM kill. It runs in UrgentPart, before usage
 // sources are queried.
 func (d *starter) beginUrgent() {
-	_, undone := d.undoing()
-	if d.view.Begin.Closed != nil || undone || d.view.Autoscalers.Refusal() != nil || !d.view.resizesPods() || d.out.Status.Paused != nil {
+	_, undone := d.view.undoing()
+	if d.view.Begin.Closed != nil || undone || d.view.Autoscalers.Refusal() != nil || !d.view.resizesPods() || d.pauses.paused != nil {
 		return
 	}
 	plans := d.plans(slices.DeleteFunc(d.view.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) && !d.climber.climbs(pod) }))
@@ -70,11 +77,11 @@ func (d *starter) beginUrgent() {
 // reserved room.
 func (d *starter) startWave(plans []resize.Plan) {
 	going := d.wave(plans)
-	d.askLoweredMemory(going, plans)
+	d.unknowns.askLoweredMemory(d.view, going, plans)
 	for _, plan := range going {
 		pod := d.view.Pod(plan.PodUID)
 		if refusal := resize.Fits(pod, plan, d.gates.input(pod)); refusal != nil {
-			d.refused.add(pod, refusal)
+			d.reports.refused.add(pod, refusal)
 			continue
 		}
 		d.startResize(pod, plan)
@@ -86,16 +93,12 @@ func (d *starter) startWave(plans []resize.Plan) {
 // verified. A plan for another node (Elsewhere) sends nothing; its record leads to an eviction.
 func (d *starter) startResize(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
-	// The results that the record stores are asked for once per reconcile. UrgentPart does not wait for a usage source, nor
-	// does a restore, so their records have none.
-	if d.view.Part == WholePass && d.view.Looked.Before == nil && !resize.Restores(plan.Wave) {
-		d.out.Unknowns.Before = harm.QuestionsBefore(d.view.Policy.Settings.Resize)
-	}
-	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
+	d.unknowns.askBefore(d.view, plan)
+	d.tries.begin(plan)
 	if plan.Reason == resize.ReasonClimb {
 		d.climber.reportRaise(pod, plan)
 	}
-	d.pauseLeak()
+	d.pauses.pauseLeak()
 	parts := resize.Split(plan)
 	record := lifecycle.NewRecord(parts[0], pod, d.view.Now, d.view.Policy.Settings.Resize)
 	record.Measured = harm.Measured(d.view.Policy.Settings.Resize, d.view.Looked.Before)
@@ -103,22 +106,22 @@ func (d *starter) startResize(pod *corev1.Pod, plan resize.Plan) {
 		record = lifecycle.WithSecond(record, parts[1], pod)
 	}
 	if plan.Elsewhere {
-		d.out.Status.Records = append(d.out.Status.Records, lifecycle.GivenUp(record))
-		d.requeueAfter(time.Second)
+		d.records.add(lifecycle.GivenUp(record))
+		d.reports.requeueAfter(time.Second)
 		return
 	}
-	d.out.Status.Records = append(d.out.Status.Records, record)
-	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent && plan.Wave != resize.WaveRestore})
+	d.records.add(record)
+	d.writes.add(Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent && plan.Wave != resize.WaveRestore})
 }
 
 // startAdmitted starts a plan that the gates admit, and sends the events. Otherwise it adds the refusal.
 func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal, told ...event.Event) {
 	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
-		d.refused.add(pod, refusal)
+		d.reports.refused.add(pod, refusal)
 		return
 	}
 	for _, e := range told {
-		d.tellOfPod(pod, e)
+		d.reports.addPodEvent(pod, e)
 	}
 	d.startResize(pod, plan)
 }
@@ -126,21 +129,21 @@ func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resi
 // plans returns the plans of pods without a record. Pods whose data could not be read are refused, not planned.
 func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 	for _, pod := range pods {
-		if hasRecord(d.out.Status.Records, pod) {
+		if d.records.has(pod) {
 			continue
 		}
 		if why := d.view.Looked.Unread.of(pod); why != nil {
-			d.refused.add(pod, why)
+			d.reports.refused.add(pod, why)
 			continue
 		}
 		plan, refusal := d.plan(pod)
-		d.askRoom(pod, plan, refusal)
+		d.unknowns.askRoom(d.view, pod, plan, refusal)
 		d.queueUp(pod, plan, refusal)
 		switch {
 		case refusal == nil && !plan.Empty():
 			plans = append(plans, plan)
 		case refusal != nil && refusal.Reason != resize.ReasonNoChange:
-			d.refused.add(pod, refusal)
+			d.reports.refused.add(pod, refusal)
 		}
 	}
 	return plans
@@ -163,7 +166,7 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 		return resize.Plan{}, refusal
 	}
 	if behind != nil {
-		return d.urgentPlan(pod, behind, resize.ReasonPodLimitBehind, d.gates.capabilities(pod), d.gates.input(pod))
+		return d.gates.planUrgent(pod, behind, resize.ReasonPodLimitBehind, d.gates.input(pod))
 	}
 	wishes := besideBoosts(d.nextSizes(pod), d.view.boosted(pod))
 	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
@@ -177,7 +180,7 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 		return d.evictor.tryElsewhere(pod, plan, refusal)
 	}
 	if young := tooYoung(plan); young != nil && !plan.Urgent {
-		d.requeueAfter(youngFor)
+		d.reports.requeueAfter(youngFor)
 		return plan, young
 	}
 	if d.view.batch() && !plan.Urgent {
@@ -195,14 +198,14 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 func (d *starter) raise(pod *corev1.Pod) (resize.Plan, bool) {
 	wishes, refused := d.climber.wishes(pod)
 	for _, refusal := range refused {
-		d.refused.add(pod, refusal)
+		d.reports.refused.add(pod, refusal)
 	}
 	if len(wishes) == 0 {
 		return resize.Plan{}, false
 	}
-	plan, refusal := d.urgentPlan(pod, wishes, resize.ReasonClimb, d.gates.capabilities(pod), d.gates.input(pod))
+	plan, refusal := d.gates.planUrgent(pod, wishes, resize.ReasonClimb, d.gates.input(pod))
 	if refusal != nil {
-		d.refused.add(pod, refusal)
+		d.reports.refused.add(pod, refusal)
 		return resize.Plan{}, false
 	}
 	return plan, true
@@ -221,23 +224,23 @@ func tooYoung(plan resize.Plan) *resize.Refusal {
 // time.
 func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 	if d.view.ByNode() {
-		return resize.Together(plans, d.waits, len(d.out.Status.Records), v1alpha1.MaxRecords)
+		return resize.Together(plans, d.waits, len(d.records.open), v1alpha1.MaxRecords)
 	}
-	return resize.Wave(plans, d.out.Status.Records, d.out.Status.Verified, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.out.Status.Records))
+	return resize.Wave(plans, d.records.open, d.learned.verified, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.records.open))
 }
 
 // takeBoostsBack begins to end the CPU boosts that are over, up to the maximum number of records.
 func (d *starter) takeBoostsBack() {
 	for _, pod := range d.view.Live() {
 		boosted := d.view.boosted(pod)
-		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
+		if len(boosted) == 0 || d.records.has(pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
 		// If the policy no longer has a boost, a boost ends when the pod is ready.
 		lasts := ptr.Deref(d.view.Policy.Settings.StartupBoost, policy.Boost{}).Duration
 		left, known := lifecycle.BoostLeft(pod, boosted, lasts, d.view.Now)
 		if known && left > 0 {
-			d.requeueAfter(left)
+			d.reports.requeueAfter(left)
 		}
 		if !known || left > 0 {
 			continue
@@ -251,9 +254,9 @@ func (d *starter) takeBoostsBack() {
 // wait for such a pod, so no other pod is created before it runs. If the program itself is the cause, the restore
 // costs one resize.
 func (d *starter) restoreBirths() {
-	for _, c := range d.crashed {
+	for _, c := range d.learned.crashed {
 		pod := d.view.Pod(c.birth.PodUID)
-		if !d.view.Policy.Settings.Resize.AutoRevert || pod.DeletionTimestamp != nil || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
+		if !d.view.Policy.Settings.Resize.AutoRevert || pod.DeletionTimestamp != nil || d.records.has(pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
 		plan, refusal := harm.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
@@ -264,12 +267,12 @@ func (d *starter) restoreBirths() {
 
 // restoreUnscheduled restores the template's resources of pods that fit no node with their admission resources, so
 // that the scheduler finds a node. No pause or mode blocks it: such a pod would run if attune had not sized it.
-func (d *starter) restoreUnscheduled() {
-	for _, pod := range d.unscheduled {
-		if !d.view.Policy.Settings.Resize.AutoRevert || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
+func (d *starter) restoreUnscheduled(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		if !d.view.Policy.Settings.Resize.AutoRevert || d.records.has(pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		plan, refusal := resize.PlanBack(pod, d.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveTemplate, resize.ReasonUnschedulable)
+		plan, refusal := resize.PlanBack(pod, d.learned.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveTemplate, resize.ReasonUnschedulable)
 		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
 			"Restoring the template's resources of pod %s, which fits no node with its admission resources", pod.Name))
 	}
@@ -299,7 +302,7 @@ func (d *starter) stillWaiting() map[types.UID]time.Time {
 		if !waits {
 			at, waits = d.view.Past.WaitingSince[pod.UID]
 		}
-		if waits && !hasRecord(d.out.Status.Records, pod) {
+		if waits && !d.records.has(pod) {
 			out[pod.UID] = at
 		}
 	}

@@ -40,31 +40,31 @@ func (q Unknowns) None() bool {
 
 // askRoom asks for the room of a node on which a pod grows, unless it is known or could not be read. It also asks for
 // the memory of a pod whose limit was left out because its usage is not known.
-func (d *pass) askRoom(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
+func (q *Unknowns) askRoom(v *View, pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	node := pod.Spec.NodeName
-	if refusal == nil && node != "" && plan.Grows() && d.view.Looked.Rooms[node] == nil && d.view.Looked.Unread.Nodes[node] == nil && !slices.Contains(d.out.Unknowns.Rooms, node) {
-		d.out.Unknowns.Rooms = append(d.out.Unknowns.Rooms, node)
+	if refusal == nil && node != "" && plan.Grows() && v.Looked.Rooms[node] == nil && v.Looked.Unread.Nodes[node] == nil && !slices.Contains(q.Rooms, node) {
+		q.Rooms = append(q.Rooms, node)
 	}
-	d.askUnknownMemory(pod, plan)
+	q.askUnknownMemory(v, pod, plan)
 }
 
 // askUnknownMemory asks for the memory usage of a pod if a limit was left out because the usage is not known.
-func (d *pass) askUnknownMemory(pod *corev1.Pod, plan resize.Plan) {
+func (q *Unknowns) askUnknownMemory(v *View, pod *corev1.Pod, plan resize.Plan) {
 	unknown := func(r resize.Refusal) bool { return r.Reason == resize.ReasonMemoryUnknown }
 	if slices.ContainsFunc(plan.LeftOut, unknown) {
-		d.askMemory(pod.UID)
+		q.askMemory(v, pod.UID)
 	}
 }
 
 // askLoweredMemory asks for the memory of every plan that lowers a limit, if one of the plans that start now does. It
 // asks for all at once, because the answer may block one pod, and another then takes its place.
-func (d *pass) askLoweredMemory(going, all []resize.Plan) {
+func (q *Unknowns) askLoweredMemory(v *View, going, all []resize.Plan) {
 	if !slices.ContainsFunc(going, lowersUnweighed) {
 		return
 	}
 	for _, plan := range all {
 		if lowersUnweighed(plan) {
-			d.askMemory(plan.PodUID)
+			q.askMemory(v, plan.PodUID)
 		}
 	}
 }
@@ -78,20 +78,32 @@ func lowersUnweighed(plan resize.Plan) bool {
 }
 
 // askMemory asks for the memory of a pod once, and not again if there is an answer, even an empty one.
-func (d *pass) askMemory(pod types.UID) {
-	if _, known := d.view.Usage.Memory[pod]; !known && !slices.Contains(d.out.Unknowns.Memory, pod) {
-		d.out.Unknowns.Memory = append(d.out.Unknowns.Memory, pod)
+func (q *Unknowns) askMemory(v *View, pod types.UID) {
+	if _, known := v.Usage.Memory[pod]; !known && !slices.Contains(q.Memory, pod) {
+		q.Memory = append(q.Memory, pod)
 	}
 }
 
 // askLive asks for a pod from the API server before its record is reverted or given up. A pod whose revert is in
 // progress is read only before a patch (putBackAsFar): otherwise every reconcile would read it.
-func (d *pass) askLive(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action) {
-	if pod == nil || action.PutsBackAgain(record) || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {
-		return
+func (q *Unknowns) askLive(v *View, pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action) {
+	if pod != nil && !action.PutsBackAgain(record) && needsLivePod(action) {
+		q.askPod(v, pod.UID)
 	}
-	if needsLivePod(action) {
-		d.out.Unknowns.Live = append(d.out.Unknowns.Live, pod.UID)
+}
+
+// askPod asks for a pod from the API server, unless it was read or could not be read.
+func (q *Unknowns) askPod(v *View, pod types.UID) {
+	if !v.Looked.Live[pod] && v.Looked.Unread.Pods[pod] == nil {
+		q.Live = append(q.Live, pod)
+	}
+}
+
+// askBefore asks once per reconcile for the results that the record of a new resize stores. UrgentPart does not wait
+// for a usage source, nor does a restore, so their records have none.
+func (q *Unknowns) askBefore(v *View, plan resize.Plan) {
+	if v.Part == WholePass && v.Looked.Before == nil && !resize.Restores(plan.Wave) {
+		q.Before = harm.QuestionsBefore(v.Policy.Settings.Resize)
 	}
 }
 

@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/podview"
-	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
@@ -20,22 +19,35 @@ import (
 // harm.Assess assesses the pod, and only lifecycle.Next chooses the action, so that a step after a crash is the same
 // as before it.
 type watcher struct {
-	*pass
-	closing  *closing
+	view     *View
+	records  *records
+	tries    *tries
+	writes   *writes
+	unknowns *Unknowns
+	reports  *reports
+	learned  *learned
+	pauses   *pauses
+	gates    *gates
 	climber  *climber
 	evictor  *evictor
-	reverter *reverter
-	// hurt are the records whose pods showed a regression in this reconcile. storeVerifiedSizes reads them, so that a size
-	// that harmed one pod is not verified because another pod survived it.
-	hurt []v1alpha1.ResizeRecord
+	// history, cooldownFrom and backoff are fields of the status. evicted is Decision.EvictionOutcomes.
+	history      []v1alpha1.HistoryEntry
+	cooldownFrom *metav1.Time
+	backoff      *v1alpha1.Backoff
+	evicted      []lifecycle.EvictionOutcome
+	// survivors are records of pods without a regression until the end of the observation, hurt those whose pods showed
+	// a regression in this reconcile. storeVerifiedSizes reads both after all records are processed, so that a size that
+	// harmed one pod is not verified because another pod survived it.
+	survivors, hurt []v1alpha1.ResizeRecord
+	// raised are raises before an OOM kill whose observation has ended, and restores after a spike that were never
+	// sent.
+	raised []v1alpha1.ResizeRecord
 }
 
 // advance advances every record. It empties the list first: each step appends its record again unless it is closed.
 // In between, the list has only the records that were already advanced.
 func (d *watcher) advance() {
-	records := d.out.Status.Records
-	d.out.Status.Records = nil
-	for _, record := range records {
+	for _, record := range d.records.takeAll() {
 		d.step(record)
 	}
 	d.storeVerifiedSizes()
@@ -45,21 +57,21 @@ func (d *watcher) advance() {
 // sibling is not stored, whichever of the two records comes first. A success without any regression in the reconcile
 // ends the backoff.
 func (d *watcher) storeVerifiedSizes() {
-	for _, record := range d.closing.survivors {
+	for _, record := range d.survivors {
 		if !d.view.ByNode() {
-			d.out.Status.Verified = harm.AddVerified(d.out.Status.Verified, record, d.out.Status.Floors, d.view.Now)
+			d.learned.addVerified(record)
 		}
-		if len(d.hurt) == 0 && lifecycle.EndsBackoff(d.out.Status.Backoff, record) {
-			d.out.Status.Backoff = nil
+		if len(d.hurt) == 0 && lifecycle.EndsBackoff(d.backoff, record) {
+			d.backoff = nil
 		}
 	}
-	for _, record := range d.out.Status.Records {
+	for _, record := range d.records.open {
 		if record.Phase == v1alpha1.RecordReverting {
-			d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
+			d.learned.dropVerified(record)
 		}
 	}
 	for _, record := range d.hurt {
-		d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
+		d.learned.dropVerified(record)
 	}
 }
 
@@ -71,21 +83,21 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 	state, action := d.assess(pod, record)
 	if action.Kind == lifecycle.Adopt {
 		record = lifecycle.Advance(record, action, d.view.Now)
-		d.out.Status.Tries = resize.Accepted(d.out.Status.Tries, record)
+		d.tries.accept(record)
 		state, action = d.assess(pod, record)
 	}
 	if action.Kind == lifecycle.Pause {
-		d.requeueAfter(action.RequeueAfter)
-		d.out.Status.Records = append(d.out.Status.Records, record)
+		d.reports.requeueAfter(action.RequeueAfter)
+		d.records.add(record)
 		return
 	}
 	if d.leftForLater(record, state) || d.unsure(record, action, state) {
-		d.out.Status.Records = append(d.out.Status.Records, record)
+		d.records.add(record)
 		return
 	}
-	d.learnOfNode(pod, record, action, state)
-	d.reverter.noteTries(record, action, state)
-	d.askLive(pod, record, action)
+	d.gates.learn(pod, record, action, state)
+	d.tries.addFailure(record, action, state)
+	d.unknowns.askLive(d.view, pod, record, action)
 	d.applyAction(pod, record, action, state)
 }
 
@@ -98,13 +110,13 @@ func (d *watcher) assess(pod *corev1.Pod, record v1alpha1.ResizeRecord) (lifecyc
 // circumstances returns the inputs of lifecycle.Next that do not come from the pod: a deleted policy or workload, an
 // undo, a raise before an OOM kill or the end of its spike, and the backoff of a revert.
 func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) lifecycle.Circumstances {
-	c := lifecycle.Circumstances{Orphaned: d.view.orphaned(), Tries: d.out.Status.Tries}
-	_, c.Undo = d.undoing()
+	c := lifecycle.Circumstances{Orphaned: d.view.orphaned(), Tries: d.tries.list}
+	_, c.Undo = d.view.undoing()
 	c.Climbs, c.Spike = d.climber.circumstances(pod, record)
 	if resize.PuttingBack(record) {
-		c.Pause = d.reverter.backoffBeforeRevert(record)
+		c.Pause = d.backoffBeforeRevert(record)
 		_, asked := d.view.Past.AskedAt[record.PodUID]
-		c.Untried = !asked && d.reverter.canPutBack(pod, record)
+		c.Untried = !asked && d.canPutBack(pod, record)
 	}
 	return c
 }
@@ -113,40 +125,39 @@ func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) l
 // learned first, whatever the action is: one that is not reverted also raises floors. Due stays false for steps that
 // every reconcile can derive again from the pod; they are stored with the next write.
 func (d *watcher) applyAction(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
-	d.out.Due = d.out.Due || !slices.Contains([]lifecycle.ActionKind{lifecycle.Wait, lifecycle.MarkVerified, lifecycle.Adopt}, action.Kind)
+	d.reports.storeNow(!slices.Contains([]lifecycle.ActionKind{lifecycle.Wait, lifecycle.MarkVerified, lifecycle.Adopt}, action.Kind))
 	next := lifecycle.Advance(record, action, d.view.Now)
 	if state.Kind == lifecycle.Harmed {
 		d.learnFromRegression(record, action, state.Verdict)
 	}
 	switch action.Kind {
 	case lifecycle.Forget:
-		d.closing.closeRecord(next, action)
+		d.closeRecord(next, action)
 		return
 	case lifecycle.Evict:
-		d.requeueAfter(action.RequeueAfter)
-		if lifecycle.Leaving(record) {
-			d.evictor.finishEviction(pod, record, next, action)
-			return
+		d.reports.requeueAfter(action.RequeueAfter)
+		if result, stays := d.evictor.evict(pod, record, next); stays {
+			action.Result = result
+			d.closeRecord(record, action)
 		}
-		d.evictor.evict(pod, record, next, action)
 		return
 	case lifecycle.Revert, lifecycle.Withdraw:
 		if record.Phase != next.Phase && state.Kind != lifecycle.Harmed {
-			d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Reverting the failed resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
+			d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventResizeFailed, "Reverting the failed resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
 		}
-		if !d.reverter.putBackAsFar(pod, record, next) {
+		if !d.putBackAsFar(pod, record, next) {
 			action.RequeueAfter = lookAgain
 		}
 	case lifecycle.SendRest:
-		d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: lifecycle.RestPlan(pod, next)})
+		d.writes.add(Write{Pod: pod, Plan: lifecycle.RestPlan(pod, next)})
 	case lifecycle.StartWatch:
 		d.reportVerified(next, state)
 	case lifecycle.Wait:
-		d.reverter.waitsToBePutBack(record, action, state)
+		d.waitsToBePutBack(record, action, state)
 		d.evictor.denied(pod, record)
 	}
-	d.requeueAfter(action.RequeueAfter)
-	d.out.Status.Records = append(d.out.Status.Records, next)
+	d.reports.requeueAfter(action.RequeueAfter)
+	d.records.add(next)
 }
 
 // learnFromRegression learns from a regression: floors, dropped verified sizes, a bad seed, a longer backoff. It runs
@@ -154,20 +165,15 @@ func (d *watcher) applyAction(pod *corev1.Pod, record v1alpha1.ResizeRecord, act
 // reported with the reason (whyKept).
 func (d *watcher) learnFromRegression(record v1alpha1.ResizeRecord, action lifecycle.Action, verdict resize.Verdict) {
 	d.hurt = append(d.hurt, record)
-	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
-	d.out.Status.Verified = harm.DropVerified(d.out.Status.Verified, record)
-	// Without this, the revert fixes one pod while each new replica is created with the same size.
-	if seed := d.view.Rec.Spec.Seed; harm.HarmsNewborn(seed, record) {
-		d.markBad(seed.Revision, record, verdict)
-	}
+	d.learned.learnHarm(record, verdict)
 	if action.Kind != lifecycle.Revert {
-		d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s caused a regression and is not reverted (%s): %s: %s",
+		d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s caused a regression and is not reverted (%s): %s: %s",
 			record.PodName, d.whyKept(record), action.Reason, action.Message))
 		return
 	}
-	d.out.Status.Backoff = lifecycle.MoreBackoff(d.out.Status.Backoff, record, d.view.Now)
-	d.tellOf(record, event.Warning(v1alpha1.EventReverted, "Reverting the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
-	d.count(countReverted, record, action.Reason)
+	d.backoff = lifecycle.MoreBackoff(d.backoff, record, d.view.Now)
+	d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventReverted, "Reverting the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
+	d.reports.addCounts(countReverted, record, action.Reason)
 }
 
 // whyKept explains why a regression is reported and learned from, but not reverted.
@@ -191,36 +197,12 @@ func (d *watcher) reportVerified(record v1alpha1.ResizeRecord, state lifecycle.S
 	switch changed := strings.Join(parts, "; "); {
 	case changed == "":
 	case state.Drift:
-		d.tellOf(record, event.Warning(v1alpha1.EventResized, "Resized pod %s: %s, but %s; observing it", record.PodName, changed, state.Message))
+		d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventResized, "Resized pod %s: %s, but %s; observing it", record.PodName, changed, state.Message))
 	default:
-		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; observing it", record.PodName, changed))
+		d.reports.addRecordEvent(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; observing it", record.PodName, changed))
 	}
-	d.count(countSuccess, record, "")
-	d.out.Counts = append(d.out.Counts, tookOf(record)...)
-}
-
-// learnOOMFloors learns floors from every OOM kill that the workload's pods show, also of pods that were never resized.
-// So siblings and the next seed are raised too, and a size that was killed does not stay verified.
-func (d *watcher) learnOOMFloors() {
-	for _, pod := range d.view.Pods {
-		if d.tooLarge(pod) || !Killed(pod) {
-			continue
-		}
-		d.out.Status.Floors = harm.LearnKills(d.out.Status.Floors, pod, d.out.Status.Records, d.before(pod), d.view.Now)
-	}
-	d.out.Status.Verified = harm.DropBelowFloors(d.out.Status.Floors, d.out.Status.Verified, d.view.Now)
-}
-
-// before returns the original resources of a pod's containers by name: from the stored generation, or from the
-// template.
-func (d *watcher) before(pod *corev1.Pod) map[string]recommender.Size {
-	sizes := d.originalsOf(pod)
-	for _, c := range podview.Resizable(pod) {
-		if size, ok := podview.TemplateSize(d.view.owner().Template, c.Name); ok && sizes[c.Name] == (recommender.Size{}) {
-			sizes[c.Name] = size
-		}
-	}
-	return sizes
+	d.reports.addCounts(countSuccess, record, "")
+	d.reports.addDuration(record)
 }
 
 // unsure reports that an action needs the pod from the API server, and that it could not be read. Regressions are
@@ -234,12 +216,4 @@ func (d *watcher) unsure(record v1alpha1.ResizeRecord, action lifecycle.Action, 
 func (d *watcher) leftForLater(record v1alpha1.ResizeRecord, state lifecycle.State) bool {
 	judged := state.Kind == lifecycle.Settled || state.Kind == lifecycle.Watching
 	return d.view.Part != WholePass && judged && d.view.WatchEnded(record)
-}
-
-// learnOfNode stores a node limitation if the node did not carry out a record's resize. A record counts only for its
-// pod's current node: a user who can write records must not be able to block other nodes.
-func (d *watcher) learnOfNode(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
-	if fails(record, action) && pod != nil && pod.Spec.NodeName == record.Node {
-		d.out.Lessons = append(d.out.Lessons, Lesson{d.view.Rec.Namespace, record, action.Reason, state.Message})
-	}
 }

@@ -1,6 +1,8 @@
 package tuning
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"attune.io/attune/podview"
 	"attune.io/attune/resize/withdraw"
 )
@@ -8,26 +10,29 @@ import (
 // judgeAdmission advances status.admissionWithdrawn. Admission resources are withdrawn if pods with them are rejected
 // or do not start. It never evicts or deletes a pod. While the workload or namespace is being deleted, the status
 // stays as it is.
-func (d *pass) judgeAdmission() {
+//
+// It returns the pods that fit no node with their admission resources, or no node has room now.
+func (d *deciders) judgeAdmission() []*corev1.Pod {
 	of, looked := d.view.owner(), d.view.Looked
 	if d.view.Workload == nil || of.Deleting || d.view.Namespace.Terminating {
-		return
+		return nil
 	}
 	found := withdraw.Judge(withdraw.Input{
-		Now: d.view.Now, Status: d.out.Status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(),
-		Seeded: d.view.seededBy, Originals: d.originalsOf, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
+		Now: d.view.Now, Status: d.status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(),
+		Seeded: d.view.seededBy, Originals: d.learned.originalsOf, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
 		Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode),
 		Unread: func(node string) bool {
 			return node == "" && looked.Unread.Cluster != nil || looked.Unread.Nodes[node] != nil
 		},
 	})
-	d.out.Status.AdmissionWithdrawn, d.unscheduled = found.Status, found.Unscheduled
-	d.out.Due = d.out.Due || found.Due
+	d.status.AdmissionWithdrawn = found.Status
+	d.reports.storeNow(found.Due)
 	for _, e := range found.Events {
-		d.out.Events = append(d.out.Events, Event{Event: e, OnWorkload: true})
+		d.reports.events = append(d.reports.events, Event{Event: e, OnWorkload: true})
 	}
-	d.requeueAfter(found.After)
-	ask := &d.out.Unknowns
+	d.reports.requeueAfter(found.After)
+	ask := &d.unknowns
 	ask.Nodes = ask.Nodes || found.Nodes
 	ask.Rooms, ask.Stalled = append(ask.Rooms, found.Rooms...), append(ask.Stalled, found.Stalled...)
+	return found.Unscheduled
 }

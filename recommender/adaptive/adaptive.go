@@ -82,36 +82,28 @@ func (e *Estimator) choose() recommender.Estimate {
 	for r := range e.terms.rules {
 		above, value := 0.0, e.value(r)
 		for k := len(e.terms.margins) - 1; k >= 0; k-- {
-			above += e.over[r][k+1]
+			above += e.evidence.over[r][k+1]
 			if cost := e.cost(value, r, k, above); cost < best {
 				best, rule, margin = cost, r, k
 			}
 		}
 	}
-	if !e.chosen || best < (1-switchPast)*e.cost(e.value(e.rule), e.rule, e.margin, e.above(e.rule, e.margin)) {
+	if !e.chosen || best < (1-switchPast)*e.cost(e.value(e.rule), e.rule, e.margin, e.evidence.above(e.rule, e.margin)) {
 		e.rule, e.margin, e.chosen = rule, margin, true
 	}
 	return recommender.Estimate{
 		Rule: e.terms.rules[e.rule].name, Value: recommender.Usage(max(e.base[e.rule], e.value(e.rule))), Margin: e.terms.margins[e.margin],
-		Short: min(1, e.short(e.rule, e.margin, e.above(e.rule, e.margin))), Hours: e.hours,
+		Short: min(1, e.short(e.rule, e.margin, e.evidence.above(e.rule, e.margin))), Hours: e.evidence.hours,
 	}
 }
 
 // switchPast is how much cheaper another pair must be: 5 %.
 const switchPast = 0.05
 
-// above is how often usage exceeded a rule times a margin, in decayed hours.
-func (e *Estimator) above(r, k int) (sum float64) {
-	for _, n := range e.over[r][k+1:] {
-		sum += n
-	}
-	return sum
-}
-
 // short is the expected part of hours or of time with shortage if a pair is chosen. It combines the container's own
 // evidence with the prior, weighted with terms.weight hours, and multiplies by terms.hidden.
 func (e *Estimator) short(r, k int, above float64) float64 {
-	return e.terms.hidden * (above + e.terms.weight*e.terms.rules[r].prior[k]) / (e.hours + e.terms.weight)
+	return e.terms.hidden * (above + e.terms.weight*e.terms.rules[r].prior[k]) / (e.evidence.hours + e.terms.weight)
 }
 
 // cost of a pair per hour, in core-hours or GiB-hours, if its rule has this value.

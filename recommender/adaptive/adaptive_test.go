@@ -71,7 +71,7 @@ func TestEvidenceOfBursts(t *testing.T) {
 		feed(e, noon, 24*10, bursts, true)
 		calm := New(r, atRisk(1))
 		_, of := feed(calm, noon, 24*10, steady(used), true)
-		assert.Greater(t, e.short(0, 5, e.above(0, 5)), 2*calm.short(0, 5, calm.above(0, 5)), "%v: at the most of one hour", r)
+		assert.Greater(t, e.short(0, 5, e.evidence.above(0, 5)), 2*calm.short(0, 5, calm.evidence.above(0, 5)), "%v: at the most of one hour", r)
 		size, choice := feed(e, noon.Add(240*time.Hour), 24, bursts, true)
 		assert.Greater(t, size, 1.5*used, "%v: %+v beside %+v", r, choice, of)
 	}
@@ -128,10 +128,10 @@ func TestAPeakCountsAgainstTheOldValue(t *testing.T) {
 	for _, r := range recommender.Resources {
 		e := New(r, atRisk(1))
 		feed(e, noon, 3, steady(gi), true)
-		before := e.above(0, 5)
+		before := e.evidence.above(0, 5)
 		e.Observe(noon.Add(3*time.Hour+time.Minute), 10*gi)
 		e.closeUntil(noon.Add(4 * time.Hour))
-		assert.Greater(t, e.above(0, 5), before, r)
+		assert.Greater(t, e.evidence.above(0, 5), before, r)
 		assert.InDelta(t, 10*gi, e.base[0], 1)
 	}
 }
@@ -141,13 +141,13 @@ func TestGaps(t *testing.T) {
 	for _, r := range recommender.Resources {
 		e := New(r, atRisk(1))
 		before, _ := feed(e, noon, 48, steady(gi), true)
-		evidence := e.hours
+		evidence := e.evidence.hours
 		at := noon.Add(100 * time.Hour)
 		after := e.Decide(at, true)
 		assert.InDelta(t, before, float64(after.Amount), 0.1*before, "%v: %+v", r, after)
-		assert.Less(t, e.hours, evidence, "evidence fades")
+		assert.Less(t, e.evidence.hours, evidence, "evidence fades")
 		e.Observe(at.Add(time.Minute), gi)
-		assert.LessOrEqual(t, e.inHour, mostStep.Hours(), "a sample stands for ten minutes at most")
+		assert.LessOrEqual(t, e.evidence.inHour, mostStep.Hours(), "a sample stands for ten minutes at most")
 	}
 }
 
@@ -179,13 +179,13 @@ func FuzzEstimator(f *testing.F) {
 			require.LessOrEqual(t, len(e.wishes), 2000)
 			require.LessOrEqual(t, len(e.p95.weights), 1200)
 		}
-		for r := range e.over {
+		for r := range e.evidence.over {
 			sum := 0.0
-			for _, n := range e.over[r] {
+			for _, n := range e.evidence.over[r] {
 				require.GreaterOrEqual(t, n, 0.0)
 				sum += n
 			}
-			require.InDelta(t, e.hours, sum, 1.1, "every hour of evidence is in one bucket of each rule")
+			require.InDelta(t, e.evidence.hours, sum, 1.1, "every hour of evidence is in one bucket of each rule")
 		}
 	})
 }

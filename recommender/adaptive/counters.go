@@ -33,16 +33,40 @@ type counters struct {
 	known bool
 	// base is each rule's value in force, which usage is compared with. based is true after the first hour, when base
 	// has values.
-	base  []float64
-	based bool
-	// over is decayed evidence in hours, by rule and by the number of margins that the usage exceeded.
+	base     []float64
+	based    bool
+	evidence evidence
+}
+
+// evidence is how often usage exceeded each rule times each margin. It decays, so that old deployments are forgotten.
+type evidence struct {
+	// over is in hours, by rule and by the number of margins that the usage exceeded.
 	over [][marginCount + 1]float64
-	// hours of evidence, decayed; inHour is the part of the current hour.
+	// hours is the evidence of the closed hours, inHour that of the current one.
 	hours, inHour float64
 }
 
+// endHour adds the current hour and lets all evidence decay.
+func (e *evidence) endHour() {
+	fade := math.Exp2(-1 / evidenceHalves)
+	for r := range e.over {
+		for k := range e.over[r] {
+			e.over[r][k] *= fade
+		}
+	}
+	e.hours, e.inHour = e.hours*fade+e.inHour, 0
+}
+
+// above is how often usage exceeded a rule times a margin, in decayed hours.
+func (e *evidence) above(r, k int) (sum float64) {
+	for _, n := range e.over[r][k+1:] {
+		sum += n
+	}
+	return sum
+}
+
 func newCounters(t *terms) counters {
-	c := counters{terms: t, most: math.NaN(), base: make([]float64, len(t.rules)), over: make([][marginCount + 1]float64, len(t.rules))}
+	c := counters{terms: t, most: math.NaN(), base: make([]float64, len(t.rules)), evidence: evidence{over: make([][marginCount + 1]float64, len(t.rules))}}
 	for i := range c.hourMost {
 		c.hourMost[i] = math.NaN()
 	}
@@ -65,7 +89,7 @@ func (c *counters) Observe(at time.Time, used float64) (higher bool) {
 	}
 	if !c.terms.byHour && c.based {
 		c.count(used, min(at.Sub(c.last), mostStep).Hours())
-		c.inHour += min(at.Sub(c.last), mostStep).Hours()
+		c.evidence.inHour += min(at.Sub(c.last), mostStep).Hours()
 	}
 	higher = !(used <= c.most)
 	c.most, c.ever = recommender.Highest(c.most, used), max(c.ever, used)
@@ -81,7 +105,7 @@ func (c *counters) count(used, hours float64) {
 		for beyond < marginCount && used > base*c.terms.margins[beyond] {
 			beyond++
 		}
-		c.over[r][beyond] += hours
+		c.evidence.over[r][beyond] += hours
 	}
 }
 
@@ -98,18 +122,12 @@ func (c *counters) close() {
 	measured := !math.IsNaN(c.most)
 	if c.terms.byHour && measured && c.based {
 		c.count(c.most, 1)
-		c.inHour = 1
+		c.evidence.inHour = 1
 	}
-	fade := math.Exp2(-1 / evidenceHalves)
-	for r := range c.over {
-		for k := range c.over[r] {
-			c.over[r][k] *= fade
-		}
-	}
-	c.hours = c.hours*fade + c.inHour
+	c.evidence.endHour()
 	c.p95.fade()
 	c.turn()
-	c.most, c.inHour = math.NaN(), 0
+	c.most = math.NaN()
 	for r := range c.base {
 		if v := c.value(r); v > c.base[r] || v < follow*c.base[r] {
 			c.base[r] = v

@@ -54,8 +54,8 @@ var mutants = []mutant{
 		"P1: a size that killed one pod is kept for its siblings", "what survivors had is kept, whatever harm has taught",
 		[]edit{
 			{"resize/harm/verified.go", "		if resize.BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
-			{"tuning/watch.go", "	for _, record := range d.out.Status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.out.Status.Records {\n		if false {\n"},
-			{"tuning/watch.go", "	d.out.Status.Verified = harm.DropBelowFloors(d.out.Status.Floors, d.out.Status.Verified, d.view.Now)\n", ""},
+			{"tuning/watch.go", "	for _, record := range d.records.open {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.records.open {\n		if false {\n"},
+			{"tuning/births.go", "	d.verified = harm.DropBelowFloors(d.floors, d.verified, d.view.Now)\n", ""},
 		},
 		"TestWorlds/one_of_a_wave_is_harmed", "harmless",
 	},
