@@ -209,36 +209,42 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now
 	return Action{Kind: Wait, RequeueAfter: pollEvery, Message: state.Message}
 }
 
-// waitForRun waits until a container runs whose CPU limit the second patch raises (waitsForRun).
-var waitForRun = Action{Kind: Wait, RequeueAfter: pollEvery, Message: "the container gets a higher CPU limit when it runs"}
+// waitForRun waits until a container runs whose CPU limit the second patch raises (waitsForRun). It may never run, for
+// example without its image, so the resize is withdrawn DeferredFor after a time.
+func waitForRun(since time.Time, record v1alpha1.ResizeRecord, state State, now time.Time) Action {
+	state.Message = "the second patch raises the CPU limit of a container that is not running"
+	return until(since.Add(DeferredFor), now, state, withoutRest(record, resize.ReasonTimeout, state))
+}
 
 // nextUnsent handles a patch that never arrived. If it was the first patch, nothing was changed: the record is closed
 // and the resize is decided again. A second patch is sent again, since the pod has half of the planned resize.
 func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
-	if state.waitsForRun {
-		return waitForRun
+	switch {
+	case !InSecondPatch(record):
+		return until(record.WrittenAt.Add(resize.UnobservedFor), now, state, Action{Kind: Forget, Reason: resize.ReasonNotSent,
+			Message: "the resize never reached the API server"})
+	case state.waitsForRun:
+		return waitForRun(record.WrittenAt.Time, record, state, now)
+	case record.Attempts >= mostSeconds:
+		return until(record.WrittenAt.Add(SyncPeriod), now, state, withoutRest(record, resize.ReasonNotSent, state))
 	}
-	if InSecondPatch(record) {
-		if record.Attempts >= mostSeconds {
-			return until(record.WrittenAt.Add(SyncPeriod), now, state, secondUnsent(record, state))
-		}
-		again := resize.Doubled(SyncPeriod, record.Attempts-1)
-		return until(record.WrittenAt.Add(again), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
-	}
-	return until(record.WrittenAt.Add(resize.UnobservedFor), now, state, Action{Kind: Forget, Reason: resize.ReasonNotSent,
-		Message: "the resize never reached the API server"})
+	again := resize.Doubled(SyncPeriod, record.Attempts-1)
+	return until(record.WrittenAt.Add(again), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
 }
 
 // mostSeconds is how often a second patch that does not arrive is sent, at intervals that start at SyncPeriod and
 // double.
 const mostSeconds = 5
 
-// secondUnsent restores a pod that has the first half of a resize and does not get the second half.
-func secondUnsent(record v1alpha1.ResizeRecord, state State) Action {
-	if record.Reason == resize.ReasonActuation {
+// withoutRest restores a pod that has the first half of a resize and does not get the second half.
+func withoutRest(record v1alpha1.ResizeRecord, reason string, state State) Action {
+	switch record.Reason {
+	case resize.ReasonActuation:
 		return Action{Kind: Revert, Reason: resize.ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
+	case resize.ReasonNotRunning:
+		reason = record.Reason
 	}
-	return withdraw(resize.ReasonNotSent, state)
+	return withdraw(reason, state)
 }
 
 // nextDeferred waits for room until DeferredFor has passed. It also moves the record's deadline after that time, so
@@ -273,7 +279,7 @@ func nextApplied(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 		return Action{Kind: MarkVerified, RequeueAfter: SyncPeriod, Message: state.Message}
 	}
 	if state.waitsForRun {
-		return waitForRun
+		return waitForRun(record.VerifiedOnce.Time, record, state, now)
 	}
 	if len(record.Then) > 0 {
 		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
@@ -471,10 +477,14 @@ func Recreates(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 	return worthEvicting(record, rules)
 }
 
-// startRestoring starts or continues the restore; the count of attempts resets only at the start.
+// startRestoring starts or continues the restore; the count of attempts resets only at the start. The second patch of a
+// resize.StartPlan restores the pod itself, so its desired size is the one to restore.
 func startRestoring(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
 	if !resize.PuttingBack(record) {
 		record.Attempts = 0
+	}
+	if InSecondPatch(record) && record.Reason == resize.ReasonNotRunning {
+		record.Prior, record.Desired = record.Desired, record.Prior
 	}
 	record.Phase, record.Reason = phase, reason
 	record.Deadline, record.WatchUntil, record.VerifiedOnce = nil, nil, nil

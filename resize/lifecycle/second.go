@@ -116,9 +116,13 @@ func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) 
 
 // SecondRefused returns the record after the API server refused its second patch. The pod keeps the result of the first
 // patch, which is then observed. If the second patch was to restore a memory limit that could not be lowered, the whole
-// pod is reverted: a container that crashes would otherwise start with the lower limit.
+// pod is reverted: a container that crashes would otherwise start with the lower limit. If it was to restore the size
+// of a container that was started with less (resize.StartPlan), that restore goes on as any other.
 func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
+	if record.Reason == resize.ReasonNotRunning {
+		return startRestoring(record, v1alpha1.RecordWithdrawing, record.Reason)
+	}
 	specs := podview.Specs(pod)
 	onlySet := func(desired, spec recommender.Amount) recommender.Amount {
 		if desired > 0 {

@@ -92,6 +92,89 @@ func TestSecondRefused(t *testing.T) {
 	assert.NotEqual(t, Superseded, Assess(half, left, able(), noon).Kind)
 }
 
+// low is the size between two patches; the second one raises the CPU limit to that of whole.
+var low, whole = size(50, 100, 512, 1024), size(50, 200, 512, 1024)
+
+// betweenPatches returns the record of a resize from a size to low, verified at noon, with a second patch to whole.
+func betweenPatches(from recommender.Size, edit ...func(*v1alpha1.ResizeRecord)) v1alpha1.ResizeRecord {
+	return recorded(low, append(edit, verified(0), func(r *v1alpha1.ResizeRecord) {
+		r.Prior[0].Resources = podview.ToResources(from)
+		r.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(whole)}}
+	})...)
+}
+
+// started makes a record one of a StartPlan.
+func started(r *v1alpha1.ResizeRecord) { r.Wave, r.Reason = WaveTemplate, ReasonNotRunning }
+
+// noConfig: the kubelet cannot create the container.
+func noConfig(p *corev1.Pod) {
+	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError"}}
+}
+
+func TestASecondPatchIsWithdrawnIfItsContainerDoesNotRun(t *testing.T) {
+	pod := resized(low, done(low), noConfig)
+	for name, tc := range map[string]struct {
+		record v1alpha1.ResizeRecord
+		reason string
+	}{
+		"memory down, then CPU up": {betweenPatches(size(50, 100, 1024, 2048)), ReasonTimeout},
+		"the start of a container": {betweenPatches(whole, started), ReasonNotRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := tc.record
+			sending := Advance(first, Action{Kind: SendRest}, noon)
+			for _, record := range []v1alpha1.ResizeRecord{first, sending} {
+				next := func(after time.Duration) Action {
+					return Next(Assess(pod, record, able(), noon.Add(after)), record, auto(), Circumstances{}, noon.Add(after))
+				}
+				wait := next(DeferredFor - time.Second)
+				assert.Equal(t, Wait, wait.Kind, record.Phase)
+				assert.Equal(t, time.Second, wait.RequeueAfter)
+				want := Action{Kind: Withdraw, Reason: tc.reason, RequeueAfter: PollEvery, Message: "the second patch raises the CPU limit of a container that is not running"}
+				assert.Equal(t, want, next(DeferredFor), record.Phase)
+				assert.Equal(t, want, next(24*time.Hour), record.Phase)
+
+				back, refusal := RevertPlan(pod, Advance(record, want, noon), able())
+				require.Nil(t, refusal)
+				assert.Equal(t, podview.FromResources(first.Prior[0].Resources), specOf(back.Apply(pod))["app"], record.Phase)
+			}
+		})
+	}
+}
+
+func TestAFirstPatchThatNeverArrivedWaitsForNoContainer(t *testing.T) {
+	from := size(50, 100, 1024, 2048)
+	record := betweenPatches(from, phase(v1alpha1.RecordWritten), func(r *v1alpha1.ResizeRecord) { r.Generation = 0 })
+	pod, at := with(running(from), noConfig), record.WrittenAt.Add(61*time.Second)
+	action := Next(Assess(pod, record, able(), at), record, auto(), Circumstances{}, at)
+	assert.Equal(t, Forget, action.Kind)
+	assert.Equal(t, ReasonNotSent, action.Reason)
+}
+
+func TestARefusedRestoreOfAStartedContainerGoesOn(t *testing.T) {
+	pod := resized(low, done(low))
+	sending := Advance(betweenPatches(whole, started), Action{Kind: SendRest}, noon)
+	assert.Equal(t, low, podview.FromResources(sending.Prior[0].Resources))
+
+	unsent := *sending.DeepCopy()
+	unsent.Attempts = 5
+	action := Next(Assess(pod, unsent, able(), noon.Add(SyncPeriod)), unsent, auto(), Circumstances{}, noon.Add(SyncPeriod))
+	assert.Equal(t, Action{Kind: Withdraw, Reason: ReasonNotRunning, RequeueAfter: PollEvery}, action)
+	for _, record := range []v1alpha1.ResizeRecord{SecondRefused(sending, pod), Advance(unsent, action, noon)} {
+		assert.Equal(t, v1alpha1.RecordWithdrawing, record.Phase)
+		assert.Equal(t, ReasonNotRunning, record.Reason)
+		assert.Equal(t, whole, podview.FromResources(record.Prior[0].Resources))
+		assert.Equal(t, low, podview.FromResources(record.Desired[0].Resources))
+		assert.Zero(t, record.Attempts)
+		assert.Equal(t, record, Advance(record, action, noon), "turned round once")
+		assert.Equal(t, NotRestored, Assess(pod, record, able(), noon).Kind)
+		closed := Next(Assess(resized(whole, done(whole)), record, able(), noon), record, auto(), Circumstances{}, noon)
+		assert.Equal(t, Action{Kind: Forget, Reason: ReasonNotRunning, Result: ResultWithdrawn}, closed)
+		assert.False(t, CoolsDown(record, closed, auto()))
+	}
+	assert.Equal(t, whole, podview.FromResources(sending.Desired[0].Resources), "the record given stays as it is")
+}
+
 func TestOnlyAmountsOfTheRecordAreRestored(t *testing.T) {
 	// Case 55: a limit that was added in between does not belong to the record.
 	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 0, 512, 0)) })
