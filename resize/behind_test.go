@@ -172,3 +172,13 @@ func TestStartPlan(t *testing.T) {
 		})
 	}
 }
+
+func TestStartPlansBackOff(t *testing.T) {
+	plan := StartPlan(cannotStart("600m", "1Gi", prior))
+	rows := Begun(Begun(nil, plan, noon), plan, noon.Add(time.Minute))
+	require.Len(t, rows, 1)
+	assert.Equal(t, noon.Add(3*time.Minute), rows[0].Until.Time)
+	again := Begun(rows, plan, noon.Add(10*time.Minute))
+	assert.Equal(t, noon.Add(14*time.Minute), again[0].Until.Time, "a resize that took longer than its wait")
+	assert.Empty(t, Remembered(rows, noon.Add(13*time.Minute)))
+}

@@ -65,7 +65,7 @@ func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 		switch {
 		case p.Reason != t.Reason:
 		case p.Reason == ReasonNotRunning:
-			return RefuseForNow(ReasonNotRunning, "a container cannot start because its CPU limit is above the limit of the pod's cgroup. attune tries again after %s to start it with less; "+
+			return RefuseForNow(ReasonNotRunning, "a container does not start, and its CPU limit is above the limit of the pod's cgroup. attune tries again after %s to start it with less; "+
 				"or delete the pod", clock(t.Until))
 		default:
 			return RefuseForNow(ReasonPodLimitBehind, "the memory limit of the pod's cgroup is below the limits of its containers, and a further raise did not fix that. "+

@@ -26,7 +26,8 @@ const (
 	mostAlike = 5
 	// mostMessage is the maximum length of a stored message, in bytes.
 	mostMessage = 256
-	// unheardLasts is the minimum time for which a resize that never reached the API server is remembered.
+	// unheardLasts is the minimum time for which a resize that never reached the API server is remembered, and a
+	// StartPlan: it may take longer than its first waits.
 	unheardLasts = 10 * UnobservedFor
 	// terminalRest is how long a resize that is never valid is not sent again. It expires because a newer API server
 	// may accept the resize.
@@ -228,18 +229,18 @@ func Remembered(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool {
 		stood := t.Until.Sub(t.Since.Time)
 		switch {
-		case !doubles(t.What):
+		case !doubles(t):
 			stood = 0
-		case t.Reason == ReasonNotSent:
+		case t.Reason == ReasonNotSent, t.Reason == ReasonNotRunning:
 			stood = max(stood, unheardLasts)
 		}
 		return !now.Before(t.Until.Add(stood))
 	})
 }
 
-// doubles reports whether the wait of rows of this kind doubles when the same fails again soon after their end.
-func doubles(what v1alpha1.TryKind) bool {
-	return what == v1alpha1.TryResize || what == v1alpha1.TryActuation
+// doubles reports whether the wait of a row doubles when the same fails again soon after its end.
+func doubles(t v1alpha1.Try) bool {
+	return t.What == v1alpha1.TryResize || t.What == v1alpha1.TryActuation || t.Reason == ReasonNotRunning
 }
 
 // bounded merges rows until there are at most v1alpha1.MaxTries: first rows about one pod, then rows of pods with the
@@ -370,7 +371,7 @@ func common(a, b v1alpha1.Try) v1alpha1.Try {
 	if a.Digest != b.Digest {
 		a.Digest, a.Until = "", anySize(a, b)
 	}
-	if b.Since.Time.Before(a.Since.Time) && !doubles(a.What) {
+	if b.Since.Time.Before(a.Since.Time) && !doubles(a) {
 		a.Since = b.Since
 	}
 	if b.Amount != nil && (a.Amount == nil || b.Amount.Cmp(*a.Amount) < 0) && a.What == v1alpha1.TryResize {

@@ -44,8 +44,11 @@ func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason s
 }
 
 // AddHistory puts rows in front of a history and keeps the newest v1alpha1.MaxHistory rows. Neither argument is
-// changed.
+// changed. Rows of a resize.StartPlan replace equal ones (WithoutRows), since it is repeated until the container runs.
 func AddHistory(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
+	if len(rows) > 0 && rows[0].Reason == resize.ReasonNotRunning {
+		history = WithoutRows(history, rows)
+	}
 	all := append(append([]v1alpha1.HistoryEntry{}, rows...), history...)
 	return all[:min(len(all), v1alpha1.MaxHistory)]
 }
@@ -88,8 +91,11 @@ const degradedReverts, degradedOf = 3, 5
 // CoolsDown reports whether the workload's cooldown starts after a resize that ended with this action. A resize that
 // its node refused (Infeasible) changed nothing: another size may be tried at once, and the tries block the same size
 // (triedLately). The exception is a pod that is worth evicting: without the cooldown the next pod would be evicted
-// right after it.
+// right after it. The start of a container (resize.StartPlan) delays no other pod either.
 func CoolsDown(record v1alpha1.ResizeRecord, action Action, rules resize.Rules) bool {
+	if action.Reason == resize.ReasonNotRunning {
+		return false
+	}
 	return action.Result != ResultWithdrawn || action.Reason != resize.ReasonInfeasible || worthEvicting(record, rules)
 }
 
