@@ -47,29 +47,32 @@ func TestAPodThatIsBehindIsMadeToFollow(t *testing.T) {
 	assert.Contains(t, condition(t, d).Message, "600Mi")
 }
 
+// notStarting returns a pod that attune resized, whose container does not start and whose cgroup has these limits.
+func notStarting(size recommender.Size, generation int64, limits corev1.ResourceList) *corev1.Pod {
+	pod := ourSize(endedBefore(running("web-1", size), "StartError", 4, 0))
+	pod.Generation, pod.Status.ObservedGeneration = generation, generation
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	pod.Status.Resources = &corev1.ResourceRequirements{Limits: limits}
+	return pod
+}
+
 // A container ended between attune's patch and the kubelet's work. Its CPU limit is now above its pod's, and it cannot
 // start. It gets the pod's limit, and its own size again while it runs.
 func TestAContainerThatCannotStartIsStarted(t *testing.T) {
 	was, startable := sizeOf(60, 120, 160, 320), sizeOf(60, 60, 160, 319)
-	crashing := func(size recommender.Size, generation int64, limits corev1.ResourceList) *corev1.Pod {
-		pod := ourSize(endedBefore(running("web-1", size), "StartError", 4, 0))
-		pod.Generation, pod.Status.ObservedGeneration = generation, generation
-		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
-		pod.Status.Resources = &corev1.ResourceRequirements{Limits: limits}
-		return pod
-	}
 	low := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("60m"), corev1.ResourceMemory: resource.MustParse("130Mi")}
-	w := heading(seen(t, was, crashing(was, 2, low)), sizeOf(30, 60, 65, 130))
+	w := heading(seen(t, was, notStarting(was, 2, low)), sizeOf(30, 60, 65, 130))
 	w.Policy.Settings.Resize.Paused = []string{"cluster"}
 	d := tuning.Decide(w)
 	require.Len(t, d.Writes, 1, "%v", d.Status.Conditions)
 	assert.Equal(t, startable, d.Writes[0].Plan.Moves[0].To)
 	require.Len(t, told(d), 1)
-	assert.Contains(t, told(d)[0], "Warning Reverted Lowering the CPU limit of pod web-1 until its containers run")
+	assert.Equal(t, "Warning Reverted Lowering the CPU limit of pod web-1 until its containers run: the runtime could not start them, "+
+		"and their CPU limit is above the limit of the pod's cgroup", told(d)[0])
 	require.Len(t, d.Status.Records, 1)
 	assert.Equal(t, []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(was)}}, d.Status.Records[0].Then)
 
-	lowered := crashing(startable, 3, low)
+	lowered := notStarting(startable, 3, low)
 	record := lifecycle.RecordReturned(d.Status.Records[0], lowered)
 	record.VerifiedOnce = &metav1.Time{Time: now.Add(-time.Minute)}
 	w.Pods, w.Rec.Status = []*corev1.Pod{lowered}, d.Status
@@ -84,7 +87,16 @@ func TestAContainerThatCannotStartIsStarted(t *testing.T) {
 	require.Len(t, d.Writes, 1)
 	assert.Equal(t, was, d.Writes[0].Plan.Moves[0].To)
 
-	again := crashing(was, 4, low)
+	refused := w
+	refused.Rec = w.Rec.DeepCopy()
+	refused.Rec.Status = *d.Status.DeepCopy()
+	tuning.Answer(&refused.Rec.Status, refused, d.Writes[0], nil, resize.Outcome{Kind: resize.OutcomePolicyRefusal, Reason: "QuotaExceeded", Message: "exceeded quota"}, now)
+	require.Len(t, refused.Rec.Status.Records, 1)
+	restored := tuning.Decide(refused)
+	require.Len(t, restored.Writes, 1, "a quota refused the second patch: the pod does not stay lowered")
+	assert.Equal(t, was, restored.Writes[0].Plan.Moves[0].To)
+
+	again := notStarting(was, 4, low)
 	record = lifecycle.RecordReturned(d.Status.Records[0], again)
 	assert.Equal(t, startable, podview.FromResources(record.Prior[0].Resources))
 	record.VerifiedOnce = &metav1.Time{Time: now.Add(-time.Minute)}
@@ -96,6 +108,41 @@ func TestAContainerThatCannotStartIsStarted(t *testing.T) {
 	assert.Equal(t, resize.ReasonNotRunning, d.Status.History[0].Reason)
 	assert.Empty(t, d.Writes, "it ended too early once more: not at once again")
 	assert.Empty(t, d.Status.Records)
+	assert.Nil(t, d.Status.CooldownFrom, "other pods do not wait")
+	rows := len(d.Status.History)
+	w.Rec.Status = d.Status
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	d = tuning.Decide(w)
+	assert.Len(t, d.Status.History, rows, "the same row once")
 	w.Rec.Status, w.Now = d.Status, now.Add(time.Minute)
 	require.Len(t, tuning.Decide(w).Writes, 1)
+}
+
+// If a user's setting blocks the start of a container, attune still restores the pod's original resources or explains why
+// not.
+func TestABlockedStartIsExplained(t *testing.T) {
+	for how, c := range map[string]struct {
+		block func(*tuning.View)
+		says  string
+	}{
+		"autoRevert: false": {func(w *tuning.View) { w.Policy.Settings.Resize.AutoRevert = false }, "not restored, because autoRevert is false"},
+		"attune.io/skip":    {stops["pod skipped"], "attune requested its original resources"},
+		"VPA":               {stops["VPA"], "attune requested its original resources"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			pod := notStarting(sizeOf(60, 120, 160, 320), 2, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("60m"), corev1.ResourceMemory: resource.MustParse("320Mi")})
+			ended := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated
+			ended.ExitCode, ended.StartedAt = 128, metav1.NewTime(now.Add(-time.Minute))
+			w := stoppedBy(t, "kill switch", pod)
+			w.Rec.Status.Originals[0].Containers[0].Resources = podview.ToResources(sizeOf(500, 1000, 512, 1024))
+			require.Len(t, tuning.Decide(w).Writes, 1)
+			c.block(&w)
+			d := tuning.Decide(w)
+			for _, write := range d.Writes {
+				assert.Equal(t, resize.WaveRestore, write.Plan.Wave)
+			}
+			assert.Equal(t, v1alpha1.ReasonBelowOriginal, degraded(d).Reason)
+			assert.Contains(t, degraded(d).Message, c.says)
+		})
+	}
 }

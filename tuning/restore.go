@@ -18,7 +18,7 @@ import (
 // not stopped, reverts and growth after OOM kills answer them.
 //
 // It begins the restores that are due, once for each pod and kill. Only the gates of its wave and autoRevert: false
-// block one. Pods whose containers cannot start because of a resize (resize.CannotStart) come first, whether attune is
+// block one. Pods whose containers cannot start because of a resize (startContainers) come first, whether attune is
 // stopped or not: only another resize or their deletion ends that.
 func (d *starter) restore() {
 	for _, pod := range d.view.Live() {
@@ -29,15 +29,23 @@ func (d *starter) restore() {
 		if record != nil || !anyContainerTerminated(pod) || d.records.tooLarge(pod) {
 			continue
 		}
-		if resize.CannotStart(pod) && d.view.Looked.Unread.of(pod) == nil && !d.view.Looked.outOfDate(pod) {
-			d.startAdmitted(pod, resize.StartPlan(pod), nil, event.Warning(v1alpha1.EventReverted,
-				"Lowering the CPU limit of pod %s until its containers run: the kubelet raised their limits but not the limit of the pod's cgroup, and they cannot start above it", pod.Name))
+		if d.startContainers(pod) {
 			continue
 		}
 		if loss, lost := harm.LossOf(pod, d.learned.originalsOf(pod), d.view.seededBy(pod) != nil, d.view.Now); lost {
 			d.restoreOrExplain(pod, loss)
 		}
 	}
+}
+
+// startContainers begins a resize.StartPlan. It returns false if the pod needs none, or if autoRevert: false or a gate
+// blocks it.
+func (d *starter) startContainers(pod *corev1.Pod) bool {
+	if !d.view.Policy.Settings.Resize.AutoRevert || !resize.CannotStart(pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
+		return false
+	}
+	return d.startAdmitted(pod, resize.StartPlan(pod), nil, event.Warning(v1alpha1.EventReverted,
+		"Lowering the CPU limit of pod %s until its containers run: the runtime could not start them, and their CPU limit is above the limit of the pod's cgroup", pod.Name))
 }
 
 // restoreOrExplain restores one pod, or reports why it is not restored and what lifts the block.

@@ -114,16 +114,18 @@ func (d *starter) startResize(pod *corev1.Pod, plan resize.Plan) {
 	d.writes.add(Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent && plan.Wave != resize.WaveRestore})
 }
 
-// startAdmitted starts a plan that the gates admit, and sends the events. Otherwise it adds the refusal.
-func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal, told ...event.Event) {
+// startAdmitted starts a plan that the gates admit, and sends the events. Otherwise it adds the refusal and returns
+// false.
+func (d *starter) startAdmitted(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal, told ...event.Event) bool {
 	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 		d.reports.refused.add(pod, refusal)
-		return
+		return false
 	}
 	for _, e := range told {
 		d.reports.addPodEvent(pod, e)
 	}
 	d.startResize(pod, plan)
+	return true
 }
 
 // plans returns the plans of pods without a record. Pods whose data could not be read are refused, not planned.

@@ -65,7 +65,8 @@ func TestABirthThatCrashes(t *testing.T) {
 	}
 	assert.Equal(t, int64(1), restores["FailedStart"], "%v", rec.Status.History)
 	require.NoError(t, see(t, &young))
-	assert.Equal(t, 2+2*restores["ContainerNotRunning"], young.Generation, "and resized once, and twice for each time that it could not start")
+	starts := podview.First(rec.Status.Tries, func(t v1alpha1.Try) bool { return t.PodUID == young.UID && t.Reason == "ContainerNotRunning" }).Times
+	assert.Equal(t, 2+2*int64(starts), young.Generation, "and resized once, and twice for each time that it could not start")
 	assert.NotEmpty(t, append(rec.Status.BadSeeds, namesOf(rec.Status.FailedStarts)...), "no other pod is born so")
 }
 
