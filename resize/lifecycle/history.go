@@ -93,7 +93,7 @@ const degradedReverts, degradedOf = 3, 5
 // (triedLately). The exception is a pod that is worth evicting: without the cooldown the next pod would be evicted
 // right after it. The start of a container (resize.StartPlan) delays no other pod either.
 func CoolsDown(record v1alpha1.ResizeRecord, action Action, rules resize.Rules) bool {
-	if action.Reason == resize.ReasonNotRunning {
+	if action.Reason == resize.ReasonNotRunning && resize.Restores(record.Wave) {
 		return false
 	}
 	return action.Result != ResultWithdrawn || action.Reason != resize.ReasonInfeasible || worthEvicting(record, rules)

@@ -210,10 +210,11 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now
 }
 
 // waitForRun waits until a container runs whose CPU limit the second patch raises (waitsForRun). It may never run, for
-// example without its image, so the resize is withdrawn DeferredFor after a time.
+// example without its image, so the resize is withdrawn DeferredFor after a time. The reason is not ReasonTimeout, which
+// would block the node.
 func waitForRun(since time.Time, record v1alpha1.ResizeRecord, state State, now time.Time) Action {
 	state.Message = "the second patch raises the CPU limit of a container that is not running"
-	return until(since.Add(DeferredFor), now, state, withoutRest(record, resize.ReasonTimeout, state))
+	return until(since.Add(DeferredFor), now, state, withoutRest(record, resize.ReasonNotRunning, state))
 }
 
 // nextUnsent handles a patch that never arrived. If it was the first patch, nothing was changed: the record is closed

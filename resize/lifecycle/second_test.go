@@ -113,15 +113,11 @@ func noConfig(p *corev1.Pod) {
 
 func TestASecondPatchIsWithdrawnIfItsContainerDoesNotRun(t *testing.T) {
 	pod := resized(low, done(low), noConfig)
-	for name, tc := range map[string]struct {
-		record v1alpha1.ResizeRecord
-		reason string
-	}{
-		"memory down, then CPU up": {betweenPatches(size(50, 100, 1024, 2048)), ReasonTimeout},
-		"the start of a container": {betweenPatches(whole, started), ReasonNotRunning},
+	for name, first := range map[string]v1alpha1.ResizeRecord{
+		"memory down, then CPU up": betweenPatches(size(50, 100, 1024, 2048)),
+		"the start of a container": betweenPatches(whole, started),
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := tc.record
 			sending := Advance(first, Action{Kind: SendRest}, noon)
 			for _, record := range []v1alpha1.ResizeRecord{first, sending} {
 				next := func(after time.Duration) Action {
@@ -130,9 +126,10 @@ func TestASecondPatchIsWithdrawnIfItsContainerDoesNotRun(t *testing.T) {
 				wait := next(DeferredFor - time.Second)
 				assert.Equal(t, Wait, wait.Kind, record.Phase)
 				assert.Equal(t, time.Second, wait.RequeueAfter)
-				want := Action{Kind: Withdraw, Reason: tc.reason, RequeueAfter: PollEvery, Message: "the second patch raises the CPU limit of a container that is not running"}
+				want := Action{Kind: Withdraw, Reason: ReasonNotRunning, RequeueAfter: PollEvery, Message: "the second patch raises the CPU limit of a container that is not running"}
 				assert.Equal(t, want, next(DeferredFor), record.Phase)
 				assert.Equal(t, want, next(24*time.Hour), record.Phase)
+				assert.Zero(t, BlockOf(record, want.Reason, noon), "the node is not the cause")
 
 				back, refusal := RevertPlan(pod, Advance(record, want, noon), able())
 				require.Nil(t, refusal)
