@@ -369,11 +369,7 @@ func (v *View) Climbable() (pods []*corev1.Pod) {
 
 // SetClimb adds the samples of a container. It changes the View.
 func (v *View) SetClimb(pod types.UID, container string, of Climb) {
-	if v.Usage.Climbs == nil {
-		v.Usage.Climbs = map[types.UID]map[string]Climb{}
-	}
-	if v.Usage.Climbs[pod] == nil {
-		v.Usage.Climbs[pod] = map[string]Climb{}
-	}
-	v.Usage.Climbs[pod][container] = of
+	containers := v.Usage.Climbs[pod]
+	podview.SetIn(&containers, container, of)
+	podview.SetIn(&v.Usage.Climbs, pod, containers)
 }

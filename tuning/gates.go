@@ -119,10 +119,7 @@ func (d *gates) reserve(pod *corev1.Pod, plan resize.Plan) {
 	for r, amount := range plan.Effect(pod) {
 		grows[r].Request = max(0, amount)
 	}
-	if d.reservedOn == nil {
-		d.reservedOn = map[string]recommender.Size{}
-	}
-	d.reservedOn[pod.Spec.NodeName] = podview.Sum(d.reservedOn[pod.Spec.NodeName], grows)
+	podview.SetIn(&d.reservedOn, pod.Spec.NodeName, podview.Sum(d.reservedOn[pod.Spec.NodeName], grows))
 }
 
 // readyPods counts the workload's ready pods that are not being deleted. It counts once per reconcile, because the

@@ -152,9 +152,7 @@ func fleetOf(c Cluster, page int) fleet {
 		out.All.add(*n)
 	}
 	out.Pages = pagesOf(Path, page, len(names))
-	for _, name := range names[out.first:out.last] {
-		out.Rows = append(out.Rows, namespaceRow{name, namespacePath(name), *by[name]})
-	}
+	out.Rows = podview.Map(names[out.first:out.last], func(name string) namespaceRow { return namespaceRow{name, namespacePath(name), *by[name]} })
 	slices.SortFunc(out.Persons, func(a, b person) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Policy, b.Policy))
 	})

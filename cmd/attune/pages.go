@@ -221,13 +221,9 @@ func (p pages) Node(ctx context.Context, name string) (answers.NodeAnswer, bool,
 	if last, known := p.decided(name); known && len(last.Pods) > 0 {
 		return last, true, nil
 	}
-	list := &corev1.PodList{}
-	if err := p.client.List(ctx, list, client.MatchingFields{workload.PodsByNode: name}, client.UnsafeDisableDeepCopy); err != nil {
+	pods, err := lookup.PodsOnNode(ctx, p.client, name)
+	if err != nil {
 		return answers.NodeAnswer{}, false, fmt.Errorf("listing the pods of node %s for a page: %w", name, err)
-	}
-	pods := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
 	}
 	var failed error
 	answer := answers.StoredNode(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {

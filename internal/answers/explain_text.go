@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -62,11 +63,7 @@ func (w *explanationWriter) settings(settings []Setting, wide bool) {
 		return
 	}
 	w.line("\nSettings")
-	var rows [][3]string
-	for _, s := range shown {
-		rows = append(rows, [3]string{s.Field, cmp.Or(s.Value, "-"), s.SetBy})
-	}
-	w.columns("  ", rows)
+	w.columns("  ", podview.Map(shown, func(s Setting) [3]string { return [3]string{s.Field, cmp.Or(s.Value, "-"), s.SetBy} }))
 }
 
 // columns writes aligned rows.

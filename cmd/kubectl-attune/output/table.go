@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/podview"
 )
 
 // Text formats a table with aligned columns. Without wide it tries to fit the table into MostColumns.
@@ -63,11 +64,7 @@ type layout struct {
 }
 
 func layoutOf(t answers.Table) layout {
-	l := layout{header: [][]string{dashed(t.Header)}, gap: 3}
-	for _, row := range t.Rows {
-		l.rows = append(l.rows, dashed(row))
-	}
-	return l
+	return layout{header: [][]string{dashed(t.Header)}, rows: podview.Map(t.Rows, dashed), gap: 3}
 }
 
 // fitted returns the first layout that fits: the table unchanged, sentences under their rows, headers in two lines, a
