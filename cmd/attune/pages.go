@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -47,11 +46,6 @@ type pages struct {
 	clock   clock.PassiveClock
 	// sized are the kinds of workloads in the caches.
 	sized workload.Sized
-}
-
-// newPages returns the pages of the leader.
-func newPages(mgr ctrl.Manager, c Config, of shared, histories *history.Store) pages {
-	return pages{client: mgr.GetClient(), live: mgr.GetAPIReader(), settings: of.settings, history: histories, kept: of.kept, clock: clock.RealClock{}, sized: c.kinds.Sized}
 }
 
 // All implements ui.Caches. The caches own the returned objects, so callers must not change them.

@@ -9,6 +9,7 @@
 package output
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -38,14 +39,7 @@ func Below(t answers.Table, wide bool) string {
 // dashed replaces empty cells with a dash and keeps each cell in its line and column: texts of other users cannot add
 // rows.
 func dashed(row []string) []string {
-	cells := make([]string, len(row))
-	for i, cell := range row {
-		cells[i] = answers.InLine(cell)
-		if cell == "" {
-			cells[i] = "-"
-		}
-	}
-	return cells
+	return podview.Map(row, func(cell string) string { return cmp.Or(answers.InLine(cell), "-") })
 }
 
 // MostColumns is the maximum width of a table if names have a common length.
