@@ -297,7 +297,7 @@ func (s *sampler) recordResources(ctx context.Context, rec *v1alpha1.AttuneRecom
 	has, kills := map[string]recommender.Size{}, map[string][]time.Time{}
 	for _, pod := range pods {
 		for _, c := range podview.Read(pod) {
-			has[c.Name] = higher(has[c.Name], c.Size)
+			has[c.Name] = podview.Combine(has[c.Name], c.Size, func(a, b recommender.Amount) recommender.Amount { return max(a, b) })
 		}
 		for _, kill := range podview.OOMKills(pod) {
 			kills[kill.Container] = append(kills[kill.Container], kill.At)
@@ -312,12 +312,4 @@ func (s *sampler) recordResources(ctx context.Context, rec *v1alpha1.AttuneRecom
 		s.pages.kept.trails.Note(trailOf(rec, c.Name), now, values, kills[c.Name])
 	}
 	return nil
-}
-
-// higher returns the higher value of each amount.
-func higher(a, b recommender.Size) recommender.Size {
-	for _, r := range recommender.Resources {
-		a[r].Request, a[r].Limit = max(a[r].Request, b[r].Request), max(a[r].Limit, b[r].Limit)
-	}
-	return a
 }

@@ -68,13 +68,8 @@ func (o *overlay) clash(fields []string, format string, args ...any) {
 	levels := podview.Map(fields, func(field string) Level { return o.origin[field] })
 	o.found++
 	// Count by levels: the problems of one object must not hide those of another.
-	same := 0
-	for _, p := range o.problems {
-		if slices.Equal(p.Levels, levels) {
-			same++
-		}
-	}
-	if same <= MostProblems { // one more, so that the message can say that there are more
+	same := slices.DeleteFunc(slices.Clone(o.problems), func(p Problem) bool { return !slices.Equal(p.Levels, levels) })
+	if len(same) <= MostProblems { // one more, so that the message can say that there are more
 		o.problems = append(o.problems, Problem{Fields: fields, Levels: levels, Sentence: clip.Marked(fmt.Sprintf(format, args...), mostOfSentence)})
 	}
 }
