@@ -118,27 +118,15 @@ func commands(rec *v1alpha1.AttuneRecommendation) []string {
 		verbs = []string{"explain", "resume", "undo"}
 	}
 	about := strings.ToLower(string(rec.Spec.Workload.Kind)) + "/" + rec.Spec.Workload.Name
-	for i, verb := range verbs {
-		verbs[i] = fmt.Sprintf("kubectl attune %s %s -n %s", verb, about, rec.Namespace)
-	}
-	return verbs
+	return podview.Map(verbs, func(verb string) string { return fmt.Sprintf("kubectl attune %s %s -n %s", verb, about, rec.Namespace) })
 }
 
 func containerOf(id string, of drawn) container {
 	c := of.container
 	out := container{ID: id, Name: c.Name, Basis: c.Basis(), PodsMore: max(0, len(c.Pods)-mostPods)}
 	for _, r := range recommender.Resources {
-		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r)}
-		for _, hold := range c.Holds {
-			if hold.Resource == r.String() {
-				part.Holds = append(part.Holds, answers.FormatHold(hold))
-			}
-		}
-		for _, step := range c.Steps {
-			if step.Resource == r.String() {
-				part.Steps = append(part.Steps, [3]string{step.Name, answers.FormatStep(step, r), step.Reason})
-			}
-		}
+		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r), Steps: c.StepRows(r)}
+		part.Holds = podview.Map(c.HoldsOf(r), answers.FormatHold)
 		if usage, ok := chartOf(of, r); ok {
 			usage.ID = id + "-" + r.String()
 			part.Chart = &usage
