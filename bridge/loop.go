@@ -189,13 +189,11 @@ func (l *Loop) read(ctx context.Context, owner metav1.OwnerReference) (*world, e
 
 // readNamespaces reads in which namespaces the webhook sizes new pods, and their LimitRanges.
 func (l *Loop) readNamespaces(ctx context.Context, w *world) error {
-	namespaces := &metav1.PartialObjectMetadataList{}
-	namespaces.SetGroupVersionKind(lookup.Namespace().GroupVersionKind())
-	if err := l.Client.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing namespaces: %w", err)
+	namespaces, err := lookup.Reader{Client: l.Client}.Namespaces(ctx)
+	if err != nil {
+		return err
 	}
-	for i := range namespaces.Items {
-		n := &namespaces.Items[i]
+	for _, n := range namespaces {
 		w.seeded[n.Name] = l.Admission.NotSized(n.Name, n.Labels) == ""
 	}
 	limits := &corev1.LimitRangeList{}

@@ -150,7 +150,7 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 	var policies []ContainerPolicy
 	for i := range rec.Spec.Containers {
 		t := &rec.Spec.Containers[i]
-		b := of(predicted, t.Name)
+		b := podview.FirstIn(predicted, func(b *pod.Predicted) bool { return b.Name == t.Name })
 		if said, ok := recommendation(t, b); ok {
 			out.Status.Recommendation.ContainerRecommendations = append(out.Status.Recommendation.ContainerRecommendations, said)
 			policies = append(policies, policy(t.Name, b))
@@ -195,11 +195,6 @@ func apiVersion(kind v1alpha1.WorkloadKind) string {
 		return workload.ArgoGroupVersion.String()
 	}
 	return schema.GroupVersion{Group: group, Version: "v1"}.String()
-}
-
-// of returns the prediction for a container of the next pod; nil: it keeps the resources of its template.
-func of(predicted []pod.Predicted, container string) *pod.Predicted {
-	return podview.FirstIn(predicted, func(b *pod.Predicted) bool { return b.Name == container })
 }
 
 // recommendation returns the recommendation for a container; false: there is no target.

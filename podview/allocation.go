@@ -118,6 +118,11 @@ func Combine(a, b recommender.Size, of func(a, b recommender.Amount) recommender
 	return a
 }
 
+// Greater returns the greater request and the greater limit of two allocations.
+func Greater(a, b recommender.Allocation) recommender.Allocation {
+	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
+}
+
 // Fill returns size, with its absent amounts taken from another size.
 func Fill(size, with recommender.Size) recommender.Size {
 	return Combine(size, with, func(a, b recommender.Amount) recommender.Amount { return cmp.Or(a, b) })

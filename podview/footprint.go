@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	helpers "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
@@ -91,3 +92,71 @@ func Counted(pod *corev1.Pod) []Container {
 // Unfinished reports whether the scheduler counts more for the pod than its spec requests: the kubelet has not yet
 // completed a decrease.
 func Unfinished(pod *corev1.Pod) bool { return Reserved(pod) != Requests(pod) }
+
+// MemoryVolumes are the memory-backed volumes (emptyDir with medium Memory) that a container mounts, taken together.
+// Their pages count as the container's memory and cannot be reclaimed, and each may fill up to its size limit. The zero
+// value has no volume.
+type MemoryVolumes struct {
+	// Size is the sum of the size limits, in bytes.
+	Size recommender.Amount
+	// Unbounded is true if a volume has no size limit: it may fill up to the memory limit.
+	Unbounded bool
+}
+
+// Add adds an emptyDir that the container mounts. Volumes on disk or of huge pages are not memory of the container, and
+// change nothing.
+func (v *MemoryVolumes) Add(medium corev1.StorageMedium, sizeLimit *resource.Quantity) {
+	switch {
+	case medium != corev1.StorageMediumMemory:
+	case sizeLimit == nil || sizeLimit.Sign() <= 0:
+		v.Unbounded = true
+	default:
+		v.Size = min(v.Size+AmountOf(recommender.Memory, *sizeLimit), recommender.MaxAmount)
+	}
+}
+
+// Exceed reports whether a memory limit leaves no room for the volumes in addition to held, the container's own need;
+// both in bytes. Do not set such a limit if the container has a larger one. Created and running pods share this rule.
+func (v MemoryVolumes) Exceed(limit, held recommender.Amount) bool {
+	return v.Unbounded || v.Size > 0 && limit <= held+v.Size
+}
+
+// The kernel and the runtime round amounts: CPU shares have a minimum worth 2m and quotas one worth 10m, systemd rounds
+// quotas up to 10m, and memory is counted in pages.
+const (
+	LeastCPURequest = recommender.Amount(2)
+	LeastCPULimit   = recommender.Amount(10)
+	QuotaStep       = recommender.Amount(10)
+	Page            = recommender.Amount(4096)
+)
+
+// NearLimit reports whether the actual limit is the wished one after rounding by the machine. An absent limit (0) is
+// near only another absent one.
+func NearLimit(r recommender.Resource, actual, wished recommender.Amount) bool {
+	difference := max(actual-wished, wished-actual)
+	switch {
+	case actual == wished:
+		return true
+	case actual == 0 || wished == 0:
+		return false
+	case r == recommender.Memory:
+		return difference < Page
+	}
+	return actual >= wished && difference < QuotaStep || actual <= LeastCPULimit && wished <= LeastCPULimit
+}
+
+// NearRequest is NearLimit for requests. Shares are weights of 1/1024 core, so a reported CPU request may differ by one
+// millicore.
+func NearRequest(r recommender.Resource, actual, wished recommender.Amount) bool {
+	if r == recommender.Memory {
+		return NearLimit(r, actual, wished)
+	}
+	return max(actual-wished, wished-actual) <= 1 || actual <= LeastCPURequest && wished <= LeastCPURequest
+}
+
+// NearSize reports whether all four amounts of a reported size are near the wished ones.
+func NearSize(actual, wished recommender.Size) bool {
+	return !slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
+		return !NearLimit(r, actual[r].Limit, wished[r].Limit) || !NearRequest(r, actual[r].Request, wished[r].Request)
+	})
+}

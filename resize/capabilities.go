@@ -63,9 +63,7 @@ func CapabilitiesOf(node *corev1.Node, server string) Capabilities {
 	caps.KubeletMinor = minor(node.Status.NodeInfo.KubeletVersion)
 	caps.Features = node.Status.DeclaredFeatures
 	caps.Windows = node.Labels[corev1.LabelOSStable] == "windows" || node.Status.NodeInfo.OperatingSystem == "windows"
-	for _, r := range recommender.Resources {
-		caps.Allocatable[r] = podview.AmountIn(r, node.Status.Allocatable)
-	}
+	caps.Allocatable = podview.Amounts(node.Status.Allocatable)
 	for _, c := range node.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && slices.Contains(pressures, c.Type) {
 			caps.Pressure = append(caps.Pressure, string(c.Type))

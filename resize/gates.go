@@ -172,10 +172,15 @@ func optedOut(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 // tooLarge refuses if attune's caches keep only a part of the pod or of its workload: resize steps need the complete
 // object. All other resizes need only the containers (incomplete).
 func tooLarge(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
+	return refuseLarge(workload.Large, pod, in)
+}
+
+// refuseLarge refuses if the workload or the pod is too large.
+func refuseLarge(is func(annotations map[string]string) bool, pod *corev1.Pod, in GateInput) *Refusal {
 	switch {
-	case workload.Large(in.Workload.Annotations):
+	case is(in.Workload.Annotations):
 		return Refuse(ReasonTooLarge, "the workload %s", workload.WhatIsTooLarge)
-	case workload.Large(pod.Annotations):
+	case is(pod.Annotations):
 		return Refuse(ReasonTooLarge, "the pod %s", workload.WhatIsTooLarge)
 	}
 	return nil
@@ -183,13 +188,7 @@ func tooLarge(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 
 // incomplete refuses if the caches do not keep all containers of the pod or of its workload.
 func incomplete(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
-	switch {
-	case workload.Incomplete(in.Workload.Annotations):
-		return Refuse(ReasonTooLarge, "the workload %s", workload.WhatIsTooLarge)
-	case workload.Incomplete(pod.Annotations):
-		return Refuse(ReasonTooLarge, "the pod %s", workload.WhatIsTooLarge)
-	}
-	return nil
+	return refuseLarge(workload.Incomplete, pod, in)
 }
 
 func namespaceTerminating(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {

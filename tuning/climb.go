@@ -354,26 +354,17 @@ func sizesOf(list []v1alpha1.ContainerResources, held map[string]recommender.Amo
 
 // Climbable returns the live pods whose memory samples are needed: pods with a memory limit, if the policy raises
 // before an OOM kill.
-func (v *View) Climbable() (pods []*corev1.Pod) {
+func (v *View) Climbable() []*corev1.Pod {
 	if !v.Policy.Usable || v.Workload == nil || !v.Policy.Settings.Resize.RaisesMemory() {
 		return nil
 	}
 	limited := func(c *corev1.Container) bool { return !c.Resources.Limits.Memory().IsZero() }
-	for _, pod := range v.Live() {
-		if slices.ContainsFunc(podview.Resizable(pod), limited) {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
+	return slices.DeleteFunc(v.Live(), func(pod *corev1.Pod) bool { return !slices.ContainsFunc(podview.Resizable(pod), limited) })
 }
 
 // SetClimb adds the samples of a container. It changes the View.
 func (v *View) SetClimb(pod types.UID, container string, of Climb) {
-	if v.Usage.Climbs == nil {
-		v.Usage.Climbs = map[types.UID]map[string]Climb{}
-	}
-	if v.Usage.Climbs[pod] == nil {
-		v.Usage.Climbs[pod] = map[string]Climb{}
-	}
-	v.Usage.Climbs[pod][container] = of
+	containers := v.Usage.Climbs[pod]
+	podview.SetIn(&containers, container, of)
+	podview.SetIn(&v.Usage.Climbs, pod, containers)
 }

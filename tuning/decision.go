@@ -102,13 +102,7 @@ type Lesson struct {
 
 // Begins returns how many writes count against the operator's rate limit (Write.Begins).
 func (d Decision) Begins() int {
-	n := 0
-	for _, w := range d.Writes {
-		if w.Begins {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(d.Writes), func(w Write) bool { return !w.Begins }))
 }
 
 // Wake asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -74,10 +75,7 @@ func (r refusals) summary() *resize.Refusal {
 	if len(ordered) == 1 {
 		return &lead
 	}
-	var parts []string
-	for _, t := range ordered[:min(len(ordered), mostReasons)] {
-		parts = append(parts, fmt.Sprintf("%d pods: %s: %s", t.pods, t.Reason, t.Message))
-	}
+	parts := podview.Map(ordered[:min(len(ordered), mostReasons)], func(t tally) string { return fmt.Sprintf("%d pods: %s: %s", t.pods, t.Reason, t.Message) })
 	if more := len(ordered) - mostReasons; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more reasons", more))
 	}

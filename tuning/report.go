@@ -55,11 +55,6 @@ func (r *reports) addCounts(result string, record v1alpha1.ResizeRecord, harm st
 	r.counts = append(r.counts, countsOf(result, record, harm)...)
 }
 
-// addDuration adds the duration of a resize that was just verified.
-func (r *reports) addDuration(record v1alpha1.ResizeRecord) {
-	r.counts = append(r.counts, tookOf(record)...)
-}
-
 func (r *reports) addPending(sentence string) { r.pending = append(r.pending, sentence) }
 
 // addBelow adds a sentence about a pod that was killed below its original resources, and returns it.

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -287,12 +288,7 @@ func (d *starter) queueUp(pod *corev1.Pod, plan resize.Plan, refusal *resize.Ref
 	if !d.view.ByNode() || !waits {
 		return
 	}
-	if d.waits == nil {
-		d.waits = map[types.UID]time.Time{}
-	}
-	if d.waits[pod.UID] = d.view.Now; !d.view.Past.WaitingSince[pod.UID].IsZero() {
-		d.waits[pod.UID] = d.view.Past.WaitingSince[pod.UID]
-	}
+	podview.SetIn(&d.waits, pod.UID, cmp.Or(d.view.Past.WaitingSince[pod.UID], d.view.Now))
 }
 
 // stillWaiting returns since when each pod waits at the end of the reconcile, without pods that are being resized.

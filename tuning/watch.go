@@ -202,7 +202,7 @@ func (d *watcher) reportVerified(record v1alpha1.ResizeRecord, state lifecycle.S
 		d.reports.addRecordEvent(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; observing it", record.PodName, changed))
 	}
 	d.reports.addCounts(countSuccess, record, "")
-	d.reports.addDuration(record)
+	d.reports.counts = append(d.reports.counts, tookOf(record)...)
 }
 
 // unsure reports that an action needs the pod from the API server, and that it could not be read. Regressions are

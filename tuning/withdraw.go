@@ -3,6 +3,7 @@ package tuning
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize/withdraw"
 )
@@ -27,9 +28,7 @@ func (d *deciders) judgeAdmission() []*corev1.Pod {
 	})
 	d.status.AdmissionWithdrawn = found.Status
 	d.reports.storeNow(found.Due)
-	for _, e := range found.Events {
-		d.reports.events = append(d.reports.events, Event{Event: e, OnWorkload: true})
-	}
+	d.reports.events = append(d.reports.events, podview.Map(found.Events, func(e event.Event) Event { return Event{Event: e, OnWorkload: true} })...)
 	d.reports.requeueAfter(found.After)
 	ask := &d.unknowns
 	ask.Nodes = ask.Nodes || found.Nodes

@@ -39,7 +39,7 @@ type counts struct {
 	// Blocked counts the entries that status lists as blocked, Open the in-flight resizes, Persons the policies that
 	// need attention.
 	Blocked, Open, Persons int
-	requested, saved       [2]recommender.Amount
+	requested, saved       answers.SavedAmounts
 	// shared is true if a cluster policy selects any of the workloads. Its status has one savings figure for all
 	// namespaces.
 	shared bool
@@ -69,10 +69,7 @@ func pair(amounts [2]recommender.Amount) (text [2]string) {
 func (c *counts) add(other counts) {
 	c.Policies, c.Workloads, c.Containers = c.Policies+other.Policies, c.Workloads+other.Workloads, c.Containers+other.Containers
 	c.Blocked, c.Open, c.Persons = c.Blocked+other.Blocked, c.Open+other.Open, c.Persons+other.Persons
-	for _, r := range recommender.Resources {
-		c.requested[r] = answers.AddSaved(c.requested[r], other.requested[r])
-		c.saved[r] = answers.AddSaved(c.saved[r], other.saved[r])
-	}
+	c.requested, c.saved = c.requested.Plus(other.requested), c.saved.Plus(other.saved)
 }
 
 // policy adds the figures of a policy.
@@ -152,9 +149,7 @@ func fleetOf(c Cluster, page int) fleet {
 		out.All.add(*n)
 	}
 	out.Pages = pagesOf(Path, page, len(names))
-	for _, name := range names[out.first:out.last] {
-		out.Rows = append(out.Rows, namespaceRow{name, namespacePath(name), *by[name]})
-	}
+	out.Rows = podview.Map(names[out.first:out.last], func(name string) namespaceRow { return namespaceRow{name, namespacePath(name), *by[name]} })
 	slices.SortFunc(out.Persons, func(a, b person) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Policy, b.Policy))
 	})

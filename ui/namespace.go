@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -50,23 +51,18 @@ type line struct{ Name, CPU, Memory, Confidence string }
 // namespaceOf builds the model. It calls explain only for the workloads on this page.
 func namespaceOf(c Cluster, name string, page int, explain func(*v1alpha1.AttuneRecommendation) Explained) namespace {
 	out := namespace{At: c.At, Name: name}
-	policies := make([]*v1alpha1.AttunePolicy, len(c.Policies))
-	for i := range c.Policies {
-		policies[i] = &c.Policies[i]
-		out.All.policy(policies[i])
+	policies := podview.Pointers(c.Policies)
+	for _, p := range policies {
+		out.All.policy(p)
 	}
 	slices.SortFunc(policies, func(a, b *v1alpha1.AttunePolicy) int { return cmp.Compare(a.Name, b.Name) })
-	for _, p := range policies[:min(len(policies), mostRows)] {
-		out.Policies = append(out.Policies, policyRowOf(p, c.At))
-	}
+	out.Policies = podview.Map(policies[:min(len(policies), mostRows)], func(p *v1alpha1.AttunePolicy) policyRow { return policyRowOf(p, c.At) })
 	recs := byName(c.Recommendations)
 	for _, rec := range recs {
 		out.All.workload(rec)
 	}
 	out.Pages = pagesOf(namespacePath(name), page, len(recs))
-	for _, rec := range recs[out.first:out.last] {
-		out.Rows = append(out.Rows, workloadRowOf(rec, explain(rec)))
-	}
+	out.Rows = podview.Map(recs[out.first:out.last], func(rec *v1alpha1.AttuneRecommendation) workloadRow { return workloadRowOf(rec, explain(rec)) })
 	return out
 }
 
@@ -151,8 +147,6 @@ func searchOf(c Cluster, query string, page int) searchPage {
 		}
 	}
 	out.Pages = pagesOf(Path+"search?q="+url.QueryEscape(query), page, len(found))
-	for _, rec := range found[out.first:out.last] {
-		out.Rows = append(out.Rows, rowOf(rec))
-	}
+	out.Rows = podview.Map(found[out.first:out.last], rowOf)
 	return out
 }

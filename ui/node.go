@@ -126,9 +126,7 @@ func nodeOf(n answers.NodeAnswer, at time.Time) nodePage {
 			continue
 		}
 		part := table{Title: t.title, Rows: t.Rows[:min(len(t.Rows), mostOfNode)], More: max(0, len(t.Rows)-mostOfNode)}
-		for _, name := range t.Header {
-			part.Header = append(part.Header, strings.ReplaceAll(strings.ToLower(name), "cpu", "CPU"))
-		}
+		part.Header = podview.Map(t.Header, func(name string) string { return strings.ReplaceAll(strings.ToLower(name), "cpu", "CPU") })
 		for _, row := range part.Rows { // this page owns the rows, so it may change them
 			for i, cell := range row {
 				row[i] = orDash(cell)

@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -84,10 +85,7 @@ func cells(s *answers.Saved) [3]string {
 
 // byName sorts recommendations by namespace, kind and name. The result points into all.
 func byName(all []v1alpha1.AttuneRecommendation) []*v1alpha1.AttuneRecommendation {
-	recs := make([]*v1alpha1.AttuneRecommendation, len(all))
-	for i := range all {
-		recs[i] = &all[i]
-	}
+	recs := podview.Pointers(all)
 	slices.SortFunc(recs, func(a, b *v1alpha1.AttuneRecommendation) int {
 		x, y := a.Spec.Workload, b.Spec.Workload
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))

@@ -49,6 +49,11 @@ type table struct {
 	More int
 }
 
+// tableOf returns a table with a row for each element.
+func tableOf[T any](title string, header []string, of []T, row func(T) []string) table {
+	return table{Title: title, Header: header, Rows: podview.Map(of, row)}
+}
+
 // container is one container.
 type container struct {
 	ID, Name, Basis string
@@ -113,36 +118,22 @@ func commands(rec *v1alpha1.AttuneRecommendation) []string {
 		verbs = []string{"explain", "resume", "undo"}
 	}
 	about := strings.ToLower(string(rec.Spec.Workload.Kind)) + "/" + rec.Spec.Workload.Name
-	for i, verb := range verbs {
-		verbs[i] = fmt.Sprintf("kubectl attune %s %s -n %s", verb, about, rec.Namespace)
-	}
-	return verbs
+	return podview.Map(verbs, func(verb string) string { return fmt.Sprintf("kubectl attune %s %s -n %s", verb, about, rec.Namespace) })
 }
 
 func containerOf(id string, of drawn) container {
 	c := of.container
 	out := container{ID: id, Name: c.Name, Basis: c.Basis(), PodsMore: max(0, len(c.Pods)-mostPods)}
 	for _, r := range recommender.Resources {
-		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r)}
-		for _, hold := range c.Holds {
-			if hold.Resource == r.String() {
-				part.Holds = append(part.Holds, answers.FormatHold(hold))
-			}
-		}
-		for _, step := range c.Steps {
-			if step.Resource == r.String() {
-				part.Steps = append(part.Steps, [3]string{step.Name, answers.FormatStep(step, r), step.Reason})
-			}
-		}
+		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r), Steps: c.StepRows(r)}
+		part.Holds = podview.Map(c.HoldsOf(r), answers.FormatHold)
 		if usage, ok := chartOf(of, r); ok {
 			usage.ID = id + "-" + r.String()
 			part.Chart = &usage
 		}
 		out.Resources = append(out.Resources, part)
 	}
-	for _, pod := range c.Pods[:min(len(c.Pods), mostPods)] {
-		out.Pods = append(out.Pods, fact{pod.Name, strings.Join(pod.Moves(), ", ")})
-	}
+	out.Pods = podview.Map(c.Pods[:min(len(c.Pods), mostPods)], func(pod answers.ExplainedPod) fact { return fact{pod.Name, strings.Join(pod.Moves(), ", ")} })
 	return out
 }
 
@@ -159,36 +150,30 @@ func amountsOf(c answers.ExplainedContainer, r recommender.Resource) [][4]string
 }
 
 func recordsOf(rec *v1alpha1.AttuneRecommendation) table {
-	t := table{Title: "In-flight resizes", Header: []string{"pod", "node", "phase", "recorded", "from", "to", "deadline", "reason"}}
-	for _, r := range rec.Status.Records {
+	header := []string{"pod", "node", "phase", "recorded", "from", "to", "deadline", "reason"}
+	return tableOf("In-flight resizes", header, rec.Status.Records, func(r v1alpha1.ResizeRecord) []string {
 		deadline := cmp.Or(r.Deadline, r.WatchUntil)
-		t.Rows = append(t.Rows, []string{r.PodName, orDash(r.Node), string(r.Phase), utc(r.WrittenAt.Time), sizes(r.Prior), sizes(r.Desired), when(deadline), orDash(r.Reason)})
-	}
-	return t
+		return []string{r.PodName, orDash(r.Node), string(r.Phase), utc(r.WrittenAt.Time), sizes(r.Prior), sizes(r.Desired), when(deadline), orDash(r.Reason)}
+	})
 }
 
 func historyOf(rec *v1alpha1.AttuneRecommendation) table {
-	t := table{Title: "History", Header: []string{"time", "pod", "container", "resource", "from", "to", "method", "result", "reason"}}
-	for _, e := range rec.Status.History {
-		t.Rows = append(t.Rows, []string{utc(e.Timestamp.Time), orDash(e.Pod), e.Container, e.Resource, e.From, e.To, e.Method, e.Result, orDash(e.Reason)})
-	}
-	return t
+	header := []string{"time", "pod", "container", "resource", "from", "to", "method", "result", "reason"}
+	return tableOf("History", header, rec.Status.History, func(e v1alpha1.HistoryEntry) []string {
+		return []string{utc(e.Timestamp.Time), orDash(e.Pod), e.Container, e.Resource, e.From, e.To, e.Method, e.Result, orDash(e.Reason)}
+	})
 }
 
 func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
-	t := table{Title: "Learned minimums", Header: []string{"container", "resource", "amount", "reason", "learned"}}
-	for _, f := range rec.Status.Floors {
-		t.Rows = append(t.Rows, []string{f.Container, f.Resource, answers.Readable(recommender.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
-	}
-	return t
+	return tableOf("Learned minimums", []string{"container", "resource", "amount", "reason", "learned"}, rec.Status.Floors, func(f v1alpha1.Floor) []string {
+		return []string{f.Container, f.Resource, answers.Readable(recommender.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)}
+	})
 }
 
 func conditionsOf(rec *v1alpha1.AttuneRecommendation) table {
-	t := table{Title: "Conditions", Header: []string{"type", "status", "reason", "message", "since"}}
-	for _, c := range rec.Status.Conditions {
-		t.Rows = append(t.Rows, []string{c.Type, string(c.Status), c.Reason, orDash(c.Message), utc(c.LastTransitionTime.Time)})
-	}
-	return t
+	return tableOf("Conditions", []string{"type", "status", "reason", "message", "since"}, rec.Status.Conditions, func(c metav1.Condition) []string {
+		return []string{c.Type, string(c.Status), c.Reason, orDash(c.Message), utc(c.LastTransitionTime.Time)}
+	})
 }
 
 func originalsOf(rec *v1alpha1.AttuneRecommendation) table {
@@ -249,10 +234,9 @@ const mostSettings = 200
 
 // settingsOf returns a row for each setting, as explain shows them.
 func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table {
-	t := table{Title: "Settings", Header: []string{"field", "value", "set by"}}
-	for _, setting := range answers.SettingsOf(fields, rec) {
-		t.Rows = append(t.Rows, []string{setting.Field, orDash(setting.Value), setting.SetBy})
-	}
+	t := tableOf("Settings", []string{"field", "value", "set by"}, answers.SettingsOf(fields, rec), func(s answers.Setting) []string {
+		return []string{s.Field, orDash(s.Value), s.SetBy}
+	})
 	t.More = max(0, len(t.Rows)-mostSettings)
 	t.Rows = t.Rows[:len(t.Rows)-t.More]
 	return t
@@ -260,9 +244,7 @@ func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table
 
 // eventsOf returns a row for each event.
 func eventsOf(events []event.SentEvent) table {
-	t := table{Title: "Events since this leader started", Header: []string{"time", "type", "reason", "pod", "message"}}
-	for _, e := range events {
-		t.Rows = append(t.Rows, []string{utc(e.At), e.Type, e.Reason, orDash(e.Pod), e.Message})
-	}
-	return t
+	return tableOf("Events since this leader started", []string{"time", "type", "reason", "pod", "message"}, events, func(e event.SentEvent) []string {
+		return []string{utc(e.At), e.Type, e.Reason, orDash(e.Pod), e.Message}
+	})
 }

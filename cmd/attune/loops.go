@@ -67,7 +67,8 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err := addWorkloadLoop(mgr, c, of, b, usages, usages.known(followed, loads)); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
-	if err := addNodeLoop(mgr, c, of, b, followed, newPages(mgr, c, of, histories)); err != nil {
+	shown := pages{client: mgr.GetClient(), live: mgr.GetAPIReader(), settings: of.settings, history: histories, kept: of.kept, clock: clock.RealClock{}, sized: c.kinds.Sized}
+	if err := addNodeLoop(mgr, c, of, b, followed, shown); err != nil {
 		return fmt.Errorf("setting up the node loop: %w", err)
 	}
 	if err := addBridge(mgr, c, of); err != nil {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -47,11 +46,6 @@ type pages struct {
 	clock   clock.PassiveClock
 	// sized are the kinds of workloads in the caches.
 	sized workload.Sized
-}
-
-// newPages returns the pages of the leader.
-func newPages(mgr ctrl.Manager, c Config, of shared, histories *history.Store) pages {
-	return pages{client: mgr.GetClient(), live: mgr.GetAPIReader(), settings: of.settings, history: histories, kept: of.kept, clock: clock.RealClock{}, sized: c.kinds.Sized}
 }
 
 // All implements ui.Caches. The caches own the returned objects, so callers must not change them.
@@ -221,13 +215,9 @@ func (p pages) Node(ctx context.Context, name string) (answers.NodeAnswer, bool,
 	if last, known := p.decided(name); known && len(last.Pods) > 0 {
 		return last, true, nil
 	}
-	list := &corev1.PodList{}
-	if err := p.client.List(ctx, list, client.MatchingFields{workload.PodsByNode: name}, client.UnsafeDisableDeepCopy); err != nil {
+	pods, err := lookup.PodsOnNode(ctx, p.client, name)
+	if err != nil {
 		return answers.NodeAnswer{}, false, fmt.Errorf("listing the pods of node %s for a page: %w", name, err)
-	}
-	pods := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
 	}
 	var failed error
 	answer := answers.StoredNode(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
@@ -307,7 +297,7 @@ func (s *sampler) recordResources(ctx context.Context, rec *v1alpha1.AttuneRecom
 	has, kills := map[string]recommender.Size{}, map[string][]time.Time{}
 	for _, pod := range pods {
 		for _, c := range podview.Read(pod) {
-			has[c.Name] = higher(has[c.Name], c.Size)
+			has[c.Name] = podview.Combine(has[c.Name], c.Size, func(a, b recommender.Amount) recommender.Amount { return max(a, b) })
 		}
 		for _, kill := range podview.OOMKills(pod) {
 			kills[kill.Container] = append(kills[kill.Container], kill.At)
@@ -322,12 +312,4 @@ func (s *sampler) recordResources(ctx context.Context, rec *v1alpha1.AttuneRecom
 		s.pages.kept.trails.Note(trailOf(rec, c.Name), now, values, kills[c.Name])
 	}
 	return nil
-}
-
-// higher returns the higher value of each amount.
-func higher(a, b recommender.Size) recommender.Size {
-	for _, r := range recommender.Resources {
-		a[r].Request, a[r].Limit = max(a[r].Request, b[r].Request), max(a[r].Limit, b[r].Limit)
-	}
-	return a
 }

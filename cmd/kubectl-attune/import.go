@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -189,8 +190,5 @@ func containersOf(ctx context.Context, c client.Client, vpa *unstructured.Unstru
 	if err != nil || w.Template == nil {
 		return nil
 	}
-	for _, container := range podview.ResizableIn(&w.Template.Spec) {
-		names = append(names, container.Name)
-	}
-	return names
+	return podview.Map(podview.ResizableIn(&w.Template.Spec), func(c *corev1.Container) string { return c.Name })
 }

@@ -167,11 +167,7 @@ func (r recommendationReport) Human(wide bool) (string, error) {
 
 // blockedWords joins the holds for one cell, such as memory:AllowDecrease.
 func blockedWords(holds []answers.Hold) string {
-	words := make([]string, len(holds))
-	for i, hold := range holds {
-		words[i] = hold.Resource + ":" + hold.Reason
-	}
-	return strings.Join(words, ",")
+	return strings.Join(podview.Map(holds, func(h answers.Hold) string { return h.Resource + ":" + h.Reason }), ",")
 }
 
 // printKRR prints recommendations in KRR's format. It omits workloads that no longer exist, because KRR does not list
@@ -193,10 +189,7 @@ func (r reach) printKRR(ctx context.Context, all []explained) error {
 		if from.Workload.Template == nil && read[id.Kind] {
 			continue
 		}
-		var names []string
-		for _, pod := range pods[id] {
-			names = append(names, pod.Name)
-		}
+		names := podview.Map(pods[id], func(pod *corev1.Pod) string { return pod.Name })
 		slices.Sort(names)
 		for i, c := range from.answer.Containers {
 			container := output.KRRContainer{

@@ -76,10 +76,7 @@ func (r reach) removableNodes(ctx context.Context, pods []*corev1.Pod, figures m
 	if len(list.Items) == 0 {
 		return nil, nil
 	}
-	nodes := make([]*corev1.Node, len(list.Items))
-	for i := range list.Items {
-		nodes[i] = &list.Items[i]
-	}
+	nodes := podview.Pointers(list.Items)
 	count := func(less func(answers.SavingsFigures) answers.SavedAmounts) int {
 		return answers.RemovableNodes(nodes, pods, func(pod *corev1.Pod) answers.SavedAmounts { return less(figures[pod]) })
 	}

@@ -19,6 +19,7 @@ import (
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // workloads holds workloads by identity.
@@ -203,10 +204,8 @@ func (r reach) pods(ctx context.Context, keep func(*corev1.Pod) bool, unknown st
 	if err != nil {
 		return nil, nil, err
 	}
-	of = map[workload.Identity][]*corev1.Pod{}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		all = append(all, pod)
+	of, all = map[workload.Identity][]*corev1.Pod{}, podview.Pointers(list.Items)
+	for _, pod := range all {
 		if id, owned := workload.OwnerOf(pod, pod.Namespace, jobs); owned && keep(pod) {
 			of[id] = append(of[id], pod)
 		}

@@ -37,7 +37,6 @@ import (
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/lookup"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 )
@@ -119,13 +118,11 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 	s.base = func(pod *corev1.Pod, container string, r recommender.Resource) (recommender.Usage, bool) {
 		return c.Recent.Base(pod.Namespace, pod.Name, container, r, s.now)
 	}
-	list := &corev1.PodList{}
-	if err := c.Client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	var err error
+	if s.pods, err = lookup.PodsOnNode(ctx, c.Client, node.Name); err != nil {
 		return nil, fmt.Errorf("listing pods of node %s: %w", node.Name, err)
 	}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		s.pods = append(s.pods, pod)
+	for _, pod := range s.pods {
 		rec, err := lookup.Recommendation(ctx, c.Client, pod)
 		if err != nil {
 			return nil, err

@@ -71,10 +71,7 @@ const notMeasured = "NotMeasured"
 // two cannot differ.
 func (l *look) answer() answers.NodeAnswer {
 	out := settle(l.available, l.demands, l.at)
-	var others node.Amounts
-	for _, r := range recommender.Resources {
-		others[r] = l.allocatable[r] - l.available[r]
-	}
+	others := node.Amounts{l.allocatable[0] - l.available[0], l.allocatable[1] - l.available[1]}
 	answer := answers.NodeAnswer{
 		Node: l.node, Allocatable: answers.NodeAmountsOf(l.allocatable), Fixed: answers.NodeAmountsOf(others),
 		Available: answers.NodeAmountsOf(node.Amounts{max(0, l.available[0]), max(0, l.available[1])}),
@@ -135,8 +132,7 @@ func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Differe
 	c := m.container(j, resize.Merge(m.holds[j].Size, sizeOf(of, next)))
 	c.Base = new(answers.QuantitiesOf(node.Amounts{of.Of[0].Base, of.Of[1].Base}, m.known[j]))
 	c.Peak = new(answers.QuantitiesOf(node.Amounts{of.Of[0].Peak, of.Of[1].Peak}, m.known[j]))
-	share := answers.AmountsOf(recommender.Size{{Request: granted.Request[0]}, {Request: granted.Request[1], Limit: granted.MemoryLimit}})
-	c.Share = &share
+	c.Share = new(answers.AmountsOf(recommender.Size{{Request: granted.Request[0]}, {Request: granted.Request[1], Limit: granted.MemoryLimit}}))
 	for _, r := range recommender.Resources {
 		switch {
 		case why[r].Why != "":
@@ -170,23 +166,17 @@ func (p *seen) because(d node.Difference) string {
 // evictions lists the pods to evict. Waits: the pod was not chosen in this reconcile, because the budget is used up
 // or another pod takes precedence.
 func (l *look) evictions(result node.Result) []answers.NodeEviction {
-	out := []answers.NodeEviction{}
-	for _, v := range result.Evictions {
-		out = append(out, answers.NodeEviction{
-			Name: v.Name, Reason: v.Reason(), Ranking: v.Ranking.String(), Waits: !slices.Contains(l.chosen, v.Pod),
-		})
-	}
-	return out
+	return append([]answers.NodeEviction{}, podview.Map(result.Evictions, func(v node.Eviction) answers.NodeEviction {
+		return answers.NodeEviction{Name: v.Name, Reason: v.Reason(), Ranking: v.Ranking.String(), Waits: !slices.Contains(l.chosen, v.Pod)}
+	})...)
 }
 
 // holders lists the pods that keep others below their bases, with the amounts above their own shares.
 func (l *look) holders(of []node.Holder) []answers.NodeHolder {
-	out := []answers.NodeHolder{}
-	for _, h := range of {
-		out = append(out, answers.NodeHolder{
+	return append([]answers.NodeHolder{}, podview.Map(of, func(h node.Holder) answers.NodeHolder {
+		return answers.NodeHolder{
 			Name: h.Name, Resource: h.Resource.String(), Above: recommender.Format(h.Resource, h.Above), Reason: string(h.Why),
 			Message: l.members[h.Pod].because(node.Difference{Why: h.Why}),
-		})
-	}
-	return out
+		}
+	})...)
 }

@@ -154,14 +154,9 @@ func (h holding) settle(holders []node.Holder, now time.Time) (holding, []node.H
 // reportHolders sends an event for each reported holder, with the number of the others.
 func (c *Controller) reportHolders(on *corev1.Node, l *look, out shared, tell []node.Holder) {
 	for _, holder := range tell {
-		others := -1
-		for _, x := range out.holders {
-			if x.Resource == holder.Resource {
-				others++
-			}
-		}
+		ofResource := slices.DeleteFunc(slices.Clone(out.holders), func(x node.Holder) bool { return x.Resource != holder.Resource })
 		more := ""
-		if others > 0 {
+		if others := len(ofResource) - 1; others > 0 {
 			more = fmt.Sprintf("; %d more pods keep more than their share", others)
 		}
 		c.Events.Send(on, nil, event.Warning(eventShareExceeded, "%s: pods on this node have had less than their base demand for %s or longer: pod %s keeps %s more than its share, because %s%s",

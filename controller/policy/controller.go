@@ -26,6 +26,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -40,6 +41,7 @@ import (
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
@@ -265,9 +267,7 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 		return
 	}
 	wanted := recent.Interest{Namespace: p.Namespace, Policy: p.Name, Source: settings.Source}
-	for _, w := range m.won {
-		wanted.Workloads = append(wanted.Workloads, w.Name)
-	}
+	wanted.Workloads = podview.Map(m.won, func(w workload.Workload) string { return w.Name })
 	to.Want(wanted)
 }
 
@@ -276,10 +276,7 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) history.Interest {
 	in := history.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Neighbours: m.neighbours}
 	for _, w := range m.won {
-		var names []string
-		for _, container := range targets.Sized(w.Template, settings) {
-			names = append(names, container.Name)
-		}
+		names := podview.Map(targets.Sized(w.Template, settings), func(c *corev1.Container) string { return c.Name })
 		if len(names) > 0 {
 			in.Workloads = append(in.Workloads, history.Workload{Kind: w.Kind, Name: w.Name, Containers: names})
 		}

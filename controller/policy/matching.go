@@ -16,6 +16,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // matching is the result of matching for one namespace, with its inputs. It is immutable once next has returned it,
@@ -68,9 +69,7 @@ func matchOf(w workload.Workload, matcher policy.Matcher) match {
 	if winner != nil {
 		m.winner = winner.Name
 	}
-	for _, l := range losers {
-		m.losers = append(m.losers, loser{l.Policy.Name, l.Reason()})
-	}
+	m.losers = podview.Map(losers, func(l policy.Conflict) loser { return loser{l.Policy.Name, l.Reason()} })
 	return m
 }
 
@@ -168,15 +167,12 @@ func (m *matching) to(policy string) matched {
 
 // claims reads the relevant part of each policy, in the given order.
 func claims(policies []v1alpha1.AttunePolicy) []claim {
-	out := make([]claim, 0, len(policies))
-	for i := range policies {
-		p := &policies[i]
-		out = append(out, claim{
+	return podview.Map(policies, func(p v1alpha1.AttunePolicy) claim {
+		return claim{
 			name: p.Name, uid: p.UID, created: p.CreationTimestamp.UnixNano(), deleting: p.DeletionTimestamp != nil,
 			weight: p.Spec.Weight, target: p.Spec.TargetRef,
-		})
-	}
-	return out
+		}
+	})
 }
 
 // read returns the workloads that are not being deleted, sorted by kind and name, so that messages name the same ones

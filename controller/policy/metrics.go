@@ -143,19 +143,13 @@ func (x *published) publish(of types.NamespacedName, r report) {
 	}
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	if x.policies == nil {
-		x.policies = map[string]map[string]share{}
-	}
 	in := x.policies[of.Namespace]
-	if in == nil {
-		in = map[string]share{}
-		x.policies[of.Namespace] = in
-	}
 	for name, other := range in {
 		other.shown = slices.DeleteFunc(other.shown, func(s series) bool { return mine[s.of] })
 		in[name] = other
 	}
-	in[of.Name] = part
+	podview.SetIn(&in, of.Name, part)
+	podview.SetIn(&x.policies, of.Namespace, in)
 }
 
 // forget removes all figures of a policy.

@@ -138,11 +138,7 @@ const mostRemembered = 90 * 24 * time.Hour
 func (x *nodeIndex) set(nodes []corev1.Node) {
 	all := make([]sizedNode, 0, len(nodes))
 	for i := range nodes {
-		of := sizedNode{Node: &nodes[i], virtual: virtual(&nodes[i])}
-		for _, r := range recommender.Resources {
-			of.allocatable[r] = podview.AmountIn(r, nodes[i].Status.Allocatable)
-		}
-		all = append(all, of)
+		all = append(all, sizedNode{&nodes[i], podview.Amounts(nodes[i].Status.Allocatable), virtual(&nodes[i])})
 	}
 	for _, r := range recommender.Resources {
 		x.bySize[r] = slices.Clone(all)

@@ -16,6 +16,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/node"
@@ -100,10 +101,7 @@ func (r reader) profiles(pass pass, w workload.Workload) map[string]recommender.
 func (r reader) implausible(pass pass, w workload.Workload) (out map[string][2]recommender.Implausible) {
 	for _, container := range targets.Sized(w.Template, pass.settings) {
 		if dropped := r.history.Implausible(pass.key(w, container.Name), pass.now); dropped != ([2]recommender.Implausible{}) {
-			if out == nil {
-				out = map[string][2]recommender.Implausible{}
-			}
-			out[container.Name] = dropped
+			podview.SetIn(&out, container.Name, dropped)
 		}
 	}
 	return out

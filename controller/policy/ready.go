@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/usage"
@@ -75,10 +76,7 @@ func (r readiness) unsized() (reason, message string) {
 // rejectedWorkloads names the first workloads whose recommendation the API server rejected, at most maxRefused, and counts the
 // rest.
 func (r readiness) rejectedWorkloads() string {
-	var shown []string
-	for _, refused := range r.refused[:min(len(r.refused), maxRefused)] {
-		shown = append(shown, refused.Error())
-	}
+	shown := podview.Map(r.refused[:min(len(r.refused), maxRefused)], refusal.Error)
 	if rest := len(r.refused) - len(shown); rest > 0 {
 		shown = append(shown, fmt.Sprintf("and %d more", rest))
 	}

@@ -12,8 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
@@ -125,15 +126,11 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 
 // room sums the resources of a node's pods, and the reservations of other workloads.
 func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
-	list := &corev1.PodList{}
-	if err := c.client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+	pods, err := lookup.PodsOnNode(ctx, c.client, node)
+	if err != nil {
 		return fmt.Errorf("listing pods of node %s: %w", node, err)
 	}
-	pods := make([]*corev1.Pod, 0, len(list.Items))
-	for i := range list.Items {
-		pods = append(pods, &list.Items[i])
-	}
-	put(&w.Looked.Rooms, node, resize.RoomOf(pods, w.Begin.Reserved.OnNode(node), w.Now))
+	podview.SetIn(&w.Looked.Rooms, node, resize.RoomOf(pods, w.Begin.Reserved.OnNode(node), w.Now))
 	return nil
 }
 
@@ -143,10 +140,7 @@ func (c looker) allNodes(ctx context.Context, w *tuning.View) error {
 	if err := c.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	w.Looked.Cluster = make([]*corev1.Node, 0, len(list.Items))
-	for i := range list.Items {
-		w.Looked.Cluster = append(w.Looked.Cluster, &list.Items[i])
-	}
+	w.Looked.Cluster = podview.Pointers(list.Items)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
@@ -159,7 +160,7 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 		if !known || math.IsNaN(value) || math.IsInf(value, 0) {
 			continue
 		}
-		put(&numbers, container.Name, value)
+		podview.SetIn(&numbers, container.Name, value)
 	}
 	return numbers
 }
@@ -222,10 +223,7 @@ func (c *Controller) observeClimbs(ctx context.Context, w *tuning.View) {
 		if err != nil {
 			return
 		}
-		names := make([]string, 0, len(pods))
-		for _, pod := range pods {
-			names = append(names, pod.Name)
-		}
+		names := podview.Map(pods, func(pod *corev1.Pod) string { return pod.Name })
 		bounded, cancel := context.WithTimeout(ctx, climbsFor)
 		defer cancel()
 		if traces, err = source.Lately(bounded, w.Rec.Namespace, names, w.Now); err != nil {
@@ -242,11 +240,9 @@ func (c *Controller) observeClimbs(ctx context.Context, w *tuning.View) {
 
 // samplesOf converts samples for package climb.
 func samplesOf(of []usage.Sample) []climb.Sample {
-	out := make([]climb.Sample, 0, len(of))
-	for _, s := range of {
-		out = append(out, climb.Sample{At: s.Time(), Bytes: recommender.Amount(s.Value)})
-	}
-	return out
+	return podview.Map(of, func(s usage.Sample) climb.Sample {
+		return climb.Sample{At: s.Time(), Bytes: recommender.Amount(s.Value)}
+	})
 }
 
 // Near reports whether the samples of a container climb towards its memory limit, in bytes, so that it must be

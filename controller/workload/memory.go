@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/internal/board"
+	"attune.io/attune/podview"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -69,14 +70,6 @@ func (m *memory) forget(name types.NamespacedName) {
 	m.steps.record(name, nil)
 	m.pace.Forget(name)
 	m.meters.fleet.Forget(name)
-}
-
-// put sets a value in a map, and creates the map for its first entry.
-func put[K comparable, V any](into *map[K]V, key K, value V) {
-	if *into == nil {
-		*into = map[K]V{}
-	}
-	(*into)[key] = value
 }
 
 // fresh holds values that expire some time after they were recorded.
@@ -157,6 +150,6 @@ func (p *reservations) set(workload types.NamespacedName, made []tuning.Reservat
 	if len(made) == 0 {
 		delete(p.of, workload)
 	} else {
-		put(&p.of, workload, made)
+		podview.SetIn(&p.of, workload, made)
 	}
 }

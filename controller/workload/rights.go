@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/internal/loop"
+	"attune.io/attune/podview"
 	"attune.io/attune/tuning"
 )
 
@@ -86,7 +87,7 @@ func (r *Rights) recordDenied(ctx context.Context, namespace, why string) {
 		d.until = r.asked.Add(d.wait)
 	}
 	d.why, d.urgent = "in namespace "+namespace+": "+why, r.asked.Add(min(d.wait, urgentDenied))
-	put(&r.denied, namespace, d)
+	podview.SetIn(&r.denied, namespace, d)
 }
 
 // recordAccepted records that a resize was accepted in a namespace, which ends its denial.

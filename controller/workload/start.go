@@ -19,6 +19,7 @@ import (
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize/withdraw"
 	"attune.io/attune/tuning"
 )
@@ -128,7 +129,7 @@ func (c looker) readStartEvents(ctx context.Context, w *tuning.View, pods []type
 			words = c.readStalled(ctx, w, uid)
 			c.answers.stalled.record(uid, words, reportLasts, w.Now)
 		}
-		put(&w.Looked.Stalled, uid, words)
+		podview.SetIn(&w.Looked.Stalled, uid, words)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/tuning"
 )
 
@@ -49,15 +50,11 @@ func (x *waiting) wait(workload types.NamespacedName, topics []tuning.Topic, sin
 	if len(topics) == 0 {
 		return false
 	}
-	if x.on == nil {
-		x.on, x.by = map[tuning.Topic]map[types.NamespacedName]bool{}, map[types.NamespacedName][]tuning.Topic{}
-	}
-	x.by[workload] = topics
+	podview.SetIn(&x.by, workload, topics)
 	for _, t := range topics {
-		if x.on[t] == nil {
-			x.on[t] = map[types.NamespacedName]bool{}
-		}
-		x.on[t][workload] = true
+		on := x.on[t]
+		podview.SetIn(&on, workload, true)
+		podview.SetIn(&x.on, t, on)
 	}
 	return x.anyOf(topics, since)
 }

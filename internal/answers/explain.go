@@ -7,6 +7,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -85,20 +86,14 @@ type Hold = v1alpha1.Hold
 
 // holdsOf formats the holds of the recommender. The result is never nil, so that the JSON has an empty list.
 func holdsOf(holds []recommender.Hold) []Hold {
-	written := []Hold{}
-	for _, hold := range holds {
-		written = append(written, Hold{Resource: hold.Resource.String(), Reason: string(hold.Reason), Message: hold.Message})
-	}
-	return written
+	return append([]Hold{}, podview.Map(holds, func(h recommender.Hold) Hold {
+		return Hold{Resource: h.Resource.String(), Reason: string(h.Reason), Message: h.Message}
+	})...)
 }
 
 // stepsOf formats the steps of the recommender. The result is never nil.
 func stepsOf(steps []recommender.Step) []Step {
-	written := []Step{}
-	for _, step := range steps {
-		written = append(written, StepOf(step))
-	}
-	return written
+	return append([]Step{}, podview.Map(steps, StepOf)...)
 }
 
 // joinHolds joins lists of holds without duplicates, CPU first.

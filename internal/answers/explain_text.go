@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -62,11 +63,7 @@ func (w *explanationWriter) settings(settings []Setting, wide bool) {
 		return
 	}
 	w.line("\nSettings")
-	var rows [][3]string
-	for _, s := range shown {
-		rows = append(rows, [3]string{s.Field, cmp.Or(s.Value, "-"), s.SetBy})
-	}
-	w.columns("  ", rows)
+	w.columns("  ", podview.Map(shown, func(s Setting) [3]string { return [3]string{s.Field, cmp.Or(s.Value, "-"), s.SetBy} }))
 }
 
 // columns writes aligned rows.
@@ -102,12 +99,10 @@ func (w *explanationWriter) container(c ExplainedContainer, wide bool) {
 		if c.Usage[r] != "" {
 			w.line("    usage  %s", c.Usage[r])
 		}
-		for _, hold := range c.Holds {
-			if hold.Resource == r.String() {
-				w.line("    blocked, %s", FormatHold(hold))
-			}
+		for _, hold := range c.HoldsOf(r) {
+			w.line("    blocked, %s", FormatHold(hold))
 		}
-		w.steps(c, r)
+		w.columns("    ", c.StepRows(r)) // aligned within one resource
 	}
 	if len(c.Pods) > 0 {
 		w.line("  pods")
@@ -159,16 +154,15 @@ func (c ExplainedContainer) Values(r recommender.Resource) (request, limit Expla
 	return request, limit
 }
 
-// steps writes the computation of one resource in columns: name, change of the amount, reason.
-func (w *explanationWriter) steps(c ExplainedContainer, r recommender.Resource) {
-	// Columns are aligned within one resource of one container.
-	var rows [][3]string
-	for _, step := range c.Steps {
-		if step.Resource == r.String() {
-			rows = append(rows, [3]string{step.Name, FormatStep(step, r), step.Reason})
-		}
-	}
-	w.columns("    ", rows)
+// HoldsOf returns the holds on a resource.
+func (c ExplainedContainer) HoldsOf(r recommender.Resource) []Hold {
+	return slices.DeleteFunc(slices.Clone(c.Holds), func(h Hold) bool { return h.Resource != r.String() })
+}
+
+// StepRows returns the steps of a resource as rows: name, change of the amount, reason.
+func (c ExplainedContainer) StepRows(r recommender.Resource) [][3]string {
+	steps := slices.DeleteFunc(slices.Clone(c.Steps), func(s Step) bool { return s.Resource != r.String() })
+	return podview.Map(steps, func(s Step) [3]string { return [3]string{s.Name, FormatStep(s, r), s.Reason} })
 }
 
 // FormatStep returns for example "200m -> 240m", or only the result for the first step, which starts from 0. It is

@@ -10,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -121,10 +122,7 @@ func cents(amount float64) int64 {
 func (t *tally) add(pair SavedAmounts, pricing policy.Pricing) {
 	t.pair = t.pair.Plus(pair)
 	if amount, priced := MonthlyPrice(pair, pricing); priced {
-		if t.cents == nil {
-			t.cents = map[string]int64{}
-		}
-		t.cents[pricing.Currency] = max(-mostCents, min(mostCents, t.cents[pricing.Currency]+cents(amount)))
+		podview.SetIn(&t.cents, pricing.Currency, max(-mostCents, min(mostCents, t.cents[pricing.Currency]+cents(amount))))
 	}
 }
 
@@ -170,7 +168,7 @@ func (s *SavingsAdder) Add(e SavingsEntry) {
 }
 
 // Sum returns the sum. If the pods are not known, Saved is nil.
-func (s *SavingsAdder) Sum(podsKnown bool) SavingsSum {
+func (s SavingsAdder) Sum(podsKnown bool) SavingsSum {
 	sum := SavingsSum{Workloads: s.workloads, Available: s.available.saved(), NotCounted: s.notCounted}
 	if podsKnown {
 		sum.Saved = new(s.saved.saved())
@@ -181,19 +179,15 @@ func (s *SavingsAdder) Sum(podsKnown bool) SavingsSum {
 // SavingsSums adds up one sum per namespace and a total. Its zero value is empty.
 type SavingsSums struct {
 	total SavingsAdder
-	by    map[string]*SavingsAdder
+	by    map[string]SavingsAdder
 }
 
 // Add counts one workload.
 func (s *SavingsSums) Add(e SavingsEntry) {
 	name := e.Recommendation.Namespace
-	if s.by == nil {
-		s.by = map[string]*SavingsAdder{}
-	}
-	if s.by[name] == nil {
-		s.by[name] = &SavingsAdder{}
-	}
-	s.by[name].Add(e)
+	one := s.by[name]
+	one.Add(e)
+	podview.SetIn(&s.by, name, one)
 	s.total.Add(e)
 }
 
@@ -254,11 +248,7 @@ func sentence(s *Saved) string {
 
 // Money joins the amounts of all currencies; empty if no price is configured.
 func (s *Saved) Money() string {
-	var amounts []string
-	for _, m := range s.Monthly {
-		amounts = append(amounts, m.Currency+m.Amount)
-	}
-	return strings.Join(amounts, " + ")
+	return strings.Join(podview.Map(s.Monthly, func(m Money) string { return m.Currency + m.Amount }), " + ")
 }
 
 // Sentence says how much is not counted.

@@ -52,11 +52,8 @@ func (l Ledger) Available() [2]recommender.Amount {
 
 // Allocatable returns the capacity of a node for pods: millicores of CPU and bytes of memory; 0 if its status does not
 // have it yet.
-func Allocatable(node *corev1.Node) (has [2]recommender.Amount) {
-	for _, r := range recommender.Resources {
-		has[r] = podview.AmountIn(r, node.Status.Allocatable)
-	}
-	return has
+func Allocatable(node *corev1.Node) [2]recommender.Amount {
+	return podview.Amounts(node.Status.Allocatable)
 }
 
 // AsItIs returns why a pod is counted at its current size instead of taking part in the sharing of its node: a

@@ -134,10 +134,3 @@ func (s *SentStore) Of(rec *v1alpha1.AttuneRecommendation) []SentEvent {
 	}
 	return nil
 }
-
-// Bytes returns the memory that the events take.
-func (s *SentStore) Bytes() int {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.bytes
-}

@@ -56,7 +56,7 @@ func TestBoundOfSentEvents(t *testing.T) {
 		for j := range 20 {
 			keeps.Eventf(about, nil, "Normal", "Resized", "RightSize", "%s %d", strings.Repeat("x", 100), j)
 		}
-		assert.LessOrEqual(t, store.Bytes(), most)
+		assert.LessOrEqual(t, store.bytes, most)
 		kept := store.Of(about)
 		assert.Len(t, kept, mostSentEvents)
 		assert.True(t, strings.HasSuffix(kept[0].Message, " 19"))

@@ -14,6 +14,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // Jobs finds the CronJob of a Job in a cache of Jobs. It implements workload.Lookup.
@@ -136,11 +137,14 @@ func pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*c
 	if err != nil {
 		return nil, fmt.Errorf("listing pods of %s: %w", id, err)
 	}
-	out := make([]*corev1.Pod, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, &list.Items[i])
-	}
-	return out, nil
+	return podview.Pointers(list.Items), nil
+}
+
+// PodsOnNode returns the pods of a node (index workload.PodsByNode).
+func PodsOnNode(ctx context.Context, reader client.Reader, node string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := reader.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy)
+	return podview.Pointers(list.Items), err
 }
 
 // Namespace returns an empty object for a namespace as the cache has it: metadata only.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"attune.io/attune/internal/clip"
+	"attune.io/attune/podview"
 )
 
 // InvalidConfig is the error of Resolve: the settings are invalid, and no resize may start until a user changes a
@@ -64,19 +65,11 @@ func (o *overlay) invalid(field, format string, args ...any) {
 
 // clash adds a problem between fields. pick has recorded their levels, so read the fields first.
 func (o *overlay) clash(fields []string, format string, args ...any) {
-	levels := make([]Level, len(fields))
-	for i, field := range fields {
-		levels[i] = o.origin[field]
-	}
+	levels := podview.Map(fields, func(field string) Level { return o.origin[field] })
 	o.found++
 	// Count by levels: the problems of one object must not hide those of another.
-	same := 0
-	for _, p := range o.problems {
-		if slices.Equal(p.Levels, levels) {
-			same++
-		}
-	}
-	if same <= MostProblems { // one more, so that the message can say that there are more
+	same := slices.DeleteFunc(slices.Clone(o.problems), func(p Problem) bool { return !slices.Equal(p.Levels, levels) })
+	if len(same) <= MostProblems { // one more, so that the message can say that there are more
 		o.problems = append(o.problems, Problem{Fields: fields, Levels: levels, Sentence: clip.Marked(fmt.Sprintf(format, args...), mostOfSentence)})
 	}
 }
@@ -106,10 +99,7 @@ var levelNames = map[Level]string{
 
 // join formats a list as text: a, b or c.
 func join[T any](values []T) string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = fmt.Sprint(v)
-	}
+	words := podview.Map(values, func(v T) string { return fmt.Sprint(v) })
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}

@@ -144,14 +144,9 @@ func limitStays(pod *corev1.Pod, changes []resize.Change, caps resize.Capabiliti
 func keepScarceResource(to, spec recommender.Size, harm string) recommender.Size {
 	switch resize.Harm(harm) {
 	case resize.HarmOOM:
-		to[recommender.Memory] = greater(to[recommender.Memory], spec[recommender.Memory])
+		to[recommender.Memory] = podview.Greater(to[recommender.Memory], spec[recommender.Memory])
 	case resize.HarmThrottle:
-		to[recommender.CPU] = greater(to[recommender.CPU], spec[recommender.CPU])
+		to[recommender.CPU] = podview.Greater(to[recommender.CPU], spec[recommender.CPU])
 	}
 	return to
-}
-
-// greater returns the greater request and the greater limit.
-func greater(a, b recommender.Allocation) recommender.Allocation {
-	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
 }

@@ -41,10 +41,7 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	if v.Settings.Strategy == v1alpha1.StrategyNode {
 		spec.EvictionRanking, spec.NodeGroup = evictionRanking(v.Settings, v.Workload), v.Settings.NodeGroup
 	}
-	for _, c := range Sized(v.Workload.Template, v.Settings) {
-		spec.Containers = append(spec.Containers, v.target(c))
-	}
-	spec.Containers, spec.LargestNode = v.withinNodes(spec.Containers), v.largestNode()
+	spec.Containers, spec.LargestNode = v.withinNodes(podview.Map(Sized(v.Workload.Template, v.Settings), v.target)), v.largestNode()
 	if last := Newest(v.History.Profiles); !last.IsZero() {
 		spec.DataUntil = &metav1.Time{Time: last.UTC().Truncate(time.Second)}
 	}
@@ -72,11 +69,10 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 }
 
 // progress returns the part of targets that mode Observe shows: the progress of their data, without sizes.
-func progress(targets []v1alpha1.ContainerTarget) (out []v1alpha1.ContainerTarget) {
-	for _, t := range targets {
-		out = append(out, v1alpha1.ContainerTarget{Name: t.Name, Confidence: t.Confidence, DataPoints: t.DataPoints, Holds: t.Holds})
-	}
-	return out
+func progress(targets []v1alpha1.ContainerTarget) []v1alpha1.ContainerTarget {
+	return podview.Map(targets, func(t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
+		return v1alpha1.ContainerTarget{Name: t.Name, Confidence: t.Confidence, DataPoints: t.DataPoints, Holds: t.Holds}
+	})
 }
 
 // inputFor builds the recommender's input for a container. A request that a user has just changed in the template

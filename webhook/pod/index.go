@@ -17,6 +17,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // Known returns the facts that admission needs, from memory and without waiting. Implementations are safe for
@@ -111,10 +112,7 @@ func (x *Index) bind(name string) {
 		delete(x.namespaces, name)
 		return
 	}
-	ns := &Namespace{Bounds: constraint.BoundsOf(ranges)}
-	for _, q := range quotas {
-		ns.Quotas = append(ns.Quotas, constraint.QuotaLeftOf(q))
-	}
+	ns := &Namespace{Bounds: constraint.BoundsOf(ranges), Quotas: podview.Map(quotas, constraint.QuotaLeftOf)}
 	x.namespaces[name] = ns
 }
 

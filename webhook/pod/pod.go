@@ -147,21 +147,17 @@ func effective(units []unit, r recommender.Resource, of version) (total recommen
 			sidecars = plus(sidecars, a)
 			total = plus(total, a)
 		case u.init:
-			step = greater(step, plus(sidecars, a))
+			step = podview.Greater(step, plus(sidecars, a))
 		default:
 			total = plus(total, a)
 		}
 	}
-	return greater(total, step)
+	return podview.Greater(total, step)
 }
 
 // plus and greater work on request and limit separately, as Kubernetes' resource helpers do.
 func plus(a, b recommender.Allocation) recommender.Allocation {
 	return recommender.Allocation{Request: a.Request + b.Request, Limit: a.Limit + b.Limit}
-}
-
-func greater(a, b recommender.Allocation) recommender.Allocation {
-	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
 }
 
 // classOf is the QoS class of the units together.

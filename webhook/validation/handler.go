@@ -22,6 +22,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // Path is the URL path of the webhook.
@@ -179,9 +180,7 @@ func answer(v Verdict) admission.Response {
 	}
 	// kubectl shows warnings to the user who applies the object.
 	_, told := policy.Summary(v.Warnings)
-	for _, problem := range told {
-		response.Warnings = append(response.Warnings, "attune sizes nothing until this is fixed: "+problem.Sentence)
-	}
+	response.Warnings = podview.Map(told, func(p policy.Problem) string { return "attune sizes nothing until this is fixed: " + p.Sentence })
 	return response
 }
 

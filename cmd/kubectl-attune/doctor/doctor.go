@@ -10,7 +10,6 @@ package doctor
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/podview"
 )
 
 // Level is the severity of a result.
@@ -206,16 +206,8 @@ type Read[T any] struct {
 	Err   error
 }
 
-// all yields the objects in their order.
-func (r Read[T]) all() iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for i := range r.Value {
-			if !yield(&r.Value[i]) {
-				return
-			}
-		}
-	}
-}
+// all returns pointers to the objects, in their order.
+func (r Read[T]) all() []*T { return podview.Pointers(r.Value) }
 
 // Scope is the part of the cluster that the doctor checks.
 type Scope struct {

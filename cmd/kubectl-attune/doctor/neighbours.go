@@ -35,9 +35,9 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	for rec := range seen.Recommendations.all() {
+	for _, rec := range seen.Recommendations.all() {
 		w := workload.Workload{Identity: workload.IdentityOf(rec)}
-		for vpa := range vpas.all() {
+		for _, vpa := range vpas.all() {
 			if vpa.GetNamespace() != w.Namespace || !autoscale.Sizes(vpa, w) {
 				continue
 			}
@@ -59,9 +59,9 @@ func horizontalAutoscalers(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	for rec := range seen.Recommendations.all() {
+	for _, rec := range seen.Recommendations.all() {
 		w := workload.Workload{Identity: workload.IdentityOf(rec)}
-		for hpa := range seen.Neighbours.HPAs.all() {
+		for _, hpa := range seen.Neighbours.HPAs.all() {
 			if hpa.Namespace != w.Namespace {
 				continue
 			}
@@ -86,7 +86,7 @@ func quotas(seen *Seen, f *findings) {
 	for _, id := range slices.SortedFunc(maps.Keys(growths), func(a, b workload.Identity) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.String(), b.String()))
 	}) {
-		for q := range seen.Neighbours.Quotas.all() {
+		for _, q := range seen.Neighbours.Quotas.all() {
 			if q.Namespace == id.Namespace && len(q.Spec.Scopes) == 0 && q.Spec.ScopeSelector == nil {
 				within(q, id, growths[id], f)
 			}
@@ -113,13 +113,13 @@ func within(q *corev1.ResourceQuota, id workload.Identity, growth recommender.Si
 // growths returns the additional requests and limits that the running pods of each workload need for their targets.
 func (s *Seen) growths() map[workload.Identity]recommender.Size {
 	recs := map[workload.Identity]*v1alpha1.AttuneRecommendation{}
-	for rec := range s.Recommendations.all() {
+	for _, rec := range s.Recommendations.all() {
 		if rec.Spec.Mode != v1alpha1.UpdateObserve {
 			recs[workload.IdentityOf(rec)] = rec
 		}
 	}
 	sums := map[workload.Identity]recommender.Size{}
-	for pod := range s.Neighbours.Pods.all() {
+	for _, pod := range s.Neighbours.Pods.all() {
 		id, owned := workload.OwnerOf(pod, pod.Namespace, nil)
 		rec := recs[id]
 		if !owned || rec == nil || !podview.Running(pod) {
@@ -165,7 +165,7 @@ func published(seen *Seen, f *findings) {
 	}
 	var ours []*unstructured.Unstructured
 	taken := 0
-	for vpa := range vpas.all() {
+	for _, vpa := range vpas.all() {
 		switch {
 		case autoscale.Ours(vpa):
 			ours = append(ours, vpa)

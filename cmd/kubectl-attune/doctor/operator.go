@@ -35,7 +35,7 @@ func operator(seen *Seen, f *findings) {
 
 // replicas checks that the replicas of each Deployment are ready, and returns the names of the Deployments.
 func replicas(deployments Read[appsv1.Deployment], f *findings) (names []string) {
-	for d := range deployments.all() {
+	for _, d := range deployments.all() {
 		names = append(names, d.Name)
 		wanted, ready := ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas
 		describe := "kubectl describe deployment " + d.Name + " --namespace " + d.Namespace
@@ -53,7 +53,7 @@ func replicas(deployments Read[appsv1.Deployment], f *findings) (names []string)
 
 // controls checks that one of the Deployments is the controller, because the webhook may have its own Deployment.
 func controls(seen *Seen, names []string, f *findings) {
-	for d := range seen.Installed.Deployments.all() {
+	for _, d := range seen.Installed.Deployments.all() {
 		if d.Labels[component] == componentController || d.Spec.Selector != nil && d.Spec.Selector.MatchLabels[component] == componentController {
 			return
 		}

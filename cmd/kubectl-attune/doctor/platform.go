@@ -37,7 +37,7 @@ func kubelets(seen *Seen, f *findings) {
 		return
 	}
 	old := map[Level][]string{}
-	for node := range seen.Nodes.all() {
+	for _, node := range seen.Nodes.all() {
 		switch v, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion); {
 		case err != nil:
 			old[Unknown] = append(old[Unknown], node.Name)
@@ -74,7 +74,7 @@ func crds(seen *Seen, f *findings) {
 		return
 	}
 	missing := slices.Clone(ours)
-	for crd := range seen.CRDs.all() {
+	for _, crd := range seen.CRDs.all() {
 		plural, group, _ := strings.Cut(crd.Name, ".")
 		if group != v1alpha1.GroupVersion.Group {
 			continue

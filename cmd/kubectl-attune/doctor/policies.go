@@ -50,12 +50,8 @@ func policies(seen *Seen, f *findings) {
 }
 
 // policies returns the policies of the scope, and the cluster policies.
-func (s *Seen) policies() (all []*v1alpha1.AttunePolicy) {
-	all = slices.Collect(s.Policies.all())
-	for i := range s.ClusterPolicies {
-		all = append(all, policy.AsPolicy(&s.ClusterPolicies[i]))
-	}
-	return all
+func (s *Seen) policies() []*v1alpha1.AttunePolicy {
+	return append(s.Policies.all(), podview.Map(podview.Pointers(s.ClusterPolicies), policy.AsPolicy)...)
 }
 
 // named returns the name of a policy in a finding.
@@ -90,7 +86,7 @@ func usage(seen *Seen, f *findings) {
 		}
 		f.add(level, describe, "policy %s has no usable usage data, %s: %s", named(p), ready.Reason, ready.Message)
 	}
-	for rec := range seen.Recommendations.all() {
+	for _, rec := range seen.Recommendations.all() {
 		hold := staleHold(rec)
 		if hold == nil || stale[rec.Namespace+"/"+policy.NameOf(rec.Spec.Policy)] || stale[policy.NameOf(rec.Spec.Policy)] {
 			continue
@@ -121,7 +117,7 @@ func namespaces(seen *Seen, f *findings) {
 		return
 	}
 	seeding, any := map[string]string{}, map[string]bool{}
-	for p := range seen.Policies.all() {
+	for _, p := range seen.Policies.all() {
 		any[p.Namespace] = true
 		if policy.SizesNewPods(p.Status.Mode) && (seeding[p.Namespace] == "" || p.Name < seeding[p.Namespace]) {
 			seeding[p.Namespace] = p.Name
@@ -131,7 +127,7 @@ func namespaces(seen *Seen, f *findings) {
 	for _, p := range seen.ClusterPolicies {
 		unlabelled(seen, f, &p, any, admission)
 	}
-	for ns := range seen.Namespaces.all() {
+	for _, ns := range seen.Namespaces.all() {
 		labels(ns, any[ns.Name], seeding[ns.Name], admission.Excludes(ns.Name), f)
 	}
 	f.fine("all namespaces where policies size new pods have the label")
@@ -163,7 +159,7 @@ func (s *Seen) admission() workload.Admission {
 
 // arguments returns those of the operator's Deployments.
 func (s *Seen) arguments() (args []string) {
-	for d := range s.Installed.Deployments.all() {
+	for _, d := range s.Installed.Deployments.all() {
 		for _, c := range d.Spec.Template.Spec.Containers {
 			args = append(args, c.Args...)
 		}
@@ -176,7 +172,7 @@ func (s *Seen) arguments() (args []string) {
 func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool, admission workload.Admission) {
 	scope, _ := policy.ScopeOf(p, seen.Scope.Operator)
 	var missing []string
-	for ns := range seen.Namespaces.all() {
+	for _, ns := range seen.Namespaces.all() {
 		if !scope.Selects(ns.Name, ns.Labels) {
 			continue
 		}

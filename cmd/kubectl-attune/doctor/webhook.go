@@ -29,13 +29,13 @@ type hook struct {
 
 // hooks returns the webhooks of all configurations.
 func (a *Admission) hooks() (all []hook) {
-	for c := range a.Mutating.all() {
+	for _, c := range a.Mutating.all() {
 		for j := range c.Webhooks {
 			w := &c.Webhooks[j]
 			all = append(all, hook{"MutatingWebhookConfiguration", c.Name, w.Name, w.ClientConfig, w.Rules})
 		}
 	}
-	for c := range a.Validating.all() {
+	for _, c := range a.Validating.all() {
 		for j := range c.Webhooks {
 			w := &c.Webhooks[j]
 			all = append(all, hook{"ValidatingWebhookConfiguration", c.Name, w.Name, w.ClientConfig, w.Rules})
@@ -153,7 +153,7 @@ func endpoints(seen *Seen, f *findings) {
 
 // ready counts the ready addresses of a Service. The API defines an address without the condition as ready.
 func ready(slices Read[discoveryv1.EndpointSlice], service string) (n int) {
-	for slice := range slices.all() {
+	for _, slice := range slices.all() {
 		if slice.Labels[discoveryv1.LabelServiceName] != service {
 			continue
 		}
@@ -176,7 +176,7 @@ func engines(seen *Seen, f *findings) {
 			f.add(Warning, "kubectl get "+strings.ToLower(h.of)+" "+h.configuration+" -o yaml", "webhook %s of %s %s matches pods/resize, and may reject or change resizes", h.name, h.of, h.configuration)
 		}
 	}
-	for p := range seen.Admission.Policies.all() {
+	for _, p := range seen.Admission.Policies.all() {
 		if p.Spec.MatchConstraints == nil {
 			continue
 		}

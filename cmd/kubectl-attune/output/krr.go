@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -166,13 +167,11 @@ func NewKRR(cluster string, containers []KRRContainer) KRR {
 func scanOf(c *KRRContainer) scan {
 	s := scan{
 		Object: object{
-			Name: c.Workload, Container: c.Name, Namespace: c.Namespace, Kind: c.Kind, Pods: []pod{}, Warnings: []string{}, Labels: c.Labels, Annotations: c.Annotations,
+			Name: c.Workload, Container: c.Name, Namespace: c.Namespace, Kind: c.Kind, Warnings: []string{}, Labels: c.Labels, Annotations: c.Annotations,
 			Allocations: allocations{Info: map[string]string{}},
+			Pods:        append([]pod{}, podview.Map(c.Pods, func(name string) pod { return pod{Name: name} })...),
 		},
 		Metrics: map[string]any{},
-	}
-	for _, name := range c.Pods {
-		s.Object.Pods = append(s.Object.Pods, pod{Name: name})
 	}
 	of, to := &s.Object.Allocations, &s.Recommended
 	of.Requests.CPU, of.Limits.CPU, to.Requests.CPU, to.Limits.CPU, to.Info.CPU = c.resource(recommender.CPU)

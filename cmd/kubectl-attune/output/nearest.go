@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // WhyNoRecommendation returns a sentence that says why an existing workload has no recommendation. policies are the
@@ -31,10 +32,7 @@ func WhyNoRecommendation(w workload.Workload, policies []v1alpha1.AttunePolicy) 
 	if winner, _ := policy.NewMatcher(policies).Match(w); winner != nil {
 		return fmt.Sprintf("policy %s selects %s in namespace %s, but there is no recommendation yet: %s", winner.Name, w, w.Namespace, policyState(winner))
 	}
-	misses := make([]miss, len(policies))
-	for i := range policies {
-		misses[i] = missOf(&policies[i], w)
-	}
+	misses := podview.Map(podview.Pointers(policies), func(p *v1alpha1.AttunePolicy) miss { return missOf(p, w) })
 	best := slices.MinFunc(misses, func(a, b miss) int { return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.policy, b.policy)) })
 	return fmt.Sprintf("no policy selects %s in namespace %s; the closest match is %s, which %s", w, w.Namespace, best.policy, best.why)
 }

@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 )
@@ -54,11 +55,7 @@ func StoredNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1
 	for i := range recommendations {
 		of[types.NamespacedName{Namespace: recommendations[i].Namespace, Name: recommendations[i].Name}] = &recommendations[i]
 	}
-	all := make([]*corev1.Pod, len(pods))
-	for i := range pods {
-		all[i] = &pods[i]
-	}
-	return answers.StoredNode(node, all, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+	return answers.StoredNode(node, podview.Pointers(pods), func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
 		// OwnerOf finds the owner from the pod alone, by the operator's rule.
 		id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
 		if !ok {

@@ -9,6 +9,7 @@
 package output
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/podview"
 )
 
 // Text formats a table with aligned columns. Without wide it tries to fit the table into MostColumns.
@@ -37,14 +39,7 @@ func Below(t answers.Table, wide bool) string {
 // dashed replaces empty cells with a dash and keeps each cell in its line and column: texts of other users cannot add
 // rows.
 func dashed(row []string) []string {
-	cells := make([]string, len(row))
-	for i, cell := range row {
-		cells[i] = answers.InLine(cell)
-		if cell == "" {
-			cells[i] = "-"
-		}
-	}
-	return cells
+	return podview.Map(row, func(cell string) string { return cmp.Or(answers.InLine(cell), "-") })
 }
 
 // MostColumns is the maximum width of a table if names have a common length.
@@ -63,11 +58,7 @@ type layout struct {
 }
 
 func layoutOf(t answers.Table) layout {
-	l := layout{header: [][]string{dashed(t.Header)}, gap: 3}
-	for _, row := range t.Rows {
-		l.rows = append(l.rows, dashed(row))
-	}
-	return l
+	return layout{header: [][]string{dashed(t.Header)}, rows: podview.Map(t.Rows, dashed), gap: 3}
 }
 
 // fitted returns the first layout that fits: the table unchanged, sentences under their rows, headers in two lines, a

@@ -170,17 +170,12 @@ func (x *importer) partial(sized []containerPolicy) {
 
 // controlled translates controlledValues. If containers differ it takes RequestsOnly, which changes less.
 func (x *importer) controlled(sized []containerPolicy) {
-	only := 0
-	for _, p := range sized {
-		if p.ControlledValues == string(v1alpha1.ControlledRequestsOnly) {
-			only++
-		}
-	}
-	if only == 0 {
+	only := func(p containerPolicy) bool { return p.ControlledValues == string(v1alpha1.ControlledRequestsOnly) }
+	if !slices.ContainsFunc(sized, only) {
 		return
 	}
 	input.Made(&x.spec.CPU).ControlledValues, input.Made(&x.spec.Memory).ControlledValues = new(v1alpha1.ControlledRequestsOnly), new(v1alpha1.ControlledRequestsOnly)
-	if only < len(sized) {
+	if slices.ContainsFunc(sized, func(p containerPolicy) bool { return !only(p) }) {
 		x.note("containers differ in controlledValues, but a policy has one for all: it is RequestsOnly")
 	}
 }
