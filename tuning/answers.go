@@ -8,9 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 )
@@ -44,37 +41,6 @@ func answered(status v1alpha1.AttuneRecommendationStatus, w View, now time.Time)
 func RecordOf(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) *v1alpha1.ResizeRecord {
 	return (&records{status.Records}).of(pod)
 }
-
-// records own status.records: the resizes in flight, at most one per pod. A second resize of a pod begins only after
-// the first record is closed.
-type records struct{ open []v1alpha1.ResizeRecord }
-
-// of returns the record of a pod; nil: the pod has none. The pointer becomes invalid when a record is added or removed.
-func (r *records) of(pod *corev1.Pod) *v1alpha1.ResizeRecord {
-	return podview.FirstIn(r.open, func(r *v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
-}
-
-func (r *records) has(pod *corev1.Pod) bool { return recordAt(r.open, pod) >= 0 }
-
-func (r *records) add(record v1alpha1.ResizeRecord) { r.open = append(r.open, record) }
-
-// takeAll returns the records and empties the list.
-func (r *records) takeAll() (all []v1alpha1.ResizeRecord) {
-	all, r.open = r.open, nil
-	return all
-}
-
-// tooLarge reports whether a pod without a record has more containers than policy.MostContainers, or containers that
-// the cache does not keep. Users of the namespace can add such pods to a workload, and they must not make its status
-// grow. A pod with a record is never skipped, because the record has to be finished.
-func (r *records) tooLarge(pod *corev1.Pod) bool {
-	return (policy.TooManyContainers(&pod.Spec) || workload.Incomplete(pod.Annotations)) && !r.has(pod)
-}
-
-// writes own Decision.Writes.
-type writes struct{ list []Write }
-
-func (w *writes) add(write Write) { w.list = append(w.list, write) }
 
 // recordAt returns the index of the pod's record; -1: the pod has no record. The uid identifies the pod, because a
 // new pod of a StatefulSet has the name of the old one.

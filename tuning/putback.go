@@ -6,12 +6,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
-	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/lifecycle"
 )
 
@@ -88,57 +86,6 @@ func leftAt(pod, why string) string {
 	return fmt.Sprintf("attune gave up restoring pod %s: %s. Fix the cause, "+
 		"or delete the pod: the new pod does not get the resources that caused the regression", cmp.Or(pod, "(name not known)"), why)
 }
-
-// tries own status.tries: what failed or was repeated, and when it may be tried again.
-type tries struct {
-	view *View
-	list []v1alpha1.Try
-}
-
-func (t *tries) begin(plan resize.Plan) { t.list = resize.Begun(t.list, plan, t.view.Now) }
-
-func (t *tries) accept(record v1alpha1.ResizeRecord) { t.list = resize.Accepted(t.list, record) }
-
-// addFailure stores a failed attempt as soon as the record shows it, at the latest when the record closes. Otherwise
-// the next reconcile would plan the same resize again.
-func (t *tries) addFailure(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
-	switch {
-	case fails(record, action), resize.PuttingBack(record) && action.Kind == lifecycle.Forget:
-		t.list = resize.NotDone(t.list, record, action.Reason, state.Message, t.view.Policy.Settings.Resize, t.view.Now)
-	case action.Kind == lifecycle.Forget && action.Reason == resize.ReasonNotSent:
-		t.list = resize.Unheard(t.list, record, t.view.Now)
-	}
-}
-
-// addObstacle stores what a revert waits for. It returns the text to report.
-func (t *tries) addObstacle(record v1alpha1.ResizeRecord, reason, why string) (text string) {
-	t.list, text = lifecycle.Obstacle(t.list, record.PodUID, reason, why)
-	return text
-}
-
-func (t *tries) giveUpRevert(record v1alpha1.ResizeRecord, why string) {
-	t.list = lifecycle.NotPutBack(t.list, record, why, t.view.Now)
-}
-
-// storeReverts keeps exactly one try for each pod in a revert, and drops the tries of deleted pods.
-func (t *tries) storeReverts(records []v1alpha1.ResizeRecord) {
-	live := func(uid types.UID) bool { return t.view.Pod(uid) != nil }
-	t.list = lifecycle.PutBacks(t.list, records, live, t.view.Now)
-}
-
-// addRaise stores a raise before an OOM kill, endRaises that its memory is lowered again.
-func (t *tries) addRaise(pod *corev1.Pod, plan resize.Plan) {
-	t.list = climb.Noted(climb.OfLive(t.list, t.view.Live()), pod, plan, t.view.Now)
-}
-
-func (t *tries) endRaises(pod *corev1.Pod) { t.list = climb.GivenBack(t.list, pod, t.view.Now) }
-
-// judgeSuccessor stores whether the new pod of the last eviction was created with the admission resources.
-func (t *tries) judgeSuccessor(soFar v1alpha1.AttuneRecommendationStatus) {
-	t.list = lifecycle.JudgeSuccessor(&soFar, t.view.Pods, t.view.Rec.Spec.Seed, t.view.seededBy, t.view.Now)
-}
-
-func (t *tries) forgive() { t.list = resize.Forgiven(t.list) }
 
 // fails reports whether an action means that a resize is not carried out, or only without a memory limit. A record
 // that is already being reverted does not fail a second time.
