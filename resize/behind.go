@@ -75,6 +75,7 @@ func startable(pod *corev1.Pod, room recommender.Amount) (moves []Move) {
 		return nil
 	}
 	limit, statuses := podview.WholeLimit(recommender.CPU, pod.Status.Resources.Limits), podview.Statuses(pod)
+	memoryLags := podview.PodLimitLags(pod)
 	for _, c := range podview.Read(pod) {
 		m := Move{Container: c.Name, Sidecar: c.Sidecar, From: c.Size, To: c.Size}
 		cpu, memory := &m.To[recommender.CPU], &m.To[recommender.Memory]
@@ -85,7 +86,7 @@ func startable(pod *corev1.Pod, room recommender.Amount) (moves []Move) {
 			cpu.Request = min(cpu.Request, limit-room)
 		}
 		cpu.Request, cpu.Limit = min(cpu.Request, limit), limit
-		if podview.PodLimitLags(pod) && memory.Limit > catchUpBy {
+		if memoryLags && memory.Limit > catchUpBy {
 			memory.Limit -= catchUpBy
 			memory.Request = min(memory.Request, memory.Limit)
 		}
