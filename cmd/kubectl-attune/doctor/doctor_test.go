@@ -392,6 +392,17 @@ func TestNamespacesThatTheWebhookExcludes(t *testing.T) {
 		})
 	}
 
+	// A label with another value selects nothing.
+	disabled := namespace("shop", true)
+	disabled.Labels[v1alpha1.InjectLabel] = "disabled"
+	other := installed(controller(nil, 1))
+	other.Namespaces.Value = []corev1.Namespace{disabled}
+	other.Policies.Value = []v1alpha1.AttunePolicy{policy("shop")}
+	results := of(other, "namespaces")
+	require.Len(t, results, 1)
+	assert.Equal(t, Warning, results[0].Result)
+	assert.Contains(t, results[0].Sentence, "does not have the label attune.io/inject=enabled")
+
 	// A cluster policy selects excluded namespaces too, and a label would change nothing there.
 	p := v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
 	p.Status.Mode = v1alpha1.UpdateAuto
