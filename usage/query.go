@@ -24,6 +24,12 @@ type Query struct {
 	Waited bool
 	// Most is the upper bound of a container's usage; samples above it are dropped. The zero value: no node is known.
 	Most Most
+	// Of returns the facts about a container, against which its samples are checked too; nil: none are known.
+	Of func(namespace, pod, container string) Facts
+	// Counted is the end of the steps that were read before; Count counts dropped samples of later steps. nil: they are
+	// not counted.
+	Counted time.Time
+	Count   func(why Drop, n int)
 }
 
 // Asked is the subject of a query.

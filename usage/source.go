@@ -39,8 +39,15 @@ type Series struct {
 	CPUPeak []Sample
 	// Memory is the highest working set within the step, in bytes.
 	Memory []Sample
-	// CPUImplausible and MemoryImplausible are samples that were dropped because they exceed the largest node.
+	// CPUImplausible and MemoryImplausible are samples that were dropped because no container uses such an amount
+	// (Drop.Impossible). Why is the reason of the highest one, and Bound what it exceeds, in cores or bytes.
 	CPUImplausible, MemoryImplausible []Sample
+	Why                               Drop
+	Bound                             float64
+	// Started is when the running container started, in Unix milliseconds; 0: not known. Restarts counts its restarts
+	// within 24 hours.
+	Started  int64
+	Restarts int
 }
 
 // Sample is the value of the step that ended At.

@@ -199,7 +199,12 @@ func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return usage.Bounded{Source: source, Most: func() usage.Most { return usage.MostOn(s.largest.Node()) }}, nil
+	return s.judge().Wrap(source), nil
+}
+
+// judge returns what samples are checked against.
+func (s *sources) judge() usage.Judge {
+	return usage.Judge{Most: func() usage.Most { return usage.MostOn(s.largest.Node()) }}
 }
 
 // gauge returns the source for observing pods with these settings.
