@@ -32,6 +32,13 @@ type Query struct {
 	Count   func(why Drop, n int)
 }
 
+// CountDropped makes the query count dropped samples, and returns the counts by reason.
+func (q *Query) CountDropped() map[Drop]int {
+	counts := map[Drop]int{}
+	q.Count = func(why Drop, n int) { counts[why] += n }
+	return counts
+}
+
 // Asked is the subject of a query.
 type Asked struct {
 	namespaces sets.Set[string]

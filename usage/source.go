@@ -2,8 +2,10 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -48,6 +50,24 @@ type Series struct {
 	// within 24 hours.
 	Started  int64
 	Restarts int
+}
+
+// startsPerDay is the most restarts of a container in a day whose start is not part of its usage.
+const startsPerDay = 3
+
+// AroundStart splits samples of CPU, oldest first, into those before and those after the start of the running
+// container, which takes startup. It also returns how many samples are left out, because a part of the window that they
+// are measured over is within the start. Without a known start, or if the container restarts often, none is.
+func (s *Series) AroundStart(samples []Sample, startup, window time.Duration) (before, after []Sample, left int) {
+	if s.Started == 0 || s.Restarts > startsPerDay {
+		return samples, nil, 0
+	}
+	index := func(at int64) int {
+		i, _ := slices.BinarySearchFunc(samples, at, func(s Sample, at int64) int { return cmp.Compare(s.At, at) })
+		return i
+	}
+	first, next := index(s.Started+1), index(s.Started+(startup+window).Milliseconds())
+	return samples[:first], samples[next:], next - first
 }
 
 // Sample is the value of the step that ended At.
