@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// leastCPULimit is the smallest CPU limit that kubelets enforce, in cores: 1 ms in 100 ms.
-	leastCPULimit = 0.010
 	// clocksDiffer is how far in the future a container may start, by the clock of its node.
 	clocksDiffer = time.Minute
 	// firstStart is earlier than any true start. Some runtimes report the year 1.
@@ -41,8 +39,8 @@ func factsOf(pod *corev1.Pod, node *corev1.Node, container string, now time.Time
 	f := usage.Facts{Created: milliseconds(pod.CreationTimestamp.Time), Node: mostOf(node.Status.Capacity)}
 	if c := podview.ContainerOf(pod, container); c != nil {
 		f.Limit = mostOf(c.Resources.Limits)
-		if f.Limit.Cores > 0 {
-			f.Limit.Cores = max(f.Limit.Cores, leastCPULimit)
+		if f.Limit.Cores > 0 { // kubelets enforce no lower limit
+			f.Limit.Cores = max(f.Limit.Cores, float64(podview.LeastCPULimit)/1000)
 		}
 		f.LimitSince = milliseconds(podview.SizedSince(pod))
 	}
