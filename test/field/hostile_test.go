@@ -16,6 +16,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -57,6 +58,12 @@ func TestHostileSeries(t *testing.T) {
 		t.Run(fmt.Sprint(batch), func(t *testing.T) {
 			t.Parallel()
 			h := newHostile(uint64(batch))
+			h.policy = &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}}}
+			h.policy.Name, h.policy.Namespace = "all", "shop"
+			require.NoError(t, yaml.Unmarshal([]byte("{updateStrategy: {type: Initial}, memory: {allowDecrease: true}}"), &h.policy.Spec.PolicySettings))
+			var err error
+			h.settings, err = policy.Resolve(nil, nil, h.policy)
+			require.NoError(t, err)
 			h.play(t)
 		})
 	}
@@ -68,6 +75,9 @@ type hostile struct {
 	// largest is the largest node.
 	largest [2]float64
 	pods    []hostilePod
+
+	policy   *v1alpha1.AttunePolicy
+	settings policy.Settings
 }
 
 type hostilePod struct {
@@ -232,18 +242,10 @@ func (h *hostile) play(t *testing.T) {
 
 // check computes the target and the created pod of one workload.
 func (h *hostile) check(t *testing.T, p hostilePod, profile recommender.Profile, implausible [2]recommender.Implausible) {
-	spec := v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}}
-	spec.UpdateStrategy.Type = v1alpha1.UpdateInitial
-	allow := true
-	spec.Memory.AllowDecrease = &allow
-	of := &v1alpha1.AttunePolicy{Spec: spec}
-	of.Name, of.Namespace = "all", "shop"
-	settings, err := policy.Resolve(nil, nil, of)
-	require.NoError(t, err)
 	largest := [2]recommender.Amount{recommender.CPU: recommender.Amount(h.largest[0] * 1000), recommender.Memory: recommender.Amount(h.largest[1])}
 	w := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: p.workload}, Template: &p.template, Replicas: 3}
 	desired := targets.Desired(targets.View{
-		Workload: w, Policy: of, Settings: settings, Now: now, Largest: largest, Blocked: func(string, recommender.Resource) *recommender.Hold { return nil },
+		Workload: w, Policy: h.policy, Settings: h.settings, Now: now, Largest: largest, Blocked: func(string, recommender.Resource) *recommender.Hold { return nil },
 		History: targets.History{Profiles: map[string]recommender.Profile{"app": profile}, Implausible: map[string][2]recommender.Implausible{"app": implausible}},
 	})
 	rec := &v1alpha1.AttuneRecommendation{Spec: desired}
@@ -272,7 +274,7 @@ func (h *hostile) check(t *testing.T, p hostilePod, profile recommender.Profile,
 		for _, hold := range target.Holds {
 			held = held || hold.Resource == r.String()
 		}
-		if podview.AmountIn(r, podview.ToRequirements(podview.FromResources(target.Target)).Requests) == 0 {
+		if podview.FromResources(target.Target)[r].Request == 0 {
 			assert.True(t, held, "%s: no target and no reason", name)
 		}
 	}
