@@ -123,7 +123,7 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	dropped := query.CountDropped()
 	report, err := prometheus.Read(ctx, prometheus.Everything, query, s.askRange, yield)
 	s.options.Metrics.meter.Read(name, s.options.Clock.Since(began))
-	if err == nil { // else the same samples are read again
+	if err == nil { // after an error, the same samples are read again
 		s.options.Metrics.meter.Dropped(name, dropped)
 	}
 	s.monitor.warn(&report)

@@ -19,8 +19,8 @@ type implausible [2]struct {
 		// zeros are those of the steps with samples of 0 only.
 		steps, zeros int
 	}
-	// highest is the highest dropped sample of the newest answer with dropped samples. bound is what it exceeded. Both
-	// are in cores or bytes.
+	// highest is the highest dropped sample of the newest answer with dropped samples above 0. bound is what it
+	// exceeded. Both are in cores or bytes.
 	highest, bound float64
 	why            usage.Drop
 }
@@ -67,7 +67,9 @@ func (h *history) countImplausible(a *answer, m *merge) (different bool) {
 			of.first, of.last = m.first, end
 		}
 		of.first, of.last = min(of.first, m.first), max(of.last, end)
-		of.highest, of.bound, of.why = highest, a.implausible[r].bound, a.implausible[r].why
+		if highest > 0 { // zeros do not hide earlier samples
+			of.highest, of.bound, of.why = highest, a.implausible[r].bound, a.implausible[r].why
+		}
 	}
 	return different
 }

@@ -39,7 +39,7 @@ func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	})
 	took := time.Since(began)
 	m.Meter.Took(Name, report.Samples, newest)
-	if err == nil { // else the same samples are read again
+	if err == nil { // after an error, the same samples are read again
 		m.Meter.Dropped(Name, dropped)
 	}
 	m.Meter.Read(Name, took)
