@@ -281,7 +281,7 @@ func TestBlocksNameTheirCause(t *testing.T) {
 		},
 		"above its node": {
 			Memory, 100, Implausible{Dropped: 277, Of: 277, Highest: 9500 * mi, Most: 8192 * mi, Bound: OfNode},
-			Hold{Reason: UsageImplausible, Message: "277 of 277 memory samples of the last day were dropped, up to 9.28Gi: on its node, no container can use more than 8Gi" + lifted + "fix the usage source. If the node has grown, restart its kubelet"},
+			Hold{Reason: UsageImplausible, Message: "277 of 277 memory samples of the last day were dropped, up to 9500Mi: on its node, no container can use more than 8Gi" + lifted + "fix the usage source. If the node has grown, restart its kubelet"},
 		},
 		"above its limit": {
 			CPU, 100, Implausible{Dropped: 277, Of: 277, Highest: 20_000, Most: 3000, Bound: OfLimit},
